@@ -1,0 +1,1 @@
+"""Nearveil beside its peers."""

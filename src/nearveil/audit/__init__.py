@@ -1,0 +1,1 @@
+"""Checks of mechanisms from the outside."""

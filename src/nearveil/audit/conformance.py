@@ -1,0 +1,244 @@
+"""One suite of checks for every mechanism, ours and others'.
+
+>>> from nearveil import PlanarLaplace
+>>> from nearveil.io.synthetic import synthetic_city
+>>> mechanism = PlanarLaplace(hide_within_m=500)
+>>> check_mechanism(mechanism, synthetic_city(500, mechanism.resolved_region, rng=1), draws=20_000)
+
+A check raises `ConformanceError` if the mechanism fails it. The statistical ones draw with a fixed seed and each raise
+a false alarm with probability 1e-6 or less for each place they try, over the choice of seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyproj
+from scipy.stats import chi2
+
+from nearveil.audit.lower_bound import epsilon_lower_bound
+from nearveil.audit.promised_pairs import promised_pairs
+from nearveil.errors import NearveilError
+from nearveil.io.synthetic import synthetic_city
+from nearveil.mechanisms.base import Mechanism
+from nearveil.region import PUBLISHED_DECIMALS, Region
+from nearveil.types import FloatArray
+
+FALSE_ALARM_RATE = 1e-6
+
+_BINS = 24
+_LATTICE = 1597
+_GOLDEN = 0.6180339887498949
+_PLACES = 3
+_INTEGRAL_TOLERANCE = 5e-3
+_LEAST_EXPECTED = 10.0
+_GROUND_REGIONS = (
+    Region(-0.2, 10.0, 0.2, 10.4, name="equator"),
+    Region(37.5, -122.6, 37.9, -122.2, name="latitude 37"),
+    Region(59.8, 10.5, 60.2, 11.1, name="latitude 60"),
+    Region(-17.2, 179.8, -16.8, -179.8, name="antimeridian"),
+)
+
+
+class ConformanceError(NearveilError, AssertionError):
+    """A mechanism does not do what every mechanism must."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """A mechanism under test, fitted, with places to test it at."""
+
+    mechanism: Mechanism
+    people: FloatArray
+    draws: int = 200_000
+    seed: int = 1
+
+    @property
+    def places(self) -> FloatArray:
+        """Some people's places, in the mechanism's frame."""
+        return self.mechanism.enter(self.people[: 20 * _PLACES])
+
+    def samples(self, place: FloatArray, mechanism: Mechanism | None = None) -> FloatArray:
+        """Draws for someone at ``place``."""
+        rng = np.random.default_rng([self.seed, int(abs(place).sum() * 1e6) % 2**31])
+        return (mechanism or self.mechanism).draw(np.tile(place, (self.draws, 1)), rng)
+
+
+def check_mechanism(mechanism: Mechanism, people: FloatArray, *, draws: int = 200_000, seed: int = 1) -> None:
+    """Fit a mechanism on made-up people and run every check on it."""
+    subject = Subject(mechanism.fit(people), people, draws, seed)
+    for check in CHECKS:
+        check(subject)
+
+
+def check_density_integrates_to_one(subject: Subject) -> None:
+    """The density, of the stage before any remap, sums to 1 over the plane."""
+    for place in subject.places[:_PLACES]:
+        masses = _bin_masses(subject.mechanism, place, _grid(subject, place))
+        total = masses.sum()
+        _require(
+            abs(total - 1) < _INTEGRAL_TOLERANCE, f"the density integrates to {total:.4f}, not 1", subject.mechanism
+        )
+
+
+def check_sampler_matches_density(subject: Subject) -> None:
+    """Draws follow the density, by a chi-square test, and the same test rejects noise 30 % narrower or wider."""
+    for place in subject.places[:_PLACES]:
+        drawn = subject.samples(place)
+        edges = _grid(subject, place)
+        p_value = _chi_square(drawn, subject.mechanism, place, edges)
+        _require(p_value > FALSE_ALARM_RATE, f"draws do not follow the density (p = {p_value:.2g})", subject.mechanism)
+        for factor in (0.7, 1.3):
+            p_value = _chi_square(drawn, subject.mechanism.rescaled(factor), place, edges)
+            _require(
+                p_value < FALSE_ALARM_RATE,
+                f"the test cannot tell noise {factor} times as wide (p = {p_value:.2g}); use more draws or less noise",
+                subject.mechanism,
+            )
+
+
+def check_output_in_support(subject: Subject) -> None:
+    """Draws have positive density; published places lie in the region, on the public grid."""
+    mechanism = subject.mechanism
+    for place in subject.places[:_PLACES]:
+        density = mechanism.log_density(place, subject.samples(place)[:10_000])
+        _require(bool(np.isfinite(density).all()), "a draw has density 0", mechanism)
+    published = mechanism.perturb(subject.people, rng=subject.seed)
+    _require(published.shape == subject.people.shape, "there is not one published place for each person", mechanism)
+    _require(bool(np.isfinite(published).all()), "a published place is not finite", mechanism)
+    _require(bool(mechanism.resolved_region.contains(published).all()), "a published place lies outside", mechanism)
+    off_grid = np.abs(published - published.round(PUBLISHED_DECIMALS)).max()
+    _require(off_grid < 1e-12, "a published place is not on the public grid", mechanism)
+
+
+def check_batch_equals_single(subject: Subject) -> None:
+    """A batch gives what its people give one at a time, drawn from the same generator."""
+    places = subject.places
+    together = subject.mechanism.draw(places, np.random.default_rng(subject.seed))
+    rng = np.random.default_rng(subject.seed)
+    apart = np.vstack([subject.mechanism.draw(place[None, :], rng) for place in places])
+    _require(bool((together == apart).all()), "a batch differs from its people one at a time", subject.mechanism)
+
+
+def check_seed_repeats(subject: Subject) -> None:
+    """The same seed gives the same result, another seed another; without a seed no two results are alike."""
+    perturb, people = subject.mechanism.perturb, subject.people
+    _require(
+        bool((perturb(people, rng=7) == perturb(people, rng=7)).all()), "a seed does not repeat", subject.mechanism
+    )
+    _require(bool((perturb(people, rng=7) != perturb(people, rng=8)).any()), "seeds do not matter", subject.mechanism)
+    if subject.mechanism.seed is None:
+        _require(bool((perturb(people) != perturb(people)).any()), "unseeded results repeat", subject.mechanism)
+
+
+def check_guarantee_survives_audit(subject: Subject) -> None:
+    """No statistical lower bound on the loss exceeds what is promised, for pairs that the promise covers."""
+    mechanism = subject.mechanism
+    delta = mechanism.guarantee.delta
+    for pair in promised_pairs(mechanism, subject.places):
+        scores = []
+        for place in (pair.first, pair.second):
+            drawn = subject.samples(place)
+            with np.errstate(invalid="ignore"):
+                ratio = mechanism.log_density(pair.first, drawn) - mechanism.log_density(pair.second, drawn)
+            scores.append(ratio)
+        found = epsilon_lower_bound(*scores, delta=delta, confidence=1 - FALSE_ALARM_RATE)
+        _require(
+            found <= pair.epsilon, f"the loss is at least {found:.3f} where {pair.epsilon:.3f} is promised", mechanism
+        )
+
+
+def check_displacement_on_the_ground(subject: Subject) -> None:
+    """Metres in the frame are metres on the ground, at latitudes 0, 37 and 60 and across the antimeridian."""
+    geod = pyproj.Geod(ellps="WGS84")
+    for region in _GROUND_REGIONS:
+        people = synthetic_city(2_000, region, rng=subject.seed)
+        mechanism = subject.mechanism.with_params(**_moved_to(subject.mechanism, region)).fit(people)
+        x = mechanism.enter(people)
+        t = mechanism.draw(x, np.random.default_rng(subject.seed))
+        unit_m = 1.0 if mechanism.frame == "metres" else region.metres_per_unit
+        inside = region.contains(mechanism.leave(t)) & (np.abs(t) <= _half_extent(mechanism)).all(axis=1)
+        published = region.publish(mechanism.leave(t))
+        *_, ground = geod.inv(people[:, 1], people[:, 0], published[:, 1], published[:, 0])
+        planned = np.hypot(*(t - x).T) * unit_m
+        off = np.abs(np.asarray(ground) - planned)[inside]
+        # Rounding to the public grid moves a point by up to 0.08 m; the flat map bends by far less in a city.
+        allowed = 0.1 + 1e-4 * planned[inside]
+        _require(
+            bool((off <= allowed).all()), f"displacements are not metres on the ground at the {region.name}", mechanism
+        )
+
+
+CHECKS: tuple[Callable[[Subject], None], ...] = (
+    check_density_integrates_to_one,
+    check_sampler_matches_density,
+    check_output_in_support,
+    check_batch_equals_single,
+    check_seed_repeats,
+    check_guarantee_survives_audit,
+    check_displacement_on_the_ground,
+)
+
+
+def _require(truth: bool, message: str, mechanism: Mechanism) -> None:
+    if not truth:
+        raise ConformanceError(f"{type(mechanism).__name__}: {message}")
+
+
+def _moved_to(mechanism: Mechanism, region: Region) -> dict[str, object]:
+    moved: dict[str, object] = {"region": region}
+    if "intervals" in mechanism.get_params():
+        moved["intervals"] = None
+    return moved
+
+
+def _half_extent(mechanism: Mechanism) -> FloatArray:
+    region = mechanism.resolved_region
+    return np.array(region.half_extent_m if mechanism.frame == "metres" else region.half_extent_square)
+
+
+def _grid(subject: Subject, place: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Edges of bins along both axes that hold nearly all draws: the region itself where draws fill it."""
+    drawn = subject.samples(place)
+    low, high = drawn.min(axis=0), drawn.max(axis=0)
+    half_extent = _half_extent(subject.mechanism)
+    fills = (np.abs(drawn) <= half_extent).all() and ((high - low) > 1.8 * half_extent).all()
+    if fills:
+        low, high = -half_extent, half_extent
+    else:
+        margin = 0.05 * (high - low)
+        low, high = low - margin, high + margin
+    return np.linspace(low[0], high[0], _BINS + 1), np.linspace(low[1], high[1], _BINS + 1)
+
+
+def _bin_masses(mechanism: Mechanism, place: FloatArray, edges: tuple[FloatArray, FloatArray]) -> FloatArray:
+    """Probability of each bin, by the mean density over a lattice in it.
+
+    A lattice with all abscissae and all ordinates different sees a jump along an axis as finely as it has points.
+    """
+    steps = (np.arange(_LATTICE) + 0.5) / _LATTICE
+    lattice = np.column_stack([steps, (np.arange(_LATTICE) * _GOLDEN + 0.5) % 1.0])
+    corners = np.stack(np.meshgrid(edges[0][:-1], edges[1][:-1], indexing="ij"), axis=-1)
+    size = np.array([edge[1] - edge[0] for edge in edges])
+    points = corners[:, :, None, :] + lattice * size
+    density = np.exp(mechanism.log_density(place, points.reshape(-1, 2))).reshape(points.shape[:-1])
+    masses: FloatArray = density.mean(axis=-1) * size.prod()
+    return masses
+
+
+def _chi_square(
+    drawn: FloatArray, mechanism: Mechanism, place: FloatArray, edges: tuple[FloatArray, FloatArray]
+) -> float:
+    """p-value of the counts in the bins, small bins and the outside taken together."""
+    masses = _bin_masses(mechanism, place, edges).ravel()
+    counts = np.histogram2d(drawn[:, 0], drawn[:, 1], bins=edges)[0].ravel()
+    expected = masses * len(drawn)
+    usual = expected >= _LEAST_EXPECTED
+    rest_expected = max(len(drawn) - expected[usual].sum(), 0.0)
+    rest_count = len(drawn) - counts[usual].sum()
+    statistic = ((counts[usual] - expected[usual]) ** 2 / expected[usual]).sum()
+    # The rest may be expected to be all but empty; a few counts there are no surprise, many are.
+    statistic += (rest_count - rest_expected) ** 2 / max(rest_expected, _LEAST_EXPECTED)
+    return float(chi2.sf(statistic, int(usual.sum())))

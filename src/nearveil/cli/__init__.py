@@ -1,0 +1,1 @@
+"""The ``nearveil`` command: one module per verb."""

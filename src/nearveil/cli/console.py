@@ -1,0 +1,44 @@
+"""How commands talk to people: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from nearveil.types import Progress as ProgressCallback
+
+
+def say(text: str) -> None:
+    """Print a result."""
+    print(text)
+
+
+def say_json(document: dict[str, Any]) -> None:
+    """Print a result for machines: one JSON object."""
+    print(json.dumps(document, indent=2, allow_nan=False))
+
+
+def warn(text: str) -> None:
+    """Print something to think about."""
+    print(f"warning: {text}", file=sys.stderr)
+
+
+def complain(text: str) -> None:
+    """Print what went wrong."""
+    print(f"error: {text}", file=sys.stderr)
+
+
+@contextmanager
+def progress_bar(title: str, total: int) -> Iterator[ProgressCallback]:
+    """Show a bar on a terminal, and nothing elsewhere."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.advance(task, done)

@@ -1,0 +1,110 @@
+"""``nearveil fit``: build private intervals and write them to a file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearveil.cli.console import progress_bar, say, say_json
+from nearveil.cli.options import (
+    CentresOption,
+    ClipOption,
+    DeltaOption,
+    FitMethodName,
+    FitMethodOption,
+    ForceOption,
+    GammaOption,
+    JsonOption,
+    LatitudeOption,
+    LongitudeOption,
+    PerRowOption,
+    PersonOption,
+    PopulationOption,
+    RegionOption,
+    RoundsOption,
+    ScalingName,
+    ScalingOption,
+    SeedOption,
+    chosen_region,
+    places_in_region,
+)
+from nearveil.cli.people_checks import read_checked
+from nearveil.errors import UsageError
+from nearveil.io.atomic import check_output, replacing
+from nearveil.mechanisms.fitting import GRID_ROUNDS, FitPlan, build_intervals
+from nearveil.mechanisms.intervals import METHOD_NAMES, Intervals
+
+
+def fit(
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV, GeoJSON or Parquet file of true places.")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Intervals file to write, .json.")],
+    *,
+    region: RegionOption = None,
+    epsilon: Annotated[float, typer.Option(help="What the fit costs each person in the file.")] = 1.0,
+    delta: DeltaOption = None,
+    fit_method: FitMethodOption = None,
+    centres: CentresOption = None,
+    rounds: RoundsOption = None,
+    gamma: GammaOption = None,
+    population: PopulationOption = None,
+    person: PersonOption = None,
+    per_row: PerRowOption = False,
+    latitude: LatitudeOption = None,
+    longitude: LongitudeOption = None,
+    clip: ClipOption = False,
+    scaling: ScalingOption = ScalingName.ISOTROPIC,
+    seed: SeedOption = None,
+    json: JsonOption = False,
+    force: ForceOption = False,
+) -> None:
+    """Build private intervals from everybody in INPUT; the file written holds nothing private."""
+    if output.suffix != ".json":
+        raise UsageError("an intervals file is JSON; give OUTPUT the extension .json")
+    chosen = chosen_region(region, scaling, None)
+    plan = FitPlan(
+        method=(fit_method or FitMethodName.PIC).value,
+        centres=800 if centres is None else centres,
+        rounds=12 if rounds is None else rounds,
+        gamma=0.5 if gamma is None else gamma,
+        population=population,
+    )
+    delta = 1e-5 if delta is None else delta
+    budget = plan.budget(epsilon, delta)
+    check_output(output, force=force)
+    people, several_rows = read_checked(
+        source, latitude=latitude, longitude=longitude, drop=(), person=person, per_row=per_row
+    )
+    places = places_in_region(people, chosen, clip=clip)
+    with progress_bar("finding intervals", plan.rounds if plan.method == "pic" else GRID_ROUNDS) as advance:
+        found = build_intervals(places, chosen, plan, budget, rng=seed, progress=advance)
+    if several_rows:
+        found = replace(found, unit="row")
+    with replacing(output, force=force) as partial:
+        partial.write_text(found.to_json(), encoding="utf-8")
+    _report(found, delta, output, json)
+
+
+def _report(intervals: Intervals, delta: float, output: Path, as_json: bool) -> None:
+    guarantee = intervals.guarantee(delta)
+    radii_m = sorted(intervals.radii_m.tolist())
+    if as_json:
+        say_json(
+            {
+                "intervals": len(intervals),
+                "method": intervals.method,
+                "epsilon": guarantee.epsilon,
+                "delta": guarantee.delta,
+                "seeded": intervals.seeded,
+                "radius_m": {"least": radii_m[0], "p50": radii_m[len(radii_m) // 2], "most": radii_m[-1]},
+                "guarantee": guarantee.to_dict(),
+            }
+        )
+        return
+    say(str(guarantee))
+    say(
+        f"{len(intervals):,} intervals written to {output} by {METHOD_NAMES[intervals.method]}; "
+        f"radii from {radii_m[0]:,.0f} m to {radii_m[-1]:,.0f} m."
+    )

@@ -1,0 +1,55 @@
+"""The ``nearveil`` command itself: its verbs, its exit codes, and what it says when something fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from nearveil.cli.console import complain
+from nearveil.cli.demo import demo
+from nearveil.cli.fit import fit
+from nearveil.cli.protect import protect
+from nearveil.cli.region import region
+from nearveil.errors import NearveilError
+
+_HELP = """Audit and protect "people nearby" services.
+
+Exit codes: 0 done, 2 wrong usage, 3 data that cannot be used, 4 a result that cannot be written, 1 a failure of
+Nearveil itself.
+"""
+
+app = typer.Typer(
+    help=_HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    # Tracebacks, and worse the values of variables, would put true places into logs.
+    pretty_exceptions_enable=False,
+)
+for command in (protect, fit, region, demo):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run a command; turn errors into one sentence and an exit code."""
+    try:
+        app()
+    except NearveilError as error:
+        complain(str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        complain("stopped; nothing was written")
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read the output has left; there is nobody to complain to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except MemoryError:
+        complain("there is not enough memory for this file; protect it in parts, with one intervals file")
+        sys.exit(1)
+    except Exception as error:  # a bug: say so without the values that a traceback would show
+        if os.environ.get("NEARVEIL_DEBUG"):
+            raise
+        complain(f"Nearveil failed ({type(error).__name__}); set NEARVEIL_DEBUG=1 to see where, and please report it")
+        sys.exit(1)

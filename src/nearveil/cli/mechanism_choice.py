@@ -1,0 +1,152 @@
+"""From the options of ``nearveil protect`` to a mechanism."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from nearveil.cli.options import FitMethodName, NoiseName, metres
+from nearveil.errors import UsageError
+from nearveil.mechanisms.axis_laplace import AxisLaplace
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.planar_laplace import PlanarLaplace, planar_laplace_per_km
+from nearveil.mechanisms.square import Square
+from nearveil.mechanisms.srr import SRR
+from nearveil.region import Region
+
+
+class MechanismName(StrEnum):
+    """Mechanisms by the names the command line knows."""
+
+    DPRS = "dprs"
+    PLANAR_LAPLACE = "planar-laplace"
+    LAPLACE = "laplace"
+    SRR = "srr"
+    SQUARE = "square"
+
+
+class ReleaseName(StrEnum):
+    """What DPRS does inside an interval."""
+
+    PAPER = "paper"
+
+
+_T = TypeVar("_T")
+
+_LOCAL: dict[MechanismName, type[AxisLaplace] | type[SRR] | type[Square]] = {
+    MechanismName.LAPLACE: AxisLaplace,
+    MechanismName.SRR: SRR,
+    MechanismName.SQUARE: Square,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """The protection asked for; None where an option was not given."""
+
+    mechanism: MechanismName | None
+    epsilon: float | None
+    hide_within: str | None
+    epsilon_per_km: float | None
+    delta: float | None
+    release: ReleaseName | None
+    noise: NoiseName | None
+    centres: int | None
+    rounds: int | None
+    gamma: float | None
+    fit_method: FitMethodName | None
+    population: int | None
+    intervals: Intervals | None
+    seed: int | None
+
+    @property
+    def chosen(self) -> MechanismName:
+        """The mechanism named, or the one that the budget speaks of."""
+        if self.mechanism is not None:
+            return self.mechanism
+        in_metres = self.hide_within is not None or self.epsilon_per_km is not None
+        return MechanismName.PLANAR_LAPLACE if in_metres and self.epsilon is None else MechanismName.DPRS
+
+
+def build_mechanism(wish: Wish, region: Region) -> Mechanism:
+    """Return the mechanism wished for; refuse options that do not go with it."""
+    name = wish.chosen
+    if name is MechanismName.PLANAR_LAPLACE:
+        return _planar_laplace(wish, region)
+    _refuse(
+        wish,
+        name,
+        "hide_within",
+        "epsilon_per_km",
+        hint="it is in metres and goes with planar-laplace; use --epsilon",
+    )
+    if name is MechanismName.DPRS:
+        return _dprs(wish, region)
+    _refuse_dprs_options(wish, name)
+    return _LOCAL[name](epsilon=_given(wish.epsilon, 1.0), region=region, seed=wish.seed)
+
+
+def _planar_laplace(wish: Wish, region: Region) -> Mechanism:
+    name = MechanismName.PLANAR_LAPLACE
+    _refuse(
+        wish,
+        name,
+        "epsilon",
+        hint="its epsilon is per distance; use --hide-within 500m or --epsilon-per-km instead",
+    )
+    _refuse_dprs_options(wish, name)
+    if wish.hide_within is not None and wish.epsilon_per_km is not None:
+        raise UsageError("--hide-within and --epsilon-per-km say the same thing; give one of them")
+    if wish.epsilon_per_km is not None:
+        return planar_laplace_per_km(wish.epsilon_per_km, region=region, seed=wish.seed)
+    hide_within_m = metres(_given(wish.hide_within, "500m"), "--hide-within")
+    return PlanarLaplace(hide_within_m=hide_within_m, region=region, seed=wish.seed)
+
+
+def _dprs(wish: Wish, region: Region) -> Mechanism:
+    if wish.intervals is not None:
+        _refuse(
+            wish, MechanismName.DPRS, "centres", "rounds", "gamma", "fit_method", "population",
+            hint="the --intervals file has its own",
+        )  # fmt: skip
+    params: dict[str, Any] = {
+        "epsilon": wish.epsilon,
+        "delta": wish.delta,
+        "release": wish.release and wish.release.value,
+        "noise": wish.noise and wish.noise.value,
+        "centres": wish.centres,
+        "rounds": wish.rounds,
+        "gamma": wish.gamma,
+        "fit_method": wish.fit_method and wish.fit_method.value,
+        "population": wish.population,
+    }
+    given = {name: value for name, value in params.items() if value is not None}
+    return DPRS(**given, intervals=wish.intervals, region=region, seed=wish.seed)
+
+
+def _refuse_dprs_options(wish: Wish, name: MechanismName) -> None:
+    options = (
+        "delta",
+        "release",
+        "noise",
+        "centres",
+        "rounds",
+        "gamma",
+        "fit_method",
+        "population",
+        "intervals",
+    )
+    _refuse(wish, name, *options, hint="it goes with dprs; leave it out")
+
+
+def _refuse(wish: Wish, name: MechanismName, *options: str, hint: str) -> None:
+    for option in options:
+        if getattr(wish, option) is not None:
+            raise UsageError(f"--{option.replace('_', '-')} cannot be used with {name.value} here: {hint}")
+
+
+def _given(value: _T | None, default: _T) -> _T:
+    return default if value is None else value

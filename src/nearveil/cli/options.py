@@ -1,0 +1,124 @@
+"""Options that several commands share, and the words people write in them."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearveil.errors import DataError, UsageError
+from nearveil.io.people import People
+from nearveil.mechanisms.intervals import Intervals, intervals_from_json
+from nearveil.region import Region
+from nearveil.region_names import parse_region
+from nearveil.types import FloatArray
+
+DEFAULT_REGION = "san-francisco"
+
+
+class ScalingName(StrEnum):
+    """How the square is scaled."""
+
+    ISOTROPIC = "isotropic"
+    PER_AXIS = "per-axis"
+
+
+class NoiseName(StrEnum):
+    """Noise confined to an interval."""
+
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+
+
+class FitMethodName(StrEnum):
+    """Ways to build intervals."""
+
+    PIC = "pic"
+    PRIVATE_GRID = "private-grid"
+
+
+RegionOption = Annotated[
+    str | None,
+    typer.Option(help="Public region: a name, south,west,north,east in degrees, or a GeoJSON file.", metavar="REGION"),
+]
+ScalingOption = Annotated[
+    ScalingName, typer.Option(help="Scale both axes alike (true discs) or each on its own (the paper).")
+]
+LatitudeOption = Annotated[str | None, typer.Option(help="Name of the latitude column.", metavar="COLUMN")]
+LongitudeOption = Annotated[str | None, typer.Option(help="Name of the longitude column.", metavar="COLUMN")]
+DropOption = Annotated[list[str] | None, typer.Option(help="Leave out this column; may be repeated.", metavar="COLUMN")]
+PersonOption = Annotated[
+    str | None,
+    typer.Option(help="Column that tells people apart; each may then have one row.", metavar="COLUMN"),
+]
+PerRowOption = Annotated[bool, typer.Option("--per-row", help="Allow several rows per person; their losses add up.")]
+ClipOption = Annotated[bool, typer.Option("--clip", help="Move people outside the region to its edge.")]
+CentresOption = Annotated[int | None, typer.Option(help="Number of intervals.  [default: 800]", metavar="M")]
+RoundsOption = Annotated[int | None, typer.Option(help="Rounds of private k-means.  [default: 12]")]
+GammaOption = Annotated[
+    float | None, typer.Option(help="Radius as a share of the distance to the next centre.  [default: 0.5]")
+]
+FitMethodOption = Annotated[
+    FitMethodName | None, typer.Option(help="How intervals are found.  [default: pic]", show_default=False)
+]
+PopulationOption = Annotated[int | None, typer.Option(help="A public number of people, for private-grid.", metavar="N")]
+DeltaOption = Annotated[float | None, typer.Option(help="Delta of the budget.  [default: 1e-05]")]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(help="Make the result repeatable: for experiments, it protects nobody.", metavar="N"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
+
+
+def metres(text: str, option: str) -> float:
+    """Read a length: ``500m``, ``0.5km`` or plain metres.
+
+    Examples
+    --------
+    >>> metres("0.5km", "--hide-within")
+    500.0
+    """
+    match = re.fullmatch(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(m|km)?\s*", text)
+    try:
+        number = float(match[1]) if match else None
+    except ValueError:
+        number = None
+    if match is None or number is None or not 0 < number < 1e9:
+        raise UsageError(f"{option} takes a length greater than 0 such as 500m or 0.5km")
+    return number * (1000.0 if match[2] == "km" else 1.0)
+
+
+def chosen_region(region: str | None, scaling: ScalingName, intervals: Intervals | None) -> Region:
+    """Return the region asked for, that of the intervals, or the default."""
+    if intervals is None:
+        return parse_region(region or DEFAULT_REGION, scaling.value)
+    if region is not None:
+        asked = parse_region(region, intervals.region.scaling)
+        if (asked.south, asked.west, asked.north, asked.east) != _edges(intervals.region):
+            raise UsageError("--region is not the region of the --intervals file; leave --region out, or fit again")
+    return intervals.region
+
+
+def _edges(region: Region) -> tuple[float, float, float, float]:
+    return region.south, region.west, region.north, region.east
+
+
+def read_intervals(path: Path | None) -> Intervals | None:
+    """Read an intervals file, if one is named."""
+    if path is None:
+        return None
+    try:
+        return intervals_from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"the intervals file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is no intervals file; make one with 'nearveil fit'") from None
+
+
+def places_in_region(people: People, region: Region, *, clip: bool) -> FloatArray:
+    """Return people's places, checked against the region or clipped to it."""
+    return region.clip(people.points) if clip else region.check(people.points)

@@ -1,0 +1,175 @@
+"""``nearveil protect``: true places in, published places out, and a truthful card."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nearveil.cli.console import progress_bar, say, say_json
+from nearveil.cli.mechanism_choice import MechanismName, ReleaseName, Wish, build_mechanism
+from nearveil.cli.options import (
+    CentresOption,
+    ClipOption,
+    DeltaOption,
+    DropOption,
+    FitMethodOption,
+    ForceOption,
+    GammaOption,
+    JsonOption,
+    LatitudeOption,
+    LongitudeOption,
+    NoiseName,
+    PerRowOption,
+    PersonOption,
+    PopulationOption,
+    RegionOption,
+    RoundsOption,
+    ScalingName,
+    ScalingOption,
+    SeedOption,
+    chosen_region,
+    places_in_region,
+    read_intervals,
+)
+from nearveil.cli.people_checks import read_checked
+from nearveil.evaluation.displacement import Displacement, summarise_displacement
+from nearveil.io.files import check_people_output, write_people
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.fitting import GRID_ROUNDS
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.privacy.guarantee import Guarantee
+from nearveil.types import FloatArray
+
+_ROWS_COMPOSE = (
+    "Some people have several rows: each row is a release of its own, and a person's losses add up over their rows. "
+    "Rows at one place average out, so that place is protected less with every row."
+)
+
+
+def protect(
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV, GeoJSON or Parquet file of true places.")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write; its extension is its format.")],
+    *,
+    region: RegionOption = None,
+    mechanism: Annotated[MechanismName | None, typer.Option(help="How people are moved.  [default: dprs]")] = None,
+    release: Annotated[ReleaseName | None, typer.Option(help="dprs: what happens inside an interval.")] = None,
+    noise: Annotated[NoiseName | None, typer.Option(help="dprs: the noise.  [default: laplace]")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget.  [default: 1]")] = None,
+    delta: DeltaOption = None,
+    hide_within: Annotated[
+        str | None,
+        typer.Option(help="planar-laplace: mean displacement, such as 500m or 1.5km.", metavar="LENGTH"),
+    ] = None,
+    epsilon_per_km: Annotated[float | None, typer.Option(help="planar-laplace: loss per kilometre.")] = None,
+    person: PersonOption = None,
+    per_row: PerRowOption = False,
+    intervals: Annotated[
+        Path | None, typer.Option(help="dprs: intervals that 'nearveil fit' wrote.", metavar="FILE")
+    ] = None,
+    centres: CentresOption = None,
+    rounds: RoundsOption = None,
+    gamma: GammaOption = None,
+    fit_method: FitMethodOption = None,
+    population: PopulationOption = None,
+    latitude: LatitudeOption = None,
+    longitude: LongitudeOption = None,
+    drop: DropOption = None,
+    clip: ClipOption = False,
+    scaling: ScalingOption = ScalingName.ISOTROPIC,
+    seed: SeedOption = None,
+    json: JsonOption = False,
+    force: ForceOption = False,
+) -> None:
+    """Publish other places for everybody in INPUT, and say truthfully what that protects."""
+    started = time.perf_counter()
+    fitted = read_intervals(intervals)
+    wish = Wish(
+        mechanism=mechanism,
+        epsilon=epsilon,
+        hide_within=hide_within,
+        epsilon_per_km=epsilon_per_km,
+        delta=delta,
+        release=release,
+        noise=noise,
+        centres=centres,
+        rounds=rounds,
+        gamma=gamma,
+        fit_method=fit_method,
+        population=population,
+        intervals=fitted,
+        seed=seed,
+    )
+    chosen = build_mechanism(wish, chosen_region(region, scaling, fitted))
+    check_people_output(output, force=force)
+    people, several_rows = read_checked(
+        source, latitude=latitude, longitude=longitude, drop=tuple(drop or ()), person=person, per_row=per_row
+    )
+    true = places_in_region(people, chosen.resolved_region, clip=clip)
+    published = _publish(chosen, true)
+    summary = _summary(chosen, wish, several_rows, len(people))
+    write_people(people.with_points(published), output, force=force, metadata=_file_metadata(summary))
+    displacement = summarise_displacement(true, published)
+    if json:
+        say_json(_document(summary, displacement, time.perf_counter() - started))
+    else:
+        say(_text(summary, displacement, output, time.perf_counter() - started))
+
+
+def _publish(mechanism: Mechanism, true: FloatArray) -> FloatArray:
+    if isinstance(mechanism, DPRS) and mechanism.intervals is None:
+        rounds = mechanism.rounds if mechanism.fit_method == "pic" else GRID_ROUNDS
+        with progress_bar("finding intervals", rounds) as advance:
+            mechanism.fit(true, progress=advance)
+    with progress_bar("moving people", len(true)) as advance:
+        return mechanism.perturb(true, progress=advance)
+
+
+def _summary(mechanism: Mechanism, wish: Wish, several_rows: bool, rows: int) -> dict[str, Any]:
+    guarantee = mechanism.guarantee
+    if several_rows:
+        guarantee = guarantee.counted_per_row(_ROWS_COMPOSE)
+    dprs = mechanism if isinstance(mechanism, DPRS) else None
+    planar = mechanism if isinstance(mechanism, PlanarLaplace) else None
+    return {
+        "rows": rows,
+        "mechanism": wish.chosen.value,
+        "release": dprs.release if dprs else None,
+        "epsilon": getattr(mechanism, "epsilon", None),
+        "epsilon_per_km": 1000 * planar.epsilon_per_m if planar else None,
+        "delta": dprs.delta if dprs else guarantee.delta,
+        "region": str(mechanism.resolved_region),
+        "seeded": mechanism.seed is not None or bool(dprs and dprs.current_intervals.seeded),
+        "guarantee": guarantee,
+    }
+
+
+def _file_metadata(summary: dict[str, Any]) -> dict[str, Any]:
+    """What a published file says of itself; the guarantee goes to whoever ran the command."""
+    return {name: summary[name] for name in ("mechanism", "release", "seeded")}
+
+
+def _document(summary: dict[str, Any], displacement: Displacement, seconds: float) -> dict[str, Any]:
+    guarantee: Guarantee = summary["guarantee"]
+    return {
+        **summary,
+        "seconds": round(seconds, 3),
+        "displacement_m": {name.removesuffix("_m"): round(value, 2) for name, value in asdict(displacement).items()},
+        "guarantee": guarantee.to_dict(),
+    }
+
+
+def _text(summary: dict[str, Any], displacement: Displacement, output: Path, seconds: float) -> str:
+    how = summary["mechanism"] + (f", release {summary['release']}" if summary["release"] else "")
+    return "\n".join(
+        [
+            str(summary["guarantee"]),
+            f"{summary['rows']:,} rows written to {output} in {seconds:.1f} s ({how}).",
+            f"Moved by {displacement.mean_m:,.0f} m on average; half of them by less than {displacement.p50_m:,.0f} m, "
+            f"95 % by less than {displacement.p95_m:,.0f} m (from true places: for your eyes).",
+        ]
+    )

@@ -1,0 +1,67 @@
+"""``nearveil region``: show a region, or list those known by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nearveil.cli.console import say, say_json
+from nearveil.cli.options import JsonOption
+from nearveil.region import Region
+from nearveil.region_names import NAMED_REGIONS, named_region, parse_region
+
+
+def region(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[REGION]", help="A name, south,west,north,east in degrees, or a GeoJSON file."),
+    ] = None,
+    *,
+    json: JsonOption = False,
+) -> None:
+    """Show the box, the size and the scale of a region; without REGION, list the names known."""
+    shown = [named_region(known) for known in NAMED_REGIONS] if name is None else [parse_region(name)]
+    if json:
+        say_json({"regions": [_facts(each) for each in shown]} if name is None else _facts(shown[0]))
+    elif name is None:
+        for each in shown:
+            width, height = (2 * extent / 1000 for extent in each.half_extent_m)
+            say(f"{each.name:<15} {width:7,.1f} km x {height:6,.1f} km   {_box(each)}")
+    else:
+        say("\n".join(_lines(shown[0])))
+
+
+def _box(region: Region) -> str:
+    return f"{region.south:g},{region.west:g},{region.north:g},{region.east:g}"
+
+
+def _facts(region: Region) -> dict[str, object]:
+    width, height = (2 * extent for extent in region.half_extent_m)
+    return {
+        "name": region.name,
+        "south": region.south,
+        "west": region.west,
+        "north": region.north,
+        "east": region.east,
+        "centre": list(region.centre),
+        "width_m": round(width, 1),
+        "height_m": round(height, 1),
+        "area_km2": round(width * height / 1e6, 1),
+        "metres_per_unit": round(region.metres_per_unit, 3),
+        "largest_stretch": region.largest_stretch,
+    }
+
+
+def _lines(region: Region) -> list[str]:
+    width, height = (2 * extent / 1000 for extent in region.half_extent_m)
+    latitude, longitude = region.centre
+    return [
+        f"Region {region}",
+        f"  box       latitude {region.south:g} to {region.north:g}, longitude {region.west:g} to {region.east:g}",
+        f"  size      {width:,.1f} km x {height:,.1f} km, about {width * height:,.0f} km²",
+        f"  centre    {latitude:g}, {longitude:g} (origin of metres, azimuthal equidistant, WGS84)",
+        f"  square    isotropic: one unit is {region.metres_per_unit:,.0f} m both ways; "
+        f"per-axis: {width * 500:,.0f} m east, {height * 500:,.0f} m north",
+        f"  map       stretches distances by at most {100 * (region.largest_stretch - 1):.2g} %",
+    ]

@@ -1,0 +1,1 @@
+"""Ways to move people: DPRS and its rivals."""

@@ -1,0 +1,170 @@
+"""Mechanism: what every way of moving people has in common."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from nearveil.errors import UsageError
+from nearveil.mechanisms.chunks import for_each_chunk
+from nearveil.privacy.guarantee import Guarantee
+from nearveil.randomness import Randomness, as_randomness, seeded_randomness
+from nearveil.region import Region
+from nearveil.region_names import as_region
+from nearveil.types import FloatArray, Progress
+
+SEEDED_NOTE = "Drawn from a seed, for experiments: whoever knows the seed can undo the noise, so this protects nobody."
+
+
+class Mechanism(ABC):
+    """Moves people: true places in, published places out.
+
+    A subclass has a keyword-only constructor that validates its parameters and stores them under their own names,
+    ``region`` and ``seed`` among them, and implements `draw`, `log_density` and `guarantee`. Points are (latitude,
+    longitude) in degrees at the edge, and (x, y) in the mechanism's `frame` inside: metres, or the square [-1, 1]².
+    """
+
+    frame: ClassVar[Literal["metres", "square"]] = "square"
+    region: Region | str
+    seed: int | None
+
+    # -- what a mechanism does -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw the published place of every row of ``x``, in the frame, before it is clamped to the region.
+
+        Randomness is consumed row by row, so that a batch equals its rows one at a time.
+        """
+
+    @abstractmethod
+    def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
+        """Log density of `draw` at ``t`` given ``x``, both in the frame and broadcast against each other."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What the published places promise, and what they do not."""
+
+    @abstractmethod
+    def rescaled(self, factor: float) -> Self:
+        """Return a copy whose noise is ``factor`` times as wide and whose guarantee is not: to test tests with."""
+
+    def fit(self, points: object, y: object = None) -> Self:
+        """Do nothing but check the points: only mechanisms with intervals learn from data."""
+        del y
+        self.resolved_region.check(points)
+        return self
+
+    def perturb(
+        self,
+        points: object,
+        rng: Randomness | np.random.Generator | int | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> FloatArray:
+        """Publish a place for every person.
+
+        Parameters
+        ----------
+        points : array-like of shape (n, 2)
+            True places: latitude, longitude. All must lie in the region.
+        rng : optional
+            A seed or generator to make the result repeatable; by default ``seed``, or else secure randomness.
+        progress : callable, optional
+            Called with the number of people just finished.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Published places, clamped to the region and rounded to 1e-6 degree.
+        """
+        region = self.resolved_region
+        people = region.check(points)
+        self._prepare()
+        randomness = as_randomness(rng) if rng is not None else self._own_randomness()
+        published = np.empty_like(people)
+
+        def work(part: slice, generator: np.random.Generator) -> None:
+            drawn = self.draw(self.enter(people[part]), generator)
+            published[part] = region.publish(self.leave(drawn))
+
+        for_each_chunk(len(people), randomness, work, progress)
+        return published
+
+    def enter(self, points: FloatArray) -> FloatArray:
+        """Take degrees to the mechanism's frame."""
+        region = self.resolved_region
+        return region.to_metres(points) if self.frame == "metres" else region.to_square(points)
+
+    def leave(self, xy: FloatArray) -> FloatArray:
+        """Take the mechanism's frame back to degrees; what lies beyond the region comes to its edge."""
+        region = self.resolved_region
+        return region.from_metres(xy) if self.frame == "metres" else region.from_square(xy)
+
+    @property
+    def resolved_region(self) -> Region:
+        """The region as a value, also where it was given by name."""
+        return as_region(self.region)
+
+    def _prepare(self) -> None:
+        """Build what `draw` needs, once, before threads share it."""
+        return
+
+    def _own_randomness(self, stream: int = 0) -> Randomness:
+        return as_randomness(None) if self.seed is None else seeded_randomness(self.seed, stream)
+
+    def _notes(self) -> tuple[str, ...]:
+        return () if self.seed is None else (SEEDED_NOTE,)
+
+    # -- scikit-learn, without needing it ---------------------------------------------------------------------
+
+    def transform(self, points: object) -> FloatArray:
+        """Publish a place for every person: `perturb` under scikit-learn's name."""
+        return self.perturb(points)
+
+    def fit_transform(self, points: object, y: object = None) -> FloatArray:
+        """Fit, then publish."""
+        return self.fit(points, y).transform(points)
+
+    @classmethod
+    def _parameter_names(cls) -> list[str]:
+        return sorted(name for name in inspect.signature(cls).parameters)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's parameters by name."""
+        del deep
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set constructor parameters by name, with the constructor's checks; what was fitted is forgotten."""
+        known = self.get_params()
+        for name in params:
+            if name not in known:
+                raise UsageError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known)}")
+        fresh = type(self)(**{**known, **params})
+        self.__dict__.clear()
+        self.__dict__.update(fresh.__dict__)
+        return self
+
+    def with_params(self, **params: Any) -> Self:
+        """Return an unfitted copy with some parameters changed."""
+        return type(self)(**{**self.get_params(), **params})
+
+    def __sklearn_tags__(self) -> Any:
+        # Only scikit-learn calls this, so it is there to be imported.
+        from sklearn.utils import Tags, TargetTags, TransformerTags  # noqa: PLC0415
+
+        return Tags(
+            estimator_type="transformer",
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=["float64"]),
+            requires_fit=False,
+        )
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({settings})"

@@ -1,0 +1,74 @@
+"""Steps that private interval construction and the private grid share."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from nearveil.errors import DataError
+from nearveil.mechanisms.chunks import chunk_slices
+from nearveil.region import Region
+from nearveil.types import FloatArray, IntArray
+
+FIXED_POINT = 2.0**20
+"""Private sums are taken over whole numbers of 2⁻²⁰, about 2 cm in a city: exact, whatever the order of adding.
+
+Rounded noise on whole numbers equals rounding the noisy sum, so it protects as much as exact Laplace noise, and no
+low-order bit of a float can tell more."""
+
+
+def square_in_fixed_point(region: Region, points: FloatArray) -> IntArray:
+    """Project points of the region to the square, rounded to whole multiples of 1 / FIXED_POINT."""
+    out = np.empty(points.shape, dtype=np.int64)
+
+    def project(part: slice) -> None:
+        out[part] = np.rint(region.to_square(points[part]) * FIXED_POINT).astype(np.int64)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(project, chunk_slices(len(points))))
+    return out
+
+
+def fixed_point_laplace(exact: IntArray, scale: float, rng: np.random.Generator) -> FloatArray:
+    """Add Laplace noise of ``scale`` to whole multiples of 1 / FIXED_POINT and return plain numbers."""
+    noise = np.rint(rng.laplace(0.0, scale * FIXED_POINT, exact.shape))
+    return (exact + noise) / FIXED_POINT
+
+
+def uniform_in_region(region: Region, count: int, rng: np.random.Generator) -> FloatArray:
+    """Draw points of the square uniformly over the region."""
+    return rng.uniform(-1.0, 1.0, (count, 2)) * np.array(region.half_extent_square)
+
+
+def redraw_unusable(centres: FloatArray, region: Region, rng: np.random.Generator) -> FloatArray:
+    """Draw anew, uniformly in the region, every centre that lies outside it or on top of another.
+
+    Moving them to the border instead would pile them up there, with radius 0.
+    """
+    centres = centres.copy()
+    half_extent = np.array(region.half_extent_square)
+    while True:
+        bad = ~(np.abs(centres) <= half_extent).all(axis=1)
+        _, first_of_each = np.unique(centres, axis=0, return_index=True)
+        repeated = np.ones(len(centres), dtype=bool)
+        repeated[first_of_each] = False
+        bad |= repeated
+        if not bad.any():
+            return centres
+        centres[bad] = uniform_in_region(region, int(bad.sum()), rng)
+
+
+def check_enough_people(points: FloatArray, centres: int) -> None:
+    """Refuse data that no intervals can be learned from."""
+    if len(points) < centres:
+        raise DataError(
+            f"there are {len(points):,} rows, fewer than the {centres:,} intervals asked for; "
+            "ask for fewer intervals (--centres), or use intervals fitted elsewhere (--intervals)"
+        )
+    if (points == points[0]).all():
+        raise DataError(
+            "all rows hold the same location, so there is nothing to learn intervals from; "
+            "check the coordinate columns, or use intervals fitted elsewhere (--intervals)"
+        )

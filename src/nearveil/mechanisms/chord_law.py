@@ -1,0 +1,137 @@
+"""The law of one coordinate of confined noise, and an exact sampler for it.
+
+A point of the unit disc is (1 - w, v) with 0 <= w <= 2 and |v| at most the half chord sqrt(w (2 - w)). Summed over
+the chord, both noises leave a log-concave density of w. A concave function lies below the line through any two of
+its points outside them, which gives an envelope that accepts 0.4 of proposals or more, whatever the scale.
+
+(Counting from the edge, w, and not from the centre keeps the digits for people far away, whose noise hugs the edge.)
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+LAPLACE = 0
+GAUSSIAN = 1
+
+_GOLDEN = 0.381966
+# How far below the top the flat part of the envelope ends, in the exponent.
+_LEAST_DROP, _MOST_DROP = 0.7, 2.0
+# How far the flat part may lie above the true maximum, in the exponent.
+_SLACK = 0.05
+# More than bisection of a double can need; only rounding ever gets there.
+_MOST_STEPS = 300
+
+
+@njit(cache=True, nogil=True)
+def half_chord(w: float) -> float:
+    """Half the chord of the unit disc at depth ``w`` from its edge."""
+    return math.sqrt(max(w * (2.0 - w), 0.0))
+
+
+@njit(cache=True, nogil=True)
+def log_chord_density(noise: int, w: float, first: float, second: float, scale: float) -> float:
+    """Log density of the depth ``w``, up to a constant.
+
+    Parameters
+    ----------
+    noise : int
+        LAPLACE: (``first``, ``second``) is x, each coordinate between 0 and 1.
+        GAUSSIAN: ``first`` is x's distance from the centre, ``second`` is not used.
+    """
+    chord = half_chord(w)
+    if noise == LAPLACE:
+        along = -abs(w - (1.0 - first)) / scale
+        if chord <= second:
+            return along - (second - chord) / scale + np.log(-math.expm1(-2.0 * chord / scale))
+        return along + np.log(-math.expm1(-(second + chord) / scale) - math.expm1(-(chord - second) / scale))
+    along = -w * (w + 2.0 * (first - 1.0)) / (2.0 * scale * scale)
+    return along + np.log(math.erf(chord / (math.sqrt(2.0) * scale)))
+
+
+@njit(cache=True, nogil=True)
+def _find_top(noise: int, first: float, second: float, scale: float) -> tuple[float, float, float]:
+    """A depth near the mode, the log density there, and an upper bound on it anywhere."""
+    low, mid, high = 0.0, 1.0, 2.0
+    at_low = at_high = -np.inf
+    at_mid = log_chord_density(noise, mid, first, second, scale)
+    bound = np.inf
+    for _ in range(_MOST_STEPS):
+        # The maximum lies between low and high; each outer segment, prolonged, bounds the other side.
+        bound = at_mid + max(
+            (at_mid - at_low) / (mid - low) * (high - mid), (at_mid - at_high) / (high - mid) * (mid - low)
+        )
+        if bound - at_mid < _SLACK:
+            break
+        step_right = high - mid > mid - low
+        probe = mid + _GOLDEN * (high - mid) if step_right else mid - _GOLDEN * (mid - low)
+        at_probe = log_chord_density(noise, probe, first, second, scale)
+        if at_probe > at_mid:
+            if step_right:
+                low, at_low = mid, at_mid
+            else:
+                high, at_high = mid, at_mid
+            mid, at_mid = probe, at_probe
+        elif step_right:
+            high, at_high = probe, at_probe
+        else:
+            low, at_low = probe, at_probe
+    return mid, at_mid, bound
+
+
+@njit(cache=True, nogil=True)
+def _find_shoulder(
+    noise: int, first: float, second: float, scale: float, top: float, at_top: float, end: float
+) -> tuple[float, float]:
+    """A depth between ``top`` and ``end`` where the density has dropped by about e, and its log density."""
+    near, far = top, end
+    shoulder, at_shoulder = top, at_top
+    for _ in range(_MOST_STEPS):
+        shoulder = 0.5 * (near + far)
+        at_shoulder = log_chord_density(noise, shoulder, first, second, scale)
+        drop = at_top - at_shoulder
+        if drop < _LEAST_DROP:
+            near = shoulder
+        elif drop > _MOST_DROP:
+            far = shoulder
+        else:
+            break
+    return shoulder, at_shoulder
+
+
+@njit(cache=True, nogil=True)
+def locate(noise: int, first: float, second: float, scale: float) -> tuple[float, float, float]:
+    """A depth near the mode and the two depths where the density has dropped by about e."""
+    top, at_top, _ = _find_top(noise, first, second, scale)
+    left, _ = _find_shoulder(noise, first, second, scale, top, at_top, 0.0)
+    right, _ = _find_shoulder(noise, first, second, scale, top, at_top, 2.0)
+    return top, left, right
+
+
+@njit(cache=True, nogil=True)
+def draw_depth(noise: int, first: float, second: float, scale: float, rng: np.random.Generator) -> float:
+    """Draw a depth ``w`` from `log_chord_density` by rejection from a flat top with two exponential tails."""
+    top, at_top, bound = _find_top(noise, first, second, scale)
+    left, at_left = _find_shoulder(noise, first, second, scale, top, at_top, 0.0)
+    right, at_right = _find_shoulder(noise, first, second, scale, top, at_top, 2.0)
+    left_rate = (at_top - at_left) / (top - left)
+    right_rate = (at_top - at_right) / (right - top)
+    left_mass = math.exp(at_left - bound) * -math.expm1(-left_rate * left) / left_rate
+    right_mass = math.exp(at_right - bound) * -math.expm1(-right_rate * (2.0 - right)) / right_rate
+    flat_mass = right - left
+    while True:
+        pick = rng.random() * (left_mass + flat_mass + right_mass)
+        u = rng.random()
+        if pick < left_mass:
+            gap = -math.log1p(u * math.expm1(-left_rate * left)) / left_rate
+            w, ceiling = left - gap, at_left - left_rate * gap
+        elif pick < left_mass + flat_mass:
+            w, ceiling = left + u * flat_mass, bound
+        else:
+            gap = -math.log1p(u * math.expm1(-right_rate * (2.0 - right))) / right_rate
+            w, ceiling = right + gap, at_right - right_rate * gap
+        if np.log(rng.random()) <= log_chord_density(noise, w, first, second, scale) - ceiling:
+            return w

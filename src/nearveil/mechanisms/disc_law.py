@@ -1,0 +1,147 @@
+"""The exact law of noise confined to a disc: its density and its expected displacement, by quadrature.
+
+Same conventions as `nearveil.mechanisms.disc_sampler`: the unit disc around the origin, Laplace or Gaussian noise
+around x, ``scale`` in units of the radius.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from nearveil.mechanisms.chord_law import LAPLACE, half_chord, locate, log_chord_density
+from nearveil.mechanisms.disc_sampler import nearest_l1_to_unit_disc
+from nearveil.types import FloatArray
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+
+
+def log_density(noise: int, x: FloatArray, t: FloatArray, scale: float | FloatArray) -> FloatArray:
+    """Log density at ``t`` of noise around ``x`` on the unit disc; -inf outside it.
+
+    ``x`` and ``t`` have two columns in their last axis and are broadcast against each other; ``scale`` goes with x.
+    """
+    x, t = np.asarray(x, dtype=np.float64), np.asarray(t, dtype=np.float64)
+    scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), x.shape[:-1])
+    masses = _log_chord_masses(noise, x.reshape(-1, 2), scales.ravel()).reshape(x.shape[:-1])
+    if noise == LAPLACE:
+        # Beyond the disc's bounding box the law does not change any more.
+        exponent = np.abs(t - np.clip(x, -1.0, 1.0)).sum(axis=-1) / scales
+        log_norm = np.log(scales)
+    else:
+        distance = np.hypot(x[..., 0], x[..., 1])
+        safe = np.where(distance > 0, distance, 1.0)
+        along = (t * x).sum(axis=-1) / safe
+        # |t-x|² - (|x|-1)², written so that it keeps its digits for x far away.
+        square = (t * t).sum(axis=-1) - 1.0 + 2.0 * distance * (1.0 - along)
+        exponent = square / (2 * scales**2)
+        log_norm = np.log(scales * math.sqrt(2 * math.pi))
+    inside = (t * t).sum(axis=-1) <= 1.0
+    density: FloatArray = np.where(inside, -exponent - log_norm - masses, -np.inf)
+    return density
+
+
+@njit(cache=True, nogil=True)
+def expected_displacement(noise: int, x1: float, x2: float, scale: float, norm: int = 1) -> float:
+    """E |t - x| on the unit disc, in the L1 or L2 norm, in units of the radius."""
+    first, second = _folded(noise, x1, x2)
+    distance = math.hypot(x1, x2)
+    # Unit vector of the depth axis: an axis of the square for Laplace, the direction of x for Gaussian.
+    if noise == LAPLACE or distance == 0.0:
+        east, north, y1, y2 = 1.0, 0.0, abs(x1), abs(x2)
+    else:
+        east, north, y1, y2 = x1 / distance, x2 / distance, x1, x2
+    depths, weights = _depth_rule(noise, first, second, scale)
+    total = expected = 0.0
+    for w, weight in zip(depths, weights):  # noqa: B905 - numba
+        chord = half_chord(w)
+        centre = min(second, chord)
+        for v, piece in zip(*_rule(-chord, chord, centre, scale)):  # noqa: B905 - numba
+            mass = weight * piece * math.exp(_log_relative_to_peak(noise, w, v, first, second, scale))
+            d1 = (1.0 - w) * east - v * north - y1
+            d2 = (1.0 - w) * north + v * east - y2
+            total += mass
+            expected += mass * (abs(d1) + abs(d2) if norm == 1 else math.hypot(d1, d2))
+    return expected / total
+
+
+@njit(cache=True, nogil=True)
+def _log_relative_to_peak(noise: int, w: float, v: float, first: float, second: float, scale: float) -> float:
+    """Return ln f - ln M at depth w and place v on the chord."""
+    if noise == LAPLACE:
+        return -(abs(1.0 - w - first) + abs(v - second) - nearest_l1_to_unit_disc(first, second)) / scale
+    inside = max(1.0 - first, 0.0)
+    return -(w * (w + 2.0 * (first - 1.0)) + inside * inside + v * v) / (2.0 * scale * scale)
+
+
+@njit(cache=True, nogil=True)
+def _folded(noise: int, x1: float, x2: float) -> tuple[float, float]:
+    """The two numbers by which the chord law knows x."""
+    if noise == LAPLACE:
+        return min(abs(x1), 1.0), min(abs(x2), 1.0)
+    return math.hypot(x1, x2), 0.0
+
+
+@njit(cache=True, nogil=True)
+def _log_chord_masses(noise: int, x: FloatArray, scales: FloatArray) -> FloatArray:
+    out = np.empty(len(x))
+    for i in range(len(x)):
+        first, second = _folded(noise, x[i, 0], x[i, 1])
+        depths, weights = _depth_rule(noise, first, second, scales[i])
+        logs = np.array([log_chord_density(noise, w, first, second, scales[i]) for w in depths])
+        top = logs.max()
+        out[i] = top + math.log((weights * np.exp(logs - top)).sum())
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _depth_rule(noise: int, first: float, second: float, scale: float) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights for an integral over the depth, gathered around the law's mode.
+
+    In the angle φ with w = 1 - cos φ the chord is sin φ, so that the square root at the ends disappears.
+    """
+    top, left, right = locate(noise, first, second, scale)
+    # Kinks: where the depth passes x and, for Laplace, where the chord's end does.
+    cuts = [0.0, math.pi, math.acos(min(first, 1.0))]
+    if noise == LAPLACE:
+        cuts.append(math.asin(second))
+        cuts.append(math.pi - math.asin(second))
+    for start, width in ((top, top - left), (top, right - top)):
+        reach = 0.25 * width
+        while reach < 2.0:
+            for w in (start - reach, start + reach):
+                if 0.0 < w < 2.0:
+                    cuts.append(2.0 * math.asin(math.sqrt(0.5 * w)))
+            reach *= 2.0
+    edges = np.array(sorted(cuts))
+    angles, weights = _composite(edges)
+    # 1 - cos φ as 2 sin²(φ/2) keeps small depths exact.
+    return 2.0 * np.sin(0.5 * angles) ** 2, weights * np.sin(angles)
+
+
+@njit(cache=True, nogil=True)
+def _rule(low: float, high: float, centre: float, scale: float) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights on [low, high], gathered around ``centre`` at the given scale."""
+    cuts = [low, high, centre]
+    reach = 0.5 * scale
+    while reach < high - low:
+        for v in (centre - reach, centre + reach):
+            if low < v < high:
+                cuts.append(v)
+        reach *= 2.0
+    return _composite(np.array(sorted(cuts)))
+
+
+@njit(cache=True, nogil=True)
+def _composite(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Sixteen Gauss-Legendre nodes between every two neighbouring edges."""
+    count = len(_NODES)
+    nodes = np.empty((len(edges) - 1) * count)
+    weights = np.empty_like(nodes)
+    for i in range(len(edges) - 1):
+        half = 0.5 * (edges[i + 1] - edges[i])
+        nodes[i * count : (i + 1) * count] = edges[i] + half * (1.0 + _NODES)
+        weights[i * count : (i + 1) * count] = half * _WEIGHTS
+    return nodes, weights

@@ -1,0 +1,93 @@
+"""One way to ask for intervals, whichever method builds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from nearveil.errors import UsageError
+from nearveil.mechanisms.intervals import Intervals, check_gamma
+from nearveil.mechanisms.pic import MOST_CENTRES, build_pic_intervals
+from nearveil.mechanisms.private_grid import ROUNDS as GRID_ROUNDS
+from nearveil.mechanisms.private_grid import build_grid_intervals
+from nearveil.privacy.limits import check_count, check_delta, check_epsilon
+from nearveil.privacy.paper_accounting import QUERIES_PER_ROUND, fit_scale_for
+from nearveil.randomness import Randomness
+from nearveil.region import Region
+from nearveil.types import Progress
+
+FitMethod = Literal["pic", "private-grid"]
+FIT_METHODS: tuple[FitMethod, ...] = ("pic", "private-grid")
+
+__all__ = ["FIT_METHODS", "GRID_ROUNDS", "FitMethod", "FitPlan", "build_intervals"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitPlan:
+    """How intervals are to be built: the paper's m, N_c and γ, and the method."""
+
+    method: FitMethod = "pic"
+    centres: int = 800
+    rounds: int = 12
+    gamma: float = 0.5
+    population: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count(self.centres, "centres", least=2, most=MOST_CENTRES)
+        check_count(self.rounds, "rounds", least=1, most=1000)
+        check_gamma(self.gamma)
+        if self.method not in FIT_METHODS:
+            raise UsageError(f"fit_method is one of: {', '.join(FIT_METHODS)}")
+        if self.population is not None:
+            check_count(self.population, "population", least=1, most=10**11)
+            if self.method != "private-grid":
+                raise UsageError("population goes with the method private-grid; leave it out")
+
+    @property
+    def queries(self) -> int:
+        """How many noisy answers of private k-means a person is in."""
+        return QUERIES_PER_ROUND * self.rounds
+
+    def budget(self, epsilon: float, delta: float) -> float:
+        """Return what `build_intervals` takes so that the fit alone costs epsilon at delta.
+
+        The Laplace scale of each answer for private k-means, epsilon itself for the private grid, which needs no delta.
+        """
+        check_epsilon(epsilon)
+        check_delta(delta)
+        return fit_scale_for(epsilon, queries=self.queries, delta=delta) if self.method == "pic" else epsilon
+
+
+def build_intervals(
+    points: object,
+    region: Region,
+    plan: FitPlan,
+    budget: float,
+    *,
+    rng: Randomness | np.random.Generator | int | None = None,
+    progress: Progress | None = None,
+) -> Intervals:
+    """Build private intervals by the planned method; ``budget`` as in `FitPlan.budget`."""
+    if plan.method == "pic":
+        return build_pic_intervals(
+            points,
+            region=region,
+            scale=budget,
+            centres=plan.centres,
+            rounds=plan.rounds,
+            gamma=plan.gamma,
+            rng=rng,
+            progress=progress,
+        )
+    return build_grid_intervals(
+        points,
+        region=region,
+        epsilon=budget,
+        centres=plan.centres,
+        gamma=plan.gamma,
+        population=plan.population,
+        rng=rng,
+        progress=progress,
+    )

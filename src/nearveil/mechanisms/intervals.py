@@ -1,0 +1,218 @@
+"""Intervals: private discs that people are moved inside of, with the budget that was spent on them."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.spatial import Voronoi, cKDTree
+
+from nearveil.errors import DataError, UsageError
+from nearveil.privacy.guarantee import Basis, Guarantee, Notion
+from nearveil.privacy.paper_accounting import LaplaceAnswers, fit_epsilon, pure_fit_epsilon
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+FORMAT = "nearveil-intervals"
+FORMAT_VERSION = 1
+
+Method = Literal["pic", "private-grid", "public"]
+
+METHOD_NAMES: dict[Method, str] = {
+    "pic": "private k-means (PIC)",
+    "private-grid": "k-means on one noisy histogram (private grid)",
+    "public": "public centres, no data",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Intervals:
+    """Discs in the square of a region. Holds nothing private: no count, no label, no sum.
+
+    Attributes
+    ----------
+    region : Region
+        The region whose square the discs live in.
+    centres, radii : ndarray
+        Shape (m, 2) and (m,), in units of the square.
+    method : {"pic", "private-grid", "public"}
+        How the centres were found.
+    answers : tuple of LaplaceAnswers
+        What everybody in the data was asked for, which is what the intervals cost them; empty if no data was used.
+    unit : {"person", "row"}
+        Whose data the budget counts: a row's, where a person may have had several.
+    gamma : float
+        Radius as a share of the distance to the nearest other centre.
+    seeded : bool
+        Whether the noise came from a seed, which undoes its protection for anyone who knows the seed.
+    """
+
+    region: Region
+    centres: FloatArray
+    radii: FloatArray
+    method: Method
+    answers: tuple[LaplaceAnswers, ...]
+    gamma: float
+    seeded: bool
+    unit: Literal["person", "row"] = "person"
+
+    def __post_init__(self) -> None:
+        if self.centres.ndim != 2 or self.centres.shape[1] != 2 or self.radii.shape != (len(self.centres),):
+            raise UsageError("intervals need one radius for each centre")
+        if len(self.radii) < 2 or not (np.isfinite(self.radii).all() and (self.radii > 0).all()):
+            raise UsageError("intervals need at least two centres, all different")
+        if not (np.abs(self.centres) <= np.array(self.region.half_extent_square) * (1 + 1e-12)).all():
+            raise UsageError("the centres of intervals must lie in their region")
+        for array in (self.centres, self.radii):
+            array.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.radii)
+
+    @property
+    def radii_m(self) -> FloatArray:
+        """Radii in metres (per-axis scaling: along the longer axis)."""
+        return self.radii * self.region.metres_per_unit
+
+    def fit_cost(self, delta: float) -> tuple[float, float]:
+        """Return epsilon and delta between fitting with and without one person, at most the given delta."""
+        if not self.answers:
+            return 0.0, 0.0
+        pure = pure_fit_epsilon(self.answers)
+        epsilon = fit_epsilon(self.answers, delta=delta)
+        # A delta that saves next to nothing is not worth having.
+        return (epsilon, delta) if epsilon < 0.99 * pure else (pure, 0.0)
+
+    def guarantee(self, delta: float) -> Guarantee:
+        """Return what holds for the intervals themselves, once they are published."""
+        epsilon, delta = self.fit_cost(delta)
+        return Guarantee(
+            title="The intervals",
+            notion=Notion.CENTRAL,
+            epsilon=epsilon,
+            unit=f"per {self.unit}",
+            delta=delta,
+            neighbours=f"the data fitted on, with and without one {self.unit}",
+            protects=(
+                "the discs hardly depend on any one person who was fitted on; they show where people in general "
+                "are, and replacing one person's place counts twice"
+                if self.answers
+                else "the discs were made without anybody's data"
+            ),
+            basis=Basis.THEOREM,
+            because=_fit_reason(self),
+            notes=("The intervals were drawn from a seed: whoever knows it can undo their noise.",)
+            if self.seeded
+            else (),
+        )
+
+    # -- one JSON file ---------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """Write the intervals as one JSON document; `intervals_from_json` reads it back."""
+        document = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "region": {
+                "south": self.region.south,
+                "west": self.region.west,
+                "north": self.region.north,
+                "east": self.region.east,
+                "scaling": self.region.scaling,
+                "name": self.region.name,
+            },
+            "method": self.method,
+            "budget": {
+                "neighbours": f"add or remove one {self.unit}",
+                "unit": self.unit,
+                "laplace_answers": [{"count": part.count, "scale": part.scale} for part in self.answers],
+            },
+            "gamma": self.gamma,
+            "seeded": self.seeded,
+            "centres": self.centres.tolist(),
+            "radii": self.radii.tolist(),
+        }
+        return json.dumps(document, indent=1)
+
+
+def intervals_from_json(text: str) -> Intervals:
+    """Read intervals that `Intervals.to_json` wrote."""
+    try:
+        document = json.loads(text)
+        if document["format"] != FORMAT:
+            raise KeyError("format")
+        version = document["version"]
+        if version == FORMAT_VERSION:
+            return _from_document(document)
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
+        raise DataError("this is no intervals file, or a damaged one; make one with 'nearveil fit'") from None
+    raise DataError(f"the intervals file has format version {version}, this Nearveil reads {FORMAT_VERSION}; fit again")
+
+
+def _from_document(document: dict[str, Any]) -> Intervals:
+    if document["method"] not in METHOD_NAMES:
+        raise ValueError("method")
+    answers = document["budget"]["laplace_answers"]
+    if document["budget"]["unit"] not in ("person", "row"):
+        raise ValueError("unit")
+    return Intervals(
+        region=Region(**document["region"]),
+        centres=np.array(document["centres"], dtype=np.float64),
+        radii=np.array(document["radii"], dtype=np.float64),
+        method=document["method"],
+        answers=tuple(LaplaceAnswers(int(part["count"]), float(part["scale"])) for part in answers),
+        gamma=float(document["gamma"]),
+        seeded=bool(document["seeded"]),
+        unit=document["budget"]["unit"],
+    )
+
+
+def _fit_reason(intervals: Intervals) -> str:
+    if not intervals.answers:
+        return "no data, no cost"
+    asked = " and ".join(f"{part.count} with scale {part.scale:.4g}" for part in intervals.answers)
+    return f"every sum and count that a person is in has Laplace noise, in units of what one person can change: {asked}"
+
+
+def radii_around(centres: FloatArray, gamma: float) -> FloatArray:
+    """Return gamma times the distance from each centre to the nearest other one."""
+    distances, _ = cKDTree(centres).query(centres, k=2)
+    return gamma * np.ascontiguousarray(distances[:, 1])
+
+
+def check_gamma(gamma: float) -> float:
+    """Return gamma if discs of that size can be used."""
+    if not (isinstance(gamma, int | float) and 0 < gamma <= 0.8):
+        raise UsageError("gamma must lie between 0 and 0.8; up to 0.5 the discs do not overlap")
+    return float(gamma)
+
+
+def cell_polygons(intervals: Intervals) -> list[FloatArray]:
+    """Return, for each interval, the corners of its cell: where its centre is the nearest, within the region."""
+    half_width, half_height = intervals.region.half_extent_square
+    centres = intervals.centres
+    # Mirror images in the four sides make the sides part of the Voronoi diagram, which clips every cell exactly.
+    mirrored = [centres]
+    for axis, half in ((0, half_width), (1, half_height)):
+        for side in (-half, half):
+            image = centres.copy()
+            image[:, axis] = 2 * side - image[:, axis]
+            mirrored.append(image)
+    diagram = Voronoi(np.unique(np.vstack(mirrored), axis=0), qhull_options="Qbb Qc Qz")
+    _, own = cKDTree(diagram.points).query(centres)
+    corners = np.array([half_width, half_height])
+    return [np.clip(diagram.vertices[diagram.regions[diagram.point_region[point]]], -corners, corners) for point in own]
+
+
+def l1_diameter(polygon: FloatArray) -> float:
+    """Return the largest L1 distance between two points of a polygon."""
+    return float(max(np.ptp(polygon[:, 0] + polygon[:, 1]), np.ptp(polygon[:, 0] - polygon[:, 1])))
+
+
+def l2_diameter(polygon: FloatArray) -> float:
+    """Return the largest distance between two points of a polygon."""
+    gaps = polygon[:, None, :] - polygon[None, :, :]
+    return math.sqrt(float((gaps**2).sum(axis=-1).max()))

@@ -1,0 +1,26 @@
+"""The statement that the mechanisms with local differential privacy share."""
+
+from __future__ import annotations
+
+from nearveil.privacy.guarantee import Basis, Guarantee, Notion
+
+
+def local_guarantee(
+    *, epsilon: float, basis: Basis, because: str, notes: tuple[str, ...] = (), delta: float = 0.0
+) -> Guarantee:
+    """Return the guarantee of epsilon-local differential privacy over the whole region."""
+    return Guarantee(
+        title="Every published place",
+        notion=Notion.LOCAL,
+        epsilon=epsilon,
+        unit="per person",
+        delta=delta,
+        neighbours="any two places of one person in the region, however far apart",
+        protects=(
+            "any two places of the region look alike up to epsilon, near or far; each further release of a "
+            "person's place adds its loss to the first"
+        ),
+        basis=basis,
+        because=because,
+        notes=notes,
+    )

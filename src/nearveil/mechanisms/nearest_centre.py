@@ -1,0 +1,156 @@
+"""Which centre is nearest, for millions of points: a table of candidates over a fine grid.
+
+Every grid cell lists the centres that are nearest to some point of it, which is one centre for most cells and a
+few along borders. Looking a point up means comparing the candidates of its cell: exact, and a few nanoseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from nearveil.types import FloatArray, IntArray
+
+_COARSE = 32
+_FINER = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NearestCentre:
+    """Candidates for every cell of a grid over [-half_width, half_width] x [-half_height, half_height].
+
+    Use `nearest_centre_table` to make one.
+    """
+
+    centres: FloatArray
+    half_extent: tuple[float, float]
+    cells_per_side: int
+    first: IntArray
+    candidates: IntArray
+
+    def __call__(self, x: FloatArray) -> IntArray:
+        """Index of the centre nearest to each row of ``x``; of equals, the first."""
+        return _look_up(x, self.centres, *self.half_extent, self.cells_per_side, self.first, self.candidates)
+
+    def sums(self, x: IntArray, unit: float) -> IntArray:
+        """Per centre, the sum of the coordinates and the number of the points nearest to it.
+
+        ``x`` holds whole multiples of ``unit``; the sums are exact. Shape (centres, 3).
+        """
+        return _cluster_sums(x, unit, self.centres, *self.half_extent, self.cells_per_side, self.first, self.candidates)
+
+
+def nearest_centre_table(centres: FloatArray, half_extent: tuple[float, float]) -> NearestCentre:
+    """Build the table for centres within the box given by its half width and half height."""
+    everything = np.arange(len(centres), dtype=np.int64)
+    all_cells = np.array([0, len(centres)], dtype=np.int64)
+    coarse = _refine(centres, *half_extent, 1, all_cells, everything, _COARSE)
+    first, candidates = _refine(centres, *half_extent, _COARSE, *coarse, _FINER)
+    return NearestCentre(centres, half_extent, _COARSE * _FINER, first, candidates)
+
+
+@njit(cache=True, nogil=True)
+def _refine(
+    centres: FloatArray,
+    half_width: float,
+    half_height: float,
+    side: int,
+    first: IntArray,
+    candidates: IntArray,
+    finer: int,
+) -> tuple[IntArray, IntArray]:
+    """Split each cell into finer x finer, keeping in each part the centres that can be nearest there."""
+    fine = side * finer
+    reach = math.hypot(half_width, half_height) / fine
+    counts = np.zeros(fine * fine + 1, dtype=np.int64)
+    kept = np.empty(0, dtype=np.int64)
+    for fill in (False, True):
+        if fill:
+            counts = np.cumsum(counts)
+            kept = np.empty(counts[-1], dtype=np.int64)
+        for row in range(fine):
+            qy = half_height * ((2 * row + 1) / fine - 1.0)
+            for column in range(fine):
+                qx = half_width * ((2 * column + 1) / fine - 1.0)
+                parent = (row // finer) * side + column // finer
+                options = candidates[first[parent] : first[parent + 1]]
+                least = np.inf
+                for j in options:
+                    least = min(least, (centres[j, 0] - qx) ** 2 + (centres[j, 1] - qy) ** 2)
+                # Nobody in the cell is farther than ``reach`` from its middle; the tiny rest is for rounding.
+                limit = (math.sqrt(least) + 2.0 * reach) ** 2 * (1.0 + 1e-12)
+                cell = row * fine + column
+                place = counts[cell] if fill else 0
+                for j in options:
+                    if (centres[j, 0] - qx) ** 2 + (centres[j, 1] - qy) ** 2 <= limit:
+                        if fill:
+                            kept[place] = j
+                        place += 1
+                if not fill:
+                    counts[cell + 1] = place
+    return counts, kept
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _nearest(
+    x1: float,
+    x2: float,
+    centres: FloatArray,
+    half_width: float,
+    half_height: float,
+    side: int,
+    first: IntArray,
+    candidates: IntArray,
+) -> int:
+    column = min(max(int((x1 / half_width + 1.0) * 0.5 * side), 0), side - 1)
+    row = min(max(int((x2 / half_height + 1.0) * 0.5 * side), 0), side - 1)
+    cell = row * side + column
+    best = candidates[first[cell]]
+    if first[cell + 1] - first[cell] > 1:
+        least = np.inf
+        for place in range(first[cell], first[cell + 1]):
+            j = candidates[place]
+            d1, d2 = x1 - centres[j, 0], x2 - centres[j, 1]
+            distance = d1 * d1 + d2 * d2
+            if distance < least:
+                least, best = distance, j
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _look_up(
+    x: FloatArray,
+    centres: FloatArray,
+    half_width: float,
+    half_height: float,
+    side: int,
+    first: IntArray,
+    candidates: IntArray,
+) -> IntArray:
+    out = np.empty(len(x), dtype=np.int64)
+    for i in range(len(x)):
+        out[i] = _nearest(x[i, 0], x[i, 1], centres, half_width, half_height, side, first, candidates)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _cluster_sums(
+    x: IntArray,
+    unit: float,
+    centres: FloatArray,
+    half_width: float,
+    half_height: float,
+    side: int,
+    first: IntArray,
+    candidates: IntArray,
+) -> IntArray:
+    sums = np.zeros((len(centres), 3), dtype=np.int64)
+    for i in range(len(x)):
+        j = _nearest(x[i, 0] * unit, x[i, 1] * unit, centres, half_width, half_height, side, first, candidates)
+        sums[j, 0] += x[i, 0]
+        sums[j, 1] += x[i, 1]
+        sums[j, 2] += 1
+    return sums

@@ -1,0 +1,110 @@
+"""Planar Laplace: geo-indistinguishability, the metric notion (Andrés et al., 2013)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from nearveil.errors import UsageError
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.exponential import REACH, standard_exponential
+from nearveil.privacy.guarantee import Basis, Guarantee, Notion
+from nearveil.privacy.limits import check_positive
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+# What lies beyond the reach of the two exponentials, as seen by someone up to ten times hide_within_m away, for
+# whom the same place is up to e^20 times likelier.
+NUMERICAL_DELTA = (1 + 2 * REACH) * math.exp(20 - 2 * REACH)
+
+_LEAST_HIDE_WITHIN_M = 1.0
+
+
+class PlanarLaplace(Mechanism):
+    """Add planar Laplace noise: density ε² / (2π) exp(-ε d) at distance d.
+
+    Parameters
+    ----------
+    hide_within_m : float
+        Mean displacement in metres; ε is 2 / hide_within_m per metre.
+    region : Region or str
+        Public region; published places are clamped to it, which costs nothing.
+    seed : int, optional
+        For experiments only.
+
+    Examples
+    --------
+    >>> home = [[37.77, -122.42]]
+    >>> published = PlanarLaplace(hide_within_m=500, region="san-francisco", seed=1).perturb(home)
+    >>> published.shape
+    (1, 2)
+    """
+
+    frame: ClassVar[Literal["metres", "square"]] = "metres"
+
+    def __init__(
+        self, *, hide_within_m: float = 500.0, region: Region | str = "san-francisco", seed: int | None = None
+    ) -> None:
+        check_positive(hide_within_m, "hide_within_m")
+        if hide_within_m < _LEAST_HIDE_WITHIN_M:
+            raise UsageError("hide_within_m must be at least 1 metre; published places are rounded to 0.11 m")
+        self.hide_within_m = hide_within_m
+        self.region = region
+        self.seed = seed
+
+    @property
+    def epsilon_per_m(self) -> float:
+        """Privacy loss per metre on the ground."""
+        return 2.0 / self.hide_within_m
+
+    @property
+    def _rate(self) -> float:
+        # The map may stretch distances a little; noise that much wider keeps the promise on the ground.
+        return self.epsilon_per_m / self.resolved_region.largest_stretch
+
+    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Add a step of Gamma(2, 1/ε) length, the sum of two exponentials, in a uniform direction."""
+        # Three exponentials a row, so that the rows' draws stay apart; e^-E of the third is uniform.
+        noise = standard_exponential(rng, len(x), 3)
+        length = noise[:, :2].sum(axis=1) / self._rate
+        angle = 2 * np.pi * np.exp(-noise[:, 2])
+        return x + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+
+    def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
+        """Log density per square metre, before clamping."""
+        distance = np.sqrt(((np.asarray(t) - np.asarray(x)) ** 2).sum(axis=-1))
+        density: FloatArray = math.log(self._rate**2 / (2 * math.pi)) - self._rate * distance
+        return density
+
+    def rescaled(self, factor: float) -> Self:
+        """Return a copy with noise ``factor`` times as wide."""
+        return self.with_params(hide_within_m=self.hide_within_m * factor)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Geo-indistinguishability between all places."""
+        return Guarantee(
+            title="Every published place",
+            notion=Notion.METRIC,
+            epsilon=self.epsilon_per_m,
+            unit="per metre",
+            delta=NUMERICAL_DELTA,
+            neighbours="any two places of one person, at a loss of epsilon times their distance on the ground",
+            protects=(
+                f"places within about {self.hide_within_m:,.0f} m of each other look alike; the wider "
+                "neighbourhood is not hidden, and each further release of a person's place adds its loss to the first"
+            ),
+            basis=Basis.THEOREM,
+            because=(
+                "planar Laplace noise, then clamping and rounding to a public grid, which cannot add to the loss; "
+                f"delta, for places up to {10 * self.hide_within_m:,.0f} m apart, is what no number drawn can reach"
+            ),
+            notes=self._notes(),
+        )
+
+
+def planar_laplace_per_km(epsilon_per_km: float, **params: Any) -> PlanarLaplace:
+    """Return planar Laplace noise with a given loss per kilometre."""
+    return PlanarLaplace(hide_within_m=2000.0 / check_positive(epsilon_per_km, "epsilon per km"), **params)

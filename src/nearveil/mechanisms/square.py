@@ -1,0 +1,136 @@
+"""Square: uniform in a square around the person more likely than elsewhere (Hong, Jung and Shim, 2022)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, Self
+
+import numpy as np
+from scipy.optimize import brentq
+
+from nearveil.errors import UsageError
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.local_guarantee import local_guarantee
+from nearveil.privacy.guarantee import Basis, Guarantee
+from nearveil.privacy.limits import check_epsilon
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+Aim = Literal["average", "worst-case"]
+
+
+class Square(Mechanism):
+    """Publish a place with density e^ε α in a square around the person, α elsewhere in the region.
+
+    The square's centre is moved so that the square stays in the region.
+
+    Parameters
+    ----------
+    epsilon : float
+        Largest loss between any two places of the region.
+    aim : {"average", "worst-case"}
+        Which squared error the side of the square makes least.
+    region : Region or str
+        Public region.
+    seed : int, optional
+        For experiments only.
+
+    Examples
+    --------
+    >>> Square(epsilon=1.0, region="san-francisco", seed=1).perturb([[37.77, -122.42]]).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        aim: Aim = "average",
+        region: Region | str = "san-francisco",
+        seed: int | None = None,
+    ) -> None:
+        check_epsilon(epsilon)
+        if aim not in ("average", "worst-case"):
+            raise UsageError("aim is either 'average' or 'worst-case'")
+        self.epsilon = epsilon
+        self.aim = aim
+        self.region = region
+        self.seed = seed
+
+    @property
+    def side(self) -> float:
+        """Side of the square, in units of the square [-1, 1]²."""
+        half_width, half_height = self.resolved_region.half_extent_square
+        return square_side(self.epsilon, 2 * half_width, 2 * half_height, self.aim)
+
+    def _outside_density(self) -> float:
+        half_width, half_height = self.resolved_region.half_extent_square
+        return 1 / (4 * half_width * half_height + math.expm1(self.epsilon) * self.side**2)
+
+    def _corner(self, x: FloatArray) -> FloatArray:
+        """Lower left corner of the square around x, moved into the region."""
+        half_extent = np.array(self.resolved_region.half_extent_square)
+        lower: FloatArray = np.clip(np.asarray(x) - self.side / 2, -half_extent, half_extent - self.side)
+        return lower
+
+    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Uniform on the region with probability α A, else uniform in the square."""
+        half_extent = np.array(self.resolved_region.half_extent_square)
+        u = rng.random((len(x), 3))
+        anywhere = u[:, :1] < self._outside_density() * 4 * half_extent.prod()
+        drawn: FloatArray = np.where(anywhere, (2 * u[:, 1:] - 1) * half_extent, self._corner(x) + self.side * u[:, 1:])
+        return drawn
+
+    def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
+        """Log density per unit of the square."""
+        half_extent = np.array(self.resolved_region.half_extent_square)
+        offset = np.asarray(t) - self._corner(x)
+        near = ((offset >= 0) & (offset <= self.side)).all(axis=-1)
+        inside = (np.abs(t) <= half_extent).all(axis=-1)
+        base = math.log(self._outside_density())
+        density: FloatArray = np.where(inside, base + self.epsilon * near, -np.inf)
+        return density
+
+    def rescaled(self, factor: float) -> Self:
+        """Return a copy with epsilon divided by ``factor``."""
+        return self.with_params(epsilon=self.epsilon / factor)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Local differential privacy over the region."""
+        return local_guarantee(
+            epsilon=self.epsilon,
+            basis=Basis.THEOREM,
+            because="the density takes two values whose ratio is e^epsilon, whoever the person",
+            notes=self._notes(),
+        )
+
+
+def square_side(epsilon: float, width: float, height: float, aim: Aim = "average") -> float:
+    """Return the side that makes the average or the worst-case squared error least, on a width x height region.
+
+    Examples
+    --------
+    >>> [round(square_side(epsilon, 1, 1), 3) for epsilon in (0.5, 1, 2, 4, 6)]
+    [0.681, 0.636, 0.543, 0.372, 0.241]
+    """
+    excess = math.expm1(epsilon)
+    area, total = width * height, width + height
+    diagonal = width**2 + height**2
+    if aim == "worst-case":
+        # The corner is worst: minimise (A D/3 + 2 E b⁴/3) / (A + E b²), a quadratic in b².
+        squared = (-2 * area + math.sqrt(4 * area**2 + 2 * excess * area * diagonal)) / (2 * excess)
+        side = math.sqrt(squared)
+    else:
+
+        def slope(b: float) -> float:
+            return (
+                3 * excess * total * b**5
+                + 4 * excess * area * b**4
+                + 5 * area * total * b**3
+                + 8 * area**2 * b**2
+                - 4 * area**2 * diagonal
+            )
+
+        side = float(brentq(slope, 0.0, 2 * max(width, height)))
+    return min(side, width, height)

@@ -1,0 +1,185 @@
+"""SRR: staircase randomised response over a public grid (L-SRR, Wang et al., 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from numba import njit
+from scipy.spatial import cKDTree
+
+from nearveil.errors import UsageError
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.local_guarantee import local_guarantee
+from nearveil.mechanisms.morton import deinterleave, interleave
+from nearveil.mechanisms.srr_channel import StaircaseChannel, calibrated_channel
+from nearveil.privacy.guarantee import Basis, Guarantee
+from nearveil.privacy.limits import check_count, check_epsilon
+from nearveil.region import Region
+from nearveil.types import FloatArray, IntArray
+
+_MOST_LISTED_CELLS = 4096
+
+
+class SRR(Mechanism):
+    """Publish a cell with probabilities that fall in steps with the distance in a quadtree, then a point of it.
+
+    Parameters
+    ----------
+    epsilon : float
+        Largest loss between any two places; the steps are set so that the loss realised is at most this.
+    levels : int
+        h: the region is cut into 2^h x 2^h cells.
+    cells : sequence of (column, row), optional
+        Public list of the cells that may be published, if not all (land without sea). Someone elsewhere counts as
+        being in the nearest of them.
+    region : Region or str
+        Public region.
+    seed : int, optional
+        For experiments only.
+
+    Examples
+    --------
+    >>> SRR(epsilon=1.0, region="san-francisco", seed=1).perturb([[37.77, -122.42]]).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        levels: int = 6,
+        cells: Sequence[tuple[int, int]] | None = None,
+        region: Region | str = "san-francisco",
+        seed: int | None = None,
+    ) -> None:
+        check_epsilon(epsilon)
+        check_count(levels, "levels", least=1, most=10)
+        self.epsilon = epsilon
+        self.levels = levels
+        self.cells = cells
+        if cells is not None:
+            _check_cells(cells, levels)
+        self.region = region
+        self.seed = seed
+
+    @property
+    def channel(self) -> StaircaseChannel:
+        """The finite channel between cells, calibrated by its realised loss."""
+        cells = None if self.cells is None else tuple((int(column), int(row)) for column, row in self.cells)
+        return _channel(self.epsilon, self.levels, cells)
+
+    def _prepare(self) -> None:
+        _ = self.channel
+
+    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Pick a group, a uniform member of it, and a uniform point of that cell."""
+        channel = self.channel
+        u = rng.random((len(x), 4))
+        answers = _sample(self._cell_index(x), channel.starts, channel.stops, channel.weights, channel.alpha, u)
+        lower, size = self._cell_corners(channel.codes[answers])
+        return lower + size * u[:, 2:]
+
+    def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
+        """Log density per unit of the square: the answer's probability over the area of its cell."""
+        channel = self.channel
+        x, t = np.broadcast_arrays(np.asarray(x, dtype=np.float64), np.asarray(t, dtype=np.float64))
+        shape = x.shape[:-1]
+        sources, answers = self._cell_index(x.reshape(-1, 2)), self._cell_code(t.reshape(-1, 2))
+        index = np.minimum(np.searchsorted(channel.codes, answers), len(channel.codes) - 1)
+        # The weight of an answer counts the groups whose run it is in: G_1 in all of them, G_m in the last only.
+        inside_run = (channel.starts[:, sources] <= index) & (index < channel.stops[:, sources])
+        group = len(channel.weights) - inside_run.sum(axis=0)
+        probability = channel.weights[group] * channel.alpha[sources]
+        half_extent = np.array(self.resolved_region.half_extent_square)
+        possible = (channel.codes[index] == answers) & (np.abs(t.reshape(-1, 2)) <= half_extent).all(axis=1)
+        area = 4 * half_extent.prod() / 4**self.levels
+        density: FloatArray = np.where(possible, np.log(probability / area), -np.inf).reshape(shape)
+        return density
+
+    def _cell_code(self, x: FloatArray) -> IntArray:
+        half_extent = np.array(self.resolved_region.half_extent_square)
+        side = 2**self.levels
+        place = np.clip(((x / half_extent + 1) / 2 * side).astype(np.int64), 0, side - 1)
+        return interleave(place[:, 0], place[:, 1])
+
+    def _cell_index(self, x: FloatArray) -> IntArray:
+        """Index in the domain of the cell of each place: its own, or the nearest that may be published."""
+        codes = self.channel.codes
+        wanted = self._cell_code(x)
+        index = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+        missing = codes[index] != wanted
+        if missing.any():
+            lower, size = self._cell_corners(codes)
+            index[missing] = cKDTree(lower + size / 2).query(x[missing])[1]
+        return index
+
+    def _cell_corners(self, codes: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Lower left corner of each cell and the size of a cell, in the square."""
+        half_extent = np.array(self.resolved_region.half_extent_square)
+        size = 2 * half_extent / 2**self.levels
+        return np.column_stack(deinterleave(codes)) * size - half_extent, size
+
+    def rescaled(self, factor: float) -> Self:
+        """Return a copy with epsilon divided by ``factor``."""
+        return self.with_params(epsilon=self.epsilon / factor)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Local differential privacy over the region."""
+        full = self.cells is None
+        return local_guarantee(
+            epsilon=self.epsilon,
+            basis=Basis.THEOREM if full else Basis.CERTIFICATE,
+            because=(
+                "on a full grid all rows of the channel are alike, and their largest ratio is e^epsilon"
+                if full
+                else "the largest ratio over every pair of cells and every answer, computed"
+            ),
+            notes=self._notes(),
+        )
+
+
+def _check_cells(cells: Sequence[tuple[int, int]], levels: int) -> None:
+    side = 2**levels
+    if not 2 <= len({(column, row) for column, row in cells}) <= _MOST_LISTED_CELLS:
+        raise UsageError(f"cells must list between 2 and {_MOST_LISTED_CELLS:,} different cells")
+    if not all(0 <= column < side and 0 <= row < side for column, row in cells):
+        raise UsageError(f"cells are (column, row) pairs from 0 to {side - 1}")
+
+
+@lru_cache(maxsize=16)
+def _channel(epsilon: float, levels: int, cells: tuple[tuple[int, int], ...] | None) -> StaircaseChannel:
+    if cells is None:
+        codes = np.arange(4**levels, dtype=np.int64)
+    else:
+        places = np.array(cells, dtype=np.int64)
+        codes = np.unique(interleave(places[:, 0], places[:, 1]))
+    return calibrated_channel(codes, levels, epsilon)
+
+
+@njit(cache=True, nogil=True)
+def _sample(
+    cells: IntArray, starts: IntArray, stops: IntArray, weights: FloatArray, alpha: FloatArray, u: FloatArray
+) -> IntArray:
+    """For each source cell, the index of the answer: a group by its probability, then a uniform member."""
+    out = np.empty(len(cells), dtype=np.int64)
+    for i in range(len(cells)):
+        cell = cells[i]
+        left = u[i, 0] / alpha[cell]
+        inner_start = inner_stop = starts[0, cell]
+        for j in range(len(weights)):
+            inner = inner_stop - inner_start
+            size = stops[j, cell] - starts[j, cell] - inner
+            if size > 0:
+                # A member of this run that is not in the one before. Rounding may run past the last group; then
+                # the member of the last group that has any stands.
+                place = starts[j, cell] + min(int(u[i, 1] * size), size - 1)
+                out[i] = place if place < inner_start else place + inner
+                if left < weights[j] * size:
+                    break
+            left -= weights[j] * size
+            inner_start, inner_stop = starts[j, cell], stops[j, cell]
+    return out

@@ -1,0 +1,149 @@
+"""Guarantee: what a release promises, to whom, and on what ground. It prints as a card."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+CARD_WIDTH = 88
+
+
+class Notion(StrEnum):
+    """What kind of promise an epsilon is part of. Numbers of different notions must not be compared."""
+
+    CENTRAL = "central"
+    """Differential privacy of something learned from everybody's data together."""
+    LOCAL = "local"
+    """Any two places of the region are alike up to epsilon."""
+    INTERVAL = "interval"
+    """Two places that share an interval are alike up to epsilon; the interval itself is disclosed."""
+    METRIC = "metric"
+    """Any two places are alike up to epsilon times their distance (geo-indistinguishability)."""
+
+
+class Basis(StrEnum):
+    """Why a guarantee may be believed."""
+
+    THEOREM = "theorem"
+    CERTIFICATE = "numerical certificate"
+    REFUTED_CLAIM = "claimed by the paper, refuted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """One statement about privacy.
+
+    Parameters
+    ----------
+    title : str
+        What the statement is about, in a few words.
+    notion : Notion
+        The kind of promise.
+    epsilon : float
+        The largest privacy loss, in ``unit``.
+    unit : str
+        What epsilon is counted in: ``"per person"``, ``"per metre"``.
+    delta : float
+        Probability with which the loss may be larger.
+    neighbours : str
+        Which two worlds cannot be told apart.
+    protects : str
+        What is protected and what is not, in one plain sentence.
+    basis : Basis
+        Why it may be believed.
+    because : str
+        The theorem, the certificate or the counterexample, in one sentence.
+    also : tuple of Guarantee
+        Further statements about the same release.
+    notes : tuple of str
+        What a reader must know besides.
+    """
+
+    title: str
+    notion: Notion
+    epsilon: float
+    unit: str
+    delta: float
+    neighbours: str
+    protects: str
+    basis: Basis
+    because: str
+    also: tuple[Guarantee, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.epsilon) or self.epsilon < 0 or not 0 <= self.delta <= 1:
+            raise ValueError("a guarantee needs epsilon >= 0 and delta between 0 and 1")
+
+    @property
+    def holds(self) -> bool:
+        """Whether the statement is true; False for a claim that is refuted."""
+        return self.basis is not Basis.REFUTED_CLAIM
+
+    def counted_per_row(self, note: str) -> Guarantee:
+        """Return what is left of the statement where a person may have several rows: it holds for each row."""
+        return replace(
+            self,
+            unit="per row" if self.unit == "per person" else self.unit,
+            also=tuple(replace(other, unit="per row") for other in self.also),
+            notes=(*self.notes, note),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the statement as plain values for JSON."""
+        return {
+            "title": self.title,
+            "notion": str(self.notion),
+            "epsilon": self.epsilon,
+            "unit": self.unit,
+            "delta": self.delta,
+            "neighbours": self.neighbours,
+            "protects": self.protects,
+            "basis": str(self.basis),
+            "because": self.because,
+            "holds": self.holds,
+            "also": [statement.to_dict() for statement in self.also],
+            "notes": list(self.notes),
+        }
+
+    def card(self) -> str:
+        """Return the card: every statement of the release, then the notes."""
+        lines: list[str] = []
+        for statement in (self, *self.also):
+            lines += [*_statement_lines(statement), ""]
+        for note in (*self.notes, *(note for other in self.also for note in other.notes)):
+            lines += _wrapped("Note", note)
+        return _boxed("GUARANTEE", lines)
+
+    def __str__(self) -> str:
+        return self.card()
+
+
+def _statement_lines(statement: Guarantee) -> list[str]:
+    verdict = "" if statement.holds else "  ** DOES NOT HOLD **"
+    delta = f", delta = {statement.delta:.3g}" if statement.delta else ""
+    return [
+        f"{statement.title}{verdict}",
+        f"  {statement.notion}, epsilon = {statement.epsilon:.4g} {statement.unit}{delta}",
+        *_wrapped("  Between", statement.neighbours),
+        *_wrapped("  Means", statement.protects),
+        *_wrapped("  Basis", f"{statement.basis}: {statement.because}"),
+    ]
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    head = f"{label}: "
+    indent = " " * (len(label) - len(label.lstrip()) + 4)
+    return textwrap.wrap(head + text, CARD_WIDTH - 4, subsequent_indent=indent, break_long_words=False)
+
+
+def _boxed(title: str, lines: list[str]) -> str:
+    while lines and not lines[-1]:
+        lines.pop()
+    inner = CARD_WIDTH - 2
+    top = f"┌─ {title} " + "─" * (inner - len(title) - 3) + "┐"
+    body = [f"│ {line:<{inner - 2}} │" for line in lines]
+    return "\n".join([top, *body, "└" + "─" * inner + "┘"])

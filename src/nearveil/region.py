@@ -1,0 +1,259 @@
+"""Region: a public box on the ground, and the way between degrees, metres and the square [-1, 1]²."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import pyproj
+
+from nearveil.errors import DataError, UsageError
+from nearveil.places import Faults, and_others, as_points, count_faults, refuse_no_places, wrap_longitude
+from nearveil.types import BoolArray, FloatArray
+
+Scaling = Literal["isotropic", "per-axis"]
+
+PUBLISHED_DECIMALS = 6
+"""Published coordinates lie on a public grid of 1e-6 degree, 0.11 m."""
+
+_EDGE_TOLERANCE_DEG = 1e-9
+_MAX_RADIUS_M = 5_000_000.0
+# The Gaussian curvature of the WGS84 ellipsoid is largest on the equator, where it is that of a sphere with
+# this radius (the polar semi-axis). Rauch's comparison theorem then bounds the projection's stretching.
+_LEAST_CURVATURE_RADIUS_M = 6_356_752.3
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A public bounding box, chosen by the operator and never read off the data.
+
+    Three coordinate systems meet here. *Degrees* are WGS84 (latitude, longitude). *Metres* are (x, y), east and
+    north of the centre, in a local azimuthal equidistant projection. The *square* is [-1, 1]²: metres divided by
+    one length (``isotropic``, true discs) or each axis of degrees by its own (``per-axis``, as in the paper).
+
+    Parameters
+    ----------
+    south, west, north, east : float
+        Edges in degrees. ``west > east`` means that the box crosses the antimeridian.
+    scaling : {"isotropic", "per-axis"}
+        How the square is scaled.
+    name : str, optional
+        A name to print.
+
+    Examples
+    --------
+    >>> region = Region(37.5, -122.6, 37.9, -122.2)
+    >>> region.to_metres([[37.7, -122.4]]).round(3).tolist()
+    [[0.0, 0.0]]
+    >>> fiji = Region(-21.0, 176.0, -12.0, -178.0)
+    >>> round(fiji.width_deg, 6)
+    6.0
+    """
+
+    south: float
+    west: float
+    north: float
+    east: float
+    scaling: Scaling = "isotropic"
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        edges = (self.south, self.west, self.north, self.east)
+        if not all(math.isfinite(edge) for edge in edges):
+            raise UsageError("a region's edges must be numbers in degrees: south, west, north, east")
+        if not (-90 <= self.south <= 90 and -90 <= self.north <= 90):
+            raise UsageError("a region's south and north must lie between -90 and 90 degrees")
+        if not (-180 <= self.west <= 180 and -180 <= self.east <= 180):
+            raise UsageError("a region's west and east must lie between -180 and 180 degrees")
+        if self.south >= self.north or self.width_deg <= 0:
+            raise UsageError(
+                "the region has no area: south must be less than north and west must differ from east "
+                "(the order is south, west, north, east)"
+            )
+        if self.scaling not in ("isotropic", "per-axis"):
+            raise UsageError("a region's scaling is either 'isotropic' or 'per-axis'")
+        if self.width_deg > 180 or self.radius_m > _MAX_RADIUS_M:
+            raise UsageError(
+                "the region reaches farther than 5,000 km from its centre, where one flat map bends distances too "
+                "much; choose a smaller region"
+            )
+
+    # -- shape -----------------------------------------------------------------------------------------------
+
+    @property
+    def width_deg(self) -> float:
+        """Extent in longitude."""
+        width = self.east - self.west
+        return width if width >= 0 else width + 360.0
+
+    @property
+    def height_deg(self) -> float:
+        """Extent in latitude."""
+        return self.north - self.south
+
+    @property
+    def centre(self) -> tuple[float, float]:
+        """Latitude and longitude of the middle, the origin of metres."""
+        longitude = self.west + self.width_deg / 2
+        return (self.south + self.north) / 2, wrap_longitude(longitude)
+
+    @property
+    def half_extent_m(self) -> tuple[float, float]:
+        """Half width and half height of the box of metres that holds the whole region."""
+        return _shape(self.south, self.width_deg, self.north)[:2]
+
+    @property
+    def radius_m(self) -> float:
+        """Distance from the centre to the farthest point of the region."""
+        return _shape(self.south, self.width_deg, self.north)[2]
+
+    @property
+    def half_extent_square(self) -> tuple[float, float]:
+        """Half width and half height of the region in the square."""
+        if self.scaling == "per-axis":
+            return 1.0, 1.0
+        half_width, half_height = self.half_extent_m
+        longest = max(half_width, half_height)
+        return half_width / longest, half_height / longest
+
+    @property
+    def metres_per_unit(self) -> float:
+        """Metres on the ground for one unit of the square (per-axis: of its longer axis)."""
+        return max(self.half_extent_m)
+
+    @property
+    def largest_stretch(self) -> float:
+        """Upper bound on metres in the projection per metre on the ground, for any two points of the region."""
+        angle = self.radius_m / _LEAST_CURVATURE_RADIUS_M
+        return angle / math.sin(angle)
+
+    def with_scaling(self, scaling: Scaling) -> Region:
+        """Return the same box with the other scaling of the square."""
+        return replace(self, scaling=scaling)
+
+    def __str__(self) -> str:
+        box = f"{self.south:g},{self.west:g},{self.north:g},{self.east:g}"
+        return f"{self.name} ({box})" if self.name else box
+
+    # -- membership ------------------------------------------------------------------------------------------
+
+    def contains(self, points: object) -> BoolArray:
+        """Whether each (latitude, longitude) lies in the region, edges included."""
+        latitude, offset = self._from_centre(as_points(points))
+        inside: BoolArray = (np.abs(latitude) <= self.height_deg / 2 + _EDGE_TOLERANCE_DEG) & (
+            np.abs(offset) <= self.width_deg / 2 + _EDGE_TOLERANCE_DEG
+        )
+        return inside
+
+    def check(self, points: object) -> FloatArray:
+        """Return the points as an array; raise if one is not a place inside the region.
+
+        The error names the first row (counted from 1) and no coordinate.
+        """
+        array = as_points(points)
+        faults = self._faults(array)
+        refuse_no_places(array, faults, self.contains)
+        if faults.outside:
+            raise DataError(
+                f"row {faults.first_outside + 1} lies outside the region {self}{and_others(faults.outside)}; "
+                "choose a region that holds everybody (--region), or move them to its edge (--clip)"
+            )
+        return array
+
+    def clip(self, points: object) -> FloatArray:
+        """Move points outside the region to its edge; refuse what is no place at all."""
+        array = as_points(points)
+        refuse_no_places(array, self._faults(array), self.contains)
+        latitude = np.clip(array[:, 0], self.south, self.north)
+        _, offset = self._from_centre(array)
+        half = self.width_deg / 2
+        longitude = wrap_longitude(self.centre[1] + np.clip(offset, -half, half))
+        return np.column_stack([latitude, longitude])
+
+    def publish(self, points: FloatArray) -> FloatArray:
+        """Clamp points to the region and round them to the public grid: the last step of every release."""
+        scale = 10.0**PUBLISHED_DECIMALS
+        centre_longitude = self.centre[1]
+        _, offset = self._from_centre(points)
+        half = self.width_deg / 2
+        # Whole grid steps, clamped to the last grid lines inside the region, so that rounding cannot leave it.
+        north = np.clip(np.rint(points[:, 0] * scale), math.ceil(self.south * scale), math.floor(self.north * scale))
+        west_most = math.ceil((centre_longitude - half) * scale)
+        east_most = math.floor((centre_longitude + half) * scale)
+        east = np.clip(np.rint((centre_longitude + offset) * scale), west_most, east_most)
+        longitude = np.round(wrap_longitude(east / scale), PUBLISHED_DECIMALS)
+        return np.column_stack([north / scale, longitude])
+
+    def _faults(self, points: FloatArray) -> Faults:
+        half_height, half_width = (extent / 2 + _EDGE_TOLERANCE_DEG for extent in (self.height_deg, self.width_deg))
+        return Faults(*count_faults(points, *self.centre, half_height, half_width))
+
+    def _from_centre(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        latitude, longitude = self.centre
+        return points[:, 0] - latitude, wrap_longitude(points[:, 1] - longitude)
+
+    # -- degrees <-> metres ----------------------------------------------------------------------------------
+
+    def to_metres(self, points: object) -> FloatArray:
+        """Project (latitude, longitude) to metres (x, y) east and north of the centre."""
+        array = as_points(points)
+        x, y = _projection(*self.centre).transform(array[:, 1], array[:, 0])
+        return np.column_stack([x, y])
+
+    def from_metres(self, xy: FloatArray) -> FloatArray:
+        """Invert `to_metres`; points beyond the region's box of metres are moved to its edge first."""
+        half_width, half_height = self.half_extent_m
+        x = np.clip(xy[:, 0], -half_width, half_width)
+        y = np.clip(xy[:, 1], -half_height, half_height)
+        longitude, latitude = _projection(*self.centre).transform(x, y, direction="INVERSE")
+        return np.column_stack([latitude, longitude])
+
+    # -- degrees <-> square ----------------------------------------------------------------------------------
+
+    def to_square(self, points: object) -> FloatArray:
+        """Map (latitude, longitude) of the region to (x, y) in [-1, 1]²."""
+        if self.scaling == "isotropic":
+            xy = self.to_metres(points) / self.metres_per_unit
+        else:
+            latitude, offset = self._from_centre(as_points(points))
+            xy = np.column_stack([offset / (self.width_deg / 2), latitude / (self.height_deg / 2)])
+        half_width, half_height = self.half_extent_square
+        return np.clip(xy, (-half_width, -half_height), (half_width, half_height))
+
+    def from_square(self, xy: FloatArray) -> FloatArray:
+        """Invert `to_square`; points beyond the region are moved to its edge."""
+        if self.scaling == "isotropic":
+            return self.from_metres(xy * self.metres_per_unit)
+        latitude, longitude = self.centre
+        clipped = np.clip(xy, -1.0, 1.0)
+        return np.column_stack(
+            [
+                latitude + clipped[:, 1] * (self.height_deg / 2),
+                wrap_longitude(longitude + clipped[:, 0] * (self.width_deg / 2)),
+            ]
+        )
+
+
+@lru_cache(maxsize=64)
+def _projection(latitude: float, longitude: float) -> pyproj.Transformer:
+    local = pyproj.CRS.from_dict(
+        {"proj": "aeqd", "lat_0": latitude, "lon_0": longitude, "ellps": "WGS84", "units": "m"}
+    )
+    geographic = pyproj.CRS.from_dict({"proj": "longlat", "ellps": "WGS84"})
+    return pyproj.Transformer.from_crs(geographic, local, always_xy=True)
+
+
+@lru_cache(maxsize=64)
+def _shape(south: float, width_deg: float, north: float) -> tuple[float, float, float]:
+    """Half width, half height and radius in metres, from the projected outline (longitude does not matter)."""
+    steps = np.linspace(-width_deg / 2, width_deg / 2, 65)
+    rise = np.linspace(south, north, 65)
+    # The equator is where a box that straddles it is widest.
+    rise = np.append(rise, np.clip(0.0, south, north))
+    longitude = np.concatenate([steps, steps, np.full(66, steps[0]), np.full(66, steps[-1])])
+    latitude = np.concatenate([np.full(65, south), np.full(65, north), rise, rise])
+    x, y = _projection((south + north) / 2, 0.0).transform(longitude, latitude)
+    return float(np.abs(x).max()), float(np.abs(y).max()), float(np.hypot(x, y).max())

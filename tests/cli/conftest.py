@@ -1,0 +1,46 @@
+"""Run commands the way a person does: arguments in; exit code, standard output and standard error out."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nearveil.cli.main import main
+from nearveil.types import FloatArray
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    def run(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["nearveil", *map(str, arguments)])
+        capsys.readouterr()
+        code: object = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code
+        captured = capsys.readouterr()
+        return Outcome(int(code or 0) if isinstance(code, int | None) else 1, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def people_csv(tmp_path: Path, city: FloatArray) -> Path:
+    path = tmp_path / "people.csv"
+    rows = np.column_stack([np.arange(len(city)), city])
+    np.savetxt(path, rows, delimiter=",", header="id,latitude,longitude", comments="", fmt=["%d", "%.7f", "%.7f"])
+    return path

@@ -1,0 +1,199 @@
+"""Bad input: one clear sentence, an exit code, nothing written, no traceback and no coordinate."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.conftest import Outcome, Run
+
+HEADER = "id,latitude,longitude\n"
+GOOD = "1,37.7123,-122.4123\n"
+ENOUGH = HEADER + "".join(f"{row},{37.6 + row / 1e4:.4f},-122.4{row:03d}\n" for row in range(900))
+
+
+def check(outcome: Outcome, code: int, *words: str) -> None:
+    assert outcome.code == code, outcome
+    assert outcome.out == ""
+    lines = outcome.err.strip().splitlines()
+    assert len(lines) == 1, outcome.err
+    assert lines[0].startswith("error: ")
+    for word in words:
+        assert word in lines[0]
+    for secret in ("Traceback", "7123", "4123", "-122.4"):
+        assert secret not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, ["there is no file", "people.csv"]),
+        ("", ["people.csv is empty"]),
+        (HEADER, ["no rows"]),
+        ("id,name\n1,a\n", ["no coordinate columns", "--latitude"]),
+        (HEADER + GOOD + "2,north,-122.4123\n", ["row 2", "latitude"]),
+        (HEADER + GOOD + "2,nan,-122.4123\n", ["row 2", "missing or infinite"]),
+        (HEADER + GOOD + "2,37.7123,inf\n", ["row 2", "missing or infinite"]),
+        (HEADER + GOOD + "2,95,-122.4123\n", ["row 2", "latitude is not between -90 and 90"]),
+        (HEADER + "1,-122.4123,37.7123\n", ["row 1", "exchanged"]),
+        (HEADER + GOOD + "2,48.85,2.35\n", ["row 2", "outside the region san-francisco", "--region", "--clip"]),
+        (HEADER + GOOD, ["fewer than the 800 intervals", "--centres"]),
+        (HEADER + GOOD * 900, ["same location"]),
+    ],
+)
+def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -> None:
+    source = tmp_path / "people.csv"
+    if content is not None:
+        source.write_text(content)
+    check(run("protect", source, tmp_path / "out.csv"), 3, *words)
+    assert [path.name for path in tmp_path.iterdir()] == ([source.name] if content is not None else [])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--epsilon", "0"], ["epsilon must lie between"]),
+        (["--epsilon", "-1"], ["epsilon must lie between"]),
+        (["--epsilon", "nan"], ["epsilon must be a finite number"]),
+        (["--epsilon", "1e9"], ["epsilon must lie between"]),
+        (["--delta", "0"], ["delta must lie strictly between 0 and 1"]),
+        (["--delta", "1"], ["delta must lie strictly between 0 and 1"]),
+        (["--centres", "1"], ["centres must be a whole number from 2"]),
+        (["--gamma", "2"], ["gamma"]),
+        (["--rounds", "0"], ["rounds"]),
+        (["--region", "37.5,-122.6,37.5,-122.2"], ["no area"]),
+        (["--region", "1,2,3"], ["south,west,north,east"]),
+        (["--region", "atlantis"], ["no region named 'atlantis'"]),
+        (
+            ["--mechanism", "planar-laplace", "--epsilon", "1"],
+            ["--epsilon cannot be used with planar-laplace", "--hide-within"],
+        ),
+        (["--mechanism", "srr", "--hide-within", "500m"], ["--hide-within cannot be used with srr"]),
+        (["--mechanism", "dprs", "--hide-within", "500m"], ["--hide-within cannot be used with dprs"]),
+        (["--epsilon", "1", "--hide-within", "500m"], ["--hide-within cannot be used with dprs"]),
+        (["--mechanism", "square", "--noise", "gaussian"], ["--noise cannot be used with square"]),
+        (["--hide-within", "500m", "--delta", "1e-5"], ["--delta cannot be used with planar-laplace"]),
+        (["--hide-within", "0"], ["--hide-within takes a length"]),
+        (["--hide-within", "5miles"], ["--hide-within takes a length"]),
+        (["--hide-within", "0.2m"], ["at least 1 metre"]),
+        (["--hide-within", "500m", "--epsilon-per-km", "4"], ["give one of them"]),
+        (["--epsilon-per-km", "-4"], ["epsilon per km must be greater than 0"]),
+        (["--seed", "-1"], ["seed"]),
+        (["--population", "10"], ["population goes with"]),
+    ],
+)
+def test_options(run: Run, tmp_path: Path, options: list[str], words: list[str]) -> None:
+    source = tmp_path / "people.csv"
+    source.write_text(ENOUGH)
+    check(run("protect", source, tmp_path / "out.csv", *options), 2, *words)
+    assert [path.name for path in tmp_path.iterdir()] == [source.name]
+
+
+@pytest.mark.parametrize(
+    "options", [["--mechanism", "magic"], ["--release", "magic"], ["--epsilon", "many"], ["--nope"]]
+)
+def test_words_the_command_line_does_not_know(run: Run, tmp_path: Path, options: list[str]) -> None:
+    outcome = run("protect", tmp_path / "a.csv", tmp_path / "b.csv", *options)
+    assert outcome.code == 2
+    assert options[0] in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_truncated_parquet(run: Run, tmp_path: Path) -> None:
+    whole = tmp_path / "whole.parquet"
+    pq.write_table(pa.table({"lat": [37.7] * 1000, "lon": [-122.4] * 1000}), whole)
+    (tmp_path / "cut.parquet").write_bytes(whole.read_bytes()[:-100])
+    check(run("protect", tmp_path / "cut.parquet", tmp_path / "out.parquet"), 3, "cut.parquet", "cut short")
+
+
+def test_files_that_are_not_what_they_seem(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "people.csv"
+    source.write_text(ENOUGH)
+    check(run("protect", source, tmp_path / "out.xlsx"), 2, "format of out.xlsx")
+    (tmp_path / "in.json").write_text("{}")
+    check(run("protect", source, tmp_path / "o.csv", "--intervals", tmp_path / "in.json"), 3, "no intervals file")
+    check(run("protect", source, tmp_path / "o.csv", "--intervals", tmp_path / "none.json"), 3, "cannot be read")
+    check(run("protect", tmp_path, tmp_path / "o.csv"), 2, "format")
+    check(run("fit", source, tmp_path / "out.csv"), 2, ".json")
+
+
+def test_existing_output_is_kept(run: Run, tmp_path: Path) -> None:
+    source, output = tmp_path / "people.csv", tmp_path / "out.csv"
+    source.write_text(ENOUGH)
+    output.write_text("precious")
+    check(run("protect", source, output), 4, "exists already", "--force")
+    assert output.read_text() == "precious"
+    check(run("protect", source, tmp_path / "no" / "out.csv"), 4, "folder does not exist")
+    # A failure later on does not touch it either, even with --force.
+    source.write_text(HEADER + GOOD)
+    check(run("protect", source, output, "--force"), 3, "fewer than")
+    assert output.read_text() == "precious"
+
+
+COMMAND = [sys.executable, "-c", "from nearveil.cli.main import main; main()"]
+
+
+def test_a_disk_that_fills_up(tmp_path: Path) -> None:
+    """A real process that may write 20 kB at most to a file: the write fails half way, for every format."""
+    source = tmp_path / "people.csv"
+    source.write_text(ENOUGH)
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+
+    for name in ("out.csv", "out.geojson", "out.parquet"):
+        command = [*COMMAND, "protect", str(source), str(tmp_path / name), "--hide-within", "500m"]
+        # Numba's own cache files are larger than the limit; they are not what is tested.
+        environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+        result = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit, env=environment)
+        assert result.returncode == 4, result.stderr
+        assert result.stderr.startswith("error: ")
+        assert len(result.stderr.strip().splitlines()) == 1
+        assert "cannot be written" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="POSIX permissions")
+def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
+    """As an ordinary user; root may write anywhere, so as root the folder is one where nobody may: /proc."""
+    source = tmp_path / "people.csv"
+    source.write_text(ENOUGH)
+    folder = Path("/proc/self")
+    if os.geteuid() != 0 or not folder.is_dir():
+        folder = tmp_path / "locked"
+        folder.mkdir(mode=0o500)
+    command = [*COMMAND, "protect", str(source), str(folder / "out.csv"), "--hide-within", "500m"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 4, result.stderr
+    assert "cannot be written" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_bug_shows_no_values(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even a failure of Nearveil's own prints no data, as a traceback's message might."""
+    source = tmp_path / "people.csv"
+    source.write_text(ENOUGH)
+
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise RuntimeError("somebody is at 37.7123, -122.4123")
+
+    monkeypatch.setattr("nearveil.cli.protect.summarise_displacement", fail)
+    check(run("protect", source, tmp_path / "out.csv", "--hide-within", "500m"), 1, "RuntimeError", "NEARVEIL_DEBUG")
+    monkeypatch.setenv("NEARVEIL_DEBUG", "1")
+    with pytest.raises(RuntimeError):
+        run("protect", source, tmp_path / "out2.csv", "--hide-within", "500m")
+
+
+def test_json_and_errors_do_not_mix(run: Run, tmp_path: Path) -> None:
+    outcome = run("protect", tmp_path / "none.csv", tmp_path / "out.csv", "--json")
+    check(outcome, 3, "there is no file")
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(outcome.out)

@@ -1,0 +1,66 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from nearveil.mechanisms.intervals import intervals_from_json
+from nearveil.region_names import NAMED_REGIONS
+from tests.cli.conftest import Run
+
+
+@pytest.mark.parametrize("method", ["pic", "private-grid"])
+def test_fit(run: Run, people_csv: Path, tmp_path: Path, method: str) -> None:
+    output = tmp_path / "intervals.json"
+    outcome = run("fit", people_csv, output, "--fit-method", method, "--centres", 60, "--epsilon", 0.7, "--json")
+    assert outcome.code == 0, outcome.err
+    document = json.loads(outcome.out)
+    assert (document["intervals"], document["method"], document["seeded"]) == (60, method, False)
+    assert document["epsilon"] == pytest.approx(0.7, rel=1e-6)
+    intervals = intervals_from_json(output.read_text())
+    assert len(intervals) == 60
+    assert run("fit", people_csv, output, "--centres", 60).code == 4
+    text = run("fit", people_csv, output, "--fit-method", method, "--centres", 60, "--force", "--seed", 1).out
+    assert "60 intervals written" in text
+    assert "seed" in text
+
+
+def test_fit_on_several_rows_per_person_counts_rows(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    output = tmp_path / "intervals.json"
+    assert run("fit", people_csv, output, "--centres", 60, "--per-row").code == 0
+    assert intervals_from_json(output.read_text()).unit == "row"
+    outcome = run("protect", people_csv, tmp_path / "o.csv", "--intervals", output, "--json")
+    assert json.loads(outcome.out)["guarantee"]["also"][0]["unit"] == "per row"
+
+
+def test_region(run: Run) -> None:
+    listed = run("region").out
+    assert all(name in listed for name in NAMED_REGIONS)
+    shown = run("region", "san-francisco").out
+    assert "35.4 km x 44.4 km" in shown
+    facts = json.loads(run("region", "fiji", "--json").out)
+    assert facts["west"] > facts["east"]
+    assert len(json.loads(run("region", "--json").out)["regions"]) == len(NAMED_REGIONS)
+    assert run("region", "atlantis").code == 2
+
+
+def test_demo(run: Run, tmp_path: Path) -> None:
+    outcome = run("demo", "--out", tmp_path / "demo")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith("You see 25,000 made-up people")
+    for words in ("uniform", "users", "recall@10", "were moved by", "GUARANTEE", "before-after.png"):
+        assert words in outcome.out
+    picture = tmp_path / "demo" / "before-after.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size > 50_000
+
+
+def test_demo_folder_that_cannot_be_made(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    outcome = run("demo", "--out", tmp_path / "file" / "demo")
+    assert (outcome.code, "cannot be made" in outcome.err) == (4, True)
+
+
+def test_help_and_no_arguments(run: Run) -> None:
+    for arguments in ((), ("--help",), ("protect", "--help")):
+        outcome = run(*arguments)
+        assert "Usage" in outcome.out + outcome.err

@@ -1,0 +1,171 @@
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nearveil.io.files import read_people
+from nearveil.region_names import named_region
+from nearveil.types import FloatArray
+from tests.cli.conftest import Run
+
+FEW = ("--centres", 100)
+
+
+def test_one_command(run: Run, people_csv: Path, city: FloatArray, tmp_path: Path) -> None:
+    outcome = run("protect", people_csv, tmp_path / "out.csv")
+    assert outcome.code == 0, outcome.err
+    published = read_people(tmp_path / "out.csv")
+    assert published.carried["id"].to_pylist()[:3] == ["0", "1", "2"]
+    assert named_region("san-francisco").contains(published.points).all()
+    assert (published.points != city.round(6)).any(axis=1).mean() > 0.99
+    for words in ("GUARANTEE", "DOES NOT HOLD", "5,000 rows written", "Moved by"):
+        assert words in outcome.out
+
+
+KEYS = {"rows", "mechanism", "release", "epsilon", "delta", "seconds", "seeded", "displacement_m", "guarantee"}
+
+
+@pytest.mark.parametrize(
+    ("options", "mechanism", "notion"),
+    [
+        (("--epsilon", 1), "dprs", "interval"),
+        (("--mechanism", "dprs", "--release", "paper", "--noise", "gaussian", "--delta", 1e-6), "dprs", "interval"),
+        (("--fit-method", "private-grid", "--population", 5000), "dprs", "interval"),
+        (("--mechanism", "planar-laplace"), "planar-laplace", "metric"),
+        (("--hide-within", "0.5km"), "planar-laplace", "metric"),
+        (("--epsilon-per-km", 4), "planar-laplace", "metric"),
+        (("--mechanism", "laplace", "--epsilon", 2), "laplace", "local"),
+        (("--mechanism", "srr"), "srr", "local"),
+        (("--mechanism", "square", "--epsilon", 0.5), "square", "local"),
+        (("--scaling", "per-axis", "--gamma", 0.8, "--rounds", 3), "dprs", "interval"),
+    ],
+)
+def test_json_for_machines(
+    run: Run, people_csv: Path, tmp_path: Path, options: tuple[object, ...], mechanism: str, notion: str
+) -> None:
+    outcome = run("protect", people_csv, tmp_path / "out.csv", *options, "--seed", 3, "--json")
+    assert outcome.code == 0, outcome.err
+    document = json.loads(outcome.out)
+    assert set(document) >= KEYS
+    assert (document["rows"], document["mechanism"], document["seeded"]) == (5000, mechanism, True)
+    assert document["guarantee"]["notion"] == notion
+    assert set(document["displacement_m"]) == {"mean", "p50", "p95"}
+    assert document["release"] == ("paper" if mechanism == "dprs" else None)
+
+
+def test_a_seed_repeats_and_secure_randomness_does_not(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    texts = []
+    for number, seed in enumerate([("--seed", 5), ("--seed", 5), (), ()]):
+        outcome = run("protect", people_csv, tmp_path / f"{number}.csv", *seed, *FEW, "--json")
+        texts.append((tmp_path / f"{number}.csv").read_text())
+        assert json.loads(outcome.out)["seeded"] is bool(seed)
+    assert texts[0] == texts[1]
+    assert len(set(texts)) == 3
+
+
+def test_published_files_say_that_they_came_from_a_seed(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    run("protect", people_csv, tmp_path / "out.geojson", "--seed", 5, *FEW)
+    assert json.loads((tmp_path / "out.geojson").read_text())["nearveil"]["seeded"] is True
+
+
+def test_intervals_from_a_file(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    intervals = tmp_path / "intervals.json"
+    assert run("fit", people_csv, intervals, "--epsilon", 0.5, *FEW).code == 0
+    few = tmp_path / "few.csv"
+    few.write_text("lat,lon\n37.7,-122.4\n37.7,-122.4\n")
+    outcome = run("protect", few, tmp_path / "out.csv", "--intervals", intervals, "--json")
+    assert outcome.code == 0, outcome.err
+    document = json.loads(outcome.out)
+    assert document["rows"] == 2
+    assert document["guarantee"]["also"][0]["epsilon"] == pytest.approx(0.5)
+    assert run("protect", few, tmp_path / "o.csv", "--intervals", intervals, "--centres", 5).code == 2
+    assert run("protect", few, tmp_path / "o.csv", "--intervals", intervals, "--region", "paris").code == 2
+
+
+def test_repeated_people_are_refused_unless_accepted(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("who,lat,lon\na,37.7,-122.4\nb,37.6,-122.3\na,37.7,-122.4\n")
+    arguments = ("protect", source, tmp_path / "out.csv", "--hide-within", "500m", "--person", "who")
+    refused = run(*arguments)
+    assert refused.code == 3
+    assert "row 3 has the same 'who' as row 1" in refused.err
+    accepted = run(*arguments, "--per-row", "--json")
+    assert accepted.code == 0
+    assert any("several rows" in note for note in json.loads(accepted.out)["guarantee"]["notes"])
+
+
+def test_per_row_budgets_are_not_called_per_person(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    outcome = run("protect", people_csv, tmp_path / "o.csv", "--per-row", "--json", *FEW)
+    guarantee = json.loads(outcome.out)["guarantee"]
+    assert {guarantee["unit"], *(other["unit"] for other in guarantee["also"])} == {"per row"}
+
+
+def test_person_column_must_be_there_and_full(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("who,lat,lon\na,37.7,-122.4\n,37.6,-122.3\n")
+    assert "row 2 has no 'who'" in run("protect", source, tmp_path / "o.csv", "--hide-within", 9, "--person", "who").err
+    assert "no column 'nobody'" in run("protect", source, tmp_path / "o.csv", "--person", "nobody").err
+
+
+def test_a_forgotten_person_column_is_noticed(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("user_id,lat,lon\na,37.7,-122.4\na,37.6,-122.3\n")
+    outcome = run("protect", source, tmp_path / "o.csv", "--hide-within", "500m")
+    assert outcome.code == 0
+    assert "warning: column 'user_id' looks like a person's id and repeats" in outcome.err
+
+
+def test_revealing_columns_are_carried_with_a_warning(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("name,home_address,geohash,lat,lon\nA,1 Main St,9q8y,37.7,-122.4\n")
+    outcome = run("protect", source, tmp_path / "o.csv", "--hide-within", "500m")
+    assert outcome.code == 0
+    assert "'home_address'" in outcome.err
+    assert "'geohash'" in outcome.err
+    assert "1 Main St,9q8y" in (tmp_path / "o.csv").read_text()
+    dropped = run(
+        "protect", source, tmp_path / "p.csv", "--hide-within", "1km", "--drop", "home_address", "--drop", "geohash"
+    )
+    assert "warning" not in dropped.err
+    assert (tmp_path / "p.csv").read_text().startswith("name,lat,lon\n")
+
+
+def test_clip_only_when_asked(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("lat,lon\n37.7,-122.4\n38.7,-122.4\n")
+    refused = run("protect", source, tmp_path / "o.csv", "--hide-within", "500m")
+    assert (refused.code, "row 2 lies outside" in refused.err) == (3, True)
+    assert run("protect", source, tmp_path / "o.csv", "--hide-within", "500m", "--clip").code == 0
+
+
+def test_antimeridian(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "fiji.csv"
+    source.write_text("lat,lon\n-17,179.999\n-17,-179.999\n")
+    for region in ("fiji", "-19.5,176.8,-15.5,-178"):
+        outcome = run("protect", source, tmp_path / "o.csv", "--hide-within", "5km", "--force", "--region", region)
+        assert outcome.code == 0, outcome.err
+    assert (np.abs(read_people(tmp_path / "o.csv").points[:, 1]) > 179).all()
+
+
+def test_gzip_and_named_columns(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.csv.gz").write_bytes(gzip.compress(b"n,e\n37.7,-122.4\n"))
+    arguments = ("--latitude", "n", "--longitude", "e", "--hide-within", "500m")
+    assert run("protect", tmp_path / "in.csv.gz", tmp_path / "out.parquet", *arguments).code == 0
+
+
+def test_as_an_installed_command(people_csv: Path, tmp_path: Path) -> None:
+    """Through a real process: JSON alone on standard output, no progress bar where there is no terminal."""
+    command = [sys.executable, "-c", "from nearveil.cli.main import main; main()"]
+    arguments = ["protect", str(people_csv), str(tmp_path / "out.csv"), "--centres", "100", "--json"]
+    result = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["rows"] == 5000
+    assert result.stderr == ""
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "out.csv").stat().st_mode & 0o777 == 0o666 & ~umask

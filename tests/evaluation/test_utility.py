@@ -1,0 +1,58 @@
+import numpy as np
+import pyproj
+import pytest
+
+from nearveil.errors import UsageError
+from nearveil.evaluation.displacement import ground_distance_m, summarise_displacement
+from nearveil.evaluation.utility import measure_utility, query_points
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+
+def test_nobody_moved_means_full_recall(san_francisco: Region, city: FloatArray, rng: np.random.Generator) -> None:
+    true_m = san_francisco.to_metres(city)
+    queries = query_points(true_m, san_francisco, "uniform", 200, rng)
+    found = measure_utility(true_m, true_m, queries, protocol="uniform", k=10)
+    assert (found.recall, found.distance_ratio) == (1.0, pytest.approx(1.0))
+
+
+def test_recall_and_ratio_by_hand() -> None:
+    """Four people on a line; the published list swaps the second for the fourth."""
+    true_m = np.array([[1.0, 0], [2, 0], [3, 0], [4, 0]])
+    published_m = np.array([[1.0, 0], [9, 0], [8, 0], [2, 0]])
+    found = measure_utility(true_m, published_m, np.zeros((1, 2)), protocol="users", k=2)
+    assert found.recall == pytest.approx(0.5)
+    assert found.distance_ratio == pytest.approx((1 + 2) / (1 + 4))
+
+
+def test_protocols_ask_from_where_they_say(san_francisco: Region, city: FloatArray, rng: np.random.Generator) -> None:
+    true_m = san_francisco.to_metres(city)
+    users = query_points(true_m, san_francisco, "users", 100, rng)
+    assert {tuple(place) for place in users} <= {tuple(place) for place in true_m}
+    uniform = query_points(true_m, san_francisco, "uniform", 4000, rng)
+    assert san_francisco.contains(san_francisco.from_metres(uniform)).all()
+    assert np.abs(uniform.mean(axis=0)).max() < 1500
+
+
+@pytest.mark.parametrize("k", [0, 5])
+def test_impossible_k(k: int) -> None:
+    with pytest.raises(UsageError, match="k must"):
+        measure_utility(np.zeros((4, 2)), np.zeros((4, 2)), np.zeros((1, 2)), protocol="users", k=k)
+
+
+def test_ground_distance_agrees_with_geodesics(rng: np.random.Generator) -> None:
+    geod = pyproj.Geod(ellps="WGS84")
+    for spread, tolerance in ((1e-4, 1e-7), (0.1, 1e-6), (1.0, 1e-4), (40.0, 1e-2)):
+        first = np.column_stack([rng.uniform(-75, 75, 2000), rng.uniform(-180, 180, 2000)])
+        second = first + rng.normal(0, spread, (2000, 2)).clip(-80, 80)
+        second = np.column_stack([second[:, 0].clip(-89, 89), (second[:, 1] + 180) % 360 - 180])
+        *_, expected = geod.inv(first[:, 1], first[:, 0], second[:, 1], second[:, 0])
+        assert ground_distance_m(first, second) == pytest.approx(np.asarray(expected), rel=tolerance)
+
+
+def test_displacement_summary() -> None:
+    true = np.array([[0.0, 0.0], [0.0, 0.0]])
+    published = np.array([[0.0, 0.0], [0.0, 1.0]])
+    summary = summarise_displacement(true, published)
+    assert summary.mean_m == pytest.approx(55_660, rel=1e-3)
+    assert summary.p50_m == pytest.approx(summary.mean_m)

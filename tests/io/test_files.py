@@ -1,0 +1,344 @@
+"""CSV, GeoJSON and GeoParquet in and out: everything but the location is carried over unchanged."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearveil.errors import DataError, OutputError, UsageError
+from nearveil.io.files import read_people, write_people
+from nearveil.io.people import People
+from nearveil.io.wkb import points_from_wkb, wkb_from_points
+
+CSV = 'id,latitude,note,longitude,empty\n007,37.7,"a, ""quoted"" b",-122.4,\n1e5,37.8,"two\nlines",-122.5,NA\n'
+MOVED = np.array([[37.123456, -122.654321], [37.5, -122.25]])
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# -- CSV -----------------------------------------------------------------------------------------------------------
+
+
+def test_csv_keeps_every_other_value_as_it_is(tmp_path: Path) -> None:
+    people = read_people(write(tmp_path / "in.csv", CSV))
+    assert people.points.tolist() == [[37.7, -122.4], [37.8, -122.5]]
+    write_people(people.with_points(MOVED), tmp_path / "out.csv")
+    expected = CSV.replace("37.7,", "37.123456,").replace("-122.4,", "-122.654321,")
+    expected = expected.replace("37.8,", "37.5,").replace("-122.5,", "-122.25,")
+    assert (tmp_path / "out.csv").read_text() == expected
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\ufeff"), max_size=12),
+            st.floats(-90, 90).map(lambda value: round(value, 6)),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_csv_there_and_back(rows: list[tuple[str, float]]) -> None:
+    import tempfile
+
+    points = np.array([[value, value] for _, value in rows])
+    table = pa.table({"note": [text for text, _ in rows]})
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "p.csv"
+        from nearveil.io.people import Layout, Place
+
+        write_people(People(points, table, Layout(Place("lat", 1), Place("lon", 2))), path)
+        back = read_people(path)
+    assert back.carried["note"].to_pylist() == [text for text, _ in rows]
+    assert (back.points == points).all()
+
+
+def test_gzipped_csv_in_and_out(tmp_path: Path) -> None:
+    (tmp_path / "in.csv.gz").write_bytes(gzip.compress(CSV.encode()))
+    people = read_people(tmp_path / "in.csv.gz")
+    write_people(people, tmp_path / "out.csv.gz")
+    assert gzip.decompress((tmp_path / "out.csv.gz").read_bytes()).decode() == CSV
+
+
+def test_byte_order_mark_and_crlf(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(b"\xef\xbb\xbflat,lon\r\n37.7,-122.4\r\n")
+    assert read_people(tmp_path / "in.csv").points.tolist() == [[37.7, -122.4]]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty"),
+        ("\n", "is empty or no CSV"),
+        ("lat,lon\n", "no rows"),
+        ("a,b\n1,2\n", "no coordinate columns"),
+        ("a;lat;lon\n1;2;3\n", "not separated by commas"),
+        ("lat,lon\n37.7,-122.4\n37.7,west\n", "row 2: the longitude is empty or not a number"),
+        ("lat,lon\n37.7,-122.4\n,-122.4\n", "row 2: the latitude is empty or not a number"),
+        ('lat,lon\n"37,7",-122.4\n', "row 1: the latitude"),
+        ("lat,lon\n1,2\n3,4,5\n", "row 2 of .* more or fewer values"),
+        ("lat,lon,wkt\n1,2,POINT(2 1)\n", "column 'wkt' holds an exact location"),
+    ],
+)
+def test_bad_csv_names_the_row_and_no_value(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=words) as caught:
+        read_people(write(tmp_path / "in.csv", text))
+    for secret in ("west", "122", "POINT"):
+        assert secret not in str(caught.value)
+
+
+def test_rows_are_counted_across_blocks(tmp_path: Path) -> None:
+    lines = ["lat,lon"] + ["37.7,-122.4"] * 200_000
+    lines[150_001] = "37.7,-122.4,1"
+    with pytest.raises(DataError, match="row 150001 of"):
+        read_people(write(tmp_path / "in.csv", "\n".join(lines)))
+
+
+def test_other_encodings_and_damage(tmp_path: Path) -> None:
+    (tmp_path / "latin.csv").write_bytes("lat,lon,name\n1,2,Zoë\n".encode("latin-1"))
+    with pytest.raises(DataError, match="UTF-8"):
+        read_people(tmp_path / "latin.csv")
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(CSV.encode() * 1000)[:-40])
+    with pytest.raises(DataError, match="damaged"):
+        read_people(tmp_path / "cut.csv.gz")
+
+
+# -- GeoJSON -------------------------------------------------------------------------------------------------------
+
+FEATURES = [
+    {
+        "type": "Feature",
+        "id": 7,
+        "bbox": [-122.4, 37.7, -122.4, 37.7],
+        "properties": {"name": "Zoë", "tags": ["a", 1]},
+        "geometry": {"type": "Point", "coordinates": [-122.4, 37.7, 12.0]},
+        "extra": True,
+    },
+    {"type": "Feature", "properties": None, "geometry": {"type": "Point", "coordinates": [-122.5, 37.8]}},
+]
+
+
+def geojson(path: Path, features: object = FEATURES) -> Path:
+    return write(path, json.dumps({"type": "FeatureCollection", "bbox": [-123, 37, -122, 38], "features": features}))
+
+
+def test_geojson_keeps_members_and_drops_every_trace_of_the_place(tmp_path: Path) -> None:
+    people = read_people(geojson(tmp_path / "in.geojson"))
+    write_people(people.with_points(MOVED), tmp_path / "out.geojson", metadata={"seeded": True})
+    text = (tmp_path / "out.geojson").read_text(encoding="utf-8")
+    document = json.loads(text)
+    first, second = document["features"]
+    assert first["geometry"] == {"type": "Point", "coordinates": [-122.654321, 37.123456]}
+    assert (first["id"], first["extra"], first["properties"]) == (7, True, {"name": "Zoë", "tags": ["a", 1]})
+    assert second["properties"] == {}
+    assert document["nearveil"] == {"seeded": True}
+    for trace in ("bbox", "-122.4", "37.7", "12.0", "37.8"):
+        assert trace not in text
+
+
+@pytest.mark.parametrize(
+    ("features", "words"),
+    [
+        ([], "no features"),
+        ([{"type": "Feature", "geometry": None}], "row 1: the feature has no point"),
+        ([*FEATURES, {"type": "Feature", "geometry": {"type": "LineString", "coordinates": []}}], "row 3"),
+        ([{"type": "Feature", "geometry": {"type": "Point", "coordinates": ["1", "2"]}}], "row 1"),
+        ([{"type": "Feature", "geometry": {"type": "Point", "coordinates": [1]}}], "row 1"),
+        ("no", "FeatureCollection"),
+    ],
+)
+def test_bad_geojson(features: object, words: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=words):
+        read_people(geojson(tmp_path / "in.geojson", features))
+
+
+def test_damaged_geojson(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="damaged"):
+        read_people(write(tmp_path / "in.geojson", '{"type": "FeatureCollection", "fea'))
+    with pytest.raises(DataError, match="leave out --latitude"):
+        read_people(geojson(tmp_path / "fine.geojson"), latitude="a", longitude="b")
+
+
+# -- Parquet -------------------------------------------------------------------------------------------------------
+
+PLAIN = pa.table(
+    {"id": [1, 2], "lat": [37.7, 37.8], "lon": [-122.4, -122.5], "when": pa.array([1, 2], pa.timestamp("s"))}
+)
+
+
+def geoparquet(path: Path, **column: object) -> Path:
+    points = np.array([[37.7, -122.4], [37.8, -122.5]])
+    bbox = pa.array([{"xmin": -122.4, "ymin": 37.7}, {"xmin": -122.5, "ymin": 37.8}])
+    table = pa.table({"id": [1, 2], "geometry": wkb_from_points(points), "bbox": bbox})
+    covering = {"bbox": {"xmin": ["bbox", "xmin"], "ymin": ["bbox", "ymin"]}}
+    description = {"encoding": "WKB", "geometry_types": ["Point"], "bbox": [-122.5, 37.7, -122.4, 37.8], **column}
+    description.setdefault("covering", covering)
+    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": description}}
+    pq.write_table(table.replace_schema_metadata({b"geo": json.dumps(geo), b"secret": b"37.7 -122.4"}), path)
+    return path
+
+
+def test_plain_parquet_keeps_types_and_gains_a_geometry(tmp_path: Path) -> None:
+    pq.write_table(PLAIN, tmp_path / "in.parquet")
+    people = read_people(tmp_path / "in.parquet")
+    write_people(people.with_points(MOVED), tmp_path / "out.parquet", metadata={"seeded": False})
+    out = pq.read_table(tmp_path / "out.parquet")
+    assert out.column_names == ["id", "lat", "lon", "when", "geometry"]
+    assert out.schema.field("when").type == pa.timestamp("s") or out.schema.field("when").type == pa.timestamp("ms")
+    assert out["lat"].to_pylist() == MOVED[:, 0].tolist()
+    assert (points_from_wkb(out["geometry"]) == MOVED).all()
+    assert json.loads(out.schema.metadata[b"nearveil"]) == {"seeded": False}
+    # What was written can be read again: the two ways of writing the place agree.
+    assert (read_people(tmp_path / "out.parquet").points == MOVED).all()
+
+
+def test_geoparquet_loses_every_trace_of_the_place(tmp_path: Path) -> None:
+    people = read_people(geoparquet(tmp_path / "in.parquet"))
+    assert people.points.tolist() == [[37.7, -122.4], [37.8, -122.5]]
+    write_people(people.with_points(MOVED), tmp_path / "out.parquet")
+    out = pq.read_table(tmp_path / "out.parquet")
+    assert out.column_names == ["id", "geometry"]
+    assert set(out.schema.metadata) == {b"geo", b"nearveil"}
+    assert "bbox" not in json.loads(out.schema.metadata[b"geo"])["columns"]["geometry"]
+    assert (points_from_wkb(out["geometry"]) == MOVED).all()
+
+
+def test_geoparquet_is_what_others_read(tmp_path: Path) -> None:
+    """GeoPandas' own reader checks the metadata; shapely decodes the points."""
+    geopandas = pytest.importorskip("geopandas", reason="the extra 'geo' is not installed")
+    write_people(read_people(geoparquet(tmp_path / "in.parquet")).with_points(MOVED), tmp_path / "out.parquet")
+    frame = geopandas.read_parquet(tmp_path / "out.parquet")
+    assert frame.crs == "OGC:CRS84"
+    assert frame.geometry.y.tolist() == MOVED[:, 0].tolist()
+    frame.to_parquet(tmp_path / "theirs.parquet")
+    assert (read_people(tmp_path / "theirs.parquet").points == MOVED).all()
+
+
+def test_geometry_and_columns_that_disagree_are_refused(tmp_path: Path) -> None:
+    people = read_people(geoparquet(tmp_path / "geo.parquet"))
+    table = pq.read_table(tmp_path / "geo.parquet")
+    table = table.append_column("lat", [[37.7, 30.0]]).append_column("lon", [[-122.4, -122.5]])
+    pq.write_table(table, tmp_path / "in.parquet")
+    with pytest.raises(DataError, match="row 2: the geometry and the coordinate columns differ"):
+        read_people(tmp_path / "in.parquet")
+    kept = read_people(tmp_path / "in.parquet", drop=("lat", "lon"))
+    assert (kept.points == people.points).all()
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"crs": {"id": {"authority": "EPSG", "code": 32610}}}, "not in WGS84"),
+        ({"crs": None}, "not in WGS84"),
+        ({"encoding": "polygon"}, "not points"),
+    ],
+)
+def test_other_reference_systems_and_shapes_are_refused(column: dict[str, object], words: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=words):
+        read_people(geoparquet(tmp_path / "in.parquet", **column))
+
+
+def test_epsg_4326_is_read_as_longitude_latitude(tmp_path: Path) -> None:
+    people = read_people(geoparquet(tmp_path / "in.parquet", crs={"id": {"authority": "EPSG", "code": 4326}}))
+    assert people.points[0].tolist() == [37.7, -122.4]
+
+
+def test_native_point_encoding(tmp_path: Path) -> None:
+    points = pa.array([{"x": -122.4, "y": 37.7}])
+    geo = {
+        "version": "1.1.0",
+        "primary_column": "p",
+        "columns": {"p": {"encoding": "point", "geometry_types": ["Point"]}},
+    }
+    pq.write_table(pa.table({"p": points}).replace_schema_metadata({b"geo": json.dumps(geo)}), tmp_path / "in.parquet")
+    assert read_people(tmp_path / "in.parquet").points.tolist() == [[37.7, -122.4]]
+
+
+def test_truncated_parquet_and_missing_geometry(tmp_path: Path) -> None:
+    data = geoparquet(tmp_path / "in.parquet").read_bytes()
+    for part in (data[: len(data) // 2], data[4:], b"PAR1"):
+        (tmp_path / "cut.parquet").write_bytes(part)
+        with pytest.raises(DataError, match="damaged, cut short or no Parquet"):
+            read_people(tmp_path / "cut.parquet")
+    with pytest.raises(DataError, match="row 2: the geometry is missing"):
+        points_from_wkb(pa.chunked_array([[wkb_from_points(MOVED)[0].as_py()], [None]], pa.binary()))
+
+
+# -- across formats, and the rest ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["in.csv", "in.geojson", "in.parquet"])
+@pytest.mark.parametrize("target", ["out.csv", "out.geojson", "out.parquet", "out.csv.gz"])
+def test_every_format_to_every_format(source: str, target: str, tmp_path: Path) -> None:
+    if source.endswith("csv"):
+        write(tmp_path / source, CSV)
+    elif source.endswith("geojson"):
+        geojson(tmp_path / source)
+    else:
+        geoparquet(tmp_path / source)
+    write_people(read_people(tmp_path / source).with_points(MOVED), tmp_path / target)
+    again = read_people(tmp_path / target)
+    assert (again.points == MOVED).all()
+    if source.endswith("csv"):
+        assert again.carried["note"].to_pylist() == ['a, "quoted" b', "two\nlines"]
+
+
+def test_unknown_formats_missing_files_and_folders(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"format of people\.xlsx is not known"):
+        read_people(tmp_path / "people.xlsx")
+    with pytest.raises(DataError, match="there is no file"):
+        read_people(tmp_path / "people.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(DataError, match="is a folder"):
+        read_people(tmp_path / "folder.csv")
+
+
+def test_dropped_columns_are_gone(tmp_path: Path) -> None:
+    people = read_people(write(tmp_path / "in.csv", CSV), drop=("note", "empty"))
+    assert people.carried.column_names == ["id"]
+    with pytest.raises(DataError, match="no column 'nope'"):
+        read_people(tmp_path / "in.csv", drop=("nope",))
+
+
+def test_nothing_is_overwritten_and_nothing_half_written(tmp_path: Path) -> None:
+    people = read_people(write(tmp_path / "in.csv", CSV))
+    (tmp_path / "out.csv").write_text("precious")
+    with pytest.raises(OutputError, match="exists already"):
+        write_people(people, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == "precious"
+    write_people(people, tmp_path / "out.csv", force=True)
+    assert (tmp_path / "out.csv").read_text() == CSV
+    with pytest.raises(OutputError, match="folder does not exist"):
+        write_people(people, tmp_path / "nowhere" / "out.csv")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
+
+
+def test_a_failure_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    people = read_people(write(tmp_path / "in.csv", CSV))
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OutputError, match="the disk is full"):
+        write_people(people, tmp_path / "out.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+def test_a_file_made_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    from nearveil.io.atomic import replacing
+
+    with pytest.raises(OutputError, match="exists already"), replacing(tmp_path / "out.txt", force=False) as partial:
+        partial.write_text("mine")
+        (tmp_path / "out.txt").write_text("theirs")
+    assert (tmp_path / "out.txt").read_text() == "theirs"
+    assert len(list(tmp_path.iterdir())) == 1

@@ -1,0 +1,167 @@
+import math
+
+import numpy as np
+import pytest
+from scipy.spatial import cKDTree
+
+from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.nearest_centre import nearest_centre_table
+from nearveil.mechanisms.public_intervals import build_public_intervals
+from nearveil.mechanisms.release_paper import PaperRelease, largest_loss_within_interval
+from nearveil.privacy.guarantee import Basis, Notion
+from nearveil.privacy.paper_accounting import Noise
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+
+@pytest.fixture(scope="module")
+def few(san_francisco: Region) -> Intervals:
+    return build_public_intervals(region=san_francisco, centres=30, rng=5)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("gamma", [0.2, 0.5, 0.8])
+def test_everybody_lands_in_the_disc_of_their_nearest_centre(city: FloatArray, noise: Noise, gamma: float) -> None:
+    dprs = DPRS(epsilon=1.0, centres=100, gamma=gamma, noise=noise, seed=1).fit(city)
+    intervals = dprs.intervals_
+    x = dprs.enter(city)
+    t = dprs.draw(x, np.random.default_rng(2))
+    _, nearest = cKDTree(intervals.centres).query(x)
+    distance = np.hypot(*(t - intervals.centres[nearest]).T)
+    assert (distance <= intervals.radii[nearest] * (1 + 1e-12)).all()
+
+
+def test_given_intervals_need_no_fit_and_bring_their_region(few: Intervals, city: FloatArray) -> None:
+    published = DPRS(intervals=few, region="paris", seed=1).perturb(city)
+    assert few.region.contains(published).all()
+
+
+def test_without_intervals_it_says_what_to_do(city: FloatArray) -> None:
+    with pytest.raises(UsageError, match="fit the intervals first"):
+        DPRS().perturb(city)
+    with pytest.raises(UsageError, match="fit the intervals first"):
+        _ = DPRS().guarantee
+
+
+def test_nothing_private_is_kept_after_fit(city: FloatArray) -> None:
+    fitted = DPRS(centres=50, seed=1).fit(city)
+    extra = set(vars(fitted)) - set(fitted.get_params())
+    assert extra == {"intervals_", "_noise_factor"}
+
+
+def test_scales_follow_the_papers_accounting() -> None:
+    assert DPRS(epsilon=1.0).scales.release_scale == pytest.approx(4.94, abs=0.005)
+    assert DPRS(epsilon=1.0, noise="gaussian").scales.release_scale == pytest.approx(8.09, abs=0.005)
+    assert DPRS(epsilon=1.0, rounds=3).scales.fit_scale < DPRS(epsilon=1.0).scales.fit_scale
+
+
+def test_big_batches_repeat_with_a_seed_whatever_the_threads(few: Intervals) -> None:
+    people = few.region.from_square(np.random.default_rng(1).uniform(-0.7, 0.7, (200_000, 2)))
+    people = few.region.clip(people)
+    first = DPRS(intervals=few, seed=4).perturb(people)
+    assert (first == DPRS(intervals=few, seed=4).perturb(people)).all()
+    assert (first[:65_536] != first[65_536 : 2 * 65_536]).any()
+
+
+def test_progress_counts_everybody(few: Intervals) -> None:
+    people = few.region.clip(few.region.from_square(np.random.default_rng(1).uniform(-0.7, 0.7, (150_000, 2))))
+    done: list[int] = []
+    DPRS(intervals=few, seed=1).perturb(people, progress=done.append)
+    assert sum(done) == 150_000
+    rounds: list[int] = []
+    DPRS(centres=50, seed=1).fit(people[:1000], progress=rounds.append)
+    assert len(rounds) == 12
+
+
+# -- what the card says is true -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [0.05, 0.3, 2.0])
+def test_loss_within_an_interval_stays_below_the_certified_number(few: Intervals, noise: Noise, scale: float) -> None:
+    """Over many pairs of places of one cell, in and outside its disc, and outputs all over the disc."""
+    rng = np.random.default_rng(7)
+    release = PaperRelease(scale, noise)
+    bound = largest_loss_within_interval(few, scale, noise)
+    nearest = nearest_centre_table(np.ascontiguousarray(few.centres), few.region.half_extent_square)
+    x = rng.uniform(-1, 1, (4000, 2)) * few.region.half_extent_square
+    _, cell = cKDTree(few.centres).query(x)
+    worst = 0.0
+    for j in range(len(few)):
+        places = x[cell == j]
+        angle = np.linspace(0, 2 * np.pi, 25)
+        ring = np.concatenate(
+            [radius * np.column_stack([np.cos(angle), np.sin(angle)]) for radius in (0.3, 0.7, 0.9999)]
+        )
+        outputs = few.centres[j] + few.radii[j] * ring
+        logs = release.log_density(places[:, None, :], outputs[None], few, nearest)
+        worst = max(worst, float(np.ptp(logs, axis=0).max()))
+    assert worst <= bound * (1 + 1e-6)
+    assert worst >= 0.2 * bound
+
+
+def test_between_intervals_nothing_holds(few: Intervals) -> None:
+    """The counterexample: two places a metre apart on either side of a border share no output at all."""
+    dprs = DPRS(epsilon=1.0, intervals=few)
+    gaps = np.hypot(*(few.centres[:, None] - few.centres[None]).transpose(2, 0, 1))
+    np.fill_diagonal(gaps, np.inf)
+    a, b = np.unravel_index(np.argmin(gaps), gaps.shape)
+    middle, along = (few.centres[a] + few.centres[b]) / 2, few.centres[b] - few.centres[a]
+    metre = along / np.hypot(*along) / few.region.metres_per_unit / 2
+    near_a, near_b = middle - metre, middle + metre
+    assert np.hypot(*(near_b - near_a)) * few.region.metres_per_unit == pytest.approx(1.0)
+    from_a = dprs.draw(np.tile(near_a, (1000, 1)), np.random.default_rng(1))
+    assert np.isfinite(dprs.log_density(near_a, from_a)).all()
+    assert (dprs.log_density(near_b, from_a) == -np.inf).all()
+
+
+def test_card_puts_the_claim_beside_what_holds(city: FloatArray) -> None:
+    promise = DPRS(epsilon=1.0, centres=100).fit(city).guarantee
+    assert (promise.notion, promise.basis) == (Notion.INTERVAL, Basis.THEOREM)
+    intervals, claim = promise.also
+    assert (intervals.notion, intervals.holds) == (Notion.CENTRAL, True)
+    assert intervals.epsilon == pytest.approx(0.65, abs=0.01)
+    assert (claim.epsilon, claim.basis) == (pytest.approx(1.0), Basis.REFUTED_CLAIM)
+    card = str(promise)
+    for words in ("DOES NOT HOLD", "nothing is promised", "smallest disc", "fitted on"):
+        assert words in " ".join(card.replace("│", " ").split())
+    assert "seed" not in card
+
+
+def test_seeded_results_say_so(city: FloatArray, few: Intervals) -> None:
+    assert "seed" in str(DPRS(centres=100, seed=3).fit(city).guarantee)
+    assert "seed" in str(DPRS(intervals=few, seed=3).guarantee)
+    assert "seed" not in str(DPRS(intervals=few).guarantee)
+
+
+def test_claim_of_overlapping_discs_is_refuted_differently(city: FloatArray) -> None:
+    claim = DPRS(centres=100, gamma=0.8).fit(city).guarantee.also[1]
+    assert not claim.holds
+    assert "any delta below 1" not in claim.because
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"delta": 0}, "delta"),
+        ({"delta": 1}, "delta"),
+        ({"noise": "cauchy"}, "noise"),
+        ({"release": "magic"}, "release"),
+        ({"centres": 1}, "centres"),
+        ({"gamma": 1.0}, "gamma"),
+        ({"fit_method": "guess"}, "fit_method"),
+        ({"population": 10}, "population"),
+    ],
+)
+def test_bad_parameters(change: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        DPRS(**change)  # type: ignore[arg-type]
+
+
+def test_people_outside_are_named(few: Intervals) -> None:
+    with pytest.raises(DataError, match="row 2 lies outside"):
+        DPRS(intervals=few).perturb([[37.7, -122.4], [38.7, -122.4]])

@@ -1,0 +1,124 @@
+import json
+
+import numpy as np
+import pytest
+from scipy.spatial import cKDTree
+
+from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.intervals import Intervals, cell_polygons, intervals_from_json, l1_diameter, l2_diameter
+from nearveil.mechanisms.pic import build_pic_intervals
+from nearveil.mechanisms.private_grid import build_grid_intervals
+from nearveil.mechanisms.public_intervals import build_public_intervals
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+
+@pytest.fixture(scope="module")
+def intervals(san_francisco: Region, city: FloatArray) -> Intervals:
+    return build_pic_intervals(city, region=san_francisco, scale=34.5, centres=100, rng=1)
+
+
+def test_one_json_file_there_and_back(intervals: Intervals) -> None:
+    back = intervals_from_json(intervals.to_json())
+    assert (back.centres == intervals.centres).all()
+    assert (back.radii == intervals.radii).all()
+    for name in ("region", "method", "answers", "gamma", "seeded", "unit"):
+        assert getattr(back, name) == getattr(intervals, name)
+
+
+def test_the_file_says_what_it_is_and_what_it_cost(intervals: Intervals) -> None:
+    document = json.loads(intervals.to_json())
+    assert (document["format"], document["version"]) == ("nearveil-intervals", 1)
+    assert document["budget"]["laplace_answers"] == [{"count": 36, "scale": 34.5}]
+    assert document["seeded"] is True
+    assert set(document) == {"format", "version", "region", "method", "budget", "gamma", "seeded", "centres", "radii"}
+
+
+def test_nothing_private_on_the_fitted_object(intervals: Intervals) -> None:
+    """No label, count, sum or inertia: the object has these fields and no others."""
+    fields = {"region", "centres", "radii", "method", "answers", "gamma", "seeded", "unit"}
+    assert set(Intervals.__slots__) == fields
+    assert not hasattr(intervals, "__dict__")
+    with pytest.raises(ValueError, match="read-only"):
+        intervals.centres[0] = 0
+
+
+def test_later_versions_and_other_files_are_refused(intervals: Intervals) -> None:
+    document = json.loads(intervals.to_json())
+    with pytest.raises(DataError, match="version 2"):
+        intervals_from_json(json.dumps({**document, "version": 2}))
+    for damaged in (
+        "",
+        "[]",
+        "{}",
+        json.dumps({**document, "radii": [1]}),
+        json.dumps({**document, "method": "magic"}),
+    ):
+        with pytest.raises(DataError, match="nearveil fit"):
+            intervals_from_json(damaged)
+
+
+@pytest.mark.parametrize("gamma", [0.2, 0.5, 0.8])
+def test_radii_are_gamma_times_the_next_centre(san_francisco: Region, gamma: float) -> None:
+    found = build_public_intervals(region=san_francisco, centres=200, gamma=gamma, rng=1)
+    gaps = np.hypot(*(found.centres[:, None] - found.centres[None]).transpose(2, 0, 1))
+    np.fill_diagonal(gaps, np.inf)
+    assert found.radii == pytest.approx(gamma * gaps.min(axis=1))
+    overlaps = gaps < found.radii[:, None] + found.radii[None] - 1e-12
+    assert overlaps.any() == (gamma > 0.5)
+
+
+@pytest.mark.parametrize("gamma", [0, -1, 0.9, float("nan")])
+def test_impossible_gamma_is_refused(san_francisco: Region, gamma: float) -> None:
+    with pytest.raises(UsageError, match="gamma"):
+        build_public_intervals(region=san_francisco, gamma=gamma)
+
+
+def test_cells_tile_the_region(intervals: Intervals, rng: np.random.Generator) -> None:
+    """Every cell's polygon has the area of the points whose nearest centre is its own, and holds them."""
+    polygons = cell_polygons(intervals)
+    half_width, half_height = intervals.region.half_extent_square
+    areas = [_area(polygon) for polygon in polygons]
+    assert sum(areas) == pytest.approx(4 * half_width * half_height, rel=1e-9)
+    points = rng.uniform(-1, 1, (20_000, 2)) * [half_width, half_height]
+    _, label = cKDTree(intervals.centres).query(points)
+    for j, polygon in enumerate(polygons):
+        mine = points[label == j]
+        if len(mine) > 1:
+            assert _l1_spread(mine) <= l1_diameter(polygon) + 1e-9
+            assert max(np.hypot(*(mine - mine[0]).T)) <= l2_diameter(polygon) + 1e-9
+
+
+def _area(polygon: FloatArray) -> float:
+    middle = polygon.mean(axis=0)
+    order = np.argsort(np.arctan2(*(polygon - middle).T[::-1]))
+    x, y = polygon[order].T
+    return float(abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) / 2)
+
+
+def _l1_spread(points: FloatArray) -> float:
+    return float(np.abs(points[:, None] - points[None]).sum(axis=-1).max()) if len(points) < 300 else 0.0
+
+
+def test_intervals_say_what_they_cost(san_francisco: Region, city: FloatArray, intervals: Intervals) -> None:
+    promise = intervals.guarantee(1e-5)
+    assert promise.epsilon == pytest.approx(0.65, abs=0.01)
+    assert promise.delta == 1e-5
+    assert "seed" in promise.notes[0]
+    grid = build_grid_intervals(city, region=san_francisco, epsilon=0.5, centres=50).guarantee(1e-5)
+    assert (grid.epsilon, grid.delta, grid.notes) == (pytest.approx(0.5), 0.0, ())
+    public = build_public_intervals(region=san_francisco, rng=1).guarantee(1e-5)
+    assert (public.epsilon, public.delta) == (0.0, 0.0)
+
+
+def test_coinciding_centres_are_no_intervals(san_francisco: Region) -> None:
+    with pytest.raises(UsageError, match="different"):
+        Intervals(
+            region=san_francisco,
+            centres=np.zeros((2, 2)),
+            radii=np.zeros(2),
+            method="public",
+            answers=(),
+            gamma=0.5,
+            seeded=False,
+        )

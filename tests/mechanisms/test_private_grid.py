@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+from nearveil.errors import DataError, UsageError
+from nearveil.evaluation.utility import measure_utility, query_points
+from nearveil.mechanisms import private_grid
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.private_grid import build_grid_intervals
+from nearveil.privacy.paper_accounting import LaplaceAnswers, pure_fit_epsilon
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+
+def test_budget_is_one_histogram_and_a_count_unless_the_count_is_public(
+    san_francisco: Region, city: FloatArray
+) -> None:
+    bought = build_grid_intervals(city, region=san_francisco, epsilon=0.8, centres=50, rng=1)
+    assert pure_fit_epsilon(bought.answers) == pytest.approx(0.8)
+    assert [part.count for part in bought.answers] == [1, 1]
+    known = build_grid_intervals(city, region=san_francisco, epsilon=0.8, centres=50, population=5000, rng=1)
+    assert known.answers == (LaplaceAnswers(1, 1 / 0.8),)
+
+
+def test_grid_is_sized_by_the_public_number_alone(san_francisco: Region, city: FloatArray) -> None:
+    """The same noise on other data gives a histogram of the same shape: N is not read off the data."""
+    shapes = []
+    original = private_grid._noisy_histogram
+
+    def spy(*args: object) -> FloatArray:
+        histogram = original(*args)  # type: ignore[arg-type]
+        shapes.append(histogram.shape)
+        return histogram
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(private_grid, "_noisy_histogram", spy)
+        for people in (city, city[:1000]):
+            build_grid_intervals(people, region=san_francisco, epsilon=1.0, centres=50, population=3000, rng=1)
+    assert shapes[0] == shapes[1]
+
+
+def test_everything_after_the_histogram_is_post_processing(san_francisco: Region, city: FloatArray) -> None:
+    """Given the noisy histogram, the data no longer matters."""
+    fixed = np.full((20, 20), 30.0)
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(private_grid, "_noisy_histogram", lambda *_args: fixed)
+        for people in (city, city[:200]):
+            kwargs = {"region": san_francisco, "epsilon": 1.0, "centres": 50, "population": 5000, "rng": 3}
+            found.append(build_grid_intervals(people, **kwargs).centres)  # type: ignore[arg-type]
+    assert (found[0] == found[1]).all()
+
+
+def test_an_empty_looking_histogram_still_gives_intervals(san_francisco: Region, city: FloatArray) -> None:
+    found = build_grid_intervals(city[:60], region=san_francisco, epsilon=0.001, centres=50, rng=5)
+    assert len(found) == 50
+
+
+def test_finds_better_intervals_than_private_k_means(san_francisco: Region, city: FloatArray) -> None:
+    """At the same budget, for queries from where people are. Measured: 0.33 against 0.14; the seeds are fixed."""
+    true_m = san_francisco.to_metres(city)
+    queries = query_points(true_m, san_francisco, "users", 500, np.random.default_rng(1))
+    recalls = []
+    for method in ("pic", "private-grid"):
+        dprs = DPRS(epsilon=1.0, centres=300, fit_method=method, region=san_francisco, seed=1)  # type: ignore[arg-type]
+        published_m = san_francisco.to_metres(dprs.fit(city).perturb(city))
+        recalls.append(measure_utility(true_m, published_m, queries, protocol="users", k=10).recall)
+    assert recalls[1] > 1.3 * recalls[0]
+
+
+def test_bad_input(san_francisco: Region, city: FloatArray) -> None:
+    with pytest.raises(UsageError, match="epsilon"):
+        build_grid_intervals(city, region=san_francisco, epsilon=0)
+    with pytest.raises(DataError, match="fewer"):
+        build_grid_intervals(city[:5], region=san_francisco, epsilon=1.0)

@@ -1,0 +1,64 @@
+"""Mechanisms work inside scikit-learn, and without it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import get_tags
+
+from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Square, UsageError
+from nearveil.types import FloatArray
+
+MECHANISMS = [
+    DPRS(centres=50, seed=1),
+    PlanarLaplace(seed=1),
+    AxisLaplace(seed=1),
+    SRR(cells=[(0, 0), (3, 4), (5, 5)], seed=1),
+    Square(seed=1),
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: type(mechanism).__name__)
+def test_clone_pipeline_and_tags(mechanism: Mechanism, city: FloatArray) -> None:
+    copy = clone(mechanism)
+    assert copy is not mechanism
+    assert copy.get_params() == mechanism.get_params()
+    pipeline = Pipeline([("hide", copy), ("count", KMeans(3, n_init=1, random_state=0))])
+    assert len(pipeline.fit_predict(city)) == len(city)
+    assert get_tags(mechanism).estimator_type == "transformer"
+    assert not get_tags(pipeline).target_tags.required
+
+
+def test_fit_transform_is_fit_then_perturb(city: FloatArray) -> None:
+    first = make_pipeline(DPRS(centres=50, seed=2)).fit_transform(city)
+    second = DPRS(centres=50, seed=2).fit(city).perturb(city)
+    assert (first == second).all()
+
+
+def test_set_params_checks_and_forgets_what_was_fitted(city: FloatArray) -> None:
+    dprs = DPRS(centres=50).fit(city)
+    assert dprs.set_params(epsilon=2.0).epsilon == 2.0
+    assert not hasattr(dprs, "intervals_")
+    with pytest.raises(UsageError, match="epsilon"):
+        dprs.set_params(epsilon=-1)
+    with pytest.raises(UsageError, match="no parameter 'epsilonn'"):
+        dprs.set_params(epsilonn=1)
+
+
+def test_nested_parameters(city: FloatArray) -> None:
+    pipeline = Pipeline([("hide", PlanarLaplace())]).set_params(hide__hide_within_m=50.0)
+    moved = np.abs(pipeline.fit_transform(city) - city).mean()
+    assert moved < 0.001
+
+
+def test_scikit_learn_is_not_needed() -> None:
+    code = (
+        "import sys; sys.modules['sklearn'] = None\nimport nearveil, nearveil.cli.main\nprint(nearveil.PlanarLaplace())"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "hide_within_m=500.0" in result.stdout

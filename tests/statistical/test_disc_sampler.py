@@ -1,0 +1,172 @@
+"""The sampler's law: draws match the exact density, and the same test rejects a scale 30 % off.
+
+Each test is a chi-square test at level 1e-6. With about 100 of them here, a false alarm happens in less than one in
+10,000 runs over the choice of seeds; the seeds are fixed.
+"""
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
+from nearveil.mechanisms.disc_law import log_density
+from nearveil.mechanisms.disc_sampler import chord_route, draw_on_unit_disc, noise_route, sample_discs, uniform_route
+from nearveil.mechanisms.noise_and_resample import noise_and_resample
+from nearveil.types import FloatArray
+
+pytestmark = pytest.mark.statistical
+
+LEVEL = 1e-6
+DRAWS = 400_000
+BINS = 16
+LATTICE = 987
+
+PLACES = {
+    "centre": (0.0, 0.0),
+    "inside": (0.35, -0.5),
+    "edge": (1.0, 0.0),
+    "edge, diagonal": (-np.sqrt(0.5), np.sqrt(0.5)),
+    "corner": (1.0, 1.0),
+    "just outside": (0.75, 0.75),
+    "outside": (-2.5, 0.3),
+    "far away": (4e5, -3e6),
+}
+SCALES = (0.02, 0.15, 0.6, 1.3)
+
+
+def draw(noise: int, place: tuple[float, float], scale: float, seed: int) -> FloatArray:
+    x = np.tile(np.array(place), (DRAWS, 1))
+    disc = np.zeros(DRAWS, dtype=np.int64)
+    rng = np.random.default_rng(seed)
+    return sample_discs(noise, x, disc, np.zeros((1, 2)), np.ones(1), np.array([scale]), rng)
+
+
+def along_and_across(t: FloatArray, place: tuple[float, float]) -> FloatArray:
+    """Depth below the edge on the side of x, and place on the chord from -1 to 1: narrow laws are wide in these."""
+    direction = np.array(place) / max(np.hypot(*place), 1e-300) if place != (0.0, 0.0) else np.array([1.0, 0.0])
+    depth = 1 - t @ direction
+    return np.column_stack([depth, (t @ [-direction[1], direction[0]]) / np.sqrt(depth * (2 - depth))])
+
+
+def back(coordinates: FloatArray, place: tuple[float, float]) -> FloatArray:
+    direction = np.array(place) / max(np.hypot(*place), 1e-300) if place != (0.0, 0.0) else np.array([1.0, 0.0])
+    depth = coordinates[..., 0]
+    across = coordinates[..., 1] * np.sqrt(depth * (2 - depth))
+    return (1 - depth)[..., None] * direction + across[..., None] * np.array([-direction[1], direction[0]])
+
+
+def bin_edges(drawn: FloatArray, place: tuple[float, float]) -> list[FloatArray]:
+    """Edges between quantiles of draws other than those tested, out to the ends of the disc."""
+    inner = np.quantile(along_and_across(drawn, place), np.linspace(0, 1, BINS + 1)[1:-1], axis=0)
+    return [np.concatenate([[0.0], inner[:, 0], [2.0]]), np.concatenate([[-1.0], inner[:, 1], [1.0]])]
+
+
+def expected_shares(noise: int, place: tuple[float, float], scale: float, edges: list[FloatArray]) -> FloatArray:
+    """Probability of each bin: the outer bins, which may be wide, are cut finer towards the inside."""
+    fine = [_cut_finer(edge) for edge in edges]
+    steps = np.arange(LATTICE)
+    lattice = np.column_stack([(steps + 0.5) / LATTICE, (steps * 0.6180339887498949 + 0.5) % 1])
+    corners = np.stack(np.meshgrid(fine[0][:-1], fine[1][:-1], indexing="ij"), axis=-1)
+    sizes = np.stack(np.meshgrid(np.diff(fine[0]), np.diff(fine[1]), indexing="ij"), axis=-1)
+    coordinates = corners[:, :, None, :] + lattice * sizes[:, :, None, :]
+    # Area of the disc per unit of the coordinates: the half chord.
+    stretch = np.sqrt(coordinates[..., 0] * (2 - coordinates[..., 0]))
+    density = np.exp(log_density(noise, np.array(place), back(coordinates, place), scale)) * stretch
+    masses = density.mean(axis=-1) * sizes.prod(axis=-1)
+    rows, columns = (np.searchsorted(edge, part[:-1], side="right") - 1 for edge, part in zip(edges, fine, strict=True))
+    shares = np.zeros((BINS, BINS))
+    np.add.at(shares, np.ix_(rows, columns), masses)
+    return shares
+
+
+def _cut_finer(edges: FloatArray) -> FloatArray:
+    low, high = edges[0], edges[-1]
+    first = low + (edges[1] - low) * np.array([0, 0.5, 0.75, 0.875, 0.95])
+    last = high - (high - edges[-2]) * np.array([0.95, 0.9, 0.8, 0.6, 0.3, 0])
+    return np.unique(np.concatenate([first, edges[1:-1], last]))
+
+
+def p_value(drawn: FloatArray, noise: int, place: tuple[float, float], scale: float) -> float:
+    """Chi-square of the second half of the draws over bins made from the first half."""
+    half = len(drawn) // 2
+    edges = bin_edges(drawn[:half], place)
+    expected = expected_shares(noise, place, scale, edges).ravel() * half
+    assert expected.sum() == pytest.approx(half, rel=5e-3)
+    along, across = along_and_across(drawn[half:], place).T
+    counts = np.histogram2d(along, across, bins=edges)[0].ravel()
+    usual = expected >= 10
+    rest = half - expected[usual].sum()
+    statistic = ((counts[usual] - expected[usual]) ** 2 / expected[usual]).sum()
+    statistic += (half - counts[usual].sum() - rest) ** 2 / max(rest, 10.0)
+    return float(chi2.sf(statistic, usual.sum()))
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize(
+    ("noise", "place"),
+    # Far away, Gaussian noise hugs the edge more closely than bins can resolve: tested along the depth below.
+    [(noise, place) for noise in (LAPLACE, GAUSSIAN) for place in PLACES if (noise, place) != (GAUSSIAN, "far away")],
+)
+def test_draws_follow_the_exact_density(noise: int, place: str, scale: float) -> None:
+    """False-alarm rate 1e-6 each. Rejects 0.7 and 1.3 times the scale."""
+    at = PLACES[place]
+    drawn = draw(noise, at, scale, seed=11)
+    assert (np.hypot(*drawn.T) <= 1 + 1e-12).all()
+    assert p_value(drawn, noise, at, scale) > LEVEL
+    for factor in (0.7, 1.3):
+        assert p_value(drawn, noise, at, factor * scale) < LEVEL
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.6, 1.5, 30.0])
+def test_far_away_gaussian_depth(scale: float) -> None:
+    """Far away at distance D the noise hugs the edge: depth · D / σ² follows Gamma(3/2).
+
+    One-sample Kolmogorov-Smirnov test at level 1e-6; rejects 0.7 and 1.3 times the scale.
+    """
+    from scipy.stats import gamma, kstest
+
+    distance = 3e6
+    drawn = draw(GAUSSIAN, (distance, 0.0), scale, seed=5)[:50_000]
+    depth = 1 - drawn[:, 0]
+    # A coordinate close to 1 has steps of 1e-16: fine against depths of 1e-10 and more.
+    assert np.median(depth) > 1e-11
+    assert kstest(depth * distance / scale**2, gamma(1.5).cdf).pvalue > LEVEL
+    for factor in (0.7, 1.3):
+        assert kstest(depth * distance / (factor * scale) ** 2, gamma(1.5).cdf).pvalue < LEVEL
+
+
+@pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN], ids=["laplace", "gaussian"])
+@pytest.mark.parametrize("route", [uniform_route, noise_route, chord_route, draw_on_unit_disc])
+def test_all_routes_have_one_law(route: object, noise: int) -> None:
+    """The three routes may be exchanged: each follows the same density. False-alarm rate 1e-6 each."""
+    place, scale = (0.4, -0.3), 0.5
+    rng = np.random.default_rng(2)
+    drawn = np.array([route(noise, *place, scale, rng) for _ in range(100_000)])  # type: ignore[operator]
+    assert p_value(drawn, noise, place, scale) > LEVEL
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_noise_and_resample_has_the_same_law(noise: str) -> None:
+    """The paper's comparator, moved and scaled back to the unit disc. False-alarm rate 1e-6."""
+    code = LAPLACE if noise == "laplace" else GAUSSIAN
+    centre, radius, place, scale = (0.2, -0.1), 0.5, (0.5, -0.4), 0.3
+    x = np.tile(np.array(place), (DRAWS, 1))
+    rng = np.random.default_rng(8)
+    drawn, tries = noise_and_resample(x, centre=centre, radius=radius, scale=scale, noise=noise, rng=rng)  # type: ignore[arg-type]
+    assert tries >= DRAWS
+    unit = (drawn - centre) / radius
+    unit_place = ((place[0] - centre[0]) / radius, (place[1] - centre[1]) / radius)
+    assert p_value(unit, code, unit_place, scale / radius) > LEVEL
+    assert p_value(unit, code, unit_place, 1.3 * scale / radius) < LEVEL
+
+
+def test_discs_are_moved_and_scaled() -> None:
+    """Two discs at once, each with its own centre, radius and scale. False-alarm rate 1e-6 each."""
+    centres, radii, scales = np.array([[0.5, 0.5], [-0.4, 0.1]]), np.array([0.1, 0.3]), np.array([0.05, 0.4])
+    x = np.tile(np.array([[0.55, 0.45], [-0.2, 0.5]]), (DRAWS, 1))
+    disc = np.tile(np.array([0, 1]), DRAWS)
+    drawn = sample_discs(LAPLACE, x, disc, centres, radii, scales, np.random.default_rng(3))
+    for j in (0, 1):
+        unit = (drawn[disc == j] - centres[j]) / radii[j]
+        place = tuple((x[j] - centres[j]) / radii[j])
+        assert p_value(unit, LAPLACE, place, scales[j] / radii[j]) > LEVEL
