@@ -19,7 +19,7 @@ LAYERS = (
     {"mechanisms"},
     {"privacy"},
     {"region", "region_names", "places", "randomness", "io"},
-    {"errors", "types"},
+    {"errors", "types", "kernels"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 

@@ -26,12 +26,29 @@ def test_secure_generators_use_that_and_fresh_keys() -> None:
     children = secure_randomness().spawn(3)
     assert len({child.random() for child in children}) == 3
     assert all(isinstance(child.bit_generator, AESCounter) for child in children)
+    assert len({id(child.bit_generator) for child in children}) == 3
+
+
+def test_keys_have_128_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def spy(bits: int) -> int:
+        asked.append(bits)
+        return 7
+
+    monkeypatch.setattr("secrets.randbits", spy)
+    secure_generator()
+    assert asked == [128]
+
+
+def test_streams_are_apart_from_a_plain_generator_of_the_same_seed() -> None:
+    assert seeded_randomness(5).generator.random() != np.random.default_rng(5).random()
 
 
 def test_seeds_repeat_and_streams_differ() -> None:
     assert seeded_randomness(5).generator.random() == seeded_randomness(5).generator.random()
     assert seeded_randomness(5).generator.random() != seeded_randomness(6).generator.random()
-    assert seeded_randomness(5).generator.random() != seeded_randomness(5, stream=1).generator.random()
+    assert seeded_randomness(5).generator.random() != seeded_randomness(5, stream=9).generator.random()
     first, second = (seeded_randomness(5).spawn(2) for _ in range(2))
     assert [child.random() for child in first] == [child.random() for child in second]
 

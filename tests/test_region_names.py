@@ -37,6 +37,7 @@ CUT = {
         ({**SQUARE, "bbox": [9, 49, 12, 52]}, (49, 9, 52, 12)),
         ({**SQUARE, "bbox": [9, 49, 0, 12, 52, 100]}, (49, 9, 52, 12)),
         (CUT, (-19, 177, -16, -178)),
+        ({"type": "Polygon", "coordinates": [[[177, -19], [182, -19], [182, -16], [177, -19]]]}, (-19, 177, -16, -178)),
     ],
 )
 def test_geojson(document: object, box: tuple[float, ...], tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numba import njit
 
 from nearveil.errors import DataError
+from nearveil.kernels import kernel
 from nearveil.types import BoolArray, FloatArray
 
 Contains = Callable[[FloatArray], BoolArray]
@@ -37,7 +37,7 @@ class Faults(NamedTuple):
     first_outside: int
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_faults(
     points: FloatArray, latitude: float, longitude: float, half_height: float, half_width: float
 ) -> tuple[int, int, int, int, int, int]:

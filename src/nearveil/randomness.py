@@ -45,14 +45,20 @@ def secure_randomness() -> Randomness:
     return Randomness(secure_generator(), seeded=False)
 
 
-def seeded_randomness(seed: int, stream: int = 0) -> Randomness:
+RELEASE_STREAM = 1
+FIT_STREAM = 2
+
+
+def seeded_randomness(seed: int, stream: int = RELEASE_STREAM) -> Randomness:
     """Return randomness that the same seed repeats: for experiments and tests, never for real people.
 
     Different streams of one seed are independent of each other.
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise UsageError("a seed is a whole number, 0 or more")
-    return Randomness(np.random.default_rng([int(seed), stream]), seeded=True)
+    # A spawn key keeps the stream apart from a plain generator of the same seed, which the caller may use as well.
+    sequence = np.random.SeedSequence(int(seed), spawn_key=(stream,))
+    return Randomness(np.random.default_rng(sequence), seeded=True)
 
 
 def as_randomness(source: Randomness | np.random.Generator | int | None) -> Randomness:

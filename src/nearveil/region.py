@@ -21,6 +21,7 @@ PUBLISHED_DECIMALS = 6
 
 _EDGE_TOLERANCE_DEG = 1e-9
 _MAX_RADIUS_M = 5_000_000.0
+_LEAST_EXTENT_DEG = 0.001
 # The Gaussian curvature of the WGS84 ellipsoid is largest on the equator, where it is that of a sphere with
 # this radius (the polar semi-axis). Rauch's comparison theorem then bounds the projection's stretching.
 _LEAST_CURVATURE_RADIUS_M = 6_356_752.3
@@ -73,12 +74,16 @@ class Region:
                 "the region has no area: south must be less than north and west must differ from east "
                 "(the order is south, west, north, east)"
             )
+        if min(self.height_deg, self.width_deg) < _LEAST_EXTENT_DEG:
+            raise UsageError(
+                "the region is smaller than about 100 m; choose a larger one, people are published within it"
+            )
         if self.scaling not in ("isotropic", "per-axis"):
             raise UsageError("a region's scaling is either 'isotropic' or 'per-axis'")
         if self.width_deg > 180 or self.radius_m > _MAX_RADIUS_M:
             raise UsageError(
                 "the region reaches farther than 5,000 km from its centre, where one flat map bends distances too "
-                "much; choose a smaller region"
+                "much; choose a smaller region (across the antimeridian, west is greater than east: 177 to -178)"
             )
 
     # -- shape -----------------------------------------------------------------------------------------------
@@ -135,7 +140,7 @@ class Region:
         return replace(self, scaling=scaling)
 
     def __str__(self) -> str:
-        box = f"{self.south:g},{self.west:g},{self.north:g},{self.east:g}"
+        box = ",".join(f"{edge:.9g}" for edge in (self.south, self.west, self.north, self.east))
         return f"{self.name} ({box})" if self.name else box
 
     # -- membership ------------------------------------------------------------------------------------------
@@ -171,7 +176,9 @@ class Region:
         _, offset = self._from_centre(array)
         half = self.width_deg / 2
         longitude = wrap_longitude(self.centre[1] + np.clip(offset, -half, half))
-        return np.column_stack([latitude, longitude])
+        # Who is inside stays exactly where they are.
+        clipped: FloatArray = np.where(self.contains(array)[:, None], array, np.column_stack([latitude, longitude]))
+        return clipped
 
     def publish(self, points: FloatArray) -> FloatArray:
         """Clamp points to the region and round them to the public grid: the last step of every release."""

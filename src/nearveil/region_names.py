@@ -82,13 +82,17 @@ def _region_from_geojson(path: Path, scaling: Scaling) -> Region:
 
 def _geojson_box(document: Any, path: Path) -> tuple[float, float, float, float]:
     """West, south, east, north of a GeoJSON object: its own bbox, else the box around its coordinates."""
-    message = f"the region file {path} holds no polygon and no bbox; export the area as a GeoJSON polygon"
+    message = (
+        f"the region file {path} holds no polygon and no bbox of four numbers; export the area as a GeoJSON polygon"
+    )
     if not isinstance(document, dict):
         raise UsageError(message)
     try:
         box = document.get("bbox")
         if box is not None:
             # RFC 7946: west, south[, height], east, north[, height]; west > east across the antimeridian.
+            if len(box) not in (4, 6):
+                raise UsageError(message)
             half = len(box) // 2
             return float(box[0]), float(box[1]), float(box[half]), float(box[half + 1])
         places = [(float(x), float(y)) for x, y in _positions(document)]
@@ -98,12 +102,11 @@ def _geojson_box(document: Any, path: Path) -> tuple[float, float, float, float]
         raise UsageError(message)
     longitudes = [x for x, _ in places]
     latitudes = [y for _, y in places]
-    if min(longitudes) == -180 and max(longitudes) == 180:
-        # A shape cut in two at the antimeridian, as RFC 7946 asks for: join it there.
+    cut_in_two = min(longitudes) == -180 and max(longitudes) == 180
+    if cut_in_two or max(longitudes) > 180:
+        # Across the antimeridian: cut in two there, as RFC 7946 asks for, or drawn on beyond 180.
         longitudes = [x % 360 for x in longitudes]
-        west, east = min(longitudes), max(longitudes)
-        return _signed(west), min(latitudes), _signed(east), max(latitudes)
-    return min(longitudes), min(latitudes), max(longitudes), max(latitudes)
+    return _signed(min(longitudes)), min(latitudes), _signed(max(longitudes)), max(latitudes)
 
 
 def _signed(longitude: float) -> float:
@@ -121,8 +124,11 @@ def _positions(node: Any) -> Iterator[tuple[float, float]]:
     elif kind == "GeometryCollection":
         for geometry in node["geometries"]:
             yield from _positions(geometry)
-    else:
+    elif kind in ("Polygon", "MultiPolygon"):
         yield from _nested_positions(node["coordinates"])
+    else:
+        # Points are people more often than areas, and people's bounds are not public.
+        raise TypeError(kind)
 
 
 def _nested_positions(coordinates: Any) -> Iterator[tuple[float, float]]:

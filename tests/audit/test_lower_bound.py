@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nearveil.audit.lower_bound import epsilon_lower_bound
+from nearveil.errors import UsageError
 
 pytestmark = pytest.mark.statistical
 
@@ -46,3 +47,19 @@ def test_delta_is_taken_off() -> None:
     second = np.zeros(100_000)
     assert epsilon_lower_bound(first, second) > 3
     assert epsilon_lower_bound(first, second, delta=0.02) == 0.0
+
+
+def test_disjoint_outputs_are_an_unbounded_loss() -> None:
+    """Scores are infinite where only one input can give an output: the clearest violation there is."""
+    everything, nothing = np.full(20_000, np.inf), np.full(20_000, -np.inf)
+    assert epsilon_lower_bound(everything, nothing) > 6
+    mixed = np.where(np.arange(20_000) % 2 == 0, np.inf, 0.0)
+    assert epsilon_lower_bound(mixed, np.zeros(20_000)) > 5
+    with pytest.raises(UsageError, match="not a number"):
+        epsilon_lower_bound(np.array([0.0, np.nan]), np.zeros(2))
+
+
+def test_the_event_is_chosen_on_one_half_and_counted_on_the_other() -> None:
+    """What shows in the first half only is no evidence."""
+    flattering = np.concatenate([np.ones(5000), np.zeros(5000)])
+    assert epsilon_lower_bound(flattering, np.zeros(10_000)) == 0.0

@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -45,7 +46,7 @@ def check(outcome: Outcome, code: int, *words: str) -> None:
         (HEADER + "1,-122.4123,37.7123\n", ["row 1", "exchanged"]),
         (HEADER + GOOD + "2,48.85,2.35\n", ["row 2", "outside the region san-francisco", "--region", "--clip"]),
         (HEADER + GOOD, ["fewer than the 800 intervals", "--centres"]),
-        (HEADER + GOOD * 900, ["same location"]),
+        (HEADER.replace("id", "row") + GOOD * 900, ["same location"]),
     ],
 )
 def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -> None:
@@ -63,8 +64,8 @@ def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -
         (["--epsilon", "-1"], ["epsilon must lie between"]),
         (["--epsilon", "nan"], ["epsilon must be a finite number"]),
         (["--epsilon", "1e9"], ["epsilon must lie between"]),
-        (["--delta", "0"], ["delta must lie strictly between 0 and 1"]),
-        (["--delta", "1"], ["delta must lie strictly between 0 and 1"]),
+        (["--delta", "0"], ["delta must be greater than 0 and at most 0.1"]),
+        (["--delta", "1"], ["delta must be greater than 0 and at most 0.1"]),
         (["--centres", "1"], ["centres must be a whole number from 2"]),
         (["--gamma", "2"], ["gamma"]),
         (["--rounds", "0"], ["rounds"]),
@@ -84,7 +85,13 @@ def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -
         (["--hide-within", "5miles"], ["--hide-within takes a length"]),
         (["--hide-within", "0.2m"], ["at least 1 metre"]),
         (["--hide-within", "500m", "--epsilon-per-km", "4"], ["give one of them"]),
+        (["--hide-within", "1e8km"], ["at most 10,000 km"]),
         (["--epsilon-per-km", "-4"], ["epsilon per km must be greater than 0"]),
+        (["--epsilon-per-km", "1e9"], ["at least 1 metre"]),
+        (["--region", ""], ["no region named ''"]),
+        (["--region", "37.7000001,-122.41,37.7000002,-122.40"], ["smaller than about 100 m"]),
+        (["--gamma", "1e-300"], ["gamma must lie between 0.01"]),
+        (["--fit-method", "private-grid", "--rounds", "3"], ["--rounds goes with"]),
         (["--seed", "-1"], ["seed"]),
         (["--population", "10"], ["population goes with"]),
     ],
@@ -161,20 +168,52 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="POSIX permissions")
-def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
-    """As an ordinary user; root may write anywhere, so as root the folder is one where nobody may: /proc."""
+@pytest.fixture
+def locked_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder that may not be written to: for root, who may write anywhere, one on a read-only file system."""
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    if os.geteuid() != 0:
+        folder.chmod(0o500)
+        yield folder
+        return
+    mounted = [["mount", "-t", "tmpfs", "tmpfs", str(folder)], ["mount", "-o", "remount,ro", str(folder)]]
+    if any(subprocess.run(command, capture_output=True, check=False).returncode for command in mounted):
+        # No right to mount here; nothing can be written to this one either.
+        yield Path("/proc/self")
+        return
+    yield folder
+    subprocess.run(["umount", folder], check=True)  # noqa: S607
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.geojson", "out.parquet"])
+def test_a_folder_that_may_not_be_written(run: Run, tmp_path: Path, locked_folder: Path, name: str) -> None:
     source = tmp_path / "people.csv"
     source.write_text(ENOUGH)
-    folder = Path("/proc/self")
-    if os.geteuid() != 0 or not folder.is_dir():
-        folder = tmp_path / "locked"
-        folder.mkdir(mode=0o500)
-    command = [*COMMAND, "protect", str(source), str(folder / "out.csv"), "--hide-within", "500m"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 4, result.stderr
-    assert "cannot be written" in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
+    check(run("protect", source, locked_folder / name, "--hide-within", "500m"), 4, "cannot be written")
+
+
+def test_a_folder_that_may_not_be_written_for_intervals_and_pictures(
+    run: Run, tmp_path: Path, locked_folder: Path
+) -> None:
+    source = tmp_path / "people.csv"
+    source.write_text(ENOUGH)
+    check(run("fit", source, locked_folder / "i.json", "--centres", 20), 4, "cannot be written")
+    outcome = run("demo", "--out", locked_folder)
+    assert (outcome.code, "cannot be written" in outcome.err) == (4, True)
+
+
+def test_being_ended_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A real process that gets SIGTERM as soon as it has started to write."""
+    source = tmp_path / "people.csv"
+    source.write_text(HEADER + "".join(f"{row},{37.6 + row / 1e7:.7f},-122.4\n" for row in range(300_000)))
+    command = [*COMMAND, "protect", str(source), str(tmp_path / "out.geojson"), "--hide-within", "500m"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and not list(tmp_path.glob(".*.partial*")):
+            pass
+        process.terminate()
+    assert process.returncode != 0
+    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
 
 
 def test_a_bug_shows_no_values(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,3 +64,8 @@ def test_help_and_no_arguments(run: Run) -> None:
     for arguments in ((), ("--help",), ("protect", "--help")):
         outcome = run(*arguments)
         assert "Usage" in outcome.out + outcome.err
+
+
+def test_version(run: Run) -> None:
+    outcome = run("--version")
+    assert (outcome.code, outcome.out.split()[0]) == (0, "nearveil")

@@ -27,7 +27,18 @@ def test_one_command(run: Run, people_csv: Path, city: FloatArray, tmp_path: Pat
         assert words in outcome.out
 
 
-KEYS = {"rows", "mechanism", "release", "epsilon", "delta", "seconds", "seeded", "displacement_m", "guarantee"}
+KEYS = {
+    "epsilon_holds",
+    "rows",
+    "mechanism",
+    "release",
+    "epsilon",
+    "delta",
+    "seconds",
+    "seeded",
+    "displacement_m",
+    "guarantee",
+}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +67,7 @@ def test_json_for_machines(
     assert document["guarantee"]["notion"] == notion
     assert set(document["displacement_m"]) == {"mean", "p50", "p95"}
     assert document["release"] == ("paper" if mechanism == "dprs" else None)
+    assert document["epsilon_holds"] is (mechanism != "dprs")
 
 
 def test_a_seed_repeats_and_secure_randomness_does_not(run: Run, people_csv: Path, tmp_path: Path) -> None:
@@ -96,13 +108,16 @@ def test_repeated_people_are_refused_unless_accepted(run: Run, tmp_path: Path) -
     assert "row 3 has the same 'who' as row 1" in refused.err
     accepted = run(*arguments, "--per-row", "--json")
     assert accepted.code == 0
-    assert any("several rows" in note for note in json.loads(accepted.out)["guarantee"]["notes"])
+    assert any("rows compose" in note for note in json.loads(accepted.out)["guarantee"]["notes"])
 
 
 def test_per_row_budgets_are_not_called_per_person(run: Run, people_csv: Path, tmp_path: Path) -> None:
     outcome = run("protect", people_csv, tmp_path / "o.csv", "--per-row", "--json", *FEW)
     guarantee = json.loads(outcome.out)["guarantee"]
     assert {guarantee["unit"], *(other["unit"] for other in guarantee["also"])} == {"per row"}
+    card = run("protect", people_csv, tmp_path / "p.csv", "--per-row", *FEW).out
+    said = " ".join(card.split("Note: People may")[0].replace("│", " ").split())
+    assert "person" not in said
 
 
 def test_person_column_must_be_there_and_full(run: Run, tmp_path: Path) -> None:
@@ -118,6 +133,7 @@ def test_a_forgotten_person_column_is_noticed(run: Run, tmp_path: Path) -> None:
     outcome = run("protect", source, tmp_path / "o.csv", "--hide-within", "500m")
     assert outcome.code == 0
     assert "warning: column 'user_id' looks like a person's id and repeats" in outcome.err
+    assert "rows compose" in " ".join(outcome.out.replace("│", " ").split())
 
 
 def test_revealing_columns_are_carried_with_a_warning(run: Run, tmp_path: Path) -> None:
@@ -140,7 +156,12 @@ def test_clip_only_when_asked(run: Run, tmp_path: Path) -> None:
     source.write_text("lat,lon\n37.7,-122.4\n38.7,-122.4\n")
     refused = run("protect", source, tmp_path / "o.csv", "--hide-within", "500m")
     assert (refused.code, "row 2 lies outside" in refused.err) == (3, True)
-    assert run("protect", source, tmp_path / "o.csv", "--hide-within", "500m", "--clip").code == 0
+    clipped = run("protect", source, tmp_path / "o.csv", "--hide-within", "500m", "--clip", "--json")
+    document = json.loads(clipped.out)
+    assert document["clipped"] == 1
+    # The way from the true place counts, not from the edge.
+    assert document["displacement_m"]["p95"] > 50_000
+    assert any("1 rows were outside" in note for note in document["guarantee"]["notes"])
 
 
 def test_antimeridian(run: Run, tmp_path: Path) -> None:

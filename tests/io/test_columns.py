@@ -50,7 +50,7 @@ def test_nothing_found_is_none() -> None:
     [
         "address", "home_address", "homeAddress", "Street", "postcode", "post_code", "ZIP", "zip code", "postal-code",
         "geohash", "geohash7", "h3_9", "location_id", "LocationID", "venue", "place", "city", "neighborhood",
-        "ip_address", "plus_code", "cell_id", "altitude",
+        "ip_address", "plus_code", "cell_id", "altitude", "home_lat", "gps", "position", "latlong", "lat2", "x",
     ],
 )  # fmt: skip
 def test_revealing_names(name: str) -> None:
@@ -69,4 +69,4 @@ def test_second_locations_are_exact() -> None:
 
 
 def test_person_ids() -> None:
-    assert person_columns(["id", "user_id", "Person", "name"]) == ["user_id", "Person"]
+    assert person_columns(["id", "user_id", "Person", "name"]) == ["id", "user_id", "Person"]

@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -114,7 +115,7 @@ def test_other_encodings_and_damage(tmp_path: Path) -> None:
 
 # -- GeoJSON -------------------------------------------------------------------------------------------------------
 
-FEATURES = [
+FEATURES: list[dict[str, Any]] = [
     {
         "type": "Feature",
         "id": 7,
@@ -138,8 +139,11 @@ def test_geojson_keeps_members_and_drops_every_trace_of_the_place(tmp_path: Path
     document = json.loads(text)
     first, second = document["features"]
     assert first["geometry"] == {"type": "Point", "coordinates": [-122.654321, 37.123456]}
-    assert (first["id"], first["extra"], first["properties"]) == (7, True, {"name": "Zoë", "tags": ["a", 1]})
-    assert second["properties"] == {}
+    assert (first["id"], first["properties"]) == (7, {"name": "Zoë", "tags": ["a", 1]})
+    assert second["properties"] is None
+    # A member beside the properties might hold the place: left out, and said so.
+    assert "extra" not in first
+    assert any("'extra'" in warning for warning in people.warnings)
     assert document["nearveil"] == {"seeded": True}
     for trace in ("bbox", "-122.4", "37.7", "12.0", "37.8"):
         assert trace not in text
@@ -342,3 +346,120 @@ def test_a_file_made_meanwhile_is_not_replaced(tmp_path: Path) -> None:
         (tmp_path / "out.txt").write_text("theirs")
     assert (tmp_path / "out.txt").read_text() == "theirs"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_locations_in_disguise_are_noticed(tmp_path: Path) -> None:
+    """A copy of a coordinate under another name is refused; nested and half-hidden ones are warned of."""
+    copied = write(tmp_path / "copy.csv", "lat,lon,note\n37.7,-122.4,37.7\n37.8,-122.5,37.8\n")
+    with pytest.raises(DataError, match="column 'note' holds an exact location"):
+        read_people(copied)
+    assert read_people(copied, carry=False).warnings == ()
+    nested = [{**FEATURES[1], "properties": {"a": {"lat": 37.7, "lon": -122.4}, "b": 1}}]
+    warnings = read_people(geojson(tmp_path / "n.geojson", nested)).warnings
+    assert len(warnings) == 1
+    assert "'a'" in warnings[0]
+
+
+def test_every_geometry_of_a_geoparquet_file_is_a_location(tmp_path: Path) -> None:
+    table = pq.read_table(geoparquet(tmp_path / "one.parquet"))
+    geo = json.loads(table.schema.metadata[b"geo"])
+    geo["columns"]["home"] = geo["columns"]["geometry"]
+    table = table.append_column("home", table["geometry"]).replace_schema_metadata({b"geo": json.dumps(geo)})
+    pq.write_table(table, tmp_path / "two.parquet")
+    with pytest.raises(DataError, match="column 'home' holds a second geometry"):
+        read_people(tmp_path / "two.parquet")
+    assert read_people(tmp_path / "two.parquet", drop=("home",)).carried.column_names == ["id"]
+
+
+def test_metadata_of_columns_and_of_pandas_is_left_out(tmp_path: Path) -> None:
+    field = pa.field("id", pa.int64(), metadata={b"stats": b"centroid 37.7749"})
+    schema = pa.schema(
+        [field, pa.field("lat", pa.float64()), pa.field("lon", pa.float64())], {b"pandas": b'{"a": 37.7749}'}
+    )
+    pq.write_table(pa.table([[1], [37.7], [-122.4]], schema=schema), tmp_path / "in.parquet")
+    write_people(read_people(tmp_path / "in.parquet").with_points(MOVED[:1]), tmp_path / "out.parquet")
+    assert b"37.7749" not in (tmp_path / "out.parquet").read_bytes()
+    out = pq.read_schema(tmp_path / "out.parquet")
+    assert set(out.metadata) == {b"geo", b"nearveil"}
+    assert not (out.field("id").metadata or {}).get(b"stats")
+
+
+def test_people_do_not_print_their_places(tmp_path: Path) -> None:
+    assert "37.7" not in repr(read_people(write(tmp_path / "in.csv", CSV)))
+
+
+def test_a_file_without_a_header_does_not_end_up_in_a_message(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.csv", "37.7,-122.4\n37.71,-122.41\n")
+    with pytest.raises(DataError, match="no header line") as caught:
+        read_people(source, latitude="lat", longitude="lon")
+    assert "122" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfel\x00a\x00", "näme,lat,lon\nx,1,2\n".encode("latin-1")])
+def test_other_encodings_of_the_header(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(content)
+    with pytest.raises(DataError, match="UTF-8"):
+        read_people(tmp_path / "in.csv")
+
+
+def test_gzip_is_recognised_by_its_content(tmp_path: Path) -> None:
+    for name in ("IN.CSV.GZ", "plain.csv"):
+        (tmp_path / name).write_bytes(gzip.compress(CSV.encode()))
+        assert len(read_people(tmp_path / name)) == 2
+
+
+def test_what_a_format_cannot_hold_is_said(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"lat": [37.7], "lon": [-122.4], "tags": [["a"]], "raw": [b"x"]}), tmp_path / "in.parquet")
+    people = read_people(tmp_path / "in.parquet")
+    with pytest.raises(DataError, match="column 'tags' holds lists"):
+        write_people(people, tmp_path / "out.csv")
+    with pytest.raises(DataError, match="bytes, which GeoJSON cannot hold"):
+        write_people(people, tmp_path / "out.geojson")
+    twice = read_people(write(tmp_path / "in.csv", "a,a,lat,lon\n1,2,37.7,-122.4\n"))
+    with pytest.raises(DataError, match="same name"):
+        write_people(twice, tmp_path / "out.geojson")
+    write_people(twice, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text().startswith("a,a,lat,lon\n1,2,")
+    assert read_people(tmp_path / "in.csv", drop=("a",)).carried.num_columns == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "in.parquet", "out.csv"]
+
+
+def test_numbers_and_letters_that_json_has_no_room_for(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"lat": [37.7], "lon": [-122.4], "score": [float("nan")]}), tmp_path / "in.parquet")
+    write_people(read_people(tmp_path / "in.parquet"), tmp_path / "out.geojson")
+    assert json.loads((tmp_path / "out.geojson").read_text())["features"][0]["properties"] == {"score": None}
+    odd = [
+        {**FEATURES[1], "properties": {"s": "\ud800", "n": 10**30, "mixed": 1}},
+        {**FEATURES[1], "properties": {"mixed": "x"}},
+    ]
+    people = read_people(geojson(tmp_path / "odd.geojson", odd))
+    assert people.carried["mixed"].to_pylist() == ["1", "x"]
+    write_people(people, tmp_path / "odd-out.geojson")
+    assert json.loads((tmp_path / "odd-out.geojson").read_text())["features"][0]["properties"]["n"] == 10**30
+
+
+def test_points_alone_become_any_format(tmp_path: Path) -> None:
+    people = read_people(geojson(tmp_path / "in.geojson", [FEATURES[1]]))
+    for name in ("out.csv", "out.parquet"):
+        write_people(people, tmp_path / name)
+        assert read_people(tmp_path / name).points.tolist() == [[37.8, -122.5]]
+
+
+def test_other_reference_systems_in_geojson_are_refused(tmp_path: Path) -> None:
+    document = {"type": "FeatureCollection", "crs": {"properties": {"name": "EPSG:3857"}}, "features": FEATURES}
+    with pytest.raises(DataError, match="WGS84"):
+        read_people(write(tmp_path / "in.geojson", json.dumps(document)))
+
+
+def test_links_and_modes_survive_replacement(tmp_path: Path) -> None:
+    people = read_people(write(tmp_path / "in.csv", CSV))
+    (tmp_path / "real.csv").write_text("old")
+    (tmp_path / "real.csv").chmod(0o600)
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    write_people(people, tmp_path / "link.csv", force=True)
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text() == CSV
+    assert (tmp_path / "real.csv").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(OutputError, match="name is too long"):
+        write_people(people, tmp_path / ("x" * 300 + ".csv"))
+    write_people(people, tmp_path / ("x" * 240 + ".csv"))

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+from scipy.stats import kstest, laplace
 
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.utility import measure_utility, query_points
 from nearveil.mechanisms import private_grid
+from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace, square_in_fixed_point
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.private_grid import build_grid_intervals
 from nearveil.privacy.paper_accounting import LaplaceAnswers, pure_fit_epsilon
@@ -65,6 +67,50 @@ def test_finds_better_intervals_than_private_k_means(san_francisco: Region, city
         published_m = san_francisco.to_metres(dprs.fit(city).perturb(city))
         recalls.append(measure_utility(true_m, published_m, queries, protocol="users", k=10).recall)
     assert recalls[1] > 1.3 * recalls[0]
+
+
+@pytest.mark.statistical
+def test_histogram_and_count_have_the_noise_they_are_charged_for(san_francisco: Region, city: FloatArray) -> None:
+    """Noise of every cell, empty ones too, and of the head count: Laplace of the stated scale.
+
+    Kolmogorov-Smirnov at level 1e-6 each; no noise, and noise of 0.7 or 1.3 times the scale, is rejected.
+    """
+    whole = square_in_fixed_point(san_francisco, city)
+    rng = np.random.default_rng(5)
+    scale = 2.5
+    columns, rows = 150, 180
+    noisy = private_grid._noisy_histogram(whole, san_francisco, columns, rows, scale, rng)
+    shape = np.array([columns, rows])
+    place = ((whole / FIXED_POINT / np.array(san_francisco.half_extent_square) + 1) / 2 * shape).astype(int)
+    place = np.minimum(place, shape - 1)
+    exact = np.zeros((rows, columns))
+    np.add.at(exact, (place[:, 1], place[:, 0]), 1)
+    assert exact.sum() == len(city)
+    counts = [private_grid._size_of_population(5000, None, 0.8, rng) for _ in range(20_000)]
+    count_scale = counts[0][0][0].scale
+    for noise, wanted in (
+        ((noisy - exact).ravel(), scale),
+        (np.array([size for _, size in counts]) - 5000, count_scale),
+    ):
+        assert kstest(noise, laplace(scale=wanted).cdf).pvalue > 1e-6
+        assert kstest(noise, laplace(scale=0.7 * wanted).cdf).pvalue < 1e-6
+        assert kstest(noise, laplace(scale=1.3 * wanted).cdf).pvalue < 1e-6
+
+
+def test_noise_goes_where_the_budget_says(san_francisco: Region, city: FloatArray) -> None:
+    """Through the whole fit: every noisy answer passes through the noise with the scale it is charged at."""
+    asked = []
+
+    def spy(exact: np.ndarray, scale: float, rng: np.random.Generator) -> FloatArray:
+        asked.append((exact.size, scale))
+        return fixed_point_laplace(exact, scale, rng)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(private_grid, "fixed_point_laplace", spy)
+        found = build_grid_intervals(city, region=san_francisco, epsilon=0.8, centres=50, rng=1)
+    assert [scale for _, scale in asked] == [part.scale for part in found.answers]
+    assert asked[0][0] == 1
+    assert asked[1][0] > 100
 
 
 def test_bad_input(san_francisco: Region, city: FloatArray) -> None:

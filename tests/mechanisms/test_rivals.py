@@ -72,7 +72,7 @@ def test_exponential_has_a_tail_beyond_one_uniform() -> None:
 
 @pytest.mark.parametrize("length", [0, -5, 0.5, math.nan, math.inf])
 def test_impossible_lengths_are_refused(length: float) -> None:
-    with pytest.raises(UsageError, match="hide_within_m"):
+    with pytest.raises(UsageError, match="distance to hide within"):
         PlanarLaplace(hide_within_m=length)
 
 
@@ -167,7 +167,7 @@ def sparse_domain() -> np.ndarray:
 @pytest.mark.parametrize("epsilon", [0.3, 0.5, 1])
 def test_srr_on_a_sparse_domain_overspends_uncalibrated_and_not_calibrated(epsilon: float) -> None:
     codes = sparse_domain()
-    # From epsilon = 1.4 on there are two groups, own cell and rest, of the same size everywhere: nothing to overspend.
+    # From epsilon = 1.61 on there are two groups, own cell and rest, of the same size everywhere: nothing to overspend.
     naive = staircase_channel(codes, 5, math.exp(epsilon))
     assert naive.realised_loss() > 1.05 * epsilon
     calibrated = calibrated_channel(codes, 5, epsilon)
@@ -209,3 +209,11 @@ def test_srr_with_listed_cells_publishes_only_those(city: FloatArray) -> None:
 def test_impossible_cells_are_refused(cells: list[tuple[int, int]]) -> None:
     with pytest.raises(UsageError, match="cells"):
         SRR(levels=3, cells=cells)
+
+
+def test_rounding_is_owned_up_to() -> None:
+    """With a large epsilon one 53-bit number cannot reach the unlikely answers: delta says so."""
+    assert SRR(epsilon=1.0).guarantee.delta < 1e-14
+    assert Square(epsilon=1.0).guarantee.delta < 1e-14
+    assert SRR(epsilon=46.0).guarantee.delta == 1.0
+    assert Square(epsilon=46.0).guarantee.delta == 1.0

@@ -53,8 +53,9 @@ def test_json_holds_everything() -> None:
 
 
 def test_per_row_says_so_everywhere() -> None:
-    counted = HELD.counted_per_row("rows compose")
+    counted = HELD.counted_per_row().with_note("rows compose")
     assert counted.also[0].unit == "per row"
+    assert counted.also[0].neighbours == "one row more or less"
     assert counted.unit == "per metre"
     assert counted.notes[-1] == "rows compose"
 

@@ -6,7 +6,8 @@
 >>> check_mechanism(mechanism, synthetic_city(500, mechanism.resolved_region, rng=1), draws=20_000)
 
 A check raises `ConformanceError` if the mechanism fails it. The statistical ones draw with a fixed seed and each raise
-a false alarm with probability 1e-6 or less for each place they try, over the choice of seed.
+a false alarm with probability about 1e-6 for each place they try. A mechanism without a seed is fitted afresh each
+time.
 """
 
 from __future__ import annotations
@@ -137,7 +138,9 @@ def check_guarantee_survives_audit(subject: Subject) -> None:
     """No statistical lower bound on the loss exceeds what is promised, for pairs that the promise covers."""
     mechanism = subject.mechanism
     delta = mechanism.guarantee.delta
-    for pair in promised_pairs(mechanism, subject.places):
+    pairs = promised_pairs(mechanism, subject.places)
+    _require(bool(pairs), "there is no pair of places to audit; give more people", mechanism)
+    for pair in pairs:
         scores = []
         for place in (pair.first, pair.second):
             drawn = subject.samples(place)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from scipy.stats import beta
 
+from nearveil.errors import UsageError
 from nearveil.types import BoolArray, FloatArray
 
 _THRESHOLDS = 64
@@ -27,6 +28,7 @@ def epsilon_lower_bound(
     float
         At least 0; 0 means that nothing was found.
     """
+    first_scores, second_scores = _finite(first_scores), _finite(second_scores)
     error = (1 - confidence) / 2
     return max(
         0.0,
@@ -35,10 +37,19 @@ def epsilon_lower_bound(
     )
 
 
+def _finite(scores: FloatArray) -> FloatArray:
+    """Scores as finite numbers; an infinite one, of an output that only one input can give, is the largest there is."""
+    if np.isnan(scores).any():
+        raise UsageError("a score is not a number; an output must be possible for at least one of the two inputs")
+    largest = np.finfo(np.float64).max
+    return np.clip(scores, -largest, largest)
+
+
 def _one_direction(likely: FloatArray, unlikely: FloatArray, delta: float, error: float) -> float:
     half_likely, half_unlikely = len(likely) // 2, len(unlikely) // 2
     pooled = np.concatenate([likely[:half_likely], unlikely[:half_unlikely]])
-    thresholds = np.unique(np.quantile(pooled, np.linspace(0, 1, _THRESHOLDS, endpoint=False)))
+    # Order statistics, not values between them: scores may be as large as numbers get.
+    thresholds = np.unique(np.quantile(pooled, np.linspace(0, 1, _THRESHOLDS, endpoint=False), method="lower"))
     guesses = [
         _bound(likely[:half_likely] > threshold, unlikely[:half_unlikely] > threshold, delta, error)
         for threshold in thresholds

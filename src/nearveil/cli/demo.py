@@ -6,12 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import pyarrow as pa
 import typer
 
 from nearveil.cli.console import progress_bar, say
 from nearveil.errors import OutputError
 from nearveil.evaluation.displacement import summarise_displacement
 from nearveil.evaluation.utility import QueryProtocol, measure_utility, query_points
+from nearveil.io.atomic import replacing
+from nearveil.io.files import write_people
+from nearveil.io.people import Layout, People, Place
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.region import Region
@@ -55,8 +59,16 @@ def demo(
     say(f"\nPeople were moved by {moved.mean_m:,.0f} m on average ({spread}).\n")
     say(str(mechanism.guarantee))
     title = "DPRS at epsilon = 1: everybody is moved into the private disc of their nearest centre"
-    draw_before_after(true, published, region, picture, title=title, intervals=mechanism.current_intervals)
-    say(f"\nPicture: {picture}")
+    with replacing(picture, force=True) as partial:
+        draw_before_after(true, published, region, partial, title=title, intervals=mechanism.current_intervals)
+    for name, places in (("people.csv", true), ("published.csv", published)):
+        write_people(_as_people(places), out / name, force=True)
+    say(f"\nPicture: {picture}\nTo try things on: {out / 'people.csv'} (made-up people), {out / 'published.csv'}")
+
+
+def _as_people(places: FloatArray) -> People:
+    layout = Layout(latitude=Place("latitude", 1), longitude=Place("longitude", 2))
+    return People(places.round(6), pa.table({"person": np.arange(1, len(places) + 1)}), layout)
 
 
 def _say_utility(true: FloatArray, published: FloatArray, region: Region, seed: int) -> None:

@@ -25,7 +25,6 @@ from nearveil.cli.options import (
     PopulationOption,
     RegionOption,
     RoundsOption,
-    ScalingName,
     ScalingOption,
     SeedOption,
     chosen_region,
@@ -36,6 +35,7 @@ from nearveil.errors import UsageError
 from nearveil.io.atomic import check_output, replacing
 from nearveil.mechanisms.fitting import GRID_ROUNDS, FitPlan, build_intervals
 from nearveil.mechanisms.intervals import METHOD_NAMES, Intervals
+from nearveil.randomness import FIT_STREAM, seeded_randomness
 
 
 def fit(
@@ -55,7 +55,7 @@ def fit(
     latitude: LatitudeOption = None,
     longitude: LongitudeOption = None,
     clip: ClipOption = False,
-    scaling: ScalingOption = ScalingName.ISOTROPIC,
+    scaling: ScalingOption = None,
     seed: SeedOption = None,
     json: JsonOption = False,
     force: ForceOption = False,
@@ -71,15 +71,18 @@ def fit(
         gamma=0.5 if gamma is None else gamma,
         population=population,
     )
+    if plan.method == "private-grid" and (delta is not None or rounds is not None):
+        raise UsageError("--delta and --rounds go with --fit-method pic; the private grid needs neither")
     delta = 1e-5 if delta is None else delta
     budget = plan.budget(epsilon, delta)
     check_output(output, force=force)
     people, several_rows = read_checked(
-        source, latitude=latitude, longitude=longitude, drop=(), person=person, per_row=per_row
+        source, latitude=latitude, longitude=longitude, drop=(), person=person, per_row=per_row, carry=False
     )
     places = places_in_region(people, chosen, clip=clip)
+    randomness = None if seed is None else seeded_randomness(seed, FIT_STREAM)
     with progress_bar("finding intervals", plan.rounds if plan.method == "pic" else GRID_ROUNDS) as advance:
-        found = build_intervals(places, chosen, plan, budget, rng=seed, progress=advance)
+        found = build_intervals(places, chosen, plan, budget, rng=randomness, progress=advance)
     if several_rows:
         found = replace(found, unit="row")
     with replacing(output, force=force) as partial:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
-from nearveil.cli.console import complain
+from nearveil.cli.console import complain, say
 from nearveil.cli.demo import demo
 from nearveil.cli.fit import fit
 from nearveil.cli.protect import protect
@@ -21,18 +24,42 @@ Nearveil itself.
 """
 
 app = typer.Typer(
-    help=_HELP,
     no_args_is_help=True,
     add_completion=False,
     # Tracebacks, and worse the values of variables, would put true places into logs.
     pretty_exceptions_enable=False,
 )
-for command in (protect, fit, region, demo):
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        say(f"nearveil {metadata.version('nearveil')}")
+        raise typer.Exit
+
+
+@app.callback(help=_HELP)
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    del version
+
+
+for command in (protect, fit, demo):
     app.command()(command)
+# A region may start with a minus sign.
+app.command(context_settings={"ignore_unknown_options": True})(region)
+
+
+def _stop(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def main() -> None:
     """Run a command; turn errors into one sentence and an exit code."""
+    # Ending is not a reason to leave half a file behind.
+    signal.signal(signal.SIGTERM, _stop)
     try:
         app()
     except NearveilError as error:

@@ -112,6 +112,8 @@ def _dprs(wish: Wish, region: Region) -> Mechanism:
             wish, MechanismName.DPRS, "centres", "rounds", "gamma", "fit_method", "population",
             hint="the --intervals file has its own",
         )  # fmt: skip
+    if wish.fit_method is FitMethodName.PRIVATE_GRID and wish.rounds is not None:
+        raise UsageError("--rounds goes with --fit-method pic; the private grid needs none")
     params: dict[str, Any] = {
         "epsilon": wish.epsilon,
         "delta": wish.delta,

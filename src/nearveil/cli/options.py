@@ -42,10 +42,15 @@ class FitMethodName(StrEnum):
 
 RegionOption = Annotated[
     str | None,
-    typer.Option(help="Public region: a name, south,west,north,east in degrees, or a GeoJSON file.", metavar="REGION"),
+    typer.Option(
+        help="Public region: a name, south,west,north,east in degrees, or a GeoJSON file.",
+        metavar="REGION",
+        show_default="that of the intervals, or san-francisco",
+    ),
 ]
 ScalingOption = Annotated[
-    ScalingName, typer.Option(help="Scale both axes alike (true discs) or each on its own (the paper).")
+    ScalingName | None,
+    typer.Option(help="Scale both axes alike (true discs) or each on its own (the paper).", show_default="isotropic"),
 ]
 LatitudeOption = Annotated[str | None, typer.Option(help="Name of the latitude column.", metavar="COLUMN")]
 LongitudeOption = Annotated[str | None, typer.Option(help="Name of the longitude column.", metavar="COLUMN")]
@@ -56,16 +61,14 @@ PersonOption = Annotated[
 ]
 PerRowOption = Annotated[bool, typer.Option("--per-row", help="Allow several rows per person; their losses add up.")]
 ClipOption = Annotated[bool, typer.Option("--clip", help="Move people outside the region to its edge.")]
-CentresOption = Annotated[int | None, typer.Option(help="Number of intervals.  [default: 800]", metavar="M")]
-RoundsOption = Annotated[int | None, typer.Option(help="Rounds of private k-means.  [default: 12]")]
+CentresOption = Annotated[int | None, typer.Option(help="Number of intervals.", show_default="800", metavar="M")]
+RoundsOption = Annotated[int | None, typer.Option(help="Rounds of private k-means.", show_default="12")]
 GammaOption = Annotated[
-    float | None, typer.Option(help="Radius as a share of the distance to the next centre.  [default: 0.5]")
+    float | None, typer.Option(help="Radius as a share of the distance to the next centre.", show_default="0.5")
 ]
-FitMethodOption = Annotated[
-    FitMethodName | None, typer.Option(help="How intervals are found.  [default: pic]", show_default=False)
-]
+FitMethodOption = Annotated[FitMethodName | None, typer.Option(help="How intervals are found.", show_default="pic")]
 PopulationOption = Annotated[int | None, typer.Option(help="A public number of people, for private-grid.", metavar="N")]
-DeltaOption = Annotated[float | None, typer.Option(help="Delta of the budget.  [default: 1e-05]")]
+DeltaOption = Annotated[float | None, typer.Option(help="Delta of the budget.", show_default="1e-5")]
 SeedOption = Annotated[
     int | None,
     typer.Option(help="Make the result repeatable: for experiments, it protects nobody.", metavar="N"),
@@ -92,10 +95,13 @@ def metres(text: str, option: str) -> float:
     return number * (1000.0 if match[2] == "km" else 1.0)
 
 
-def chosen_region(region: str | None, scaling: ScalingName, intervals: Intervals | None) -> Region:
+def chosen_region(region: str | None, scaling: ScalingName | None, intervals: Intervals | None) -> Region:
     """Return the region asked for, that of the intervals, or the default."""
     if intervals is None:
-        return parse_region(region or DEFAULT_REGION, scaling.value)
+        name = DEFAULT_REGION if region is None else region
+        return parse_region(name, (scaling or ScalingName.ISOTROPIC).value)
+    if scaling is not None and scaling.value != intervals.region.scaling:
+        raise UsageError("--scaling is not that of the --intervals file; leave it out, or fit again")
     if region is not None:
         asked = parse_region(region, intervals.region.scaling)
         if (asked.south, asked.west, asked.north, asked.east) != _edges(intervals.region):

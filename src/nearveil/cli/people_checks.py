@@ -23,9 +23,10 @@ def read_checked(
     drop: tuple[str, ...],
     person: str | None,
     per_row: bool,
+    carry: bool = True,
 ) -> tuple[People, bool]:
     """Read people, print warnings, and return them with whether some person may have several rows."""
-    people = read_people(path, latitude=latitude, longitude=longitude, drop=drop)
+    people = read_people(path, latitude=latitude, longitude=longitude, drop=drop, carry=carry)
     several_rows, suspicions = _check_persons(people, person, per_row=per_row)
     for warning in (*people.warnings, *suspicions):
         warn(warning)
@@ -38,9 +39,12 @@ def _check_persons(people: People, person: str | None, *, per_row: bool) -> tupl
     Independent noise for one person averages out, so several rows protect each person less.
     """
     if person is None:
-        return per_row, () if per_row else _suspicions(people)
-    if person not in people.carried.column_names:
-        raise DataError(f"there is no column {person!r} to tell people apart by; check --person")
+        suspicions = () if per_row else _suspicions(people)
+        return per_row or bool(suspicions), suspicions
+    found = people.carried.column_names.count(person)
+    if found != 1:
+        many = "there is no column" if not found else "there are several columns"
+        raise DataError(f"{many} {person!r} to tell people apart by; check --person")
     ids = people.carried.column(person).combine_chunks()
     _refuse_missing(ids, person)
     repeats = len(pc.unique(ids)) < len(ids)
@@ -74,11 +78,11 @@ def _first_repeat(ids: pa.Array) -> tuple[int, int]:
 
 def _suspicions(people: People) -> tuple[str, ...]:
     """Warn of a column that looks like a person's id and repeats."""
-    for name in person_columns(people.carried.column_names):
-        ids = people.carried.column(name)
-        if len(pc.unique(ids)) < len(ids):
+    likely = set(person_columns(people.carried.column_names))
+    for name, ids in zip(people.carried.column_names, people.carried.columns, strict=True):
+        if name in likely and not pa.types.is_nested(ids.type) and len(pc.unique(ids)) < len(ids):
             return (
                 f"column {name!r} looks like a person's id and repeats: several rows of a person protect that person "
-                f"less; name it with --person {name}",
+                f"less, and the card counts rows; name it with --person {name}",
             )
     return ()

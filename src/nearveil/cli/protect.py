@@ -28,7 +28,6 @@ from nearveil.cli.options import (
     PopulationOption,
     RegionOption,
     RoundsOption,
-    ScalingName,
     ScalingOption,
     SeedOption,
     chosen_region,
@@ -46,7 +45,7 @@ from nearveil.privacy.guarantee import Guarantee
 from nearveil.types import FloatArray
 
 _ROWS_COMPOSE = (
-    "Some people have several rows: each row is a release of its own, and a person's losses add up over their rows. "
+    "People may have several rows, and a person's rows compose: each is a release of its own, and their losses add up. "
     "Rows at one place average out, so that place is protected less with every row."
 )
 
@@ -56,10 +55,12 @@ def protect(
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write; its extension is its format.")],
     *,
     region: RegionOption = None,
-    mechanism: Annotated[MechanismName | None, typer.Option(help="How people are moved.  [default: dprs]")] = None,
-    release: Annotated[ReleaseName | None, typer.Option(help="dprs: what happens inside an interval.")] = None,
-    noise: Annotated[NoiseName | None, typer.Option(help="dprs: the noise.  [default: laplace]")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Privacy budget.  [default: 1]")] = None,
+    mechanism: Annotated[MechanismName | None, typer.Option(help="How people are moved.", show_default="dprs")] = None,
+    release: Annotated[
+        ReleaseName | None, typer.Option(help="dprs: what happens inside an interval.", show_default="paper")
+    ] = None,
+    noise: Annotated[NoiseName | None, typer.Option(help="dprs: the noise.", show_default="laplace")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget.", show_default="1")] = None,
     delta: DeltaOption = None,
     hide_within: Annotated[
         str | None,
@@ -80,7 +81,7 @@ def protect(
     longitude: LongitudeOption = None,
     drop: DropOption = None,
     clip: ClipOption = False,
-    scaling: ScalingOption = ScalingName.ISOTROPIC,
+    scaling: ScalingOption = None,
     seed: SeedOption = None,
     json: JsonOption = False,
     force: ForceOption = False,
@@ -110,10 +111,11 @@ def protect(
         source, latitude=latitude, longitude=longitude, drop=tuple(drop or ()), person=person, per_row=per_row
     )
     true = places_in_region(people, chosen.resolved_region, clip=clip)
+    clipped = int((true != people.points).any(axis=1).sum()) if clip else 0
     published = _publish(chosen, true)
-    summary = _summary(chosen, wish, several_rows, len(people))
+    summary = _summary(chosen, wish, len(people), several_rows=several_rows, clipped=clipped)
     write_people(people.with_points(published), output, force=force, metadata=_file_metadata(summary))
-    displacement = summarise_displacement(true, published)
+    displacement = summarise_displacement(people.points, published)
     if json:
         say_json(_document(summary, displacement, time.perf_counter() - started))
     else:
@@ -129,10 +131,15 @@ def _publish(mechanism: Mechanism, true: FloatArray) -> FloatArray:
         return mechanism.perturb(true, progress=advance)
 
 
-def _summary(mechanism: Mechanism, wish: Wish, several_rows: bool, rows: int) -> dict[str, Any]:
+def _summary(mechanism: Mechanism, wish: Wish, rows: int, *, several_rows: bool, clipped: int) -> dict[str, Any]:
     guarantee = mechanism.guarantee
     if several_rows:
-        guarantee = guarantee.counted_per_row(_ROWS_COMPOSE)
+        guarantee = guarantee.counted_per_row().with_note(_ROWS_COMPOSE)
+    if clipped:
+        guarantee = guarantee.with_note(
+            f"{clipped:,} rows were outside the region and moved to its edge first; only the place on the edge is "
+            "protected, and that they were outside may show."
+        )
     dprs = mechanism if isinstance(mechanism, DPRS) else None
     planar = mechanism if isinstance(mechanism, PlanarLaplace) else None
     return {
@@ -140,9 +147,12 @@ def _summary(mechanism: Mechanism, wish: Wish, several_rows: bool, rows: int) ->
         "mechanism": wish.chosen.value,
         "release": dprs.release if dprs else None,
         "epsilon": getattr(mechanism, "epsilon", None),
+        # The paper's release is asked for by the paper's epsilon, which is not a guarantee.
+        "epsilon_holds": not (dprs and dprs.release == "paper"),
         "epsilon_per_km": 1000 * planar.epsilon_per_m if planar else None,
         "delta": dprs.delta if dprs else guarantee.delta,
         "region": str(mechanism.resolved_region),
+        "clipped": clipped,
         "seeded": mechanism.seed is not None or bool(dprs and dprs.current_intervals.seeded),
         "guarantee": guarantee,
     }

@@ -33,7 +33,7 @@ def region(
 
 
 def _box(region: Region) -> str:
-    return f"{region.south:g},{region.west:g},{region.north:g},{region.east:g}"
+    return ",".join(f"{edge:.9g}" for edge in (region.south, region.west, region.north, region.east))
 
 
 def _facts(region: Region) -> dict[str, object]:
@@ -58,8 +58,9 @@ def _lines(region: Region) -> list[str]:
     latitude, longitude = region.centre
     return [
         f"Region {region}",
-        f"  box       latitude {region.south:g} to {region.north:g}, longitude {region.west:g} to {region.east:g}",
-        f"  size      {width:,.1f} km x {height:,.1f} km, about {width * height:,.0f} km²",
+        f"  box       latitude {region.south:.9g} to {region.north:.9g}, "
+        f"longitude {region.west:.9g} to {region.east:.9g}",
+        f"  size      {width:,.1f} km x {height:,.1f} km, about {width * height:,.4g} km²",
         f"  centre    {latitude:g}, {longitude:g} (origin of metres, azimuthal equidistant, WGS84)",
         f"  square    isotropic: one unit is {region.metres_per_unit:,.0f} m both ways; "
         f"per-axis: {width * 500:,.0f} m east, {height * 500:,.0f} m north",

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from nearveil.kernels import kernel
 from nearveil.types import FloatArray
 
 _SEMI_MAJOR_M = 6_378_137.0
@@ -40,7 +40,7 @@ def ground_distance_m(first: FloatArray, second: FloatArray) -> FloatArray:
     return distances
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ground_distances(first: FloatArray, second: FloatArray) -> FloatArray:
     out = np.empty(len(first))
     for i in range(len(first)):

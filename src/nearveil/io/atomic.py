@@ -6,7 +6,7 @@ import errno
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nearveil.errors import OutputError
@@ -20,12 +20,17 @@ _ADVICE = {
     errno.EPERM: "the folder may not be written to; write elsewhere",
     errno.ENOENT: "the folder does not exist; make it first",
     errno.ENOTDIR: "its folder is a file; write elsewhere",
+    errno.ENAMETOOLONG: "its name is too long; choose a shorter one",
     errno.EISDIR: "it is a folder; name a file",
 }
+
+_LONGEST_NAME = 255
 
 
 def check_output(path: Path, *, force: bool) -> None:
     """Refuse early what could not be written at the end."""
+    if len(path.name) > _LONGEST_NAME:
+        raise OutputError(f"{path.name[:40]}… cannot be written: {_ADVICE[errno.ENAMETOOLONG]}")
     if path.is_dir():
         raise OutputError(f"{path} cannot be written: {_ADVICE[errno.EISDIR]}")
     if not path.parent.is_dir():
@@ -38,7 +43,10 @@ def check_output(path: Path, *, force: bool) -> None:
 def replacing(path: Path, *, force: bool) -> Iterator[Path]:
     """Give a temporary file beside ``path`` to write to; put it in place if nothing went wrong, else remove it."""
     check_output(path, force=force)
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    # Through a link to the file itself, which is what is to be replaced.
+    path = path.resolve()
+    # The extension stays, since it decides the format; the rest is short, since names may not be long.
+    partial = path.with_name(f".{secrets.token_hex(4)}.partial{''.join(path.suffixes[-2:])}")
     try:
         yield partial
         _flush_to_disk(partial)
@@ -49,7 +57,9 @@ def replacing(path: Path, *, force: bool) -> Iterator[Path]:
         reason = _ADVICE.get(error.errno or 0, error.strerror or "the system refused")
         raise OutputError(f"{path} cannot be written: {reason}") from None
     finally:
-        partial.unlink(missing_ok=True)
+        # Where nothing can be written, nothing can be removed either, and need not be.
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def _flush_to_disk(path: Path) -> None:
@@ -59,6 +69,8 @@ def _flush_to_disk(path: Path) -> None:
 
 def _put_in_place(partial: Path, path: Path, *, force: bool) -> None:
     if force:
+        if path.exists():
+            partial.chmod(path.stat().st_mode & 0o777)
         partial.replace(path)
         return
     try:

@@ -26,63 +26,23 @@ _EXACT_GEOMETRY = {
 }
 
 # Words in a column's name that speak of where someone is.
-_REVEALING_WORDS = {
-    *("address", "addr", "street", "road", "house", "housenumber", "building", "apartment"),
-    *("postcode", "postalcode", "postal", "zip", "zipcode", "plz"),
-    *(
-        "geohash",
-        "h3",
-        "s2",
-        "quadkey",
-        "pluscode",
-        "olc",
-        "what3words",
-        "w3w",
-        "mgrs",
-        "utm",
-        "tile",
-        "cell",
-    ),
-    *("location", "loc", "locationid", "place", "placeid", "venue", "venueid", "poi", "checkin", "spot"),
-    *(
-        "city",
-        "town",
-        "village",
-        "suburb",
-        "district",
-        "neighbourhood",
-        "neighborhood",
-        "borough",
-        "county",
-        "region",
-    ),
-    *(
-        "ip",
-        "ipaddress",
-        "ssid",
-        "bssid",
-        "wifi",
-        "cellid",
-        "tower",
-        "altitude",
-        "elevation",
-        "easting",
-        "northing",
-    ),
-}
+_REVEALING_WORDS = frozenset(
+    """
+    address addr street road house housenumber building apartment postcode postalcode postal zip zipcode plz
+    geohash h3 s2 quadkey pluscode olc what3words w3w mgrs utm tile cell easting northing altitude elevation
+    lat latitude lon lng longitude latlon latlng latlong lonlat gps position pos coord coords coordinate coordinates
+    point geom geometry wkt geo center centre bbox location loc locationid place placeid venue venueid poi checkin spot
+    city town village suburb district neighbourhood neighborhood borough county region
+    ip ipaddress ssid bssid wifi cellid tower
+    """.split()  # noqa: SIM905 - a list of a hundred strings is harder to read
+)
 _REVEALING_PAIRS = {("post", "code"), ("postal", "code"), ("zip", "code"), ("plus", "code"), ("geo", "hash")}
-_PERSON = {
-    "person",
-    "personid",
-    "user",
-    "userid",
-    "uid",
-    "username",
-    "memberid",
-    "customerid",
-    "accountid",
-    "deviceid",
-}
+_PERSON = frozenset(
+    """
+    id person personid user userid uid username email member memberid customer customerid account accountid
+    device deviceid
+    """.split()  # noqa: SIM905
+)
 
 _PAIR_MESSAGE = "name them with --latitude and --longitude"
 
@@ -142,10 +102,21 @@ def person_columns(names: Iterable[str]) -> list[str]:
 def _position(names: Sequence[str], wanted: str) -> int:
     found = [place for place, name in enumerate(names) if name == wanted]
     if not found:
+        if any(_is_number(name) for name in names):
+            # The "header" is somebody's data, which must not get into a message.
+            raise DataError(f"there is no column {wanted!r}; the file seems to have no header line, give it one")
         raise DataError(f"there is no column {wanted!r}; the columns are {_listed(names)}")
     if len(found) > 1:
         raise DataError(f"there are {len(found)} columns named {wanted!r}; rename all but one")
     return found[0]
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _usual(names: Sequence[str], usual: set[str], what: str) -> int | None:
@@ -161,7 +132,13 @@ def _is_revealing(name: str) -> bool:
     # "geohash7", "h3_9" and the like carry a resolution.
     stems = {word.rstrip("0123456789") for word in words} | set(words)
     pairs = set(pairwise(words))
-    return bool(stems & _REVEALING_WORDS or pairs & _REVEALING_PAIRS or _squashed(name) in _REVEALING_WORDS)
+    # A single letter is only a coordinate if it is the whole name.
+    return bool(
+        _squashed(name) in ("x", "y")
+        or stems & _REVEALING_WORDS
+        or pairs & _REVEALING_PAIRS
+        or _squashed(name) in _REVEALING_WORDS
+    )
 
 
 def _squashed(name: str) -> str:

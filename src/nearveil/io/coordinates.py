@@ -13,6 +13,8 @@ from nearveil.types import FloatArray
 
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:nan|inf|infinity)$"
 
+_ROWS_COMPARED = 200
+
 
 def degrees_column(column: pa.ChunkedArray, what: str) -> FloatArray:
     """Return a coordinate column as floats; a missing value becomes NaN, text is refused with its row."""
@@ -44,8 +46,9 @@ def split_table(
     latitude: str | None,
     longitude: str | None,
     drop: tuple[str, ...],
+    carry: bool = True,
 ) -> People:
-    """Take the coordinate columns out of a table and carry the rest."""
+    """Take the coordinate columns out of a table and carry the rest, if it is to be carried."""
     table = without_columns(table, drop)
     if table.num_rows == 0:
         raise DataError("the file has no rows; give at least one person")
@@ -67,7 +70,7 @@ def split_table(
     )
     for position in sorted((found.latitude, found.longitude), reverse=True):
         table = table.remove_column(position)
-    return People(points, table, layout, warnings=check_carried(table.column_names))
+    return People(points, table, layout, warnings=check_carried(table, points) if carry else ())
 
 
 def without_columns(table: pa.Table, drop: tuple[str, ...]) -> pa.Table:
@@ -75,20 +78,49 @@ def without_columns(table: pa.Table, drop: tuple[str, ...]) -> pa.Table:
     for name in drop:
         if name not in table.column_names:
             raise DataError(f"there is no column {name!r} to drop")
-        table = table.drop_columns([name])
+        # By position: there may be several of that name.
+        for position in reversed([place for place, other in enumerate(table.column_names) if other == name]):
+            table = table.remove_column(position)
     return table
 
 
-def check_carried(names: list[str]) -> tuple[str, ...]:
+def check_carried(table: pa.Table, points: FloatArray) -> tuple[str, ...]:
     """Refuse to carry a second exact location over; warn of columns that look revealing."""
-    exact = exact_location_columns(names)
+    exact = exact_location_columns(table.column_names) or _copies_of(points, table)
     if exact:
         raise DataError(
             f"column {exact[0]!r} holds an exact location besides the one to protect and would be published as it is; "
             f"leave it out with --drop {exact[0]}"
         )
+    suspicious = {field.name for field in table.schema if revealing_columns(_names_within(field))}
     return tuple(
         f"column {name!r} looks as if it gives the location away; it is carried over unchanged "
         f"(leave it out with --drop {name!r})"
-        for name in revealing_columns(names)
+        for name in table.column_names
+        if name in suspicious
     )
+
+
+def _copies_of(points: FloatArray, table: pa.Table) -> list[str]:
+    """Columns that repeat a coordinate under another name."""
+    few = points[:_ROWS_COMPARED]
+    if (few == few[0]).all() and len(few) > 1:
+        return []
+    found = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            values = column.slice(0, _ROWS_COMPARED).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            continue
+        if any((values == few[:, axis]).all() for axis in (0, 1)):
+            found.append(name)
+    return found
+
+
+def _names_within(field: pa.Field) -> list[str]:
+    """The name of a column and of everything nested in it."""
+    names = [field.name]
+    if pa.types.is_nested(field.type):
+        for number in range(field.type.num_fields):
+            names += _names_within(field.type.field(number))
+    return [name for name in names if name not in ("item", "element", "entries", "key", "value")]

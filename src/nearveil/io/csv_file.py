@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,23 +18,36 @@ from nearveil.io.coordinates import split_table
 from nearveil.io.people import People, table_with_coordinates
 
 _WRITE_ROWS = 1 << 16
+_GZIP_MAGIC = b"\x1f\x8b"
+_PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True)
 
 
 def read_csv(
-    path: Path, *, latitude: str | None = None, longitude: str | None = None, drop: tuple[str, ...] = ()
+    path: Path,
+    *,
+    latitude: str | None = None,
+    longitude: str | None = None,
+    drop: tuple[str, ...] = (),
+    carry: bool = True,
 ) -> People:
     """Read people from a CSV file with a header line."""
     names = _header(path)
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         raise DataError(f"{path} is not separated by commas; save it as comma-separated CSV")
     table = _read_text(path, names)
-    return split_table(table, latitude=latitude, longitude=longitude, drop=drop)
+    return split_table(table, latitude=latitude, longitude=longitude, drop=drop, carry=carry)
 
 
 def write_csv(people: People, path: Path, metadata: dict[str, Any]) -> None:
     """Write people as CSV; a value is quoted only if it needs to be. CSV has no place for metadata."""
     del metadata
     table = table_with_coordinates(people)
+    for field in table.schema:
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
+            raise DataError(
+                f"column {field.name!r} holds lists, structures or bytes, which CSV cannot hold; leave it out with "
+                f"--drop {field.name}, or write GeoJSON or Parquet"
+            )
     with pa.output_stream(str(path), compression=_compression(path)) as stream:
         stream.write(_line(table.column_names))
         for batch in table.to_batches(max_chunksize=_WRITE_ROWS):
@@ -39,61 +55,90 @@ def write_csv(people: People, path: Path, metadata: dict[str, Any]) -> None:
 
 
 def _compression(path: Path) -> str | None:
-    # A file being written ends in .partial; the name before that decides.
-    return "gzip" if ".csv.gz." in f"{path.name.lower()}." else None
+    return "gzip" if path.name.lower().endswith(".gz") else None
 
 
 def _header(path: Path) -> list[str]:
     with _open(path) as stream:
         try:
-            reader = pyarrow.csv.open_csv(
-                stream,
-                parse_options=pyarrow.csv.ParseOptions(
-                    newlines_in_values=True, invalid_row_handler=lambda _row: "skip"
-                ),
-            )
+            reader = pyarrow.csv.open_csv(stream, parse_options=_PARSING)
+            return list(reader.schema.names)
         except pa.ArrowInvalid:
-            raise DataError(f"{path} is empty or no CSV file; give a header line and one row per person") from None
-        except (OSError, UnicodeDecodeError):
+            if not _is_utf8(path):
+                raise _not_utf8(path) from None
+        except UnicodeDecodeError:
+            raise _not_utf8(path) from None
+        except OSError:
             raise _unreadable(path) from None
-        return list(reader.schema.names)
+    return _header_line(path)
 
 
-def _read_text(path: Path, names: list[str], *, find_bad_row: bool = False) -> pa.Table:
-    bad_rows: list[int | None] = []
+def _header_line(path: Path) -> list[str]:
+    """The header alone, for a file whose first rows cannot be parsed."""
+    with _open(path) as stream:
+        line = stream.read(1 << 16).split(b"\n")[0].strip()
+    if not line:
+        raise DataError(f"{path} is empty or no CSV file; give a header line and one row per person")
+    return next(csv.reader([line.decode("utf-8-sig")]))
 
-    def note(row: Any) -> str:
-        bad_rows.append(row.number)
-        return "error"
 
+def _read_text(path: Path, names: list[str]) -> pa.Table:
+    """Read every column as text, whatever it looks like."""
+    options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
     try:
         with _open(path) as stream:
-            return pyarrow.csv.read_csv(
-                stream,
-                read_options=pyarrow.csv.ReadOptions(use_threads=not find_bad_row),
-                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
-                convert_options=pyarrow.csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-                ),
-            )
-    except pa.ArrowInvalid as error:
+            return pyarrow.csv.read_csv(stream, parse_options=_PARSING, convert_options=options)
+    except pa.ArrowInvalid:
         # Arrow's own message quotes the row, location and all: it must not get out.
-        if not bad_rows:
-            raise (_not_utf8(path) if "UTF8" in str(error) else _unreadable(path)) from None
+        if not _is_utf8(path):
+            raise _not_utf8(path) from None
+        row = _first_bad_row(path)
     except OSError:
         raise _unreadable(path) from None
-    if not find_bad_row:
-        return _read_text(path, names, find_bad_row=True)
-    row = (bad_rows[0] or 2) - 1
+    if row is None:
+        raise _unreadable(path)
     raise DataError(f"row {row} of {path} has more or fewer values than the header has columns; correct the row")
+
+
+def _first_bad_row(path: Path) -> int | None:
+    """Number of the first row, counted from 1 below the header, that has too many or too few values."""
+    found: list[int] = []
+
+    def note(row: Any) -> str:
+        found.append(row.number - 1)
+        return "skip"
+
+    parsing = pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note)
+    with suppress(pa.ArrowInvalid), _open(path) as stream:
+        # One thread, so that rows are numbered.
+        pyarrow.csv.read_csv(stream, read_options=pyarrow.csv.ReadOptions(use_threads=False), parse_options=parsing)
+    return found[0] if found else None
 
 
 def _open(path: Path) -> BinaryIO:
     try:
-        stream: BinaryIO = pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else None)
+        with path.open("rb") as file:
+            gzipped = file.read(2) == _GZIP_MAGIC
+        stream: BinaryIO = pa.input_stream(str(path), compression="gzip" if gzipped else None)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or 'is it a file?'}") from None
     return stream
+
+
+def _is_utf8(path: Path) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with _open(path) as stream:
+        try:
+            while block := stream.read(1 << 20):
+                if 0 in block:
+                    return False
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+        except OSError:
+            raise _unreadable(path) from None
+    return True
 
 
 def _unreadable(path: Path) -> DataError:

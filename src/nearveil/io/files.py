@@ -48,7 +48,12 @@ def file_format(path: Path) -> Format:
 
 
 def read_people(
-    path: Path, *, latitude: str | None = None, longitude: str | None = None, drop: tuple[str, ...] = ()
+    path: Path,
+    *,
+    latitude: str | None = None,
+    longitude: str | None = None,
+    drop: tuple[str, ...] = (),
+    carry: bool = True,
 ) -> People:
     """Read people from a CSV, GeoJSON or (Geo)Parquet file.
 
@@ -60,15 +65,19 @@ def read_people(
         Names of the coordinate columns, where they are not called as usual.
     drop : tuple of str
         Columns to leave out.
+    carry : bool
+        Whether the other columns will be published: then a second exact location among them is refused.
     """
     chosen = file_format(path)
     if not path.exists():
         raise DataError(f"there is no file {path}; check the name")
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file")
+    if not path.is_file():
+        raise DataError(f"{path} is no ordinary file; save it as one first")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty; give at least one person")
-    return chosen.read(path, latitude=latitude, longitude=longitude, drop=drop)
+    return chosen.read(path, latitude=latitude, longitude=longitude, drop=drop, carry=carry)
 
 
 def write_people(people: People, path: Path, *, force: bool = False, metadata: dict[str, Any] | None = None) -> None:

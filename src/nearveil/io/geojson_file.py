@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,24 @@ from nearveil.io.coordinates import check_carried, without_columns
 from nearveil.io.people import Layout, People, Place
 
 _LOCATION_MEMBERS = {"geometry", "bbox"}
+_CARRIED_MEMBERS = {"type", "id", "properties"}
 
 
 def read_geojson(
-    path: Path, *, latitude: str | None = None, longitude: str | None = None, drop: tuple[str, ...] = ()
+    path: Path,
+    *,
+    latitude: str | None = None,
+    longitude: str | None = None,
+    drop: tuple[str, ...] = (),
+    carry: bool = True,
 ) -> People:
     """Read people from a FeatureCollection of points; positions are longitude, latitude."""
     if latitude is not None or longitude is not None:
         raise DataError("a GeoJSON file has its locations in its geometries; leave out --latitude and --longitude")
     features = _features(path)
     points = np.array([_point(feature, row) for row, feature in enumerate(features, start=1)])
-    carried = without_columns(_properties_table(features, path), drop)
-    warnings = check_carried(carried.column_names)
+    carried = without_columns(_properties_table(features), drop)
+    warnings = (*check_carried(carried, points), *_left_out(features)) if carry else ()
     kept = [_without_location(feature, drop) for feature in features]
     return People(points, carried, Layout(geometry=Place("geometry", 0)), kept, warnings)
 
@@ -34,15 +41,41 @@ def write_geojson(people: People, path: Path, metadata: dict[str, Any]) -> None:
     """Write people as a FeatureCollection, one feature a line."""
     features = people.features
     if features is None:
+        names = people.carried.column_names
+        if len(set(names)) < len(names):
+            raise DataError("two columns have the same name, which GeoJSON cannot hold; rename one, or --drop it")
         features = [{"type": "Feature", "properties": row} for row in people.carried.to_pylist()]
     with path.open("w", encoding="utf-8") as stream:
         stream.write('{"type": "FeatureCollection", "nearveil": ' + json.dumps(metadata) + ', "features": [\n')
         last = len(features) - 1
         for row, (feature, point) in enumerate(zip(features, people.points.tolist(), strict=True)):
             geometry = {"type": "Point", "coordinates": [point[1], point[0]]}
-            line = json.dumps({**feature, "geometry": geometry}, ensure_ascii=False, default=str)
-            stream.write(line + ("" if row == last else ",") + "\n")
+            stream.write(_as_json({**feature, "geometry": geometry}) + ("" if row == last else ",") + "\n")
         stream.write("]}\n")
+
+
+def _as_json(feature: dict[str, Any]) -> str:
+    try:
+        line = json.dumps(feature, ensure_ascii=False, allow_nan=False, default=_plain)
+        line.encode("utf-8")
+    except ValueError:
+        # Not-a-number and lone surrogates have no place in JSON text: null, and escapes.
+        return json.dumps(_without_nan(feature), default=_plain)
+    return line
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bytes):
+        raise DataError("a column holds bytes, which GeoJSON cannot hold; leave it out with --drop, or write Parquet")
+    return str(value)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _features(path: Path) -> list[dict[str, Any]]:
@@ -53,6 +86,8 @@ def _features(path: Path) -> list[dict[str, Any]]:
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise DataError(f"{path} is damaged or no GeoJSON file; export it again") from None
     features = document.get("features") if isinstance(document, dict) else None
+    if isinstance(document, dict) and not _is_wgs84(document.get("crs")):
+        raise DataError(f"{path} is not in WGS84 longitude and latitude; reproject it to OGC:CRS84 (EPSG:4326)")
     if not isinstance(features, list):
         raise DataError(f"{path} is no GeoJSON FeatureCollection; export one feature per person")
     if not features:
@@ -75,36 +110,46 @@ def _point(feature: Any, row: int) -> tuple[float, float]:
         ) from None
 
 
-def _properties_table(features: list[dict[str, Any]], path: Path) -> pa.Table:
+def _is_wgs84(crs: Any) -> bool:
+    """Whether a file that still names a reference system, as GeoJSON once allowed, names the only one it may."""
+    text = json.dumps(crs).upper()
+    return crs is None or "CRS84" in text or "4326" in text
+
+
+def _properties_table(features: list[dict[str, Any]]) -> pa.Table:
     names: dict[str, None] = {}
-    for feature in features:
-        names.update(dict.fromkeys(feature.get("properties") or {}))
+    for row, feature in enumerate(features, start=1):
+        properties = feature.get("properties")
+        if properties is not None and not isinstance(properties, dict):
+            raise DataError(f"row {row}: the feature's properties are no object; correct the file")
+        names.update(dict.fromkeys(properties or {}))
     columns = {name: [(feature.get("properties") or {}).get(name) for feature in features] for name in names}
     if "id" not in columns and any("id" in feature for feature in features):
         columns = {"id": [feature.get("id") for feature in features], **columns}
+    arrays = {name: _column(values) for name, values in columns.items()}
+    return pa.table(arrays) if arrays else pa.table({})
+
+
+def _column(values: list[Any]) -> pa.Array:
+    """A column of whatever type fits; values of mixed types as text."""
     try:
-        return pa.table(columns) if columns else pa.table({}).select([])
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return _table_of_text(columns, path)
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, UnicodeError, ValueError):
+        texts = [None if value is None else value if isinstance(value, str) else json.dumps(value) for value in values]
+        return pa.array([text if text is None else text.encode("utf-8", "replace").decode() for text in texts])
 
 
-def _table_of_text(columns: dict[str, list[Any]], path: Path) -> pa.Table:
-    """Fall back for properties of mixed types: each such value as its JSON text."""
-    arrays = {}
-    for name, values in columns.items():
-        try:
-            arrays[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            arrays[name] = pa.array([None if value is None else json.dumps(value) for value in values])
-    if not arrays:
-        raise DataError(f"{path} has properties that cannot be read")
-    return pa.table(arrays)
+def _left_out(features: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Say which members beside the properties are not carried over: they might hold the place."""
+    others = sorted({name for feature in features for name in feature} - _CARRIED_MEMBERS - _LOCATION_MEMBERS)
+    return (f"the features' members {', '.join(map(repr, others))} are left out",) if others else ()
 
 
 def _without_location(feature: dict[str, Any], drop: tuple[str, ...]) -> dict[str, Any]:
-    kept = {name: value for name, value in feature.items() if name not in _LOCATION_MEMBERS}
-    properties = feature.get("properties") or {}
-    kept["properties"] = {name: value for name, value in properties.items() if name not in drop}
-    if "id" in drop and "id" not in properties:
+    kept = {name: value for name, value in feature.items() if name in _CARRIED_MEMBERS}
+    properties = feature.get("properties")
+    if properties is not None:
+        kept["properties"] = {name: value for name, value in properties.items() if name not in drop}
+    if "id" in drop and "id" not in (properties or {}):
         kept.pop("id", None)
     return kept

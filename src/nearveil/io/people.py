@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -45,10 +45,10 @@ class People:
         What the reader noticed.
     """
 
-    points: FloatArray
-    carried: pa.Table
+    points: FloatArray = field(repr=False)
+    carried: pa.Table = field(repr=False)
     layout: Layout
-    features: list[dict[str, Any]] | None = None
+    features: list[dict[str, Any]] | None = field(default=None, repr=False)
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -69,5 +69,12 @@ def table_with_coordinates(people: People) -> pa.Table:
     table = people.carried
     values = [(latitude, people.points[:, 0]), (longitude, people.points[:, 1])]
     for place, column in sorted(values, key=lambda pair: pair[0].position):
-        table = table.add_column(min(place.position, table.num_columns), place.name, pa.array(column))
+        table = with_column(table, place, pa.array(column))
     return table
+
+
+def with_column(table: pa.Table, place: Place, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Return the table with one more column, at its place; a table without columns gets its rows with it."""
+    if table.num_columns == 0:
+        return pa.table({place.name: column})
+    return table.add_column(min(place.position, table.num_columns), place.name, column)

@@ -11,7 +11,7 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.mechanisms.chunks import for_each_chunk
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.randomness import Randomness, as_randomness, seeded_randomness
+from nearveil.randomness import RELEASE_STREAM, Randomness, as_randomness, seeded_randomness
 from nearveil.region import Region
 from nearveil.region_names import as_region
 from nearveil.types import FloatArray, Progress
@@ -73,7 +73,8 @@ class Mechanism(ABC):
         points : array-like of shape (n, 2)
             True places: latitude, longitude. All must lie in the region.
         rng : optional
-            A seed or generator to make the result repeatable; by default ``seed``, or else secure randomness.
+            A seed or generator to make the result repeatable; by default ``seed``, or else secure randomness. A result
+            drawn with ``rng`` is as repeatable as that is: the guarantee speaks of the mechanism without it.
         progress : callable, optional
             Called with the number of people just finished.
 
@@ -114,7 +115,7 @@ class Mechanism(ABC):
         """Build what `draw` needs, once, before threads share it."""
         return
 
-    def _own_randomness(self, stream: int = 0) -> Randomness:
+    def _own_randomness(self, stream: int = RELEASE_STREAM) -> Randomness:
         return as_randomness(None) if self.seed is None else seeded_randomness(self.seed, stream)
 
     def _notes(self) -> tuple[str, ...]:

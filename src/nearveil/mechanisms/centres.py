@@ -9,6 +9,7 @@ import numpy as np
 
 from nearveil.errors import DataError
 from nearveil.mechanisms.chunks import chunk_slices
+from nearveil.mechanisms.exponential import standard_exponential
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
@@ -33,7 +34,9 @@ def square_in_fixed_point(region: Region, points: FloatArray) -> IntArray:
 
 def fixed_point_laplace(exact: IntArray, scale: float, rng: np.random.Generator) -> FloatArray:
     """Add Laplace noise of ``scale`` to whole multiples of 1 / FIXED_POINT and return plain numbers."""
-    noise = np.rint(rng.laplace(0.0, scale * FIXED_POINT, exact.shape))
+    # The difference of two exponentials, each with a long reach: one alone would leave holes between whole numbers.
+    pair = standard_exponential(rng, exact.size, 2)
+    noise = np.rint(scale * FIXED_POINT * (pair[:, 0] - pair[:, 1])).reshape(exact.shape)
     return (exact + noise) / FIXED_POINT
 
 
@@ -65,10 +68,10 @@ def check_enough_people(points: FloatArray, centres: int) -> None:
     if len(points) < centres:
         raise DataError(
             f"there are {len(points):,} rows, fewer than the {centres:,} intervals asked for; "
-            "ask for fewer intervals (--centres), or use intervals fitted elsewhere (--intervals)"
+            "ask for fewer intervals (--centres), or fit them on more people"
         )
     if (points == points[0]).all():
         raise DataError(
             "all rows hold the same location, so there is nothing to learn intervals from; "
-            "check the coordinate columns, or use intervals fitted elsewhere (--intervals)"
+            "check the coordinate columns, or fit the intervals on other people"
         )

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from nearveil.kernels import kernel
 
 LAPLACE = 0
 GAUSSIAN = 1
@@ -26,13 +27,13 @@ _SLACK = 0.05
 _MOST_STEPS = 300
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def half_chord(w: float) -> float:
     """Half the chord of the unit disc at depth ``w`` from its edge."""
     return math.sqrt(max(w * (2.0 - w), 0.0))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log_chord_density(noise: int, w: float, first: float, second: float, scale: float) -> float:
     """Log density of the depth ``w``, up to a constant.
 
@@ -52,7 +53,7 @@ def log_chord_density(noise: int, w: float, first: float, second: float, scale: 
     return along + np.log(math.erf(chord / (math.sqrt(2.0) * scale)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_top(noise: int, first: float, second: float, scale: float) -> tuple[float, float, float]:
     """A depth near the mode, the log density there, and an upper bound on it anywhere."""
     low, mid, high = 0.0, 1.0, 2.0
@@ -82,7 +83,7 @@ def _find_top(noise: int, first: float, second: float, scale: float) -> tuple[fl
     return mid, at_mid, bound
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_shoulder(
     noise: int, first: float, second: float, scale: float, top: float, at_top: float, end: float
 ) -> tuple[float, float]:
@@ -102,7 +103,7 @@ def _find_shoulder(
     return shoulder, at_shoulder
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def locate(noise: int, first: float, second: float, scale: float) -> tuple[float, float, float]:
     """A depth near the mode and the two depths where the density has dropped by about e."""
     top, at_top, _ = _find_top(noise, first, second, scale)
@@ -111,7 +112,7 @@ def locate(noise: int, first: float, second: float, scale: float) -> tuple[float
     return top, left, right
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_depth(noise: int, first: float, second: float, scale: float, rng: np.random.Generator) -> float:
     """Draw a depth ``w`` from `log_chord_density` by rejection from a flat top with two exponential tails."""
     top, at_top, bound = _find_top(noise, first, second, scale)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from nearveil.randomness import Randomness
+from nearveil.randomness import Randomness, secure_generator
 from nearveil.types import Progress
 
 CHUNK_ROWS = 1 << 16
@@ -32,7 +32,8 @@ def for_each_chunk(
     """
     slices = chunk_slices(rows)
     if len(slices) == 1:
-        work(slices[0], randomness.generator)
+        # Threads must not share a generator; a seeded one is the caller's own to keep apart.
+        work(slices[0], randomness.generator if randomness.seeded else secure_generator())
         if progress:
             progress(rows)
         return

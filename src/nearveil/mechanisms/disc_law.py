@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from nearveil.kernels import kernel
 from nearveil.mechanisms.chord_law import LAPLACE, half_chord, locate, log_chord_density
 from nearveil.mechanisms.disc_sampler import nearest_l1_to_unit_disc
 from nearveil.types import FloatArray
@@ -38,12 +38,13 @@ def log_density(noise: int, x: FloatArray, t: FloatArray, scale: float | FloatAr
         square = (t * t).sum(axis=-1) - 1.0 + 2.0 * distance * (1.0 - along)
         exponent = square / (2 * scales**2)
         log_norm = np.log(scales * math.sqrt(2 * math.pi))
-    inside = (t * t).sum(axis=-1) <= 1.0
+    # A point drawn on the very edge may come out of rounding just beyond it.
+    inside = (t * t).sum(axis=-1) <= 1.0 + 1e-9
     density: FloatArray = np.where(inside, -exponent - log_norm - masses, -np.inf)
     return density
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def expected_displacement(noise: int, x1: float, x2: float, scale: float, norm: int = 1) -> float:
     """E |t - x| on the unit disc, in the L1 or L2 norm, in units of the radius."""
     first, second = _folded(noise, x1, x2)
@@ -67,7 +68,7 @@ def expected_displacement(noise: int, x1: float, x2: float, scale: float, norm: 
     return expected / total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _log_relative_to_peak(noise: int, w: float, v: float, first: float, second: float, scale: float) -> float:
     """Return ln f - ln M at depth w and place v on the chord."""
     if noise == LAPLACE:
@@ -76,7 +77,7 @@ def _log_relative_to_peak(noise: int, w: float, v: float, first: float, second: 
     return -(w * (w + 2.0 * (first - 1.0)) + inside * inside + v * v) / (2.0 * scale * scale)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _folded(noise: int, x1: float, x2: float) -> tuple[float, float]:
     """The two numbers by which the chord law knows x."""
     if noise == LAPLACE:
@@ -84,7 +85,7 @@ def _folded(noise: int, x1: float, x2: float) -> tuple[float, float]:
     return math.hypot(x1, x2), 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _log_chord_masses(noise: int, x: FloatArray, scales: FloatArray) -> FloatArray:
     out = np.empty(len(x))
     for i in range(len(x)):
@@ -96,7 +97,7 @@ def _log_chord_masses(noise: int, x: FloatArray, scales: FloatArray) -> FloatArr
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _depth_rule(noise: int, first: float, second: float, scale: float) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights for an integral over the depth, gathered around the law's mode.
 
@@ -121,7 +122,7 @@ def _depth_rule(noise: int, first: float, second: float, scale: float) -> tuple[
     return 2.0 * np.sin(0.5 * angles) ** 2, weights * np.sin(angles)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rule(low: float, high: float, centre: float, scale: float) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights on [low, high], gathered around ``centre`` at the given scale."""
     cuts = [low, high, centre]
@@ -134,7 +135,7 @@ def _rule(low: float, high: float, centre: float, scale: float) -> tuple[FloatAr
     return _composite(np.array(sorted(cuts)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _composite(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Sixteen Gauss-Legendre nodes between every two neighbouring edges."""
     count = len(_NODES)

@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from nearveil.kernels import kernel
 from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE, draw_depth, half_chord
 from nearveil.types import FloatArray, IntArray
 
@@ -27,7 +27,7 @@ NOISE_CODES = {"laplace": LAPLACE, "gaussian": GAUSSIAN}
 _TWO_PI = 2.0 * math.pi
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def nearest_l1_to_unit_disc(a1: float, a2: float) -> float:
     """L1 distance from (a1, a2), both at least 0, to the unit disc around the origin."""
     if a1 * a1 + a2 * a2 <= 1.0:
@@ -40,7 +40,7 @@ def nearest_l1_to_unit_disc(a1: float, a2: float) -> float:
     return a1 - math.sqrt(1.0 - a2 * a2)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log_peak(noise: int, x1: float, x2: float, scale: float) -> float:
     """Return ln M: the largest ln f on the unit disc, in closed form."""
     if noise == LAPLACE:
@@ -49,14 +49,14 @@ def log_peak(noise: int, x1: float, x2: float, scale: float) -> float:
     return -beyond * beyond / (2.0 * scale * scale)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _log_noise(noise: int, d1: float, d2: float, scale: float) -> float:
     if noise == LAPLACE:
         return -(abs(d1) + abs(d2)) / scale
     return -(d1 * d1 + d2 * d2) / (2.0 * scale * scale)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def uniform_route(noise: int, x1: float, x2: float, scale: float, rng: np.random.Generator) -> tuple[float, float]:
     """Propose uniformly on the unit disc, accept with f / M: the paper's Algorithm 3 (its R kept fixed)."""
     peak = log_peak(noise, x1, x2, scale)
@@ -67,7 +67,7 @@ def uniform_route(noise: int, x1: float, x2: float, scale: float, rng: np.random
             return t1, t2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def truncated_laplace(u: float, x: float, low: float, high: float, scale: float) -> float:
     """Inverse CDF of Laplace noise around ``x`` given that it falls into [low, high]."""
     below = max(x - low, 0.0)
@@ -88,7 +88,7 @@ def truncated_laplace(u: float, x: float, low: float, high: float, scale: float)
     return min(max(t, low), high)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _truncated_normal(sigma: float, half_width: float, rng: np.random.Generator) -> float:
     """Centred normal noise given that it falls into [-half_width, half_width]; at least 0.6 of tries succeed."""
     while True:
@@ -102,7 +102,7 @@ def _truncated_normal(sigma: float, half_width: float, rng: np.random.Generator)
                 return t
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def noise_route(noise: int, x1: float, x2: float, scale: float, rng: np.random.Generator) -> tuple[float, float]:
     """Propose the noise itself, accept what falls on the unit disc; for x in the disc."""
     while True:
@@ -116,7 +116,7 @@ def noise_route(noise: int, x1: float, x2: float, scale: float, rng: np.random.G
             return t1, t2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chord_route(noise: int, x1: float, x2: float, scale: float, rng: np.random.Generator) -> tuple[float, float]:
     """Draw one coordinate from its marginal law, the other on its chord; for any x."""
     if noise == LAPLACE:
@@ -133,7 +133,7 @@ def chord_route(noise: int, x1: float, x2: float, scale: float, rng: np.random.G
     return along * east - across * north, along * north + across * east
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_on_unit_disc(noise: int, x1: float, x2: float, scale: float, rng: np.random.Generator) -> tuple[float, float]:
     """Draw one point of the unit disc by the route that suits the scale."""
     distance = math.hypot(x1, x2)
@@ -146,7 +146,7 @@ def draw_on_unit_disc(noise: int, x1: float, x2: float, scale: float, rng: np.ra
     return chord_route(noise, x1, x2, scale, rng)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sample_discs(
     noise: int,
     x: FloatArray,

@@ -16,15 +16,13 @@ from nearveil.mechanisms.nearest_centre import NearestCentre, nearest_centre_tab
 from nearveil.mechanisms.release_paper import PaperRelease
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.limits import check_delta, check_epsilon
-from nearveil.privacy.paper_accounting import Noise, PaperScales, paper_scales
+from nearveil.privacy.paper_accounting import Noise, PaperScales, paper_scales, pure_scales
+from nearveil.randomness import FIT_STREAM
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress
 
 ReleaseName = Literal["paper"]
 RELEASES: tuple[ReleaseName, ...] = ("paper",)
-
-# With a seed, the fit must not see the random numbers of the release.
-_FIT_STREAM = 1
 
 
 class DPRS(Mechanism):
@@ -126,9 +124,8 @@ class DPRS(Mechanism):
             points,
             self.resolved_region,
             self._fit_plan,
-            # The private grid spends its half without delta: one answer gains nothing from Rényi accounting.
             self.scales.fit_scale if self.fit_method == "pic" else self.epsilon / 2,
-            rng=self._own_randomness(_FIT_STREAM),
+            rng=self._own_randomness(FIT_STREAM),
             progress=progress,
         )
         return self
@@ -160,7 +157,13 @@ class DPRS(Mechanism):
 
     @property
     def scales(self) -> PaperScales:
-        """The noise scales of the paper's accounting, in units of the square."""
+        """The noise scales of the paper's accounting, in units of the square.
+
+        The private grid spends its half without delta, and so does Laplace noise beside it: one answer, or two, gain
+        nothing from Rényi accounting.
+        """
+        if self.fit_method == "private-grid" and self.noise == "laplace":
+            return pure_scales(self.epsilon, queries=self._fit_plan.queries)
         return paper_scales(self.epsilon, delta=self.delta, queries=self._fit_plan.queries, noise=self.noise)
 
     # -- release ---------------------------------------------------------------------------------------------

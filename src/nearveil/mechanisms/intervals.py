@@ -11,6 +11,7 @@ import numpy as np
 from scipy.spatial import Voronoi, cKDTree
 
 from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.exponential import REACH
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion
 from nearveil.privacy.paper_accounting import LaplaceAnswers, fit_epsilon, pure_fit_epsilon
 from nearveil.region import Region
@@ -19,7 +20,11 @@ from nearveil.types import FloatArray
 FORMAT = "nearveil-intervals"
 FORMAT_VERSION = 1
 
+_LEAST_GAMMA = 0.01
+
 Method = Literal["pic", "private-grid", "public"]
+
+_SEEDED = "The intervals were drawn from a seed: whoever knows it can undo their noise."
 
 METHOD_NAMES: dict[Method, str] = {
     "pic": "private k-means (PIC)",
@@ -82,20 +87,22 @@ class Intervals:
         if not self.answers:
             return 0.0, 0.0
         pure = pure_fit_epsilon(self.answers)
+        # What the exponentials that the noise is made of cannot reach, for every answer.
+        unreachable = sum(4 * part.count * math.exp(1 / part.scale - REACH) for part in self.answers)
         epsilon = fit_epsilon(self.answers, delta=delta)
         # A delta that saves next to nothing is not worth having.
-        return (epsilon, delta) if epsilon < 0.99 * pure else (pure, 0.0)
+        return (epsilon, min(1.0, delta + unreachable)) if epsilon < 0.99 * pure else (pure, min(1.0, unreachable))
 
     def guarantee(self, delta: float) -> Guarantee:
         """Return what holds for the intervals themselves, once they are published."""
         epsilon, delta = self.fit_cost(delta)
-        return Guarantee(
+        promise = Guarantee(
             title="The intervals",
             notion=Notion.CENTRAL,
             epsilon=epsilon,
-            unit=f"per {self.unit}",
+            unit="per person",
             delta=delta,
-            neighbours=f"the data fitted on, with and without one {self.unit}",
+            neighbours="the data fitted on, with and without one person, both large enough to be fitted at all",
             protects=(
                 "the discs hardly depend on any one person who was fitted on; they show where people in general "
                 "are, and replacing one person's place counts twice"
@@ -104,10 +111,9 @@ class Intervals:
             ),
             basis=Basis.THEOREM,
             because=_fit_reason(self),
-            notes=("The intervals were drawn from a seed: whoever knows it can undo their noise.",)
-            if self.seeded
-            else (),
+            notes=(_SEEDED,) if self.seeded else (),
         )
+        return promise if self.unit == "person" else promise.counted_per_row()
 
     # -- one JSON file ---------------------------------------------------------------------------------------
 
@@ -128,6 +134,8 @@ class Intervals:
             "budget": {
                 "neighbours": f"add or remove one {self.unit}",
                 "unit": self.unit,
+                "epsilon": pure_fit_epsilon(self.answers),
+                "epsilon_at_delta_1e-5": self.fit_cost(1e-5)[0],
                 "laplace_answers": [{"count": part.count, "scale": part.scale} for part in self.answers],
             },
             "gamma": self.gamma,
@@ -147,7 +155,7 @@ def intervals_from_json(text: str) -> Intervals:
         version = document["version"]
         if version == FORMAT_VERSION:
             return _from_document(document)
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise DataError("this is no intervals file, or a damaged one; make one with 'nearveil fit'") from None
     raise DataError(f"the intervals file has format version {version}, this Nearveil reads {FORMAT_VERSION}; fit again")
 
@@ -158,7 +166,7 @@ def _from_document(document: dict[str, Any]) -> Intervals:
     answers = document["budget"]["laplace_answers"]
     if document["budget"]["unit"] not in ("person", "row"):
         raise ValueError("unit")
-    return Intervals(
+    intervals = Intervals(
         region=Region(**document["region"]),
         centres=np.array(document["centres"], dtype=np.float64),
         radii=np.array(document["radii"], dtype=np.float64),
@@ -168,6 +176,9 @@ def _from_document(document: dict[str, Any]) -> Intervals:
         seeded=bool(document["seeded"]),
         unit=document["budget"]["unit"],
     )
+    if not np.allclose(intervals.radii, radii_around(intervals.centres, check_gamma(intervals.gamma)), rtol=1e-9):
+        raise ValueError("radii")
+    return intervals
 
 
 def _fit_reason(intervals: Intervals) -> str:
@@ -185,8 +196,8 @@ def radii_around(centres: FloatArray, gamma: float) -> FloatArray:
 
 def check_gamma(gamma: float) -> float:
     """Return gamma if discs of that size can be used."""
-    if not (isinstance(gamma, int | float) and 0 < gamma <= 0.8):
-        raise UsageError("gamma must lie between 0 and 0.8; up to 0.5 the discs do not overlap")
+    if not (isinstance(gamma, int | float) and _LEAST_GAMMA <= gamma <= 0.8):
+        raise UsageError("gamma must lie between 0.01 and 0.8; up to 0.5 the discs do not overlap")
     return float(gamma)
 
 

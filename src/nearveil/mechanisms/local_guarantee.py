@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion
+
+
+def rounding_delta(epsilon: float, choices: int) -> float:
+    """Return what choosing among so many outcomes by one 53-bit number can add.
+
+    Each outcome's probability is off by at most 2⁻⁵³, on both sides of the comparison, one of them times e^epsilon.
+    """
+    return min(1.0, choices * 2.0**-53 * (1 + math.exp(epsilon)))
 
 
 def local_guarantee(

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from nearveil.kernels import inlined_kernel, kernel
 from nearveil.types import FloatArray, IntArray
 
 _COARSE = 32
@@ -52,7 +52,7 @@ def nearest_centre_table(centres: FloatArray, half_extent: tuple[float, float]) 
     return NearestCentre(centres, half_extent, _COARSE * _FINER, first, candidates)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _refine(
     centres: FloatArray,
     half_width: float,
@@ -94,7 +94,7 @@ def _refine(
     return counts, kept
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_kernel
 def _nearest(
     x1: float,
     x2: float,
@@ -120,7 +120,7 @@ def _nearest(
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _look_up(
     x: FloatArray,
     centres: FloatArray,
@@ -136,7 +136,7 @@ def _look_up(
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _cluster_sums(
     x: IntArray,
     unit: float,

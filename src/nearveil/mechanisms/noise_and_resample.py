@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from nearveil.errors import UsageError
+from nearveil.kernels import kernel
 from nearveil.mechanisms.chord_law import LAPLACE
 from nearveil.mechanisms.disc_sampler import NOISE_CODES
 from nearveil.privacy.paper_accounting import Noise
@@ -43,7 +43,7 @@ def noise_and_resample(
     return drawn, int(tries)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _resample(
     noise: int,
     x: FloatArray,

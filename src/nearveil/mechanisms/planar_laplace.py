@@ -15,11 +15,12 @@ from nearveil.privacy.limits import check_positive
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
-# What lies beyond the reach of the two exponentials, as seen by someone up to ten times hide_within_m away, for
-# whom the same place is up to e^20 times likelier.
-NUMERICAL_DELTA = (1 + 2 * REACH) * math.exp(20 - 2 * REACH)
+# Beyond the reach of one of its two exponentials the law comes short; seen by someone up to ten times hide_within_m
+# away, for whom the same place is up to e^20 times likelier.
+NUMERICAL_DELTA = 2 * math.exp(20 - REACH)
 
 _LEAST_HIDE_WITHIN_M = 1.0
+_LARGEST_HIDE_WITHIN_M = 1e7
 
 
 class PlanarLaplace(Mechanism):
@@ -47,9 +48,13 @@ class PlanarLaplace(Mechanism):
     def __init__(
         self, *, hide_within_m: float = 500.0, region: Region | str = "san-francisco", seed: int | None = None
     ) -> None:
-        check_positive(hide_within_m, "hide_within_m")
+        check_positive(hide_within_m, "the distance to hide within")
         if hide_within_m < _LEAST_HIDE_WITHIN_M:
-            raise UsageError("hide_within_m must be at least 1 metre; published places are rounded to 0.11 m")
+            raise UsageError(
+                "the distance to hide within must be at least 1 metre; published places are rounded to 0.11 m"
+            )
+        if hide_within_m > _LARGEST_HIDE_WITHIN_M:
+            raise UsageError("the distance to hide within must be at most 10,000 km, half the way around the earth")
         self.hide_within_m = hide_within_m
         self.region = region
         self.seed = seed
@@ -91,15 +96,19 @@ class PlanarLaplace(Mechanism):
             epsilon=self.epsilon_per_m,
             unit="per metre",
             delta=NUMERICAL_DELTA,
-            neighbours="any two places of one person, at a loss of epsilon times their distance on the ground",
+            neighbours=(
+                "any two places of one person, at a loss of epsilon times their distance on the ground (delta is for "
+                f"places up to {10 * self.hide_within_m / 1000:,.3g} km apart)"
+            ),
             protects=(
-                f"places within about {self.hide_within_m:,.0f} m of each other look alike; the wider "
-                "neighbourhood is not hidden, and each further release of a person's place adds its loss to the first"
+                f"two places {self.hide_within_m:,.0f} m apart have a loss of 2: whatever is published, it is at most "
+                "e^2 = 7.4 times likelier from the one than from the other; places far apart are not hidden from each "
+                "other, and each further release of a person's place adds its loss to the first"
             ),
             basis=Basis.THEOREM,
             because=(
                 "planar Laplace noise, then clamping and rounding to a public grid, which cannot add to the loss; "
-                f"delta, for places up to {10 * self.hide_within_m:,.0f} m apart, is what no number drawn can reach"
+                "delta is what no number drawn can reach"
             ),
             notes=self._notes(),
         )

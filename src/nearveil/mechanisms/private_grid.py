@@ -20,7 +20,7 @@ from nearveil.mechanisms.centres import (
 from nearveil.mechanisms.intervals import Intervals, check_gamma, radii_around
 from nearveil.mechanisms.nearest_centre import nearest_centre_table
 from nearveil.mechanisms.pic import MOST_CENTRES, cluster_sums
-from nearveil.privacy.limits import check_count, check_epsilon
+from nearveil.privacy.limits import check_count, check_positive
 from nearveil.privacy.paper_accounting import LaplaceAnswers
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
@@ -65,7 +65,7 @@ def build_grid_intervals(
         Called with 1 after each round of k-means.
     """
     people = region.check(points)
-    check_epsilon(epsilon)
+    check_positive(epsilon, "epsilon")
     check_count(centres, "centres", least=2, most=MOST_CENTRES)
     check_gamma(gamma)
     check_enough_people(people, centres)

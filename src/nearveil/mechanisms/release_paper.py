@@ -14,9 +14,12 @@ from nearveil.mechanisms.disc_law import log_density
 from nearveil.mechanisms.disc_sampler import NOISE_CODES, sample_discs
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
 from nearveil.mechanisms.nearest_centre import NearestCentre
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion
+from nearveil.privacy.guarantee import Basis, Guarantee, Notion, round_up
 from nearveil.privacy.paper_accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
 from nearveil.types import FloatArray
+
+_LARGEST_USEFUL_DELTA = 0.01
+_WORTH_SAYING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +124,12 @@ def _reading_notes(intervals: Intervals, delta: float) -> tuple[str, ...]:
         return (smallest,)
     # Replacing is removing and adding: the losses add, and the second step's delta counts e^epsilon times.
     epsilon, delta = intervals.fit_cost(delta)
-    also_delta = f" (delta {delta * (1 + math.exp(epsilon)):.2g})" if delta else ""
+    delta *= 1 + math.exp(epsilon)
+    if delta > _LARGEST_USEFUL_DELTA:
+        epsilon, delta = pure_fit_epsilon(intervals.answers), 0.0
+    also_delta = f" (delta {round_up(delta)})" if delta > _WORTH_SAYING else ""
     return (
         smallest,
-        "For people the intervals were fitted on, replacing their place costs up to "
-        f"{2 * epsilon:.3g}{also_delta} more through the intervals.",
+        f"Replacing the place of a {intervals.unit} that the intervals were fitted on costs up to "
+        f"{round_up(2 * epsilon)}{also_delta} more through the intervals.",
     )

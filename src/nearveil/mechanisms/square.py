@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.local_guarantee import local_guarantee
+from nearveil.mechanisms.local_guarantee import local_guarantee, rounding_delta
 from nearveil.privacy.guarantee import Basis, Guarantee
 from nearveil.privacy.limits import check_epsilon
 from nearveil.region import Region
@@ -100,8 +100,12 @@ class Square(Mechanism):
         """Local differential privacy over the region."""
         return local_guarantee(
             epsilon=self.epsilon,
+            delta=rounding_delta(self.epsilon, choices=2),
             basis=Basis.THEOREM,
-            because="the density takes two values whose ratio is e^epsilon, whoever the person",
+            because=(
+                "the density takes two values whose ratio is e^epsilon, whoever the person; delta is what the rounding "
+                "of numbers can add"
+            ),
             notes=self._notes(),
         )
 

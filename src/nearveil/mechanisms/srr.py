@@ -7,12 +7,12 @@ from functools import lru_cache
 from typing import Self
 
 import numpy as np
-from numba import njit
 from scipy.spatial import cKDTree
 
 from nearveil.errors import UsageError
+from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.local_guarantee import local_guarantee
+from nearveil.mechanisms.local_guarantee import local_guarantee, rounding_delta
 from nearveil.mechanisms.morton import deinterleave, interleave
 from nearveil.mechanisms.srr_channel import StaircaseChannel, calibrated_channel
 from nearveil.privacy.guarantee import Basis, Guarantee
@@ -132,11 +132,14 @@ class SRR(Mechanism):
         full = self.cells is None
         return local_guarantee(
             epsilon=self.epsilon,
+            delta=rounding_delta(self.epsilon, choices=len(self.channel.weights)),
             basis=Basis.THEOREM if full else Basis.CERTIFICATE,
             because=(
-                "on a full grid all rows of the channel are alike, and their largest ratio is e^epsilon"
+                "on a full grid all rows of the channel are alike, and their largest ratio is e^epsilon; delta is what "
+                "the rounding of numbers can add"
                 if full
-                else "the largest ratio over every pair of cells and every answer, computed"
+                else "the largest ratio over every pair of cells and every answer, computed; delta is what the "
+                "rounding of numbers can add"
             ),
             notes=self._notes(),
         )
@@ -160,7 +163,7 @@ def _channel(epsilon: float, levels: int, cells: tuple[tuple[int, int], ...] | N
     return calibrated_channel(codes, levels, epsilon)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sample(
     cells: IntArray, starts: IntArray, stops: IntArray, weights: FloatArray, alpha: FloatArray, u: FloatArray
 ) -> IntArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -83,14 +84,21 @@ class Guarantee:
         """Whether the statement is true; False for a claim that is refuted."""
         return self.basis is not Basis.REFUTED_CLAIM
 
-    def counted_per_row(self, note: str) -> Guarantee:
+    def counted_per_row(self) -> Guarantee:
         """Return what is left of the statement where a person may have several rows: it holds for each row."""
         return replace(
             self,
             unit="per row" if self.unit == "per person" else self.unit,
-            also=tuple(replace(other, unit="per row") for other in self.also),
-            notes=(*self.notes, note),
+            neighbours=_rows_for_persons(self.neighbours),
+            protects=_rows_for_persons(self.protects),
+            because=_rows_for_persons(self.because),
+            also=tuple(other.counted_per_row() for other in self.also),
+            notes=tuple(_rows_for_persons(note) for note in self.notes),
         )
+
+    def with_note(self, note: str) -> Guarantee:
+        """Return the same with one more thing to know."""
+        return replace(self, notes=(*self.notes, note))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the statement as plain values for JSON."""
@@ -122,12 +130,36 @@ class Guarantee:
         return self.card()
 
 
+def round_up(value: float, digits: int = 3) -> str:
+    """Write a number with so many significant digits, never less than it is.
+
+    Examples
+    --------
+    >>> round_up(1.29401)
+    '1.3'
+    >>> round_up(0.004)
+    '0.004'
+    """
+    text = f"{value:.{digits}g}"
+    if float(text) < value * (1 - 1e-12):
+        step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+        text = f"{float(text) + step:.{digits}g}"
+    return text
+
+
+def _rows_for_persons(text: str) -> str:
+    """Say of rows what was said of persons."""
+    for person, row in (("people", "rows"), ("person's", "row's"), ("person", "row"), ("their place", "its place")):
+        text = re.sub(rf"\b{person}\b", row, text)
+    return text
+
+
 def _statement_lines(statement: Guarantee) -> list[str]:
     verdict = "" if statement.holds else "  ** DOES NOT HOLD **"
-    delta = f", delta = {statement.delta:.3g}" if statement.delta else ""
+    delta = f", delta = {round_up(statement.delta)}" if statement.delta else ""
     return [
         f"{statement.title}{verdict}",
-        f"  {statement.notion}, epsilon = {statement.epsilon:.4g} {statement.unit}{delta}",
+        f"  {statement.notion}, epsilon = {round_up(statement.epsilon)} {statement.unit}{delta}",
         *_wrapped("  Between", statement.neighbours),
         *_wrapped("  Means", statement.protects),
         *_wrapped("  Basis", f"{statement.basis}: {statement.because}"),

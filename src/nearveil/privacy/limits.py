@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from nearveil.errors import UsageError
 
 LEAST_EPSILON = 0.001
 LARGEST_EPSILON = 50.0
+LARGEST_DELTA = 0.1
 
 
 def check_epsilon(epsilon: float, name: str = "epsilon") -> float:
@@ -24,8 +27,8 @@ def check_epsilon(epsilon: float, name: str = "epsilon") -> float:
 def check_delta(delta: float) -> float:
     """Return delta as a float, or say what can be asked for."""
     value = _number(delta, "delta")
-    if not 0 < value < 1:
-        raise UsageError("delta must lie strictly between 0 and 1; 1e-5 is a usual choice")
+    if not 0 < value <= LARGEST_DELTA:
+        raise UsageError(f"delta must be greater than 0 and at most {LARGEST_DELTA:g}; 1e-5 is a usual choice")
     return value
 
 
@@ -39,7 +42,7 @@ def check_positive(value: float, name: str) -> float:
 
 def check_count(value: int, name: str, *, least: int, most: int) -> int:
     """Return a whole number within limits, or say which are allowed."""
-    if isinstance(value, bool) or int(value) != value or not least <= value <= most:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
         raise UsageError(f"{name} must be a whole number from {least:,} to {most:,}")
     return int(value)
 

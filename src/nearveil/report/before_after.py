@@ -73,7 +73,9 @@ def _draw_close_up(
     for start, stop in zip(true_km[near], published_km[near], strict=True):
         axes.plot([start[0], stop[0]], [start[1], stop[1]], "-", color=DISC_COLOUR, linewidth=0.35, alpha=0.55)
     axes.plot(*true_km[near].T, ".", color=TRUE_COLOUR, markersize=4, zorder=3, label="true place")
-    axes.plot(*published_km[near].T, "x", color=PUBLISHED_COLOUR, markersize=3.5, label="where it is published")
+    # Whoever is published here, wherever they come from.
+    shown = (np.abs(published_km - focus) <= _ZOOM_HALF_KM).all(axis=1)
+    axes.plot(*published_km[shown].T, "x", color=PUBLISHED_COLOUR, markersize=3.5, label="where it is published")
     axes.set_xlim(focus[0] - _ZOOM_HALF_KM, focus[0] + _ZOOM_HALF_KM)
     axes.set_ylim(focus[1] - _ZOOM_HALF_KM, focus[1] + _ZOOM_HALF_KM)
     axes.set_title("Close up (the square on the maps)")
