@@ -1,0 +1,1 @@
+"""What an auditor does to a nearby service, seeing ranked lists only."""

@@ -1,0 +1,130 @@
+"""Attack: asks an oracle about one target, keeps a trace, stops by itself."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from nearveil.attacks.oracle import Oracle, OutOfQueriesError, Spot
+from nearveil.attacks.result import AttackResult, Circle, Outcome, Trace, TraceStep
+from nearveil.errors import UsageError
+from nearveil.nearby.index import Person
+from nearveil.types import FloatArray
+
+
+class Inquiry:
+    """One attack under way: asks, remembers what was asked, and knows the target."""
+
+    def __init__(self, oracle: Oracle, target: Person) -> None:
+        self.oracle = oracle
+        self.target = target
+        self.steps: list[TraceStep] = []
+        self.circles: list[Circle] = []
+        self._colluder_spots: dict[Person, Spot] = {}
+
+    @property
+    def colluders(self) -> tuple[Person, ...]:
+        """The attacker's accounts."""
+        return self.oracle.colluders
+
+    def put(self, colluder: Person, place: Spot | None) -> None:
+        """Move an account, unless it is there already."""
+        if self._colluder_spots.get(colluder) == place:
+            return
+        self.oracle.put(colluder, place)
+        if place is None:
+            self._colluder_spots.pop(colluder, None)
+        else:
+            self._colluder_spots[colluder] = place
+
+    def withdraw_all(self) -> None:
+        """Take all accounts off the map, so that they do not disturb the list."""
+        for colluder in self.colluders:
+            self.put(colluder, None)
+
+    def ask(self, place: Spot) -> Sequence[Person]:
+        """Ask who is near a place."""
+        answer = self.oracle.nearby(place)
+        self.steps.append(TraceStep(place, rank_of(answer, self.target), tuple(self._colluder_spots.values())))
+        return answer
+
+    def rank(self, place: Spot) -> int | None:
+        """The target's place in the list as seen from somewhere, from 1; None if it is not listed."""
+        return rank_of(self.ask(place), self.target)
+
+    def note_cells(self, cells: FloatArray) -> None:
+        """Remember where the target can still be, with the last question."""
+        last = self.steps[-1]
+        self.steps[-1] = TraceStep(last.place, last.rank, last.colluders, cells)
+
+
+class Attack(ABC):
+    """Finds one target. Subclasses are frozen values: their fields are the choices an attacker can make."""
+
+    name: ClassVar[str]
+    colluders_needed: ClassVar[int] = 1
+
+    def infer(self, oracle: Oracle, target: Person, start: Spot) -> AttackResult:
+        """Find a target that is listed at ``start``, touching nothing but the oracle."""
+        if len(oracle.colluders) < self.colluders_needed:
+            raise UsageError(f"{self.name} needs at least {self.colluders_needed} colluders")
+        inquiry = Inquiry(oracle, target)
+        started = time.perf_counter()
+        try:
+            found = self._run(inquiry, start)
+        except OutOfQueriesError:
+            found = Finding(Outcome.OUT_OF_QUERIES)
+        finally:
+            inquiry.withdraw_all()
+        return AttackResult(
+            attack=self.name,
+            outcome=found.outcome,
+            estimate=found.estimate,
+            certified=found.certified,
+            queries=oracle.queries,
+            seconds=time.perf_counter() - started,
+            trace=Trace(tuple(inquiry.steps), tuple(inquiry.circles)),
+            others=found.others,
+        )
+
+    @abstractmethod
+    def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
+        """Do the work; may raise OutOfQueriesError at any question."""
+
+
+class Finding:
+    """What an attack found, before the bookkeeping."""
+
+    def __init__(
+        self,
+        outcome: Outcome,
+        estimate: Spot | None = None,
+        *,
+        certified: bool = False,
+        others: dict[Person, Spot] | None = None,
+    ) -> None:
+        self.outcome = outcome
+        self.estimate = estimate
+        self.certified = certified
+        self.others = others or {}
+
+
+def rank_of(answer: Sequence[Person], person: Person) -> int | None:
+    """Place of a person in a list, from 1; None if not listed."""
+    try:
+        return answer.index(person) + 1
+    except ValueError:
+        return None
+
+
+def step_from(place: Spot, angle: float, length_m: float) -> Spot:
+    """The place so many metres away in a direction."""
+    return place[0] + length_m * math.cos(angle), place[1] + length_m * math.sin(angle)
+
+
+def inward_angle(place: Spot) -> float:
+    """Direction towards the region's centre, so that colluders stay inside the region."""
+    return math.atan2(-place[1], -place[0]) if place != (0.0, 0.0) else 0.0

@@ -1,0 +1,89 @@
+"""GI-LIA: two circles around two places, and where they meet (the paper's section 4.1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nearveil.attacks.base import Attack, Finding, Inquiry, step_from
+from nearveil.attacks.oracle import Spot
+from nearveil.attacks.radius import search_radius
+from nearveil.attacks.result import Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class GILIA(Attack):
+    """The geometric intersection attack.
+
+    Parameters
+    ----------
+    tolerance_m : float
+        How well each radius is found; the paper does not say.
+    farthest_m : float
+        Where the search for a radius starts: the target is surely nearer than this.
+    most_radius_queries : int
+        The paper's 100.
+    probes, most_rounds, shrink
+        The second place is looked for at ``probes`` points around the first at the distance of the target, and closer
+        by a factor ``shrink`` in each round that fails: 4, 10 and 0.8 in the paper.
+    """
+
+    name: ClassVar[str] = "gi-lia"
+
+    tolerance_m: float = 0.1
+    farthest_m: float = 60_000.0
+    most_radius_queries: int = 100
+    probes: int = 4
+    most_rounds: int = 10
+    shrink: float = 0.8
+
+    def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
+        if inquiry.rank(start) is None:
+            return Finding(Outcome.NOT_LISTED)
+        first = self._radius(inquiry, start)
+        if first is None:
+            return Finding(Outcome.CONTRADICTION)
+        second_place = self._second_place(inquiry, start, first)
+        if second_place is None:
+            return Finding(Outcome.LOST, start)
+        second = self._radius(inquiry, second_place)
+        if second is None:
+            return Finding(Outcome.CONTRADICTION, start)
+        inquiry.withdraw_all()
+        candidates = intersect(start, first, second_place, second)
+        # The better rank wins; of equals the first.
+        ranks = [inquiry.rank(candidate) or inquiry.oracle.k + 1 for candidate in candidates]
+        return Finding(Outcome.FOUND, candidates[ranks.index(min(ranks))])
+
+    def _radius(self, inquiry: Inquiry, at: Spot) -> float | None:
+        return search_radius(
+            inquiry,
+            at,
+            farthest_m=self.farthest_m,
+            tolerance_m=self.tolerance_m,
+            most_queries=self.most_radius_queries,
+        )
+
+    def _second_place(self, inquiry: Inquiry, start: Spot, radius_m: float) -> Spot | None:
+        """The first of the probes from which the target is listed, without colluders in the way."""
+        inquiry.withdraw_all()
+        step = radius_m
+        for _ in range(self.most_rounds):
+            for probe in range(self.probes):
+                place = step_from(start, 2 * math.pi * probe / self.probes, step)
+                if inquiry.rank(place) is not None:
+                    return place
+            step *= self.shrink
+        return None
+
+
+def intersect(a: Spot, radius_a: float, b: Spot, radius_b: float) -> tuple[Spot, Spot]:
+    """Where two circles meet; where they just miss each other, the point between them, twice."""
+    dx, dy = b[0] - a[0], b[1] - a[1]
+    gap = math.hypot(dx, dy)
+    along = (gap**2 + radius_a**2 - radius_b**2) / (2 * gap)
+    across = math.sqrt(max(radius_a**2 - along**2, 0.0))
+    foot = a[0] + along * dx / gap, a[1] + along * dy / gap
+    side = -across * dy / gap, across * dx / gap
+    return (foot[0] + side[0], foot[1] + side[1]), (foot[0] - side[0], foot[1] - side[1])

@@ -1,0 +1,73 @@
+"""A nearby service to attack, in memory: people as they are or as they are published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nearveil.attacks.oracle import CountedOracle, Spot
+from nearveil.errors import UsageError
+from nearveil.mechanisms.base import Mechanism
+from nearveil.nearby.index import NearbyIndex, Person
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+
+class SimulatedService:
+    """Answers from the places it is given: true ones, or published ones for a protected service.
+
+    Parameters
+    ----------
+    region : Region
+        Public.
+    places_m : ndarray of shape (n, 2)
+        Where the service believes people to be, in metres; person i is number i.
+    colluder_mechanism : Mechanism, optional
+        Colluders' places are published through it, as a live service does; without it they are exact.
+    rng : optional
+        Order of ties, and the colluders' noise.
+    """
+
+    def __init__(
+        self,
+        region: Region,
+        places_m: FloatArray,
+        *,
+        colluder_mechanism: Mechanism | None = None,
+        rng: np.random.Generator | int | None = None,
+    ) -> None:
+        if len(places_m) == 0:
+            raise UsageError("a service without people cannot be attacked; give at least one person")
+        self._region = region
+        self._mechanism = colluder_mechanism
+        self._rng = np.random.default_rng(rng)
+        self._index = NearbyIndex(region.half_extent_m, range(len(places_m)), places_m, rng=self._rng)
+
+    def oracle(self, *, k: int, colluders: int, most_queries: int = 1000) -> CountedOracle:
+        """Open the service to one attacker with so many accounts; accounts of the attacker before are gone."""
+        if not 1 <= k <= len(self._index):
+            raise UsageError(f"k must lie between 1 and the number of people, {len(self._index):,}")
+        accounts = tuple(f"colluder-{number}" for number in range(colluders))
+        for account in [person for person in self._index.people() if isinstance(person, str)]:
+            self._index.remove(account)
+
+        def ask(place: Spot) -> Sequence[Person]:
+            return self._index.ranked(place, k)
+
+        return CountedOracle(ask, self._put, k=k, colluders=accounts, most_queries=most_queries)
+
+    def _put(self, account: Person, place: Spot | None) -> None:
+        if place is None:
+            if account in self._index:
+                self._index.remove(account)
+            return
+        spot = np.array([place], dtype=np.float64)
+        if self._mechanism is not None:
+            region = self._region
+            degrees = region.publish(region.from_metres(spot))
+            spot = region.to_metres(self._mechanism.perturb(degrees, self._rng))
+        if account in self._index:
+            self._index.move(account, spot[0])
+        else:
+            self._index.insert(account, spot[0])

@@ -1,0 +1,1 @@
+"""Who is near: the k-nearest index behind a nearby service."""
