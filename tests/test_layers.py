@@ -18,7 +18,7 @@ LAYERS = (
     {"nearby"},
     {"mechanisms"},
     {"privacy"},
-    {"region", "region_names", "places", "randomness", "io"},
+    {"region", "region_names", "places", "projection", "randomness", "io"},
     {"errors", "types", "kernels"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

@@ -8,10 +8,10 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-import pyproj
 
 from nearveil.errors import DataError, UsageError
 from nearveil.places import Faults, and_others, as_points, count_faults, refuse_no_places, wrap_longitude
+from nearveil.projection import exact_projection, fast_forward, fast_inverse
 from nearveil.types import BoolArray, FloatArray
 
 Scaling = Literal["isotropic", "per-axis"]
@@ -207,15 +207,23 @@ class Region:
     def to_metres(self, points: object) -> FloatArray:
         """Project (latitude, longitude) to metres (x, y) east and north of the centre."""
         array = as_points(points)
-        x, y = _projection(*self.centre).transform(array[:, 1], array[:, 0])
+        fast = fast_forward(self.centre[0], self.height_deg / 2, self.width_deg / 2)
+        if fast is not None:
+            offsets = np.column_stack([self._from_centre(array)[1], array[:, 0]])
+            if fast.covers(offsets):
+                return fast(offsets)
+        x, y = exact_projection(*self.centre).transform(array[:, 1], array[:, 0])
         return np.column_stack([x, y])
 
     def from_metres(self, xy: FloatArray) -> FloatArray:
         """Invert `to_metres`; points beyond the region's box of metres are moved to its edge first."""
         half_width, half_height = self.half_extent_m
-        x = np.clip(xy[:, 0], -half_width, half_width)
-        y = np.clip(xy[:, 1], -half_height, half_height)
-        longitude, latitude = _projection(*self.centre).transform(x, y, direction="INVERSE")
+        inside = np.clip(xy, (-half_width, -half_height), (half_width, half_height))
+        fast = fast_inverse(self.centre[0], half_width, half_height)
+        if fast is not None:
+            found = fast(inside)
+            return np.column_stack([found[:, 1], wrap_longitude(found[:, 0] + self.centre[1])])
+        longitude, latitude = exact_projection(*self.centre).transform(inside[:, 0], inside[:, 1], direction="INVERSE")
         return np.column_stack([latitude, longitude])
 
     # -- degrees <-> square ----------------------------------------------------------------------------------
@@ -245,15 +253,6 @@ class Region:
 
 
 @lru_cache(maxsize=64)
-def _projection(latitude: float, longitude: float) -> pyproj.Transformer:
-    local = pyproj.CRS.from_dict(
-        {"proj": "aeqd", "lat_0": latitude, "lon_0": longitude, "ellps": "WGS84", "units": "m"}
-    )
-    geographic = pyproj.CRS.from_dict({"proj": "longlat", "ellps": "WGS84"})
-    return pyproj.Transformer.from_crs(geographic, local, always_xy=True)
-
-
-@lru_cache(maxsize=64)
 def _shape(south: float, width_deg: float, north: float) -> tuple[float, float, float]:
     """Half width, half height and radius in metres, from the projected outline (longitude does not matter)."""
     steps = np.linspace(-width_deg / 2, width_deg / 2, 65)
@@ -262,5 +261,5 @@ def _shape(south: float, width_deg: float, north: float) -> tuple[float, float, 
     rise = np.append(rise, np.clip(0.0, south, north))
     longitude = np.concatenate([steps, steps, np.full(66, steps[0]), np.full(66, steps[-1])])
     latitude = np.concatenate([np.full(65, south), np.full(65, north), rise, rise])
-    x, y = _projection((south + north) / 2, 0.0).transform(longitude, latitude)
+    x, y = exact_projection((south + north) / 2, 0.0).transform(longitude, latitude)
     return float(np.abs(x).max()), float(np.abs(y).max()), float(np.hypot(x, y).max())
