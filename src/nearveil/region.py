@@ -47,8 +47,8 @@ class Region:
     Examples
     --------
     >>> region = Region(37.5, -122.6, 37.9, -122.2)
-    >>> region.to_metres([[37.7, -122.4]]).round(3).tolist()
-    [[0.0, 0.0]]
+    >>> region.to_metres([[37.8, -122.3]]).round(0).tolist()
+    [[8807.0, 11104.0]]
     >>> fiji = Region(-21.0, 176.0, -12.0, -178.0)
     >>> round(fiji.width_deg, 6)
     6.0
