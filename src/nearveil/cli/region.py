@@ -36,6 +36,10 @@ def _box(region: Region) -> str:
     return ",".join(f"{edge:.9g}" for edge in (region.south, region.west, region.north, region.east))
 
 
+def _area(square_km: float) -> str:
+    return f"{square_km:,.0f} km²" if square_km >= 10 else f"{square_km:.3g} km²"
+
+
 def _facts(region: Region) -> dict[str, object]:
     width, height = (2 * extent for extent in region.half_extent_m)
     return {
@@ -60,7 +64,7 @@ def _lines(region: Region) -> list[str]:
         f"Region {region}",
         f"  box       latitude {region.south:.9g} to {region.north:.9g}, "
         f"longitude {region.west:.9g} to {region.east:.9g}",
-        f"  size      {width:,.1f} km x {height:,.1f} km, about {width * height:,.4g} km²",
+        f"  size      {width:,.1f} km x {height:,.1f} km, about {_area(width * height)}",
         f"  centre    {latitude:g}, {longitude:g} (origin of metres, azimuthal equidistant, WGS84)",
         f"  square    isotropic: one unit is {region.metres_per_unit:,.0f} m both ways; "
         f"per-axis: {width * 500:,.0f} m east, {height * 500:,.0f} m north",
