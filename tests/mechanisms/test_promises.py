@@ -10,6 +10,7 @@ from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace
 from nearveil.mechanisms.exponential import REACH
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.release_paper import largest_loss_within_interval
+from nearveil.privacy.guarantee import round_up
 from nearveil.types import FloatArray
 
 
@@ -38,13 +39,13 @@ def test_loss_within_an_interval_by_hand() -> None:
 def test_epsilons_and_deltas_of_the_rivals() -> None:
     for mechanism in (SRR(epsilon=1.7), Square(epsilon=1.7), AxisLaplace(epsilon=1.7)):
         assert mechanism.guarantee.epsilon == 1.7
-    assert AxisLaplace(epsilon=1.7).guarantee.delta == pytest.approx(2 * math.exp(1.7 - REACH))
-    assert Square(epsilon=1.7).guarantee.delta == pytest.approx(2 * 2.0**-53 * (1 + math.exp(1.7)))
+    assert AxisLaplace(epsilon=1.7).guarantee.delta == pytest.approx(2 * math.exp(1.7 - REACH), rel=1e-9, abs=0)
+    assert Square(epsilon=1.7).guarantee.delta == pytest.approx(2 * 2.0**-53 * (1 + math.exp(1.7)), rel=1e-9, abs=0)
     groups = len(SRR(epsilon=1.7).channel.weights)
-    assert SRR(epsilon=1.7).guarantee.delta == pytest.approx(groups * 2.0**-53 * (1 + math.exp(1.7)))
+    assert SRR(epsilon=1.7).guarantee.delta == pytest.approx(groups * 2.0**-53 * (1 + math.exp(1.7)), rel=1e-9, abs=0)
     planar = PlanarLaplace(hide_within_m=700).guarantee
     assert planar.epsilon == pytest.approx(2 / 700)
-    assert planar.delta == pytest.approx(2 * math.exp(20) * 2.0**-85)
+    assert planar.delta == pytest.approx(2 * math.exp(20) * 2.0**-85, rel=1e-9, abs=0)
     assert "up to 7 km apart" in planar.neighbours
     assert math.log(2.0**85) == pytest.approx(REACH)
 
@@ -60,12 +61,14 @@ def test_cost_of_replacing_somebody_is_twice_that_of_removing(city: FloatArray) 
     assert any(f"costs up to {2 * pure:.3g}"[:18] in note and "(delta" not in note for note in plenty.guarantee.notes)
 
 
-def test_figures_are_never_rounded_down(city: FloatArray) -> None:
-    from nearveil.privacy.guarantee import round_up
+def test_delta_of_narrow_noise_in_a_disc(city: FloatArray) -> None:
+    promise = DPRS(epsilon=20.0, centres=12).fit(city).guarantee
+    assert promise.delta == pytest.approx(2.0**-50 * math.exp(promise.epsilon), rel=1e-9, abs=0)
 
+
+def test_figures_are_never_rounded_down() -> None:
     for value in (1.29495, 2 / 700, 0.0999, 9.999, 1e-15 * 1.2345, 123.456):
         assert value <= float(round_up(value)) <= 1.01 * value
-    del city
 
 
 @pytest.mark.parametrize("build", [build_pic_intervals, build_grid_intervals])
