@@ -87,11 +87,14 @@ class _Planner:
         self._ahead, self._accounts = float(ahead), accounts
         self._places: list[Spot] = [(float(belief.start[0]), float(belief.start[1]))]
         self._barren: list[Spot] = []
+        self._trust = 1.0
         self._rng = np.random.default_rng(1)
 
     def heed(self, place: Spot, useful: bool) -> None:
         """Remember a place, and whether it told anything."""
         (self._places if useful else self._barren).append(place)
+        # The guess of what is visible from elsewhere has just proved right or wrong: trust it more or less.
+        self._trust = min(1.0, 1.3 * self._trust) if useful else 0.6 * self._trust
 
     def next_question(self) -> tuple[Spot, FloatArray]:
         """The place and the radii that promise most."""
@@ -100,7 +103,8 @@ class _Planner:
         for place in self._candidates(view):
             q = np.array(place)
             for radii in self._radii(view, q):
-                score = view.score(q, radii, self._rings.known_ahead(place))
+                known = self._rings.known_ahead(place)
+                score = view.score(q, radii, known) * (1.0 if known >= 0 else self._trust)
                 if score > best_score:
                     best_score, best_place, best_radii = score, place, radii
         return best_place, best_radii
