@@ -3,7 +3,6 @@
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,15 +15,7 @@ from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.io.files import read_people, write_people
 from nearveil.io.people import People
 from nearveil.io.wkb import points_from_wkb, wkb_from_points
-
-CSV = 'id,latitude,note,longitude,empty\n007,37.7,"a, ""quoted"" b",-122.4,\n1e5,37.8,"two\nlines",-122.5,NA\n'
-MOVED = np.array([[37.123456, -122.654321], [37.5, -122.25]])
-
-
-def write(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
-
+from tests.io.samples import CSV, FEATURES, MOVED, geojson, geoparquet, write
 
 # -- CSV -----------------------------------------------------------------------------------------------------------
 
@@ -115,39 +106,6 @@ def test_other_encodings_and_damage(tmp_path: Path) -> None:
 
 # -- GeoJSON -------------------------------------------------------------------------------------------------------
 
-FEATURES: list[dict[str, Any]] = [
-    {
-        "type": "Feature",
-        "id": 7,
-        "bbox": [-122.4, 37.7, -122.4, 37.7],
-        "properties": {"name": "Zoë", "tags": ["a", 1]},
-        "geometry": {"type": "Point", "coordinates": [-122.4, 37.7, 12.0]},
-        "extra": True,
-    },
-    {"type": "Feature", "properties": None, "geometry": {"type": "Point", "coordinates": [-122.5, 37.8]}},
-]
-
-
-def geojson(path: Path, features: object = FEATURES) -> Path:
-    return write(path, json.dumps({"type": "FeatureCollection", "bbox": [-123, 37, -122, 38], "features": features}))
-
-
-def test_geojson_keeps_members_and_drops_every_trace_of_the_place(tmp_path: Path) -> None:
-    people = read_people(geojson(tmp_path / "in.geojson"))
-    write_people(people.with_points(MOVED), tmp_path / "out.geojson", metadata={"seeded": True})
-    text = (tmp_path / "out.geojson").read_text(encoding="utf-8")
-    document = json.loads(text)
-    first, second = document["features"]
-    assert first["geometry"] == {"type": "Point", "coordinates": [-122.654321, 37.123456]}
-    assert (first["id"], first["properties"]) == (7, {"name": "Zoë", "tags": ["a", 1]})
-    assert second["properties"] is None
-    # A member beside the properties might hold the place: left out, and said so.
-    assert "extra" not in first
-    assert any("'extra'" in warning for warning in people.warnings)
-    assert document["nearveil"] == {"seeded": True}
-    for trace in ("bbox", "-122.4", "37.7", "12.0", "37.8"):
-        assert trace not in text
-
 
 @pytest.mark.parametrize(
     ("features", "words"),
@@ -179,18 +137,6 @@ PLAIN = pa.table(
 )
 
 
-def geoparquet(path: Path, **column: object) -> Path:
-    points = np.array([[37.7, -122.4], [37.8, -122.5]])
-    bbox = pa.array([{"xmin": -122.4, "ymin": 37.7}, {"xmin": -122.5, "ymin": 37.8}])
-    table = pa.table({"id": [1, 2], "geometry": wkb_from_points(points), "bbox": bbox})
-    covering = {"bbox": {"xmin": ["bbox", "xmin"], "ymin": ["bbox", "ymin"]}}
-    description = {"encoding": "WKB", "geometry_types": ["Point"], "bbox": [-122.5, 37.7, -122.4, 37.8], **column}
-    description.setdefault("covering", covering)
-    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": description}}
-    pq.write_table(table.replace_schema_metadata({b"geo": json.dumps(geo), b"secret": b"37.7 -122.4"}), path)
-    return path
-
-
 def test_plain_parquet_keeps_types_and_gains_a_geometry(tmp_path: Path) -> None:
     pq.write_table(PLAIN, tmp_path / "in.parquet")
     people = read_people(tmp_path / "in.parquet")
@@ -203,17 +149,6 @@ def test_plain_parquet_keeps_types_and_gains_a_geometry(tmp_path: Path) -> None:
     assert json.loads(out.schema.metadata[b"nearveil"]) == {"seeded": False}
     # What was written can be read again: the two ways of writing the place agree.
     assert (read_people(tmp_path / "out.parquet").points == MOVED).all()
-
-
-def test_geoparquet_loses_every_trace_of_the_place(tmp_path: Path) -> None:
-    people = read_people(geoparquet(tmp_path / "in.parquet"))
-    assert people.points.tolist() == [[37.7, -122.4], [37.8, -122.5]]
-    write_people(people.with_points(MOVED), tmp_path / "out.parquet")
-    out = pq.read_table(tmp_path / "out.parquet")
-    assert out.column_names == ["id", "geometry"]
-    assert set(out.schema.metadata) == {b"geo", b"nearveil"}
-    assert "bbox" not in json.loads(out.schema.metadata[b"geo"])["columns"]["geometry"]
-    assert (points_from_wkb(out["geometry"]) == MOVED).all()
 
 
 def test_geoparquet_is_what_others_read(tmp_path: Path) -> None:
@@ -346,53 +281,6 @@ def test_a_file_made_meanwhile_is_not_replaced(tmp_path: Path) -> None:
         (tmp_path / "out.txt").write_text("theirs")
     assert (tmp_path / "out.txt").read_text() == "theirs"
     assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_locations_in_disguise_are_noticed(tmp_path: Path) -> None:
-    """A copy of a coordinate under another name is refused; nested and half-hidden ones are warned of."""
-    copied = write(tmp_path / "copy.csv", "lat,lon,note\n37.7,-122.4,37.7\n37.8,-122.5,37.8\n")
-    with pytest.raises(DataError, match="column 'note' holds an exact location"):
-        read_people(copied)
-    assert read_people(copied, carry=False).warnings == ()
-    nested = [{**FEATURES[1], "properties": {"a": {"lat": 37.7, "lon": -122.4}, "b": 1}}]
-    warnings = read_people(geojson(tmp_path / "n.geojson", nested)).warnings
-    assert len(warnings) == 1
-    assert "'a'" in warnings[0]
-
-
-def test_every_geometry_of_a_geoparquet_file_is_a_location(tmp_path: Path) -> None:
-    table = pq.read_table(geoparquet(tmp_path / "one.parquet"))
-    geo = json.loads(table.schema.metadata[b"geo"])
-    geo["columns"]["home"] = geo["columns"]["geometry"]
-    table = table.append_column("home", table["geometry"]).replace_schema_metadata({b"geo": json.dumps(geo)})
-    pq.write_table(table, tmp_path / "two.parquet")
-    with pytest.raises(DataError, match="column 'home' holds a second geometry"):
-        read_people(tmp_path / "two.parquet")
-    assert read_people(tmp_path / "two.parquet", drop=("home",)).carried.column_names == ["id"]
-
-
-def test_metadata_of_columns_and_of_pandas_is_left_out(tmp_path: Path) -> None:
-    field = pa.field("id", pa.int64(), metadata={b"stats": b"centroid 37.7749"})
-    schema = pa.schema(
-        [field, pa.field("lat", pa.float64()), pa.field("lon", pa.float64())], {b"pandas": b'{"a": 37.7749}'}
-    )
-    pq.write_table(pa.table([[1], [37.7], [-122.4]], schema=schema), tmp_path / "in.parquet")
-    write_people(read_people(tmp_path / "in.parquet").with_points(MOVED[:1]), tmp_path / "out.parquet")
-    assert b"37.7749" not in (tmp_path / "out.parquet").read_bytes()
-    out = pq.read_schema(tmp_path / "out.parquet")
-    assert set(out.metadata) == {b"geo", b"nearveil"}
-    assert not (out.field("id").metadata or {}).get(b"stats")
-
-
-def test_people_do_not_print_their_places(tmp_path: Path) -> None:
-    assert "37.7" not in repr(read_people(write(tmp_path / "in.csv", CSV)))
-
-
-def test_a_file_without_a_header_does_not_end_up_in_a_message(tmp_path: Path) -> None:
-    source = write(tmp_path / "in.csv", "37.7,-122.4\n37.71,-122.41\n")
-    with pytest.raises(DataError, match="no header line") as caught:
-        read_people(source, latitude="lat", longitude="lon")
-    assert "122" not in str(caught.value)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfel\x00a\x00", "näme,lat,lon\nx,1,2\n".encode("latin-1")])

@@ -31,7 +31,6 @@ class Rings:
         self._crowded: list[tuple[float, float, float]] = []
         self._discs: list[tuple[float, float, float, int]] = []
         self._counted: dict[Spot, float] = {}
-        self.last_was_useful = True
 
     def add_count(self, place: Spot, ahead: int) -> None:
         """Note how many people stand before the target as seen from a place."""
@@ -140,7 +139,6 @@ class Rings:
     def _bound_target(
         self, place: Spot, listed: list[Person], radius_of: dict[Person, float], position: dict[Person, int]
     ) -> None:
-        self.last_was_useful = bool(listed)
         at = position.get(self._target)
         if at is None:
             # Farther than every listed colluder and, where the count ahead is known, than those that push it out.
@@ -151,12 +149,10 @@ class Rings:
                 nearer += sorted(radius_of.values())[needed - 1 : needed]
             if nearer:
                 self._add(self._target, place, max(nearer), np.inf)
-                self.last_was_useful = True
             return
         before = [radius_of[account] for account in listed if position[account] < at]
         after = [radius for account, radius in radius_of.items() if position.get(account, self._k) > at]
         self._add(self._target, place, max(before, default=0.0), min(after, default=np.inf))
-        self.last_was_useful = bool(before or after)
         if place not in self._ahead_at:
             self.add_count(place, at - len(before))
 

@@ -1,0 +1,88 @@
+"""No trace of a true place gets through: not in other columns, members or metadata, nor in messages."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nearveil.errors import DataError
+from nearveil.io.files import read_people, write_people
+from nearveil.io.wkb import points_from_wkb
+from tests.io.samples import CSV, FEATURES, MOVED, geojson, geoparquet, write
+
+
+def test_geojson_keeps_members_and_drops_every_trace_of_the_place(tmp_path: Path) -> None:
+    people = read_people(geojson(tmp_path / "in.geojson"))
+    write_people(people.with_points(MOVED), tmp_path / "out.geojson", metadata={"seeded": True})
+    text = (tmp_path / "out.geojson").read_text(encoding="utf-8")
+    document = json.loads(text)
+    first, second = document["features"]
+    assert first["geometry"] == {"type": "Point", "coordinates": [-122.654321, 37.123456]}
+    assert (first["id"], first["properties"]) == (7, {"name": "Zoë", "tags": ["a", 1]})
+    assert second["properties"] is None
+    # A member beside the properties might hold the place: left out, and said so.
+    assert "extra" not in first
+    assert any("'extra'" in warning for warning in people.warnings)
+    assert document["nearveil"] == {"seeded": True}
+    for trace in ("bbox", "-122.4", "37.7", "12.0", "37.8"):
+        assert trace not in text
+
+
+def test_geoparquet_loses_every_trace_of_the_place(tmp_path: Path) -> None:
+    people = read_people(geoparquet(tmp_path / "in.parquet"))
+    assert people.points.tolist() == [[37.7, -122.4], [37.8, -122.5]]
+    write_people(people.with_points(MOVED), tmp_path / "out.parquet")
+    out = pq.read_table(tmp_path / "out.parquet")
+    assert out.column_names == ["id", "geometry"]
+    assert set(out.schema.metadata) == {b"geo", b"nearveil"}
+    assert "bbox" not in json.loads(out.schema.metadata[b"geo"])["columns"]["geometry"]
+    assert (points_from_wkb(out["geometry"]) == MOVED).all()
+
+
+def test_locations_in_disguise_are_noticed(tmp_path: Path) -> None:
+    """A copy of a coordinate under another name is refused; nested and half-hidden ones are warned of."""
+    copied = write(tmp_path / "copy.csv", "lat,lon,note\n37.7,-122.4,37.7\n37.8,-122.5,37.8\n")
+    with pytest.raises(DataError, match="column 'note' holds an exact location"):
+        read_people(copied)
+    assert read_people(copied, carry=False).warnings == ()
+    nested = [{**FEATURES[1], "properties": {"a": {"lat": 37.7, "lon": -122.4}, "b": 1}}]
+    warnings = read_people(geojson(tmp_path / "n.geojson", nested)).warnings
+    assert len(warnings) == 1
+    assert "'a'" in warnings[0]
+
+
+def test_every_geometry_of_a_geoparquet_file_is_a_location(tmp_path: Path) -> None:
+    table = pq.read_table(geoparquet(tmp_path / "one.parquet"))
+    geo = json.loads(table.schema.metadata[b"geo"])
+    geo["columns"]["home"] = geo["columns"]["geometry"]
+    table = table.append_column("home", table["geometry"]).replace_schema_metadata({b"geo": json.dumps(geo)})
+    pq.write_table(table, tmp_path / "two.parquet")
+    with pytest.raises(DataError, match="column 'home' holds a second geometry"):
+        read_people(tmp_path / "two.parquet")
+    assert read_people(tmp_path / "two.parquet", drop=("home",)).carried.column_names == ["id"]
+
+
+def test_metadata_of_columns_and_of_pandas_is_left_out(tmp_path: Path) -> None:
+    field = pa.field("id", pa.int64(), metadata={b"stats": b"centroid 37.7749"})
+    schema = pa.schema(
+        [field, pa.field("lat", pa.float64()), pa.field("lon", pa.float64())], {b"pandas": b'{"a": 37.7749}'}
+    )
+    pq.write_table(pa.table([[1], [37.7], [-122.4]], schema=schema), tmp_path / "in.parquet")
+    write_people(read_people(tmp_path / "in.parquet").with_points(MOVED[:1]), tmp_path / "out.parquet")
+    assert b"37.7749" not in (tmp_path / "out.parquet").read_bytes()
+    out = pq.read_schema(tmp_path / "out.parquet")
+    assert set(out.metadata) == {b"geo", b"nearveil"}
+    assert not (out.field("id").metadata or {}).get(b"stats")
+
+
+def test_people_do_not_print_their_places(tmp_path: Path) -> None:
+    assert "37.7" not in repr(read_people(write(tmp_path / "in.csv", CSV)))
+
+
+def test_a_file_without_a_header_does_not_end_up_in_a_message(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.csv", "37.7,-122.4\n37.71,-122.41\n")
+    with pytest.raises(DataError, match="no header line") as caught:
+        read_people(source, latitude="lat", longitude="lon")
+    assert "122" not in str(caught.value)
