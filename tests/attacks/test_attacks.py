@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from tests.attacks.conftest import Instances
 
-from nearveil import DPRS
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Attack
 from nearveil.attacks.gi_lia import GILIA, intersect
@@ -47,43 +46,6 @@ def test_finds_people(
     assert np.mean([error_m(result, city_m[target]) < TAU_M for result, target in results]) >= least_accuracy
     assert np.mean([result.queries for result, _ in results]) <= most_queries
     assert all(result.queries == len(result.trace.steps) for result, _ in results)
-
-
-@pytest.mark.parametrize("colluders", [1, 4])
-@pytest.mark.parametrize("k", [10, 50])
-def test_adaptive_certifies_within_tau_with_few_questions(
-    k: int, colluders: int, service: SimulatedService, city_m: FloatArray, instances: Instances, san_francisco: Region
-) -> None:
-    attack = adaptive(san_francisco, colluders)
-    queries = []
-    for start, target in instances(k, 15):
-        result = attack.infer(service.oracle(k=k, colluders=colluders), target, start)
-        assert result.certified
-        assert error_m(result, city_m[target]) <= TAU_M
-        queries.append(result.queries)
-    assert np.mean(queries) <= 16
-
-
-def test_certificates_are_of_the_published_point_when_people_are_protected(
-    san_francisco: Region, city: FloatArray, city_m: FloatArray, instances: Instances
-) -> None:
-    """With exact colluders the attack finds the published point, and its certificate is about that point."""
-    mechanism = DPRS(epsilon=1.0, centres=100, region=san_francisco, seed=1).fit(city)
-    published_m = san_francisco.to_metres(mechanism.perturb(city))
-    service = SimulatedService(san_francisco, published_m, rng=1)
-    oracle_k = 10
-    found_person = 0
-    rng = np.random.default_rng(1)
-    for _ in range(15):
-        start = published_m[rng.integers(len(published_m))] + rng.normal(0, 50, 2)
-        target = int(np.argsort(np.hypot(*(published_m - start).T))[oracle_k - 1])
-        oracle = service.oracle(k=oracle_k, colluders=1)
-        result = adaptive(san_francisco).infer(oracle, target, (float(start[0]), float(start[1])))
-        if result.certified:
-            assert error_m(result, published_m[target]) <= TAU_M
-        found_person += error_m(result, city_m[target]) < TAU_M
-    assert found_person <= 3
-    del instances
 
 
 @pytest.mark.parametrize("attack", [GILIA(), ZOLIA(), Sandwich()], ids=lambda attack: attack.name)

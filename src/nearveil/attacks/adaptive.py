@@ -7,21 +7,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from nearveil.attacks.base import Attack, Finding, Inquiry, step_from
 from nearveil.attacks.belief import Belief
 from nearveil.attacks.oracle import Spot
-from nearveil.attacks.planning import Outlook, outlook
+from nearveil.attacks.planner import Planner
 from nearveil.attacks.result import Outcome
 from nearveil.attacks.rings import Rings
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray
 
+# At so many places an account put right there must have been listed first before anything is certified.
+_SENTINELS_NEEDED = 2
+
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptive(Attack):
     """Ask where the answer is expected to tell most, until only one place is left.
+
+    A service may publish the attacker's accounts elsewhere than they were put, which would make every bound worthless.
+    So an account is put at the very place that is asked from, a sentinel: it must come first. Nothing is certified
+    before sentinels came first at two places.
 
     Parameters
     ----------
@@ -43,96 +48,87 @@ class Adaptive(Attack):
     most_queries: int = 60
 
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
-        accounts = inquiry.colluders[: self.colluders]
-        belief = Belief(start, self.half_extent_m, inquiry.oracle.k, self.tau_m)
-        rings = Rings(inquiry.target, inquiry.oracle.k)
-        first = inquiry.rank(start)
-        if first is None:
-            return Finding(Outcome.NOT_LISTED)
-        rings.add_count(start, first - 1)
-        planner = _Planner(belief, rings, first - 1, len(accounts))
-        radius, cells = math.inf, len(belief.cells)
-        while len(inquiry.steps) < self.most_queries:
-            place, radii = planner.next_question()
-            answer = self._ask(inquiry, accounts, place, radii)
-            if not rings.learn(place, radii, accounts, answer):
-                return Finding(Outcome.CONTRADICTION, belief.mean())
-            if not belief.learn(rings.target_rings(), rings.counts(), rings.misses()):
-                return Finding(Outcome.CONTRADICTION, belief.mean())
-            inquiry.note_cells(belief.cells)
-            before = radius
-            centre, radius = belief.enclosing_circle()
-            if radius <= self.tau_m:
-                return Finding(Outcome.FOUND, centre, certified=True)
-            planner.heed(place, useful=radius < 0.97 * before or len(belief.cells) < 0.9 * cells)
-            cells = len(belief.cells)
-        return Finding(Outcome.OUT_OF_QUERIES, belief.mean())
+        return _Search(self, inquiry, start).run()
 
-    def _ask(self, inquiry: Inquiry, accounts: Sequence[Person], place: Spot, radii: FloatArray) -> Sequence[Person]:
-        """Put the colluders at their distances, in different directions, and ask."""
-        for number, account in enumerate(accounts):
-            if number < len(radii):
+
+class _Search:
+    """One attack under way."""
+
+    def __init__(self, attack: Adaptive, inquiry: Inquiry, start: Spot) -> None:
+        self._attack, self._inquiry, self._start = attack, inquiry, start
+        self._accounts = inquiry.colluders[: attack.colluders]
+        k = inquiry.oracle.k
+        self._belief = Belief(start, attack.half_extent_m, k, attack.tau_m)
+        self._rings = Rings(inquiry.target, k, start)
+        self._planner = Planner(self._belief, self._rings)
+
+    def run(self) -> Finding:
+        """Ask until the possible places fit into a circle of tau, or something is wrong."""
+        if not self._ask_first():
+            return self._give_up()
+        while len(self._inquiry.steps) < self._attack.most_queries:
+            sentinel = self._wants_sentinel()
+            place, radii = self._planner.next_question(len(self._accounts) - sentinel, sentinel=sentinel)
+            if not self._ask(place, radii, sentinel=sentinel):
+                return self._give_up()
+            centre, radius = self._belief.enclosing_circle()
+            if radius <= self._attack.tau_m and self._holds_without_assumption():
+                return self._certify(centre)
+            self._planner.heed(place)
+        return self._give_up(Outcome.OUT_OF_QUERIES)
+
+    def _ask_first(self) -> bool:
+        """Put a sentinel at the start; with accounts to spare, learn how far it is to the target at once."""
+        radii = self._planner.first_radii(len(self._accounts) - 1)
+        return self._ask(self._start, radii, sentinel=True)
+
+    def _wants_sentinel(self) -> bool:
+        """A single account is worth more as a ruler: its second turn as a sentinel comes at the end."""
+        return len(self._accounts) > 1 and self._rings.sentinels < _SENTINELS_NEEDED
+
+    def _ask(self, place: Spot, radii: FloatArray, *, sentinel: bool) -> bool:
+        """Put the accounts at their distances, in different directions, ask and learn; False if it makes no sense."""
+        distances = [0.0] * sentinel + radii.tolist()
+        for number, account in enumerate(self._accounts):
+            if number < len(distances):
                 angle = math.atan2(-place[1], -place[0]) + 0.3 * number
-                inquiry.put(account, step_from(place, angle, float(radii[number])))
+                self._inquiry.put(account, step_from(place, angle, distances[number]))
             else:
-                inquiry.put(account, None)
-        return inquiry.ask(place)
+                self._inquiry.put(account, None)
+        answer = self._inquiry.ask(place)
+        return self._learn(place, dict(zip(self._accounts, distances, strict=False)), answer)
 
+    def _learn(self, place: Spot, radius_of: dict[Person, float], answer: Sequence[Person]) -> bool:
+        rings = self._rings
+        makes_sense = rings.learn(place, radius_of, answer) and self._belief.learn(rings)
+        self._inquiry.note_cells(self._belief.cells)
+        return makes_sense
 
-class _Planner:
-    """Chooses the next place and radii."""
+    def _holds_without_assumption(self) -> bool:
+        """Whether the circle is as small without believing that the target is listed at the start."""
+        if not self._rings.relies_on_start:
+            return True
+        belief = Belief(self._start, self._attack.half_extent_m, self._inquiry.oracle.k, self._attack.tau_m)
+        if belief.learn(self._rings.without_assumption()) and belief.enclosing_circle()[1] <= self._attack.tau_m:
+            return True
+        # Look: without accounts in the way the target must be there.
+        self._inquiry.withdraw_all()
+        return self._learn(self._start, {}, self._inquiry.ask(self._start)) and not self._rings.relies_on_start
 
-    def __init__(self, belief: Belief, rings: Rings, ahead: int, accounts: int) -> None:
-        self._belief, self._rings = belief, rings
-        self._ahead, self._accounts = float(ahead), accounts
-        self._places: list[Spot] = [(float(belief.start[0]), float(belief.start[1]))]
-        self._barren: list[Spot] = []
-        self._trust = 1.0
-        self._rng = np.random.default_rng(1)
+    def _certify(self, centre: Spot) -> Finding:
+        """A last sentinel at the estimate if there were too few: closer to it than the target, so surely first."""
+        if self._rings.sentinels < _SENTINELS_NEEDED:
+            if len(self._inquiry.steps) >= self._attack.most_queries:
+                return Finding(Outcome.OUT_OF_QUERIES, centre)
+            if not self._ask(centre, self._planner.no_radii, sentinel=True):
+                return Finding(Outcome.CONTRADICTION, centre)
+            centre = self._belief.enclosing_circle()[0]
+        return Finding(Outcome.FOUND, centre, certified=True)
 
-    def heed(self, place: Spot, useful: bool) -> None:
-        """Remember a place, and whether it told anything."""
-        (self._places if useful else self._barren).append(place)
-        # The guess of what is visible from elsewhere has just proved right or wrong: trust it more or less.
-        self._trust = min(1.0, 1.3 * self._trust) if useful else 0.6 * self._trust
-
-    def next_question(self) -> tuple[Spot, FloatArray]:
-        """The place and the radii that promise most."""
-        view = outlook(self._belief, self._ahead, self._rings.densities(), self._rings.crowded())
-        best_score, best_place, best_radii = -1.0, self._places[0], np.array([view.tau_m])
-        for place in self._candidates(view):
-            q = np.array(place)
-            for radii in self._radii(view, q):
-                known = self._rings.known_ahead(place)
-                score = view.score(q, radii, known) * (1.0 if known >= 0 else self._trust)
-                if score > best_score:
-                    best_score, best_place, best_radii = score, place, radii
-        return best_place, best_radii
-
-    def _radii(self, view: Outlook, q: FloatArray) -> list[FloatArray]:
-        """Sets of radii worth trying at a place: evenly spread quantiles, and one that may end the attack."""
-        sets = []
-        for count in range(1, self._accounts + 1):
-            even = np.arange(1, count + 1) / (count + 1)
-            sets += [view.quantile_radii(q, even**stretch) for stretch in (0.6, 1.0, 1.6)]
-        sets.append(np.array([0.999 * view.tau_m]))
-        return sets
-
-    def _candidates(self, view: Outlook) -> list[Spot]:
-        """Places seen before, the mean, samples of the belief, and points along its principal axes."""
-        centres, weights = view.cells[:, :2], view.planning_weights
-        mean = weights @ centres
-        spread = (centres - mean) * np.sqrt(weights)[:, None]
-        _, sizes, axes = np.linalg.svd(spread, full_matrices=False)
-        along = [
-            mean + factor * size * axis for size, axis in zip(sizes, axes, strict=False) for factor in (-2, -1, 1, 2)
-        ]
-        chosen = centres[self._rng.choice(len(centres), size=min(14, len(centres)), p=weights / weights.sum())]
-        likely = np.array(self._belief.mean())
-        places = [*self._places[-3:], self._places[0], *(_spot(point) for point in (mean, likely, *along, *chosen))]
-        tau = view.tau_m
-        return [place for place in places if not any(math.dist(place, other) < 0.05 * tau for other in self._barren)]
-
-
-def _spot(point: FloatArray) -> Spot:
-    return float(point[0]), float(point[1])
+    def _give_up(self, outcome: Outcome = Outcome.CONTRADICTION) -> Finding:
+        """Say what is wrong: a target that was never seen may not be listed at the start at all."""
+        if self._rings.never_seen:
+            self._inquiry.withdraw_all()
+            if self._inquiry.rank(self._start) is None:
+                return Finding(Outcome.NOT_LISTED)
+        return Finding(outcome, self._belief.mean())

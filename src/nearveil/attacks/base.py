@@ -6,6 +6,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from nearveil.attacks.oracle import Oracle, OutOfQueriesError, Spot
@@ -48,7 +49,14 @@ class Inquiry:
     def ask(self, place: Spot) -> Sequence[Person]:
         """Ask who is near a place."""
         answer = self.oracle.nearby(place)
-        self.steps.append(TraceStep(place, rank_of(answer, self.target), tuple(self._colluder_spots.values())))
+        self.steps.append(
+            TraceStep(
+                place,
+                rank_of(answer, self.target),
+                tuple(self._colluder_spots.values()),
+                tuple(rank_of(answer, colluder) for colluder in self._colluder_spots),
+            )
+        )
         return answer
 
     def rank(self, place: Spot) -> int | None:
@@ -57,8 +65,7 @@ class Inquiry:
 
     def note_cells(self, cells: FloatArray) -> None:
         """Remember where the target can still be, with the last question."""
-        last = self.steps[-1]
-        self.steps[-1] = TraceStep(last.place, last.rank, last.colluders, cells)
+        self.steps[-1] = replace(self.steps[-1], cells=cells)
 
 
 class Attack(ABC):

@@ -11,11 +11,14 @@ import math
 
 import numpy as np
 
+from nearveil.attacks.rings import Rings
 from nearveil.kernels import kernel
 from nearveil.types import BoolArray, FloatArray
 
 _MOST_CELLS = 800
 _SAMPLES = 3
+_TEMPER = 0.7
+_NO_RINGS, _NO_HINTS, _NO_MISSES, _NO_CROWDS = (np.empty((0, columns)) for columns in (4, 4, 3, 9))
 
 
 @kernel
@@ -47,7 +50,14 @@ def possible_cells(cells: FloatArray, rings: FloatArray) -> tuple[BoolArray, Boo
 
 @kernel
 def cell_weights(
-    cells: FloatArray, rings: FloatArray, hints: FloatArray, misses: FloatArray, start: FloatArray, k: int, tau_m: float
+    cells: FloatArray,
+    rings: FloatArray,
+    hints: FloatArray,
+    misses: FloatArray,
+    crowds: FloatArray,
+    start: FloatArray,
+    k: int,
+    tau_m: float,
 ) -> FloatArray:
     """Weight of each cell: prior times the share that satisfies the rings times what the counts suggest.
 
@@ -63,7 +73,8 @@ def cell_weights(
                 y = cells[i, 1] + cells[i, 2] * ((2 * b + 1) / _SAMPLES - 1.0)
                 if _satisfies(x, y, rings):
                     distance = max(math.hypot(x - start[0], y - start[1]), 0.5 * tau_m)
-                    total += math.exp(_hint_score(x, y, hints) + _miss_score(x, y, misses, k)) / (distance * distance)
+                    score = _hint_score(x, y, hints) + _miss_score(x, y, misses, k) + _crowd_score(x, y, crowds)
+                    total += math.exp(score) / (distance * distance)
         area = 4.0 * cells[i, 2] * cells[i, 2]
         # A cell that no sample speaks for is possible all the same: give it a little.
         floor = 1e-6 / max((cells[i, 0] - start[0]) ** 2 + (cells[i, 1] - start[1]) ** 2, 0.25 * tau_m * tau_m)
@@ -116,6 +127,48 @@ def _miss_score(x: float, y: float, misses: FloatArray, k: int) -> float:
     return score
 
 
+@kernel
+def _crowd_score(x: float, y: float, crowds: FloatArray) -> float:
+    """Log-likelihood of a target with n people before it, where so many are known to be within two radii.
+
+    Rows (x, y, n, inner radius, people within it, outer radius, people within it). People are spread over area: of
+    those between the radii the target is the (n + 1 - within)-th, a binomial count; without an outer radius the crowd
+    within the inner one tells how far the missing ones reach. Tempered, as people come in clusters.
+    """
+    score = 0.0
+    for j in range(len(crowds)):
+        squared = (x - crowds[j, 0]) ** 2 + (y - crowds[j, 1]) ** 2
+        ahead, inner, within, outer = crowds[j, 2], crowds[j, 3], crowds[j, 4], crowds[j, 5]
+        if outer < np.inf:
+            share = (squared - inner * inner) / (outer * outer - inner * inner)
+            beyond = crowds[j, 6] - 1.0 - ahead
+        else:
+            share = 1.0 - inner * inner / max(squared, 1.0)
+            beyond = within
+        share = min(max(share, 0.01), 0.99)
+        before = ahead - within
+        score += before * math.log(share) + beyond * math.log(1.0 - share)
+        # Relative to its best, so that no row outweighs the others by its constant.
+        if before + beyond > 0.0:
+            top = min(max(before / (before + beyond), 0.01), 0.99)
+            score -= before * math.log(top) + beyond * math.log(1.0 - top)
+        if crowds[j, 8] > 0.0 and squared > crowds[j, 7] ** 2:
+            score += _log_tail(ahead, crowds[j, 8], crowds[j, 7] ** 2 / squared)
+    return _TEMPER * score
+
+
+@kernel
+def _log_tail(n: float, least: float, share: float) -> float:
+    """Log-probability that of n people at least so many are in a part of the area."""
+    term = n * math.log(share)
+    total = 0.0
+    for inside in range(int(n), int(least) - 1, -1):
+        total += math.exp(max(term, -600.0))
+        if inside > 0:
+            term += math.log(inside / (n - inside + 1.0) * (1.0 - share) / share)
+    return max(math.log(total), -100.0)
+
+
 def split_cells(cells: FloatArray) -> FloatArray:
     """Cut every cell into four."""
     quarter = cells[:, 2:] / 2
@@ -134,8 +187,8 @@ class Belief:
         self.tau_m = tau_m
         self._half_extent = np.array(half_extent_m)
         self.cells = self._first_cells()
-        nothing = self._rings = np.empty((0, 4))
-        self.weights = self._weigh(self.cells, nothing, nothing, nothing[:, :3])
+        self._rings = _NO_RINGS
+        self.weights = self._weigh(self.cells, None)
 
     def _first_cells(self) -> FloatArray:
         """Cells over the whole region, small near the start and larger in proportion to the distance from it."""
@@ -150,19 +203,32 @@ class Belief:
                 return cells
             cells = np.vstack([cells[~large], split_cells(cells[large])])
 
-    def _weigh(self, cells: FloatArray, rings: FloatArray, hints: FloatArray, misses: FloatArray) -> FloatArray:
-        return cell_weights(cells, rings, hints, misses, self.start, self.k, self.tau_m)
+    def _weigh(self, cells: FloatArray, knowledge: Rings | None) -> FloatArray:
+        if knowledge is None:
+            return cell_weights(cells, _NO_RINGS, _NO_HINTS, _NO_MISSES, _NO_CROWDS, self.start, self.k, self.tau_m)
+        crowds = knowledge.crowds
+        hints = np.array([(*place, float(ahead), 0.5) for place, ahead in knowledge.ahead().items()]).reshape(-1, 4)
+        return cell_weights(
+            cells,
+            self._rings,
+            hints,
+            crowds.misses(),
+            crowds.around(knowledge.ahead()),
+            self.start,
+            self.k,
+            self.tau_m,
+        )
 
-    def learn(self, rings: FloatArray, hints: FloatArray, misses: FloatArray) -> bool:
+    def learn(self, knowledge: Rings) -> bool:
         """Take in all knowledge so far; False if no place satisfies it."""
-        self._rings = rings
+        self._rings = rings = knowledge.of_target()
         cells = self.cells[possible_cells(self.cells, rings)[0]]
         while len(cells):
             possible, whole = possible_cells(cells, rings)
             cells, whole = cells[possible], whole[possible]
             if not len(cells):
                 break
-            weights = self._weigh(cells, rings, hints, misses)
+            weights = self._weigh(cells, knowledge)
             fine = cells[:, 2] <= self.tau_m / 40
             # Cut what weighs much or lies across a ring.
             wanted = ~fine & ((weights > 2.0 / _MOST_CELLS) | (~whole & (weights > 0.1 / _MOST_CELLS)))
@@ -173,7 +239,7 @@ class Belief:
         if not len(cells):
             return False
         self.cells = cells
-        self.weights = self._weigh(cells, rings, hints, misses)
+        self.weights = self._weigh(cells, knowledge)
         return True
 
     def mean(self) -> tuple[float, float]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearveil.attacks.belief import Belief, chance_to_be_listed
+from nearveil.attacks.rings import Rings
 from nearveil.kernels import kernel
 from nearveil.types import FloatArray, IntArray
 
@@ -47,8 +48,8 @@ class Outlook:
         cumulative = np.cumsum(self.planning_weights[order])
         return np.maximum(np.interp(shares, cumulative, distance[order]), 0.5)
 
-    def score(self, q: FloatArray, radii: FloatArray, known_ahead: int) -> float:
-        """Expected worth of a question, in bits; ``known_ahead`` as in `Rings.known_ahead`."""
+    def score(self, q: FloatArray, radii: FloatArray, known_ahead: int, sentinels: int) -> float:
+        """Expected worth of a question, in bits; ``known_ahead`` as in `Rings.ahead`, or -1."""
         # How crowded it is around q, as far as questions near it have told.
         gaps = np.hypot(*(self.densities[:, :2] - q).T)
         nearness = np.exp(-gaps / (0.5 * np.maximum(self.densities[:, 3], self.tau_m)))
@@ -71,17 +72,18 @@ class Outlook:
                 float(nearness.sum()),
                 floor,
                 known_ahead,
+                sentinels,
                 self.k,
                 self.tau_m,
             )
         )
 
 
-def outlook(belief: Belief, ahead_at_start: float, densities: FloatArray, crowded: FloatArray) -> Outlook:
+def outlook(belief: Belief, rings: Rings) -> Outlook:
     """See the belief as a planner does."""
     tau = belief.tau_m
     _, radius = belief.enclosing_circle()
-    side = min(max(radius / 3, tau / 6), tau)
+    side = min(max(radius / 3, tau / 6), 1.5 * tau)
     _, bucket = np.unique(np.floor(belief.cells[:, :2] / side), axis=0, return_inverse=True)
     bucket = bucket.ravel().astype(np.int64)
     together = float(belief.weights[np.hypot(*(belief.cells[:, :2] - belief.mean()).T) < tau].sum())
@@ -94,9 +96,9 @@ def outlook(belief: Belief, ahead_at_start: float, densities: FloatArray, crowde
         planning_weights=(1 - tilt) * belief.weights + tilt * even,
         bucket=bucket,
         start=belief.start,
-        ahead_at_start=ahead_at_start,
-        densities=densities,
-        crowded=crowded,
+        ahead_at_start=float(rings.ahead_at_start),
+        densities=rings.crowds.densities(),
+        crowded=rings.crowds.crowded(),
         k=belief.k,
         tau_m=tau,
     )
@@ -117,6 +119,7 @@ def _score(
     told_weight: float,
     floor: float,
     known_ahead: int,
+    sentinels: int,
     k: int,
     tau_m: float,
 ) -> float:
@@ -149,12 +152,12 @@ def _score(
                 nearer += 1
                 # At least as many people as before the target, if that is known, are no nearer than the colluder.
                 people = min(density * radii[j] * radii[j], float(known_ahead) if known_ahead >= 0 else np.inf)
-                if people + j + 1 <= k:
+                if people + sentinels + j + 1 <= k:
                     listed += 1
         if known_ahead >= 0:
-            seen = 1.0 if known_ahead + nearer < k else 0.0
+            seen = 1.0 if known_ahead + sentinels + nearer < k else 0.0
         else:
-            seen = chance_to_be_listed(density * distance * distance + nearer, k)
+            seen = chance_to_be_listed(density * distance * distance + sentinels + nearer, k)
         # Not listed, and no colluder nearer that is: nothing is learned.
         outcome_hidden = -1 if listed == 0 else (count if listed == count else rings + listed - 1)
         mass[bucket[i], nearer] += planning_weights[i] * seen

@@ -40,7 +40,9 @@ class TraceStep:
     rank : int or None
         The target's place in the list, from 1; None if it was not listed.
     colluders : tuple of Spot
-        Where the attacker's accounts were.
+        Where the attacker's accounts were put.
+    colluder_ranks : tuple of int or None
+        The accounts' places in the list, in the same order.
     cells : ndarray of shape (n, 3), optional
         Squares (x, y, half side) where the target can still be.
     """
@@ -48,6 +50,7 @@ class TraceStep:
     place: Spot
     rank: int | None
     colluders: tuple[Spot, ...] = ()
+    colluder_ranks: tuple[int | None, ...] = ()
     cells: FloatArray | None = None
 
 

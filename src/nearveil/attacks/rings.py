@@ -3,171 +3,136 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from nearveil.attacks.consistency import accounts_in_order, agrees_with_all_before
+from nearveil.attacks.crowds import Crowds
 from nearveil.attacks.oracle import Spot
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray
 
-_SLACK_M = 1e-6
+Ring = tuple[float, float, float, float]
+"""A place (x, y), the least and the greatest distance from it."""
 
 
 class Rings:
     """All bounds so far.
 
-    With a colluder at distance r: whoever is listed before it is nearer than r, whoever is listed after it is farther.
-    A person not listed is farther than everybody who is, once k are listed.
+    With an account at distance r: whoever is listed before it is nearer than r, whoever is listed after it is farther.
+    A person not listed is farther than everybody who is, once k are listed. The target is listed at the start: that is
+    where an attack begins. It is an assumption until the target has been seen there, and bounds that need it are kept
+    apart.
     """
 
-    def __init__(self, target: Person, k: int) -> None:
-        self._target, self._k = target, k
-        self._of: dict[Person, list[tuple[float, float, float, float]]] = {}
-        self._counts: list[tuple[float, float, float, float]] = []
+    def __init__(self, target: Person, k: int, start: Spot) -> None:
+        self._target, self._k, self._start = target, k, start
+        self._of: dict[Person, list[Ring]] = {target: []}
+        self._assumed: list[Ring] = []
         self._ahead_at: dict[Spot, int] = {}
-        self._densities: list[tuple[float, float, float, float]] = []
-        self._misses: list[tuple[float, float, float]] = []
-        self._crowded: list[tuple[float, float, float]] = []
-        self._discs: list[tuple[float, float, float, int]] = []
+        self._seen_at: set[Spot] = set()
         self._counted: dict[Spot, float] = {}
+        self._sentinels: set[Spot] = set()
+        self.crowds = Crowds(k)
 
-    def add_count(self, place: Spot, ahead: int) -> None:
-        """Note how many people stand before the target as seen from a place."""
-        self._ahead_at[place] = ahead
-        self._counts.append((*place, float(ahead), 0.5))
+    @property
+    def sentinels(self) -> int:
+        """At how many places an account put right there was listed first."""
+        return len(self._sentinels)
 
-    def known_ahead(self, place: Spot) -> int:
-        """How many people stand before the target as seen from a place; -1 if that was never seen."""
-        return self._ahead_at.get(place, -1)
+    @property
+    def never_seen(self) -> bool:
+        """Whether the target was in no answer at all."""
+        return not self._seen_at
 
-    def target_rings(self) -> FloatArray:
+    @property
+    def relies_on_start(self) -> bool:
+        """Whether some bound holds only if the target is listed at the start, where it has not been seen yet."""
+        return bool(self._assumed) and self._start not in self._seen_at
+
+    def ahead(self) -> Mapping[Spot, int]:
+        """How many people stand before the target, wherever that is known; at the start, the last place is a guess."""
+        return {self._start: self._k - 1, **self._ahead_at}
+
+    @property
+    def ahead_at_start(self) -> int:
+        """How many people stand before the target at the start."""
+        return self.ahead()[self._start]
+
+    def of_target(self) -> FloatArray:
         """Bounds on the target: rows of x, y, least and greatest distance."""
-        return np.array(self._of.get(self._target, []), dtype=np.float64).reshape(-1, 4)
+        return np.array(self._of[self._target] + self._assumed, dtype=np.float64).reshape(-1, 4)
 
-    def counts(self) -> FloatArray:
-        """People ahead of the target: rows of x, y, count, spread of its logarithm."""
-        return np.array(self._counts, dtype=np.float64).reshape(-1, 4)
+    def without_assumption(self) -> Rings:
+        """Return the hard bounds alone, those that hold wherever the target is."""
+        certain = Rings(self._target, self._k, self._start)
+        certain._of[self._target] = self._of[self._target]
+        return certain
 
-    def densities(self) -> FloatArray:
-        """How crowded it is where questions were asked: rows of x, y, people per squared metre of radius, radius."""
-        return np.array(self._densities, dtype=np.float64).reshape(-1, 4)
-
-    def crowded(self) -> FloatArray:
-        """Discs that surely hold k people or more (nearly: colluders count): rows of x, y, radius."""
-        return np.array(self._crowded, dtype=np.float64).reshape(-1, 3)
-
-    def misses(self) -> FloatArray:
-        """Where the target was not listed: rows of x, y and the crowd there, as in `densities`."""
-        return np.array(self._misses, dtype=np.float64).reshape(-1, 3)
-
-    def learn(self, place: Spot, radii: FloatArray, accounts: Sequence[Person], answer: Sequence[Person]) -> bool:
-        """Take in one answer; False if it cannot come from colluders who are where they were put."""
-        radius_of = dict(zip(accounts, radii.tolist(), strict=False))
-        position = {person: number for number, person in enumerate(answer)}
-        listed = [account for account in accounts if account in radius_of and account in position]
-        if not self._in_order(listed, radius_of, position):
+    def learn(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> bool:
+        """Take in one answer; False if it cannot come from accounts that are where they were put."""
+        if not accounts_in_order(radius_of, answer, full=len(answer) >= self._k):
             return False
-        if len(answer) >= self._k and not self._none_overlooked(listed, radius_of):
-            return False
-        self._note_crowd(place, radius_of, position)
-        self._note_discs(place, radius_of, answer)
+        if 0.0 in radius_of.values():
+            self._sentinels.add(place)
+        self.crowds.learn(place, radius_of, answer, target_listed=self._target in answer)
         self._bound_people(place, radius_of, answer)
-        self._bound_target(place, listed, radius_of, position)
+        self._bound_target(place, radius_of, answer)
         self._bound_by_counting()
-        return all(self._consistent(bounds) for bounds in self._of.values())
+        return all(agrees_with_all_before(bounds) for bounds in self._of.values())
 
-    @staticmethod
-    def _in_order(listed: list[Person], radius_of: dict[Person, float], position: dict[Person, int]) -> bool:
-        by_list = sorted(listed, key=lambda account: position[account])
-        return [radius_of[account] for account in by_list] == sorted(radius_of[account] for account in listed)
-
-    @staticmethod
-    def _none_overlooked(listed: list[Person], radius_of: dict[Person, float]) -> bool:
-        """A colluder that is not listed must be farther away than every one that is."""
-        missing = [radius for account, radius in radius_of.items() if account not in listed]
-        return not (missing and listed) or min(missing) >= max(radius_of[account] for account in listed)
-
-    def _note_crowd(self, place: Spot, radius_of: dict[Person, float], position: dict[Person, int]) -> None:
-        """How many people are within r: exactly, for a colluder that is listed; k or more, for one that is not."""
-        listed = [account for account in radius_of if account in position]
-        if listed:
-            farthest = max(listed, key=lambda account: radius_of[account])
-            radius = radius_of[farthest]
-            crowd = (position[farthest] - (len(listed) - 1) + 0.5) / radius**2
-            self._densities.append((*place, crowd, radius))
-            if self._target not in position:
-                self._misses.append((*place, crowd))
-        if len(listed) < len(radius_of):
-            nearest_missing = min(radius for account, radius in radius_of.items() if account not in position)
-            self._crowded.append((*place, nearest_missing))
-
-    def _note_discs(self, place: Spot, radius_of: dict[Person, float], answer: Sequence[Person]) -> None:
-        """Note discs that hold at least so many people: those before a colluder; all listed, before one that is not."""
-        people = 0
-        for person in answer:
-            if person in radius_of:
-                self._discs.append((*place, radius_of[person], people))
-            else:
-                people += 1
-        missing = [radius for account, radius in radius_of.items() if account not in answer]
-        if missing and len(answer) >= self._k:
-            self._discs.append((*place, min(missing), people))
-
-    def _bound_by_counting(self) -> None:
-        """Only n people are nearer to a place than the target: a disc with more of them reaches at least as far."""
-        for place, ahead in self._ahead_at.items():
-            reaches = [math.dist(place, (x, y)) + radius for x, y, radius, people in self._discs if people > ahead]
-            reach = min(reaches, default=math.inf)
-            if reach < self._counted.get(place, math.inf):
-                self._counted[place] = reach
-                self._add(self._target, place, 0.0, reach)
-
-    def _bound_people(self, place: Spot, radius_of: dict[Person, float], answer: Sequence[Person]) -> None:
+    def _bound_people(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> None:
         low = 0.0
         pending: list[Person] = []
         for person in answer:
             if person in radius_of:
                 for nearer in pending:
-                    self._add(nearer, place, low, radius_of[person])
+                    self._add(nearer, (*place, low, radius_of[person]))
                 low, pending = radius_of[person], []
             elif person != self._target:
                 pending.append(person)
         for farther in pending:
-            self._add(farther, place, low, np.inf)
+            self._add(farther, (*place, low, math.inf))
 
-    def _bound_target(
-        self, place: Spot, listed: list[Person], radius_of: dict[Person, float], position: dict[Person, int]
-    ) -> None:
-        at = position.get(self._target)
-        if at is None:
-            # Farther than every listed colluder and, where the count ahead is known, than those that push it out.
-            nearer = [radius_of[account] for account in listed]
-            known = self._ahead_at.get(place)
-            if known is not None:
-                needed = self._k - known
-                nearer += sorted(radius_of.values())[needed - 1 : needed]
-            if nearer:
-                self._add(self._target, place, max(nearer), np.inf)
+    def _bound_target(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> None:
+        if self._target not in answer:
+            self._bound_unlisted_target(place, radius_of, answer)
             return
-        before = [radius_of[account] for account in listed if position[account] < at]
-        after = [radius for account, radius in radius_of.items() if position.get(account, self._k) > at]
-        self._add(self._target, place, max(before, default=0.0), min(after, default=np.inf))
-        if place not in self._ahead_at:
-            self.add_count(place, at - len(before))
+        at = answer.index(self._target)
+        before = [radius_of[person] for person in answer[:at] if person in radius_of]
+        after = [radius for account, radius in radius_of.items() if account not in answer[:at]]
+        self._add(self._target, (*place, max(before, default=0.0), min(after, default=math.inf)))
+        self._seen_at.add(place)
+        self._ahead_at[place] = at - len(before)
 
-    def _add(self, person: Person, place: Spot, low: float, high: float) -> None:
-        if low > 0 or high < np.inf:
-            self._of.setdefault(person, []).append((*place, low, high))
+    def _bound_unlisted_target(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> None:
+        """Farther than every listed account and, where the number ahead is known, than those that push it out."""
+        listed = [radius_of[person] for person in answer if person in radius_of]
+        self._add(self._target, (*place, max(listed, default=0.0), math.inf))
+        if place == self._start and place not in self._ahead_at and len(radius_of) == 1 and listed == [0.0]:
+            # Listed without the sentinel and not with it: the target is the last of the list.
+            self._ahead_at[place] = self._k - 1
+        known = self._ahead_at.get(place)
+        if known is not None:
+            pushing = sorted(radius_of.values())[self._k - known - 1 : self._k - known]
+            self._add_if_seen(place, (*place, max(pushing, default=0.0), math.inf))
 
-    @staticmethod
-    def _consistent(bounds: list[tuple[float, float, float, float]]) -> bool:
-        """Whether the last bound agrees with each one before: some point satisfies both."""
-        x, y, low, high = bounds[-1]
-        for other_x, other_y, other_low, other_high in bounds[:-1]:
-            gap = float(np.hypot(x - other_x, y - other_y))
-            apart = gap > high + other_high + _SLACK_M
-            inside = gap + high < other_low - _SLACK_M or gap + other_high < low - _SLACK_M
-            if apart or inside:
-                return False
-        return True
+    def _bound_by_counting(self) -> None:
+        """Only n people are nearer to a place than the target: a disc with more of them reaches at least as far."""
+        for place, ahead in self._ahead_at.items():
+            reach = self.crowds.reach_of_more_than(ahead, place)
+            if reach < self._counted.get(place, math.inf):
+                self._counted[place] = reach
+                self._add_if_seen(place, (*place, 0.0, reach))
+
+    def _add(self, person: Person, ring: Ring) -> None:
+        if ring[2] > 0 or ring[3] < math.inf:
+            self._of.setdefault(person, []).append(ring)
+
+    def _add_if_seen(self, place: Spot, ring: Ring) -> None:
+        """Bounds from the number ahead at the start are certain only once it has been seen."""
+        if place in self._seen_at:
+            self._add(self._target, ring)
+        elif ring[2] > 0 or ring[3] < math.inf:
+            self._assumed.append(ring)

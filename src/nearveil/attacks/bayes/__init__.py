@@ -1,0 +1,1 @@
+"""The best attacker: knows the mechanism and the population, and takes the Bayes estimate."""

@@ -1,0 +1,124 @@
+"""The adaptive attack: few questions, every bound true, and certificates only of what is so."""
+
+import math
+
+import numpy as np
+import pytest
+from tests.attacks.conftest import Instances
+
+from nearveil import DPRS, PlanarLaplace
+from nearveil.attacks.adaptive import Adaptive
+from nearveil.attacks.oracle import Spot
+from nearveil.attacks.result import AttackResult, Outcome
+from nearveil.attacks.simulator import SimulatedService
+from nearveil.mechanisms.base import Mechanism
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+TAU_M = 100.0
+
+
+def adaptive(region: Region, colluders: int = 1, most_queries: int = 60) -> Adaptive:
+    return Adaptive(half_extent_m=region.half_extent_m, colluders=colluders, tau_m=TAU_M, most_queries=most_queries)
+
+
+def error_m(result: AttackResult, place: FloatArray) -> float:
+    return math.dist(result.estimate, place) if result.estimate else math.inf
+
+
+def truth_is_possible(cells: FloatArray, place: FloatArray) -> bool:
+    return bool((np.abs(cells[:, :2] - place) <= cells[:, 2:] + 1e-6).all(axis=1).any())
+
+
+@pytest.mark.parametrize(("colluders", "most"), [(1, 12.0), (4, 6.5), (8, 6.5)])
+@pytest.mark.parametrize("k", [10, 50])
+def test_certifies_within_tau_with_few_questions(
+    k: int, colluders: int, most: float, service: SimulatedService, city_m: FloatArray, instances: Instances,
+    san_francisco: Region,
+) -> None:  # fmt: skip
+    attack = adaptive(san_francisco, colluders)
+    queries = []
+    for start, target in instances(k, 12):
+        result = attack.infer(service.oracle(k=k, colluders=colluders), target, start)
+        assert result.certified
+        assert error_m(result, city_m[target]) <= TAU_M
+        # Whatever was asked, the truth was never ruled out on the way.
+        assert all(
+            truth_is_possible(step.cells, city_m[target]) for step in result.trace.steps if step.cells is not None
+        )
+        assert result.queries == len(result.trace.steps)
+        queries.append(result.queries)
+    assert np.mean(queries) <= most
+
+
+@pytest.mark.parametrize("colluders", [1, 4])
+@pytest.mark.parametrize("mechanism", ["dprs", "planar-laplace"])
+def test_no_false_certificate_where_accounts_are_published(
+    mechanism: str, colluders: int, san_francisco: Region, city: FloatArray
+) -> None:
+    """Without sentinels half of these attacks would certify a wrong place."""
+    moved = _mechanism(mechanism, san_francisco).fit(city)
+    published_m = san_francisco.to_metres(moved.perturb(city))
+    service = SimulatedService(san_francisco, published_m, colluder_mechanism=moved, rng=1)
+    for start, target in _near(published_m, 10, 60):
+        oracle = service.oracle(k=10, colluders=colluders)
+        result = adaptive(san_francisco, colluders).infer(oracle, target, start)
+        assert not result.certified or error_m(result, published_m[target]) <= TAU_M
+        assert result.outcome in {Outcome.CONTRADICTION, Outcome.FOUND}
+
+
+def test_exact_accounts_certify_the_published_point_of_protected_people(
+    san_francisco: Region, city: FloatArray, city_m: FloatArray
+) -> None:
+    moved = _mechanism("dprs", san_francisco).fit(city)
+    published_m = san_francisco.to_metres(moved.perturb(city))
+    service = SimulatedService(san_francisco, published_m, rng=1)
+    people_found = 0
+    for start, target in _near(published_m, 10, 15):
+        result = adaptive(san_francisco).infer(service.oracle(k=10, colluders=1), target, start)
+        assert result.certified
+        assert error_m(result, published_m[target]) <= TAU_M
+        people_found += error_m(result, city_m[target]) < TAU_M
+    assert people_found <= 3
+
+
+@pytest.mark.parametrize("colluders", [1, 4])
+def test_a_target_that_is_not_listed_at_the_start_is_not_found(
+    colluders: int, service: SimulatedService, city_m: FloatArray, san_francisco: Region
+) -> None:
+    """The first question has the attacker's own account in it, so the target could have been the one pushed out."""
+    start = (float(city_m[0, 0]) + 20, float(city_m[0, 1]))
+    order = np.argsort(np.hypot(*(city_m - start).T))
+    for target in ("nobody", int(order[10]), int(order[40]), int(order[-1])):
+        oracle = service.oracle(k=10, colluders=colluders)
+        result = adaptive(san_francisco, colluders, most_queries=25).infer(oracle, target, start)
+        assert result.queries <= 26
+        if result.certified:
+            assert isinstance(target, int)
+            assert error_m(result, city_m[target]) <= TAU_M
+        elif target in ("nobody", int(order[-1])):
+            assert (result.outcome, result.estimate) == (Outcome.NOT_LISTED, None)
+
+
+def test_fewer_people_than_a_list_has_places(san_francisco: Region) -> None:
+    places = np.array([[0.0, 0.0], [900.0, 300.0], [-400.0, 700.0]])
+    service = SimulatedService(san_francisco, places, rng=1)
+    result = adaptive(san_francisco).infer(service.oracle(k=3, colluders=1), 1, (200.0, 0.0))
+    assert result.certified
+    assert error_m(result, places[1]) <= TAU_M
+
+
+def _mechanism(name: str, region: Region) -> Mechanism:
+    if name == "dprs":
+        return DPRS(epsilon=1.0, centres=100, region=region, seed=1)
+    return PlanarLaplace(hide_within_m=300, region=region, seed=1)
+
+
+def _near(places_m: FloatArray, k: int, count: int) -> list[tuple[Spot, int]]:
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(count):
+        start = places_m[rng.integers(len(places_m))] + rng.normal(0, 50, 2)
+        target = int(np.argsort(np.hypot(*(places_m - start).T))[k - 1])
+        found.append(((float(start[0]), float(start[1])), target))
+    return found

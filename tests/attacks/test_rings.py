@@ -1,0 +1,79 @@
+"""Bounds from lists: true whatever is asked, and accounts that are not where they were put are noticed."""
+
+import math
+
+import numpy as np
+import pytest
+
+from nearveil.attacks.belief import Belief
+from nearveil.attacks.consistency import accounts_in_order, agrees_with_all_before
+from nearveil.attacks.crowds import Crowds
+from nearveil.attacks.rings import Rings
+
+START = (0.0, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_bound_holds_for_the_truth(seed: int) -> None:
+    """Any people, any questions, any accounts: the target satisfies every ring, and so do all cells around it."""
+    rng = np.random.default_rng(seed)
+    people = rng.normal(0, 500, (30, 2))
+    k = int(rng.integers(2, 15))
+    target = int(np.argsort(np.hypot(*people.T))[rng.integers(k)])
+    rings, belief = Rings(target, k, START), Belief(START, (5000.0, 5000.0), k, 100.0)
+    for number in range(12):
+        place = START if number % 3 == 0 else tuple(rng.normal(0, 400, 2).tolist())
+        radii = [0.0] * (number % 2) + rng.uniform(1, 1500, int(rng.integers(0, 5))).tolist()
+        entries = [(math.dist(place, person), who) for who, person in enumerate(people)]
+        accounts = {f"account-{i}": radius for i, radius in enumerate(sorted(radii))}
+        entries += [(radius, account) for account, radius in accounts.items()]
+        answer = [who for _, who in sorted(entries, key=lambda entry: entry[0])[:k]]
+        assert rings.learn(place, accounts, answer)
+        assert belief.learn(rings)
+        for x, y, low, high in rings.of_target():
+            assert low <= math.dist((x, y), people[target]) <= high
+        assert (np.abs(belief.cells[:, :2] - people[target]) <= belief.cells[:, 2:] + 1e-9).all(axis=1).any()
+        centre, radius = belief.enclosing_circle()
+        assert math.dist(centre, people[target]) <= radius
+
+
+@pytest.mark.parametrize(
+    ("radii", "answer", "full", "fine"),
+    [
+        ({"a": 5.0, "b": 9.0}, ["p", "a", "b"], True, True),
+        ({"a": 5.0, "b": 9.0}, ["p", "b", "a"], True, False),
+        ({"a": 5.0, "b": 9.0}, ["p", "b"], True, False),
+        ({"a": 5.0, "b": 9.0}, ["p", "a"], True, True),
+        ({"a": 5.0}, ["p", "q"], True, True),
+        ({"a": 5.0}, ["p", "q"], False, False),
+        ({"a": 0.0}, ["a", "p"], True, True),
+        ({"a": 0.0}, ["p", "a"], True, False),
+        ({"a": 0.0}, ["p", "q"], True, False),
+        ({"a": 0.0}, [], True, False),
+    ],
+    ids=["in order", "swapped", "nearer one hidden", "farther one cut off", "cut off", "hidden", "sentinel first",
+         "sentinel second", "sentinel missing", "nothing listed"],
+)  # fmt: skip
+def test_accounts_where_they_were_put(radii: dict[str, float], answer: list[str], full: bool, fine: bool) -> None:
+    assert accounts_in_order(radii, answer, full=full) is fine
+
+
+def test_rings_that_cannot_meet() -> None:
+    near_origin = (0.0, 0.0, 0.0, 10.0)
+    assert agrees_with_all_before([near_origin])
+    assert agrees_with_all_before([near_origin, (15.0, 0.0, 0.0, 10.0)])
+    assert not agrees_with_all_before([near_origin, (25.0, 0.0, 0.0, 10.0)])
+    assert not agrees_with_all_before([near_origin, (0.0, 0.0, 20.0, math.inf)])
+    assert not agrees_with_all_before([(0.0, 0.0, 40.0, math.inf), (5.0, 0.0, 0.0, 10.0)])
+
+
+def test_crowds_count_people_and_not_accounts() -> None:
+    crowds = Crowds(k=5)
+    crowds.learn(START, {"s": 0.0, "a": 10.0, "b": 50.0}, ["s", "p", "q", "a", "r"], target_listed=False)
+    ((x, y, ahead, inner, within, outer, _, held, at_least),) = crowds.around({START: 4})
+    assert (x, y, ahead, inner, within, outer) == (0.0, 0.0, 4.0, 10.0, 2.0, math.inf)
+    assert (held, at_least) == (50.0, 3.0)
+    # From 30 m away the disc of 10 m with two people in it reaches to 40 m.
+    assert crowds.reach_of_more_than(1, (30.0, 0.0)) == 40.0
+    assert crowds.reach_of_more_than(2, (30.0, 0.0)) == 80.0
+    assert crowds.reach_of_more_than(3, (30.0, 0.0)) == math.inf

@@ -1,0 +1,194 @@
+"""Unfolding finds people, and their neighbours, without a single account of its own."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from tests.attacks.conftest import Instances
+
+from nearveil.attacks.neighbourhood import Neighbourhood
+from nearveil.attacks.oracle import CountedOracle, Spot
+from nearveil.attacks.order_fit import lay_out, minimise, order_loss, strains_m
+from nearveil.attacks.result import AttackResult, Outcome
+from nearveil.attacks.simulator import SimulatedService
+from nearveil.attacks.unfolding import Unfolding, likeness
+from nearveil.nearby.index import Person
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+TAU_M = 100.0
+HALF_EXTENT_M = (10_000.0, 10_000.0)
+
+
+def attack(most_queries: int = 20) -> Unfolding:
+    return Unfolding(half_extent_m=HALF_EXTENT_M, tau_m=TAU_M, most_queries=most_queries)
+
+
+def error_m(estimate: Spot | None, place: FloatArray) -> float:
+    return math.dist(estimate, place) if estimate else math.inf
+
+
+def oracle_of(ask: Callable[[Spot], Sequence[Person]], k: int) -> CountedOracle:
+    return CountedOracle(ask, lambda _who, _where: None, k=k, colluders=())
+
+
+def same(a: AttackResult, b: AttackResult) -> bool:
+    return (a.outcome, a.estimate, a.queries, a.others) == (b.outcome, b.estimate, b.queries, b.others)
+
+
+@pytest.mark.parametrize(("k", "count"), [(10, 15), (50, 3)])
+def test_finds_the_target_and_its_neighbours_without_colluders(
+    k: int, count: int, service: SimulatedService, city_m: FloatArray, instances: Instances, san_francisco: Region
+) -> None:
+    unfolding = Unfolding(half_extent_m=san_francisco.half_extent_m)
+    found, others_found = [], []
+    for start, target in instances(k, count):
+        result = unfolding.infer(service.oracle(k=k, colluders=0), target, start)
+        assert result.queries == len(result.trace.steps) <= unfolding.most_queries
+        assert not result.certified
+        assert target not in result.others
+        found.append(error_m(result.estimate, city_m[target]) < TAU_M)
+        others_found += [error_m(spot, city_m[int(str(person))]) < TAU_M for person, spot in result.others.items()]
+    assert np.mean(found) >= 0.9
+    assert np.mean(others_found) >= 0.9
+    assert len(others_found) >= 0.9 * k * count
+
+
+def test_same_questions_same_answers(service: SimulatedService, instances: Instances, san_francisco: Region) -> None:
+    unfolding = Unfolding(half_extent_m=san_francisco.half_extent_m)
+    start, target = next(instances(10, 1))
+    first, second = (unfolding.infer(service.oracle(k=10, colluders=0), target, start) for _ in range(2))
+    assert same(first, second)
+
+
+def test_a_target_that_is_not_listed_is_an_honest_not_found(service: SimulatedService) -> None:
+    result = attack().infer(service.oracle(k=5, colluders=0), "nobody", (0.0, 0.0))
+    assert (result.outcome, result.estimate, result.queries) == (Outcome.NOT_LISTED, None, 1)
+
+
+@pytest.mark.parametrize("most_queries", [1, 2, 3, 5])
+def test_never_asks_more_than_it_may(most_queries: int, service: SimulatedService, instances: Instances) -> None:
+    start, target = next(instances(10, 1))
+    result = attack(most_queries=most_queries).infer(service.oracle(k=10, colluders=0), target, start)
+    assert result.queries == len(result.trace.steps) == most_queries
+    assert result.estimate is not None
+
+
+def test_the_oracle_may_allow_less(service: SimulatedService, instances: Instances) -> None:
+    start, target = next(instances(10, 1))
+    result = attack().infer(service.oracle(k=10, colluders=0, most_queries=3), target, start)
+    assert (result.outcome, result.queries) == (Outcome.OUT_OF_QUERIES, 3)
+
+
+@pytest.mark.parametrize(("population", "k"), [(1, 1), (2, 1), (2, 2), (3, 2), (8, 8)])
+def test_few_people(population: int, k: int, san_francisco: Region) -> None:
+    """Too few to tell within 100 m where they are, so nothing is certain but the end."""
+    places = np.random.default_rng(1).normal(0, 1000, (population, 2))
+    service = SimulatedService(san_francisco, places, rng=1)
+    result = attack().infer(service.oracle(k=k, colluders=0), 0, (float(places[0, 0]), float(places[0, 1])))
+    assert result.queries <= 20
+    assert all(np.isfinite(result.estimate or ()))
+
+
+def test_everybody_at_one_place(san_francisco: Region) -> None:
+    """All lists are the same, which is no contradiction, and tells nothing."""
+    service = SimulatedService(san_francisco, np.zeros((20, 2)), rng=1)
+    result = attack().infer(service.oracle(k=20, colluders=0), 3, (500.0, 0.0))
+    assert result.outcome is Outcome.OUT_OF_QUERIES
+    assert not result.others
+
+
+def test_people_at_the_same_place_are_no_contradiction(san_francisco: Region) -> None:
+    places = np.repeat(np.random.default_rng(1).uniform(-3000, 3000, (400, 2)), 2, axis=0)
+    service = SimulatedService(san_francisco, places, rng=1)
+    for target in range(0, 10, 2):
+        start = float(places[target, 0]) + 100.0, float(places[target, 1])
+        result = attack().infer(service.oracle(k=10, colluders=0), target, start)
+        assert error_m(result.estimate, places[target]) < TAU_M
+        assert result.outcome is not Outcome.CONTRADICTION
+
+
+@pytest.mark.parametrize(("population", "k"), [(20, 10), (60, 30)])
+def test_lists_at_random_are_recognised(population: int, k: int) -> None:
+    rng = np.random.default_rng(3)
+
+    def ask(_place: Spot) -> list[int]:
+        others = 1 + rng.permutation(population - 1)[: k - 1]
+        return [int(person) for person in rng.permutation(np.append(others, 0))]
+
+    result = attack().infer(oracle_of(ask, k), 0, (100.0, 50.0))
+    assert result.outcome is Outcome.CONTRADICTION
+    assert result.queries <= 20
+    assert not result.others
+
+
+def test_a_target_that_vanishes(service: SimulatedService, instances: Instances) -> None:
+    """A service that lists the target once and then hides it ends the attack as usual."""
+    start, target = next(instances(10, 1))
+    oracle = service.oracle(k=10, colluders=0)
+    hidden = oracle_of(lambda place: [p for p in oracle.nearby(place) if p != target or place == start], 10)
+    result = attack().infer(hidden, target, start)
+    assert result.queries <= 20
+    assert all(np.isfinite(result.estimate or ()))
+
+
+def test_gradient_of_the_loss() -> None:
+    rng = np.random.default_rng(1)
+    points, homes, places = rng.normal(0, 100, (6, 2)), rng.normal(0, 100, (6, 2)), rng.normal(0, 100, (4, 2))
+    rules = np.array([(q, i, j) for q in range(4) for i in range(6) for j in range(6) if i != j])
+    weights = rng.exponential(1, len(rules))
+    unused, gradient = np.zeros_like(points), np.zeros_like(points)
+
+    def loss(at: FloatArray) -> float:
+        return order_loss(at, places, rules, weights, 50.0, homes, 1e-3, unused)
+
+    order_loss(points, places, rules, weights, 50.0, homes, 1e-3, gradient)
+    for i, axis in np.ndindex(points.shape):
+        step = np.zeros_like(points)
+        step[i, axis] = 1e-4
+        slope = (loss(points + step) - loss(points - step)) / 2e-4
+        assert gradient[i, axis] == pytest.approx(slope, rel=1e-5, abs=1e-6)
+
+
+def test_minimiser_finds_places_that_explain_an_order() -> None:
+    rng = np.random.default_rng(1)
+    places, truth = rng.normal(0, 100, (12, 2)), rng.normal(0, 100, (8, 2))
+    orders = np.linalg.norm(places[:, None] - truth, axis=2).argsort(axis=1)
+    rules = np.array([(q, a, b) for q, order in enumerate(orders) for a, b in pairwise(order)])
+    points = truth + rng.normal(0, 30, truth.shape)
+    weights, homes = np.ones(len(rules)), np.zeros_like(truth)
+    assert strains_m(points, places, rules).max() > 1
+    for temperature_m in (30.0, 10.0, 3.0, 1.0):
+        points = minimise(points, places, rules, weights, temperature_m, homes, 1e-6, 200, 1e-6)
+    assert strains_m(points, places, rules).max() < 0.1
+    # Those far outside can be anywhere far outside.
+    assert np.median(np.linalg.norm(points - truth, axis=1)) < 40
+
+
+def test_laying_out_meets_distances() -> None:
+    places = np.array([(0.0, 0.0), (10.0, 0.0), (0.0, 10.0), (500.0, 0.0)])
+    truth = np.array([(3.0, 4.0)])
+    radii = np.linalg.norm(places[:, None] - truth, axis=2)
+    # From the last place: at least 400, which holds; from one more, nothing is known.
+    radii[3] = -400.0
+    places, radii = np.vstack([places, (7.0, 7.0)]), np.vstack([radii, [np.nan]])
+    assert lay_out(truth + 2.0, places, radii, 500) == pytest.approx(truth, abs=1e-3)
+    too_near = lay_out(np.array([(1.0, 0.0)]), np.zeros((1, 2)), np.array([[-5.0]]), 1)
+    assert too_near == pytest.approx(np.array([(5.0, 0.0)]))
+
+
+def test_at_most_so_many_people_are_located() -> None:
+    hood = Neighbourhood(0, 30, starts=2, most_people=10, rng=np.random.default_rng(1))
+    hood.add((0.0, 0.0), list(range(30)))
+    hood.add((50.0, 0.0), list(range(30)))
+    hood.fit(100.0, fresh=1, least_seen=2, cooling=(0.1,))
+    assert len(hood.people) == hood.solutions().shape[1] == 10
+
+
+def test_likeness() -> None:
+    assert likeness([1, 2, 3], [1, 2, 3]) == 1.0
+    assert likeness([1, 2], [3, 4]) == 0.0
+    assert likeness([1, 2], [2, 1]) == 0.5
+    assert likeness([], [1]) == 0.0
