@@ -9,6 +9,7 @@ from nearveil.attacks.belief import Belief
 from nearveil.attacks.consistency import accounts_in_order, agrees_with_all_before
 from nearveil.attacks.crowds import Crowds
 from nearveil.attacks.rings import Rings
+from nearveil.nearby.index import Person
 
 START = (0.0, 0.0)
 
@@ -24,8 +25,8 @@ def test_every_bound_holds_for_the_truth(seed: int) -> None:
     for number in range(12):
         place = START if number % 3 == 0 else tuple(rng.normal(0, 400, 2).tolist())
         radii = [0.0] * (number % 2) + rng.uniform(1, 1500, int(rng.integers(0, 5))).tolist()
-        entries = [(math.dist(place, person), who) for who, person in enumerate(people)]
-        accounts = {f"account-{i}": radius for i, radius in enumerate(sorted(radii))}
+        entries: list[tuple[float, Person]] = [(math.dist(place, person), who) for who, person in enumerate(people)]
+        accounts: dict[Person, float] = {f"account-{i}": radius for i, radius in enumerate(sorted(radii))}
         entries += [(radius, account) for account, radius in accounts.items()]
         answer = [who for _, who in sorted(entries, key=lambda entry: entry[0])[:k]]
         assert rings.learn(place, accounts, answer)
@@ -54,7 +55,7 @@ def test_every_bound_holds_for_the_truth(seed: int) -> None:
     ids=["in order", "swapped", "nearer one hidden", "farther one cut off", "cut off", "hidden", "sentinel first",
          "sentinel second", "sentinel missing", "nothing listed"],
 )  # fmt: skip
-def test_accounts_where_they_were_put(radii: dict[str, float], answer: list[str], full: bool, fine: bool) -> None:
+def test_accounts_where_they_were_put(radii: dict[Person, float], answer: list[Person], full: bool, fine: bool) -> None:
     assert accounts_in_order(radii, answer, full=full) is fine
 
 

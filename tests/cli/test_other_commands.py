@@ -46,12 +46,15 @@ def test_region(run: Run) -> None:
 def test_demo(run: Run, tmp_path: Path) -> None:
     outcome = run("demo", "--out", tmp_path / "demo")
     assert outcome.code == 0, outcome.err
-    assert outcome.out.startswith("You see 25,000 made-up people")
-    for words in ("uniform", "users", "recall@10", "were moved by", "GUARANTEE", "before-after.png"):
+    assert outcome.out.startswith("A made-up city of 25,000 people")
+    for words in ("the answers leave no other place", "people attacked", "best attacker", "recall@10", "GUARANTEE"):
         assert words in outcome.out
-    picture = tmp_path / "demo" / "before-after.png"
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert picture.stat().st_size > 50_000
+    assert outcome.out.splitlines()[-3].startswith("Shown: ranked lists alone find")
+    for name in ("attack-before.png", "attack-after.png", "before-after.png"):
+        picture = tmp_path / "demo" / name
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert picture.stat().st_size > 50_000
+    assert (tmp_path / "demo" / "attack-before.html").exists()
 
 
 def test_demo_folder_that_cannot_be_made(run: Run, tmp_path: Path) -> None:

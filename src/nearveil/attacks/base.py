@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -23,6 +24,7 @@ class Inquiry:
         self.oracle = oracle
         self.target = target
         self.steps: list[TraceStep] = []
+        self.listed: Counter[Person] = Counter()
         self.circles: list[Circle] = []
         self._colluder_spots: dict[Person, Spot] = {}
 
@@ -49,6 +51,7 @@ class Inquiry:
     def ask(self, place: Spot) -> Sequence[Person]:
         """Ask who is near a place."""
         answer = self.oracle.nearby(place)
+        self.listed.update(person for person in answer if person != self.target and person not in self.colluders)
         self.steps.append(
             TraceStep(
                 place,
@@ -95,6 +98,7 @@ class Attack(ABC):
             seconds=time.perf_counter() - started,
             trace=Trace(tuple(inquiry.steps), tuple(inquiry.circles)),
             others=found.others,
+            listed=dict(inquiry.listed),
         )
 
     @abstractmethod

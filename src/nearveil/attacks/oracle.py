@@ -88,12 +88,18 @@ class CountedOracle:
         if self._queries >= self._limit:
             raise OutOfQueriesError(f"the attack has asked {self._limit:,} times, which is its limit")
         self._queries += 1
-        answer = list(self._ask(place))
+        try:
+            answer = list(self._ask(place))
+            different = len(set(answer))
+        except OSError as error:
+            raise OracleError(f"the service did not answer ({type(error).__name__}); is it running?") from None
+        except TypeError:
+            raise OracleError("the service did not answer with a list of ids; is it a nearby service?") from None
         if len(answer) > self._k:
             raise OracleError(
                 f"the service listed {len(answer)} people where {self._k} were asked for; is it a nearby service?"
             )
-        if len(set(answer)) != len(answer):
+        if different != len(answer):
             raise OracleError("the service listed somebody twice; is it a nearby service?")
         return answer
 

@@ -78,6 +78,8 @@ class AttackResult:
         Time the attacker computed and waited.
     others : mapping
         Everybody else located on the way.
+    listed : mapping
+        How often everybody else was listed.
     """
 
     attack: str
@@ -88,3 +90,4 @@ class AttackResult:
     certified: bool = False
     trace: Trace = field(default_factory=Trace)
     others: Mapping[Person, Spot] = field(default_factory=dict)
+    listed: Mapping[Person, int] = field(default_factory=dict)

@@ -44,20 +44,30 @@ class SimulatedService:
         self._rng = np.random.default_rng(rng)
         self._index = NearbyIndex(region.half_extent_m, range(len(places_m)), places_m, rng=self._rng)
 
-    def oracle(self, *, k: int, colluders: int, most_queries: int = 1000) -> CountedOracle:
-        """Open the service to one attacker with so many accounts; accounts of the attacker before are gone."""
+    def oracle(
+        self, *, k: int, colluders: int, most_queries: int = 1000, rng: np.random.Generator | int | None = None
+    ) -> CountedOracle:
+        """Open the service to one attacker with so many accounts; accounts of the attacker before are gone.
+
+        ``rng`` is for the noise of these accounts alone, so that an attack can be repeated on its own.
+        """
         if not 1 <= k <= len(self._index):
             raise UsageError(f"k must lie between 1 and the number of people, {len(self._index):,}")
         accounts = tuple(f"colluder-{number}" for number in range(colluders))
         for account in [person for person in self._index.people() if isinstance(person, str)]:
             self._index.remove(account)
 
+        noise = self._rng if rng is None else np.random.default_rng(rng)
+
+        def put(account: Person, place: Spot | None) -> None:
+            self._put(account, place, noise)
+
         def ask(place: Spot) -> Sequence[Person]:
             return self._index.ranked(place, k)
 
-        return CountedOracle(ask, self._put, k=k, colluders=accounts, most_queries=most_queries)
+        return CountedOracle(ask, put, k=k, colluders=accounts, most_queries=most_queries)
 
-    def _put(self, account: Person, place: Spot | None) -> None:
+    def _put(self, account: Person, place: Spot | None, noise: np.random.Generator) -> None:
         if place is None:
             if account in self._index:
                 self._index.remove(account)
@@ -66,7 +76,7 @@ class SimulatedService:
         if self._mechanism is not None:
             region = self._region
             degrees = region.publish(region.from_metres(spot))
-            spot = region.to_metres(self._mechanism.perturb(degrees, self._rng))
+            spot = region.to_metres(self._mechanism.perturb(degrees, noise))
         if account in self._index:
             self._index.move(account, spot[0])
         else:

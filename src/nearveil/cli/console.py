@@ -19,8 +19,8 @@ def say(text: str) -> None:
     print(text)
 
 
-def say_json(document: dict[str, Any]) -> None:
-    """Print a result for machines: one JSON object."""
+def say_json(document: dict[str, Any] | list[dict[str, Any]]) -> None:
+    """Print a result for machines: one JSON object, or a list of them."""
     print(json.dumps(document, indent=2, allow_nan=False))
 
 

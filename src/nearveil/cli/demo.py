@@ -1,81 +1,75 @@
-"""``nearveil demo``: protect a made-up city and look at it."""
+"""``nearveil demo``: the whole story on a made-up city, in a minute or so."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-import pyarrow as pa
 import typer
 
 from nearveil.cli.console import progress_bar, say
+from nearveil.cli.demo_city import PEOPLE, City, K, write_files
+from nearveil.cli.demo_words import before_and_after, best_attacker, ending, finding, price, second_finding
 from nearveil.errors import OutputError
+from nearveil.evaluation.best_attacker import TARGETS, measure_best_attacker
 from nearveil.evaluation.displacement import summarise_displacement
-from nearveil.evaluation.utility import QueryProtocol, measure_utility, query_points
-from nearveil.io.atomic import replacing
-from nearveil.io.files import write_people
-from nearveil.io.people import Layout, People, Place
-from nearveil.io.synthetic import synthetic_city
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.region import Region
-from nearveil.region_names import named_region
-from nearveil.report.before_after import draw_before_after
-from nearveil.types import FloatArray
-
-_PEOPLE = 25_000
-_QUERIES = 2_000
-_K = 10
-_PROTOCOLS: tuple[tuple[QueryProtocol, str], ...] = (
-    ("uniform", "asked from anywhere in the region"),
-    ("users", "asked from where people are"),
-)
 
 
 def demo(
     *,
-    out: Annotated[Path, typer.Option(help="Folder for the picture; made if need be.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="The city and its protection depend on it.")] = 2026,
+    out: Annotated[Path, typer.Option(help="Folder for the pictures; made if need be.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="The city, the attacks and the protection depend on it.", min=0)] = 2026,
+    cores: Annotated[int | None, typer.Option(help="Processes to use.", show_default="all cores", min=1)] = None,
 ) -> None:
-    """Protect a made-up city of 25,000 people with DPRS at epsilon = 1, measure it and draw it."""
+    """Find a person of a made-up city through ranked lists alone, protect the city, and attack again."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"the folder {out} cannot be made: {error.strerror}") from None
-    region = named_region("san-francisco")
-    picture = out / "before-after.png"
+    city = City(seed, cores or os.cpu_count() or 1)
+    _find_one_person(city, out)
+    _protect_everybody(city)
+    _find_the_same_person_again(city, out)
+    _attack_many(city)
+    write_files(city, out)
+    say(ending(city, out))
+
+
+def _find_one_person(city: City, out: Path) -> None:
     say(
-        f"You see {_PEOPLE:,} made-up people of a city in the San Francisco region, where they are and where they are "
-        f"published to be, in {picture}.\n"
+        f"A made-up city of {PEOPLE:,} people in the San Francisco region. A service tells who is near a place:\n"
+        f"the {K} nearest, in order, no distances, no coordinates. An attacker with four accounts of its own looks\n"
+        "for one person, and wants to be sure within 10 m.\n"
     )
-    true = synthetic_city(_PEOPLE, region, rng=seed)
-    mechanism = DPRS(epsilon=1.0, region=region, seed=seed)
-    with progress_bar("finding intervals", mechanism.rounds) as advance:
-        mechanism.fit(true, progress=advance)
-    published = mechanism.perturb(true)
-    _say_utility(true, published, region, seed)
-    moved = summarise_displacement(true, published)
-    spread = f"median {moved.p50_m:,.0f} m, 95 % under {moved.p95_m:,.0f} m"
-    say(f"\nPeople were moved by {moved.mean_m:,.0f} m on average ({spread}).\n")
-    say(str(mechanism.guarantee))
-    title = "DPRS at epsilon = 1: everybody is moved into the private disc of their nearest centre"
-    with replacing(picture, force=True) as partial:
-        draw_before_after(true, published, region, partial, title=title, intervals=mechanism.current_intervals)
-    for name, places in (("people.csv", true), ("published.csv", published)):
-        write_people(_as_people(places), out / name, force=True)
-    say(f"\nPicture: {picture}\nTo try things on: {out / 'people.csv'} (made-up people), {out / 'published.csv'}")
+    result = city.attack_one(city.open)
+    say(finding(result, city) + "\n")
+    city.draw(result, city.open, out / "attack-before.png", out / "attack-before.html")
 
 
-def _as_people(places: FloatArray) -> People:
-    layout = Layout(latitude=Place("latitude", 1), longitude=Place("longitude", 2))
-    return People(places.round(6), pa.table({"person": np.arange(1, len(places) + 1)}), layout)
+def _protect_everybody(city: City) -> None:
+    with progress_bar("protecting the city", 2) as advance:
+        city.protect(advance)
+    moved = summarise_displacement(city.people.places, city.closed.published[0].served)
+    say(
+        f"Now everybody is protected by DPRS at epsilon = 1: moved by {moved.mean_m:,.0f} m on average (median\n"
+        f"{moved.p50_m:,.0f} m, 95 % under {moved.p95_m:,.0f} m). The service answers from published places only.\n"
+    )
 
 
-def _say_utility(true: FloatArray, published: FloatArray, region: Region, seed: int) -> None:
-    true_m, published_m = region.to_metres(true), region.to_metres(published)
-    rng = np.random.default_rng(seed)
-    say(f"Of the {_K} people nearest to a place, the published list still has (recall@{_K}, {_QUERIES:,} queries):")
-    for protocol, meaning in _PROTOCOLS:
-        queries = query_points(true_m, region, protocol, _QUERIES, rng)
-        found = measure_utility(true_m, published_m, queries, protocol=protocol, k=_K)
-        say(f"  {protocol:<8} {found.recall:.2f}   {meaning}")
+def _find_the_same_person_again(city: City, out: Path) -> None:
+    result = city.attack_one(city.closed)
+    say(second_finding(result, city) + "\n")
+    city.draw(result, city.closed, out / "attack-after.png", None)
+
+
+def _attack_many(city: City) -> None:
+    with progress_bar("attacking many", city.attacks_in_all) as advance:
+        city.attack_many(advance)
+    with progress_bar("the best attacker", TARGETS) as advance:
+        best = measure_best_attacker(city.closed, advance)
+    say(before_and_after(city.rows))
+    if best is not None:
+        say("\n" + best_attacker(best))
+    say("\n" + price(city.utility))
+    say(f"\n{city.mechanism.guarantee}")

@@ -10,11 +10,13 @@ from typing import Annotated
 
 import typer
 
+from nearveil.cli.attack import attack
 from nearveil.cli.console import complain, say
 from nearveil.cli.demo import demo
 from nearveil.cli.fit import fit
 from nearveil.cli.protect import protect
 from nearveil.cli.region import region
+from nearveil.cli.reproduce import reproduce
 from nearveil.errors import NearveilError
 
 _HELP = """Audit and protect "people nearby" services.
@@ -46,7 +48,7 @@ def _options(
     del version
 
 
-for command in (protect, fit, demo):
+for command in (protect, attack, reproduce, fit, demo):
     app.command()(command)
 # A region may start with a minus sign.
 app.command(context_settings={"ignore_unknown_options": True})(region)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
 
 from nearveil.cli.options import FitMethodName, NoiseName, metres
 from nearveil.errors import UsageError
@@ -34,6 +37,21 @@ class ReleaseName(StrEnum):
     PAPER = "paper"
 
 
+MechanismOption = Annotated[MechanismName | None, typer.Option(help="How people are moved.", show_default="dprs")]
+ReleaseOption = Annotated[
+    ReleaseName | None, typer.Option(help="dprs: what happens inside an interval.", show_default="paper")
+]
+NoiseOption = Annotated[NoiseName | None, typer.Option(help="dprs: the noise.", show_default="laplace")]
+EpsilonOption = Annotated[float | None, typer.Option(help="Privacy budget.", show_default="1")]
+HideWithinOption = Annotated[
+    str | None,
+    typer.Option(help="planar-laplace: mean displacement, such as 500m or 1.5km.", metavar="LENGTH"),
+]
+EpsilonPerKmOption = Annotated[float | None, typer.Option(help="planar-laplace: loss per kilometre.")]
+IntervalsOption = Annotated[
+    Path | None, typer.Option(help="dprs: intervals that 'nearveil fit' wrote.", metavar="FILE")
+]
+
 _T = TypeVar("_T")
 
 _LOCAL: dict[MechanismName, type[AxisLaplace] | type[SRR] | type[Square]] = {
@@ -61,6 +79,11 @@ class Wish:
     population: int | None
     intervals: Intervals | None
     seed: int | None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether any protection was asked for at all."""
+        return any(getattr(self, field.name) is not None for field in fields(self) if field.name != "seed")
 
     @property
     def chosen(self) -> MechanismName:

@@ -95,6 +95,20 @@ def metres(text: str, option: str) -> float:
     return number * (1000.0 if match[2] == "km" else 1.0)
 
 
+def numbers(text: str, option: str) -> list[int]:
+    """Read whole numbers: ``10`` or ``10,30,50``; twice the same counts once.
+
+    Examples
+    --------
+    >>> numbers("10,30", "--k")
+    [10, 30]
+    """
+    try:
+        return list(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        raise UsageError(f"{option} takes whole numbers such as 10 or 10,30,50") from None
+
+
 def chosen_region(region: str | None, scaling: ScalingName | None, intervals: Intervals | None) -> Region:
     """Return the region asked for, that of the intervals, or the default."""
     if intervals is None:

@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from nearveil.cli.console import progress_bar, say, say_json
-from nearveil.cli.mechanism_choice import MechanismName, ReleaseName, Wish, build_mechanism
+from nearveil.cli.mechanism_choice import (
+    EpsilonOption,
+    EpsilonPerKmOption,
+    HideWithinOption,
+    IntervalsOption,
+    MechanismOption,
+    NoiseOption,
+    ReleaseOption,
+    Wish,
+    build_mechanism,
+)
 from nearveil.cli.options import (
     CentresOption,
     ClipOption,
@@ -22,7 +32,6 @@ from nearveil.cli.options import (
     JsonOption,
     LatitudeOption,
     LongitudeOption,
-    NoiseName,
     PerRowOption,
     PersonOption,
     PopulationOption,
@@ -55,23 +64,16 @@ def protect(
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write; its extension is its format.")],
     *,
     region: RegionOption = None,
-    mechanism: Annotated[MechanismName | None, typer.Option(help="How people are moved.", show_default="dprs")] = None,
-    release: Annotated[
-        ReleaseName | None, typer.Option(help="dprs: what happens inside an interval.", show_default="paper")
-    ] = None,
-    noise: Annotated[NoiseName | None, typer.Option(help="dprs: the noise.", show_default="laplace")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Privacy budget.", show_default="1")] = None,
+    mechanism: MechanismOption = None,
+    release: ReleaseOption = None,
+    noise: NoiseOption = None,
+    epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
-    hide_within: Annotated[
-        str | None,
-        typer.Option(help="planar-laplace: mean displacement, such as 500m or 1.5km.", metavar="LENGTH"),
-    ] = None,
-    epsilon_per_km: Annotated[float | None, typer.Option(help="planar-laplace: loss per kilometre.")] = None,
+    hide_within: HideWithinOption = None,
+    epsilon_per_km: EpsilonPerKmOption = None,
     person: PersonOption = None,
     per_row: PerRowOption = False,
-    intervals: Annotated[
-        Path | None, typer.Option(help="dprs: intervals that 'nearveil fit' wrote.", metavar="FILE")
-    ] = None,
+    intervals: IntervalsOption = None,
     centres: CentresOption = None,
     rounds: RoundsOption = None,
     gamma: GammaOption = None,

@@ -1,0 +1,244 @@
+"""``nearveil attack``: how well a ranked list alone gives people away, on simulated services."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearveil.cli.attack_pictures import AttackPictures
+from nearveil.cli.console import progress_bar, say, say_json, warn
+from nearveil.cli.mechanism_choice import (
+    EpsilonOption,
+    EpsilonPerKmOption,
+    HideWithinOption,
+    IntervalsOption,
+    MechanismOption,
+    NoiseOption,
+    ReleaseOption,
+    Wish,
+    build_mechanism,
+)
+from nearveil.cli.options import (
+    CentresOption,
+    ClipOption,
+    DeltaOption,
+    FitMethodOption,
+    ForceOption,
+    GammaOption,
+    LatitudeOption,
+    LongitudeOption,
+    PopulationOption,
+    RegionOption,
+    RoundsOption,
+    ScalingOption,
+    chosen_region,
+    metres,
+    numbers,
+    read_intervals,
+)
+from nearveil.cli.populations import Population, dataset_population, file_population
+from nearveil.errors import UsageError
+from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
+from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
+from nearveil.evaluation.contenders import ATTACK_NAMES, Contender, contenders
+from nearveil.io.datasets import DatasetName
+from nearveil.mechanisms.base import Mechanism
+from nearveil.region import Region
+from nearveil.report.attack_table import attack_document, table_notes, with_paper
+from nearveil.report.tables import text_table
+
+
+class AttackName(StrEnum):
+    """Attacks by the names the command line knows."""
+
+    GI_LIA = "gi-lia"
+    ZO_LIA = "zo-lia"
+    SANDWICH = "sandwich"
+    ADAPTIVE = "adaptive"
+    UNFOLDING = "unfolding"
+    ALL = "all"
+
+
+_RUNS, _INSTANCES = 5, 50
+
+
+def attack(
+    *,
+    dataset: Annotated[
+        list[DatasetName] | None, typer.Option(help="A population of the paper; may be repeated.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option("--input", help="Your own people: CSV, GeoJSON or Parquet.", metavar="FILE")
+    ] = None,
+    region: RegionOption = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the check-ins of brightkite and gowalla.", show_default="NEARVEIL_DATA_DIR"),
+    ] = None,
+    name: Annotated[
+        list[AttackName] | None, typer.Option("--attack", help="May be repeated.", show_default="all")
+    ] = None,
+    k: Annotated[str, typer.Option("--k", help="People in a list; several as 10,30,50.", metavar="K")] = "10",
+    colluders: Annotated[
+        str, typer.Option(help="Accounts of the adaptive attacker; several as 1,4,8.", metavar="L")
+    ] = "1",
+    tau: Annotated[str, typer.Option(help="Found means within this distance.", metavar="LENGTH")] = "100m",
+    runs: Annotated[int | None, typer.Option(help="Runs with seeds of their own.", show_default="5")] = None,
+    instances: Annotated[int | None, typer.Option(help="Targets in each run.", show_default="50")] = None,
+    person: Annotated[
+        str | None, typer.Option(help="Attack this person alone, once unless --instances says more.", metavar="ID")
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column of ids.", show_default="person, id or user", metavar="COLUMN")
+    ] = None,
+    mechanism: MechanismOption = None,
+    release: ReleaseOption = None,
+    noise: NoiseOption = None,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    hide_within: HideWithinOption = None,
+    epsilon_per_km: EpsilonPerKmOption = None,
+    intervals: IntervalsOption = None,
+    centres: CentresOption = None,
+    rounds: RoundsOption = None,
+    gamma: GammaOption = None,
+    fit_method: FitMethodOption = None,
+    population: PopulationOption = None,
+    published_colluders: Annotated[
+        bool, typer.Option("--published-colluders", help="The service moves the attacker's accounts as well.")
+    ] = False,
+    latitude: LatitudeOption = None,
+    longitude: LongitudeOption = None,
+    clip: ClipOption = False,
+    scaling: ScalingOption = None,
+    seed: Annotated[int, typer.Option(help="Targets, ties and noise depend on it.", metavar="N", min=0)] = 1,
+    cores: Annotated[int | None, typer.Option(help="Processes to use.", show_default="all cores", min=1)] = None,
+    trace: Annotated[Path | None, typer.Option(help="Draw one attack as PNG.", metavar="FILE.png")] = None,
+    animate: Annotated[
+        Path | None, typer.Option(help="Show one attack step by step.", metavar="FILE.gif|FILE.html")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print a list of JSON objects instead of a table.")] = False,
+    force: ForceOption = False,
+) -> None:
+    """Attack people through ranked lists alone: the paper's populations or your own people, protected or not.
+
+    Nothing but a simulated service in memory is attacked. Any option that names a protection (--epsilon,
+    --hide-within, --mechanism ...) protects everybody first.
+    """
+    fitted = read_intervals(intervals)
+    wish = Wish(
+        mechanism=mechanism,
+        epsilon=epsilon,
+        hide_within=hide_within,
+        epsilon_per_km=epsilon_per_km,
+        delta=delta,
+        release=release,
+        noise=noise,
+        centres=centres,
+        rounds=rounds,
+        gamma=gamma,
+        fit_method=fit_method,
+        population=population,
+        intervals=fitted,
+        seed=None,
+    )
+    if published_colluders and not wish.is_given:
+        raise UsageError("--published-colluders needs a protection to publish them by; add --epsilon 1, for instance")
+    pictures = AttackPictures(trace, animate, force=force)
+    protocol = AttackProtocol(
+        runs=(1 if person else _RUNS) if runs is None else runs,
+        instances=(1 if person else _INSTANCES) if instances is None else instances,
+        tau_m=metres(tau, "--tau"),
+        seed=seed,
+        published_colluders=published_colluders,
+    )
+    own_region = chosen_region(region, scaling, fitted)
+    populations = _populations(dataset, source, own_region, data_dir, id_column, latitude, longitude, clip=clip)
+    task = _Task(
+        names=list(ATTACK_NAMES) if not name or AttackName.ALL in name else [one.value for one in name],
+        ks=numbers(k, "--k"),
+        colluders=numbers(colluders, "--colluders"),
+        person=person,
+        protocol=protocol,
+        cores=cores or os.cpu_count() or 1,
+    )
+    rows: list[tuple[AttackRow, BestAttacker | None]] = []
+    for people in populations:
+        protection = build_mechanism(wish, people.dataset.region) if wish.is_given else None
+        rows += task.run(people, protection, pictures)
+    if json:
+        say_json([attack_document(row, best) for row, best in rows])
+    else:
+        _say_table(rows, protocol)
+    pictures.say_where()
+
+
+def _populations(
+    datasets: list[DatasetName] | None, source: Path | None, region: Region, data_dir: Path | None,
+    id_column: str | None, latitude: str | None, longitude: str | None, *, clip: bool,
+) -> list[Population]:  # fmt: skip
+    if (source is None) == (not datasets):
+        raise UsageError("say whom to attack: either --dataset gaussian (or another), or --input FILE")
+    if source is not None:
+        return [file_population(source, region, id_column, latitude=latitude, longitude=longitude, clip=clip)]
+    return [dataset_population(one, data_dir) for one in datasets or []]
+
+
+class _Task:
+    """What to do to each population."""
+
+    def __init__(
+        self, *, names: list[str], ks: list[int], colluders: list[int], person: str | None, protocol: AttackProtocol,
+        cores: int,
+    ) -> None:  # fmt: skip
+        self._names, self._ks, self._colluders = names, ks, colluders
+        self._person, self._protocol, self._cores = person, protocol, cores
+
+    def run(
+        self, people: Population, protection: Mechanism | None, pictures: AttackPictures
+    ) -> list[tuple[AttackRow, BestAttacker | None]]:
+        """Attack one population with everything asked for."""
+        dataset, protocol = people.dataset, self._protocol
+        fighters = contenders(self._names, dataset.region, colluders=self._colluders, tau_m=protocol.tau_m)
+        target = None if self._person is None else people.number_of(self._person)
+        _check_k(self._ks, len(dataset.places))
+        with progress_bar(f"protecting {dataset.name}", protocol.runs) as advance:
+            experiment = AttackExperiment(dataset, protocol, protection, advance)
+        rows = self._attack(experiment, fighters, target)
+        best = None
+        if protection is not None:
+            with progress_bar(f"the best attacker on {dataset.name}", TARGETS) as advance:
+                best = measure_best_attacker(experiment, advance)
+        pictures.draw(experiment, fighters, self._ks[0], target)
+        return [(row, best) for row in rows]
+
+    def _attack(self, experiment: AttackExperiment, fighters: list[Contender], target: int | None) -> list[AttackRow]:
+        protocol = experiment.protocol
+        total = len(self._ks) * len(fighters) * protocol.runs * protocol.instances
+        with progress_bar(f"attacking {experiment.dataset.name}", total) as advance:
+            return experiment.run(fighters, self._ks, person=target, cores=self._cores, progress=advance)
+
+
+def _check_k(ks: list[int], people: int) -> None:
+    for k in ks:
+        if not 1 <= k <= people:
+            raise UsageError(f"--k must lie between 1 and the number of people, {people:,}")
+
+
+def _say_table(rows: list[tuple[AttackRow, BestAttacker | None]], protocol: AttackProtocol) -> None:
+    say(text_table(*with_paper([row for row, _ in rows])))
+    say("\n" + table_notes(tau_m=protocol.tau_m, runs=protocol.runs, instances=protocol.instances))
+    for dataset, best in {row.dataset: best for row, best in rows}.items():
+        if best is not None:
+            say(
+                f"Best attacker on {dataset} (knows the mechanism and all addresses; {best.targets} targets): wrong by "
+                f"{best.dist_m:,.0f} m on average, within {protocol.tau_m:g} m in {best.acc:.1%} "
+                f"(± {1.96 * best.acc_standard_error:.1%})."
+            )
+    false = sum(row.score.false_certificates for row, _ in rows)
+    if false:
+        warn(f"{false} certificates are of a place where the service does not have the target")

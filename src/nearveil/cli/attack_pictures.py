@@ -1,0 +1,92 @@
+"""The pictures of ``nearveil attack``: one attack, drawn and animated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nearveil.attacks.oracle import Spot
+from nearveil.attacks.result import AttackResult
+from nearveil.cli.console import say, warn
+from nearveil.errors import UsageError
+from nearveil.evaluation.attack_experiment import AttackExperiment
+from nearveil.evaluation.attack_trials import Trial
+from nearveil.evaluation.contenders import Contender
+from nearveil.io.atomic import check_output, replacing
+from nearveil.report.attack_pictures.animation import animate_attack, animation_kind
+from nearveil.report.attack_pictures.picture import draw_attack
+from nearveil.types import FloatArray
+
+
+class AttackPictures:
+    """Where to draw, checked before anything takes time."""
+
+    def __init__(self, trace: Path | None, animate: Path | None, *, force: bool) -> None:
+        if trace is not None and trace.suffix.lower() != ".png":
+            raise UsageError("--trace draws a PNG picture; name a file that ends in .png")
+        if animate is not None:
+            animation_kind(animate)
+        for path in (trace, animate):
+            if path is not None:
+                check_output(path, force=force)
+        self._trace, self._animate, self._force = trace, animate, force
+        self._drawn = False
+
+    def draw(self, experiment: AttackExperiment, fighters: list[Contender], k: int, person: int | None) -> None:
+        """Repeat the first attack of the first population, and draw it."""
+        if self._drawn or (self._trace is None and self._animate is None):
+            return
+        self._drawn = True
+        chosen = next((one for one in fighters if one.attack.name == "adaptive"), fighters[0])
+        scene = experiment.scene(0)
+        trial = Trial(scene, chosen, k, experiment.instances(0, k, person))
+        result = trial.run_one(0, scene.open())
+        draw_one(
+            result,
+            experiment,
+            trial.instances[0].target,
+            self._trace,
+            self._animate,
+            tau_m=experiment.protocol.tau_m,
+            force=self._force,
+        )
+
+    def say_where(self) -> None:
+        """Tell where the pictures are, and what is in them."""
+        paths = [path for path in (self._trace, self._animate) if path is not None]
+        if paths:
+            warn("the pictures show where people truly are: for your eyes")
+            for path in paths:
+                say(f"Picture: {path}")
+
+
+def draw_one(
+    result: AttackResult,
+    experiment: AttackExperiment,
+    target: int,
+    trace: Path | None,
+    animation: Path | None,
+    *,
+    tau_m: float,
+    force: bool,
+) -> None:
+    """Draw one attack as a picture and as an animation."""
+    scene = experiment.scene(0)
+    truth, served = _spot(experiment.true_m[target]), _spot(scene.served_m[target])
+    published = served if experiment.published[0].mechanism is not None else None
+    title = f"{result.attack} on {experiment.dataset.name}" + (", protected" if published else "")
+    if trace is not None:
+        with replacing(trace, force=force) as partial:
+            draw_attack(
+                result, scene.region, partial,
+                people_m=scene.served_m, truth=truth, published=published, tau_m=tau_m, title=title,
+            )  # fmt: skip
+    if animation is not None:
+        with replacing(animation, force=force) as partial:
+            animate_attack(
+                result, scene.region, partial, kind=animation_kind(animation),
+                people_m=scene.served_m, truth=truth, published=published, tau_m=tau_m, title=title,
+            )  # fmt: skip
+
+
+def _spot(place: FloatArray) -> Spot:
+    return float(place[0]), float(place[1])

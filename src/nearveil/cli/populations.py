@@ -1,0 +1,74 @@
+"""Whom a command speaks of: a population of the paper, or people in a file, with their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nearveil.cli.options import places_in_region
+from nearveil.errors import DataError, UsageError
+from nearveil.io.columns import person_columns
+from nearveil.io.datasets import Dataset, DatasetName, load_dataset
+from nearveil.io.files import read_people
+from nearveil.io.people import People
+from nearveil.region import Region
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """People and how to find one by an id."""
+
+    dataset: Dataset
+    number_of: Callable[[str], int]
+
+
+def dataset_population(name: DatasetName, data_dir: Path | None) -> Population:
+    """Return a population of the paper; its people are called 1, 2, 3 ..."""
+    dataset = load_dataset(name, data_dir)
+    return Population(dataset, _by_row(len(dataset.places)))
+
+
+def file_population(
+    path: Path, region: Region, id_column: str | None, *, latitude: str | None, longitude: str | None, clip: bool
+) -> Population:
+    """Return the people of a file: called by a column of ids, or by their row."""
+    people = read_people(path, latitude=latitude, longitude=longitude)
+    if not len(people.points):
+        raise DataError(f"{path.name} has no people in it; a service without people cannot be attacked")
+    dataset = Dataset(path.name, region, places_in_region(people, region, clip=clip))
+    column = _id_column(people, id_column)
+    return Population(dataset, _by_row(len(dataset.places)) if column is None else _by_id(people, column))
+
+
+def _id_column(people: People, wanted: str | None) -> str | None:
+    names = people.carried.column_names
+    if wanted is not None:
+        if names.count(wanted) != 1:
+            raise DataError(f"there is no one column {wanted!r} to find people by; check --id")
+        return wanted
+    return next(iter(person_columns(names)), None)
+
+
+def _by_row(count: int) -> Callable[[str], int]:
+    def number_of(person: str) -> int:
+        if not person.isdecimal() or not 1 <= int(person) <= count:
+            raise UsageError(f"there is no such person; people are called by their row here, 1 to {count:,}")
+        return int(person) - 1
+
+    return number_of
+
+
+def _by_id(people: People, column: str) -> Callable[[str], int]:
+    def number_of(person: str) -> int:
+        ids = np.array([str(value) for value in people.carried.column(column).to_pylist()])
+        found = np.flatnonzero(ids == person)
+        if len(found) == 0:
+            raise UsageError(f"there is no such person in column {column!r}; check --person and --id")
+        if len(found) > 1:
+            raise DataError(f"{len(found)} rows have that {column!r}; keep one row for each person")
+        return int(found[0])
+
+    return number_of

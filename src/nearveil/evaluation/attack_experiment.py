@@ -1,0 +1,184 @@
+"""A population under attack: every contender against the same people, run by run, protected or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from nearveil.errors import UsageError
+from nearveil.evaluation.attack_instances import Instance, draw_instances, instances_of_person
+from nearveil.evaluation.attack_score import AttackScore, compare, score_attempts
+from nearveil.evaluation.attack_trials import Scene, Trial, run_trials
+from nearveil.evaluation.contenders import Contender
+from nearveil.io.datasets import Dataset
+from nearveil.mechanisms.base import Mechanism
+from nearveil.types import FloatArray, Progress
+
+# Instances, ties and noise of a run do not share a stream with those of any other.
+_SEED_STEP = 1_000_003
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackProtocol:
+    """How attacks are measured.
+
+    Attributes
+    ----------
+    runs, instances : int
+        So many runs with seeds of their own, and so many targets in each.
+    tau_m : float
+        Found means within this distance.
+    seed : int
+        Of the whole experiment.
+    published_colluders : bool
+        Whether the service publishes the attacker's accounts like everybody else's, or has them where they are.
+    """
+
+    runs: int = 5
+    instances: int = 50
+    tau_m: float = 100.0
+    seed: int = 1
+    published_colluders: bool = False
+
+    def __post_init__(self) -> None:
+        if self.runs < 1 or self.instances < 1:
+            raise UsageError("there must be at least one run and one instance")
+        if not 0 < self.tau_m < float("inf"):
+            raise UsageError("tau must be a distance greater than 0, such as 100m")
+
+    def seed_of(self, run: int) -> int:
+        """Seed of one run."""
+        return self.seed * _SEED_STEP + run * 7919
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishedRun:
+    """What the service answers from in one run: true places, or published ones and who published them."""
+
+    served: FloatArray
+    mechanism: Mechanism | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttackRow:
+    """How one attack did in one setting."""
+
+    attack: str
+    dataset: str
+    k: int
+    colluders: int
+    protected: bool
+    published_colluders: bool
+    score: AttackScore
+
+
+class AttackExperiment:
+    """One population, as the service has it in every run.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        True places.
+    protocol : AttackProtocol
+        How it is measured.
+    mechanism : Mechanism, optional
+        Protects everybody, anew in every run; without it the service answers from true places.
+    """
+
+    def __init__(
+        self, dataset: Dataset, protocol: AttackProtocol, mechanism: Mechanism | None, progress: Progress | None = None
+    ) -> None:
+        if not len(dataset.places):
+            raise UsageError("a service without people cannot be attacked; give at least one person")
+        self.dataset, self.protocol = dataset, protocol
+        self.true_m = dataset.region.to_metres(dataset.places)
+        self.published = []
+        for run in range(protocol.runs):
+            self.published.append(self._publish(mechanism, run))
+            if progress:
+                progress(1)
+
+    def _publish(self, mechanism: Mechanism | None, run: int) -> PublishedRun:
+        if mechanism is None:
+            return PublishedRun(self.dataset.places, None)
+        own = mechanism.with_params(seed=self.protocol.seed_of(run)).fit(self.dataset.places)
+        return PublishedRun(own.perturb(self.dataset.places), own)
+
+    def scene(self, run: int) -> Scene:
+        """The service of one run."""
+        published = self.published[run]
+        return Scene(
+            self.dataset.region,
+            self.dataset.region.to_metres(published.served),
+            published.mechanism if self.protocol.published_colluders else None,
+            self.protocol.seed_of(run),
+        )
+
+    def instances(self, run: int, k: int, person: int | None = None) -> tuple[Instance, ...]:
+        """Whom to attack in one run, the same for every contender."""
+        scene = self.scene(run)
+        if not 1 <= k <= len(self.true_m):
+            raise UsageError(f"k must lie between 1 and the number of people, {len(self.true_m):,}")
+        rng = np.random.default_rng([self.protocol.seed_of(run), k])
+        if person is None:
+            drawn = draw_instances(scene.open(), self.true_m, k=k, count=self.protocol.instances, rng=rng)
+        else:
+            drawn = instances_of_person(
+                scene.open(), scene.served_m, person, k=k, count=self.protocol.instances, rng=rng
+            )
+        return tuple(drawn)
+
+    def run(
+        self,
+        contenders: Sequence[Contender],
+        ks: Sequence[int],
+        *,
+        person: int | None = None,
+        cores: int,
+        progress: Progress | None = None,
+    ) -> list[AttackRow]:
+        """Attack, and return a row for each k and contender."""
+        runs = range(self.protocol.runs)
+        scenes = [self.scene(run) for run in runs]
+        targets = {(run, k): self.instances(run, k, person) for k in ks for run in runs}
+        cells = [(k, contender) for k in ks for contender in contenders]
+        trials = [Trial(scenes[run], contender, k, targets[run, k]) for k, contender in cells for run in runs]
+        results = run_trials(trials, cores=cores, progress=progress)
+        attempts = [
+            [
+                compare(
+                    result,
+                    instance,
+                    true_m=self.true_m,
+                    served_m=trial.scene.served_m,
+                    half_extent_m=self.dataset.region.half_extent_m,
+                    tau_m=self.protocol.tau_m,
+                )
+                for result, instance in zip(found, trial.instances, strict=True)
+            ]
+            for trial, found in zip(trials, results, strict=True)
+        ]
+        edges = range(0, len(attempts) + 1, self.protocol.runs)
+        return [
+            self._row(k, contender, score_attempts(
+                attempts[first:last],
+                tau_m=self.protocol.tau_m,
+                colluders=contender.colluders,
+                farthest_m=self.dataset.region.radius_m,
+            ))
+            for (k, contender), (first, last) in zip(cells, pairwise(edges), strict=True)
+        ]  # fmt: skip
+
+    def _row(self, k: int, contender: Contender, score: AttackScore) -> AttackRow:
+        return AttackRow(
+            attack=contender.attack.name,
+            dataset=self.dataset.name,
+            k=k,
+            colluders=contender.colluders,
+            protected=self.published[0].mechanism is not None,
+            published_colluders=self.protocol.published_colluders,
+            score=score,
+        )

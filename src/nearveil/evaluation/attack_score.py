@@ -1,0 +1,174 @@
+"""Dist, Acc, Cost and queries: how attacks did, with means and 95 % intervals over runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from nearveil.attacks.oracle import Spot
+from nearveil.attacks.result import AttackResult
+from nearveil.evaluation.attack_instances import Instance
+from nearveil.types import FloatArray
+
+_SEEN_OFTEN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean over runs; ``half_width`` of its 95 % interval by Student's t, None for a single run."""
+
+    value: float
+    half_width: float | None
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g}" if self.half_width is None else f"{self.value:.3g} ± {self.half_width:.2g}"
+
+
+def mean_over_runs(values: Sequence[float]) -> Mean:
+    """Return the mean of one value per run."""
+    array = np.asarray(values, dtype=np.float64)
+    if len(array) < 2:
+        return Mean(float(array.mean()), None)
+    spread = float(array.std(ddof=1)) / math.sqrt(len(array))
+    return Mean(float(array.mean()), float(stats.t.ppf(0.975, len(array) - 1)) * spread)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attack beside the truth.
+
+    Attributes
+    ----------
+    error_m : float
+        From the estimate to where the target is; from the start where the attack believes nothing.
+    served_error_m : float
+        The same to where the service has the target: what a certificate speaks of.
+    start_distance_m : float
+        From the start to where the service has the target.
+    others_located, others_listed : int
+        People seen in at least two lists, and how many of them were located within tau of where the service has them.
+    """
+
+    error_m: float
+    served_error_m: float
+    start_distance_m: float
+    queries: int
+    seconds: float
+    certified: bool
+    others_located: int
+    others_listed: int
+
+
+def compare(
+    result: AttackResult,
+    instance: Instance,
+    *,
+    true_m: FloatArray,
+    served_m: FloatArray,
+    half_extent_m: tuple[float, float],
+    tau_m: float,
+) -> Attempt:
+    """Put one result beside the truth."""
+    guess = instance.start if result.estimate is None else _into_region(result.estimate, half_extent_m)
+    often = [person for person, times in result.listed.items() if times >= _SEEN_OFTEN]
+    located = [
+        person for person in often if person in result.others and _gap(result.others[person], served_m, person) <= tau_m
+    ]
+    return Attempt(
+        error_m=_gap(guess, true_m, instance.target),
+        served_error_m=_gap(guess, served_m, instance.target),
+        start_distance_m=_gap(instance.start, served_m, instance.target),
+        queries=result.queries,
+        seconds=result.seconds,
+        certified=result.certified,
+        others_located=len(located),
+        others_listed=len(often),
+    )
+
+
+def _into_region(spot: Spot, half_extent_m: tuple[float, float]) -> Spot:
+    """The region is public: nobody believes a target to be outside."""
+    (x, y), (width, height) = spot, half_extent_m
+    return min(max(x, -width), width), min(max(y, -height), height)
+
+
+def _gap(spot: Spot, places_m: FloatArray, person: object) -> float:
+    return math.dist(spot, places_m[person]) if isinstance(person, int) else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class AttackScore:
+    """All attempts of one attack in one setting, runs by runs.
+
+    Attributes
+    ----------
+    dist_m, acc, cost_s, queries, certified : Mean
+        Mean error, share within tau, seconds per attack, questions per attack, share certified.
+    queries_p95 : float
+        95th percentile of the questions, over all attempts.
+    false_certificates : int
+        Certified, and farther than tau from where the service has the target.
+    limit : float or None
+        Questions that information theory asks for at least, on average; None without accounts.
+    others_located : float or None
+        Share of the other people in two lists or more who were located within tau; None if none were looked for.
+    """
+
+    runs: int
+    instances: int
+    dist_m: Mean
+    acc: Mean
+    cost_s: Mean
+    queries: Mean
+    queries_p95: float
+    certified: Mean
+    false_certificates: int
+    limit: float | None
+    others_located: float | None
+
+    @property
+    def times_the_limit(self) -> float | None:
+        """Questions asked over the least possible number."""
+        return None if self.limit is None else self.queries.value / self.limit
+
+
+def score_attempts(
+    runs: Sequence[Sequence[Attempt]], *, tau_m: float, colluders: int, farthest_m: float
+) -> AttackScore:
+    """Return the score of an attack from its attempts, run by run."""
+
+    def over_runs(value: Callable[[Attempt], float]) -> Mean:
+        return mean_over_runs([float(np.mean([value(attempt) for attempt in run])) for run in runs])
+
+    everything = [attempt for run in runs for attempt in run]
+    listed = sum(attempt.others_listed for attempt in everything)
+    located = sum(attempt.others_located for attempt in everything)
+    limits = [least_queries(attempt.start_distance_m, tau_m, farthest_m, colluders) for attempt in everything]
+    return AttackScore(
+        runs=len(runs),
+        instances=len(runs[0]),
+        dist_m=over_runs(lambda attempt: attempt.error_m),
+        acc=over_runs(lambda attempt: attempt.error_m <= tau_m),
+        cost_s=over_runs(lambda attempt: attempt.seconds),
+        queries=over_runs(lambda attempt: attempt.queries),
+        queries_p95=float(np.percentile([attempt.queries for attempt in everything], 95)),
+        certified=over_runs(lambda attempt: attempt.certified),
+        false_certificates=sum(attempt.certified and attempt.served_error_m > tau_m for attempt in everything),
+        limit=float(np.mean(limits)) if colluders else None,
+        others_located=located / listed if located else None,
+    )
+
+
+def least_queries(distance_m: float, tau_m: float, farthest_m: float, colluders: int) -> float:
+    """Questions that are needed at least, if only bounds on distances are used.
+
+    A target at distance R of the start carries log2((2 (R/tau)² + 1/2) ln(Rmax / (tau/2))) bits under a prior that is
+    even in the logarithm of the distance; one answer with L accounts has at most L + 1 outcomes.
+    """
+    spread = max(math.log(farthest_m / (tau_m / 2)), 1.0)
+    bits = math.log2((2 * (distance_m / tau_m) ** 2 + 0.5) * spread)
+    return max(bits, 0.0) / math.log2(colluders + 1) if colluders else math.inf

@@ -1,0 +1,52 @@
+"""The best attacker beside the others: what a defender should quote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearveil.attacks.bayes.attacker import BayesAttacker
+from nearveil.attacks.bayes.prior import prior_from_points
+from nearveil.attacks.bayes.score import score_attacker
+from nearveil.evaluation.attack_experiment import AttackExperiment
+from nearveil.types import Progress
+
+TARGETS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class BestAttacker:
+    """Mean error and share within tau of one who knows the mechanism and every address, but not who lives where."""
+
+    dist_m: float
+    acc: float
+    acc_standard_error: float
+    targets: int
+
+
+def measure_best_attacker(experiment: AttackExperiment, progress: Progress | None = None) -> BestAttacker | None:
+    """Let the Bayes attacker guess from the published places of the first run; None where nothing protects.
+
+    Its list of addresses is the population itself, the target's place among them: the strongest prior there is. It
+    needs no list from the service and no accounts, so it is the same for every k.
+    """
+    published = experiment.published[0]
+    if published.mechanism is None:
+        return None
+    dataset = experiment.dataset
+    attacker = BayesAttacker(
+        mechanism=published.mechanism,
+        prior=prior_from_points(dataset.places, dataset.region, spread_m=0.0),
+        tau_m=experiment.protocol.tau_m,
+    )
+    rng = np.random.default_rng(experiment.protocol.seed)
+    count = min(TARGETS, len(dataset.places))
+    targets = rng.choice(len(dataset.places), size=count, replace=False)
+    if count < 2:
+        return None
+    score = score_attacker(
+        attacker, dataset.places, published.served, targets=targets, leave_out=False, progress=progress
+    )
+    accuracy = score.best_disc.accuracy
+    return BestAttacker(score.median.error_m.value, accuracy.value, accuracy.standard_error, count)

@@ -1,0 +1,143 @@
+"""``nearveil attack`` as a person runs it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+SMALL = ("--runs", 1, "--instances", 4, "--cores", 1)
+KEYS = {
+    "attack", "dataset", "k", "colluders", "runs", "instances", "dist_m", "acc", "cost_s", "queries", "queries_p95",
+    "protected",
+}  # fmt: skip
+
+
+def test_all_attacks_on_a_population_of_the_paper(run: Run) -> None:
+    outcome = run("attack", "--dataset", "gaussian", "--colluders", "1,4", *SMALL)
+    assert outcome.code == 0, outcome.err
+    lines = outcome.out.splitlines()
+    assert [line.split()[0] for line in lines[1:7]] == [
+        "gi-lia", "zo-lia", "sandwich", "adaptive", "adaptive", "unfolding",
+    ]  # fmt: skip
+    # The paper's GI-LIA on gaussian, k = 10.
+    assert lines[1].split()[-3:] == ["26.31", "0.940", "44.42"]
+    assert "information theory" in outcome.out
+
+
+def test_json_is_a_list_of_rows(run: Run, people_csv: Path) -> None:
+    outcome = run("attack", "--input", people_csv, "--attack", "adaptive", "--k", "5,10", "--json", *SMALL)
+    assert outcome.code == 0, outcome.err
+    rows = json.loads(outcome.out)
+    assert [row["k"] for row in rows] == [5, 10]
+    for row in rows:
+        assert row.keys() >= KEYS
+        assert (row["attack"], row["dataset"], row["protected"]) == ("adaptive", "people.csv", False)
+        assert (row["acc"], row["certified"], row["false_certificates"]) == (1.0, 1.0, 0)
+
+
+@pytest.mark.parametrize("options", [(), ("--published-colluders",)])
+def test_protection_is_asked_for_as_in_protect(run: Run, people_csv: Path, options: tuple[str, ...]) -> None:
+    outcome = run(
+        "attack", "--input", people_csv, "--attack", "gi-lia", "--attack", "adaptive", "--mechanism", "planar-laplace",
+        "--hide-within", "2km", "--json", *options, *SMALL,
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    for row in json.loads(outcome.out):
+        assert row["protected"] is True
+        assert row["published_colluders"] is bool(options)
+        assert row["dist_m"] > 300
+        assert row["bayes_dist_m"] > 100
+
+
+def test_one_named_person_with_pictures(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    picture, page = tmp_path / "trace.png", tmp_path / "trace.html"
+    one = ("attack", "--input", people_csv, "--person", "17", "--attack", "adaptive")
+    outcome = run(*one, "--trace", picture, "--animate", page)
+    assert outcome.code == 0, outcome.err
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "<html" in page.read_text(encoding="utf-8")
+    assert "adaptive" in outcome.out.splitlines()[1]
+    assert "where people truly are" in outcome.err
+    again = run(*one, "--trace", picture)
+    assert again.code == 4
+    assert "--force" in again.err
+
+
+def test_the_same_seed_gives_the_same_rows(run: Run, people_csv: Path) -> None:
+    def rows(seed: int) -> list[tuple[float, float]]:
+        outcome = run("attack", "--input", people_csv, "--attack", "gi-lia", "--json", "--seed", seed, *SMALL)
+        return [(row["dist_m"], row["queries"]) for row in json.loads(outcome.out)]
+
+    assert rows(3) == rows(3)
+    assert rows(3) != rows(4)
+
+
+def test_rows_without_ids_are_called_by_their_number(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "places.csv"
+    rows = "".join(f"37.7{n:03d},-122.4{n * 7 % 100:02d}\n" for n in range(60))
+    path.write_text("latitude,longitude\n" + rows, encoding="utf-8")
+    outcome = run("attack", "--input", path, "--person", "60", "--attack", "gi-lia")
+    assert outcome.code == 0, outcome.err
+    outcome = run("attack", "--input", path, "--person", "61", "--attack", "gi-lia")
+    assert (outcome.code, "1 to 60" in outcome.err) == (2, True)
+
+
+BAD = [
+    (("--person", "nobody"), 2, "there is no such person"),
+    (("--k", "0"), 2, "between 1 and the number of people, 5,000"),
+    (("--k", "5001"), 2, "between 1 and the number of people, 5,000"),
+    (("--k", "ten"), 2, "--k takes whole numbers"),
+    (("--tau", "0"), 2, "--tau takes a length greater than 0"),
+    (("--tau", "-5m"), 2, "--tau takes a length greater than 0"),
+    (("--colluders", "0", "--attack", "adaptive"), 2, "1 to 32 colluders"),
+    (("--runs", "0"), 2, "at least one run"),
+    (("--instances", "-3"), 2, "at least one run and one instance"),
+    (("--published-colluders",), 2, "needs a protection"),
+    (("--dataset", "gaussian"), 2, "either --dataset"),
+    (("--id", "nope", "--person", "1"), 3, "no one column 'nope'"),
+    (("--trace", "picture.jpg"), 2, "ends in .png"),
+    (("--animate", "film.mp4"), 2, ".gif"),
+    (("--region", "paris"), 3, "region"),
+]
+
+
+@pytest.mark.parametrize(("options", "code", "says"), BAD, ids=[" ".join(options) for options, _, _ in BAD])
+def test_bad_input_is_one_sentence(run: Run, people_csv: Path, options: tuple[str, ...], code: int, says: str) -> None:
+    outcome = run("attack", "--input", people_csv, *options)
+    assert (outcome.code, outcome.out) == (code, "")
+    assert outcome.err.startswith("error: ")
+    assert says in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_nobody_to_attack(run: Run, tmp_path: Path) -> None:
+    outcome = run("attack")
+    assert (outcome.code, "either --dataset" in outcome.err) == (2, True)
+    empty = tmp_path / "empty.csv"
+    empty.write_text("latitude,longitude\n", encoding="utf-8")
+    outcome = run("attack", "--input", empty)
+    assert outcome.code == 3
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_everybody_at_one_point(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "one-point.csv"
+    path.write_text("latitude,longitude\n" + "37.7,-122.4\n" * 30, encoding="utf-8")
+    outcome = run("attack", "--input", path, "--k", 10, *SMALL)
+    assert outcome.code == 0, outcome.err
+
+
+def test_table_1_from_one_command(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NEARVEIL_DATA_DIR", raising=False)
+    out = tmp_path / "report"
+    outcome = run(
+        "reproduce", "table1", "--dataset", "gaussian", "--runs", 1, "--instances", 1, "--out", out, "--cores", 1
+    )
+    assert outcome.code == 0, outcome.err
+    assert {path.name for path in out.iterdir()} == {"table1.csv", "table1.md", "table1.png"}
+    assert len((out / "table1.csv").read_text(encoding="utf-8").splitlines()) == 1 + 3 * 7
+    missing = run("reproduce", "table1", "--dataset", "gowalla", "--out", out)
+    assert missing.code == 3
+    assert "NEARVEIL_DATA_DIR" in missing.err

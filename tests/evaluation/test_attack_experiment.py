@@ -1,0 +1,84 @@
+"""Experiments: the same for any number of cores, the same targets for every attack, and protection that shows."""
+
+import math
+
+import numpy as np
+import pytest
+
+from nearveil import PlanarLaplace
+from nearveil.errors import UsageError
+from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
+from nearveil.evaluation.best_attacker import measure_best_attacker
+from nearveil.evaluation.contenders import ATTACK_NAMES, contenders
+from nearveil.io.datasets import Dataset
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+
+@pytest.fixture
+def town(san_francisco: Region, city: FloatArray) -> Dataset:
+    return Dataset("town", san_francisco, city)
+
+
+def test_rows_do_not_depend_on_the_number_of_cores(town: Dataset, san_francisco: Region) -> None:
+    protocol = AttackProtocol(runs=2, instances=12, seed=5, published_colluders=True)
+    mechanism = PlanarLaplace(hide_within_m=300, region=san_francisco)
+    experiment = AttackExperiment(town, protocol, mechanism)
+    fighters = contenders(["gi-lia", "adaptive"], san_francisco, colluders=[1], tau_m=100.0)
+    alone, together = (experiment.run(fighters, [5, 10], cores=cores) for cores in (1, 2))
+    for one, other in zip(alone, together, strict=True):
+        assert (one.attack, one.k, one.colluders) == (other.attack, other.k, other.colluders)
+        assert one.score.dist_m == other.score.dist_m
+        assert one.score.queries == other.score.queries
+    assert [(row.attack, row.k) for row in alone] == [
+        ("gi-lia", 5), ("adaptive", 5), ("gi-lia", 10), ("adaptive", 10),
+    ]  # fmt: skip
+
+
+def test_targets_are_the_kth_in_the_list_at_the_start(town: Dataset) -> None:
+    experiment = AttackExperiment(town, AttackProtocol(runs=1, instances=20), None)
+    for one in experiment.instances(0, 7):
+        distances = np.sort(np.hypot(*(experiment.true_m - one.start).T))
+        assert math.dist(one.start, experiment.true_m[one.target]) == pytest.approx(distances[6])
+        assert distances[0] <= 100.0
+
+
+def test_a_person_is_attacked_from_places_where_they_are_listed(town: Dataset) -> None:
+    experiment = AttackExperiment(town, AttackProtocol(runs=1, instances=5), None)
+    for one in experiment.instances(0, 7, person=42):
+        assert one.target == 42
+        distances = np.hypot(*(experiment.true_m - one.start).T)
+        assert (distances < distances[42]).sum() < 7
+
+
+def test_runs_are_published_anew(town: Dataset, san_francisco: Region) -> None:
+    mechanism = PlanarLaplace(hide_within_m=300, region=san_francisco)
+    experiment = AttackExperiment(town, AttackProtocol(runs=2, instances=1), mechanism)
+    first, second = (run.served for run in experiment.published)
+    assert (first != second).any(axis=1).all()
+
+
+def test_the_best_attacker_is_beside_protected_people_only(town: Dataset, san_francisco: Region) -> None:
+    assert measure_best_attacker(AttackExperiment(town, AttackProtocol(runs=1, instances=1), None)) is None
+    mechanism = PlanarLaplace(hide_within_m=300, region=san_francisco)
+    best = measure_best_attacker(AttackExperiment(town, AttackProtocol(runs=1, instances=1), mechanism))
+    assert best is not None
+    # Reading off the published place is wrong by 300 m on average, and within 100 m in about 0.14 of cases.
+    assert best.dist_m < 300
+    assert best.acc > 0.15
+
+
+@pytest.mark.parametrize("wrong", [{"runs": 0}, {"instances": 0}, {"tau_m": 0.0}, {"tau_m": math.nan}])
+def test_wrong_protocols(wrong: dict[str, float]) -> None:
+    with pytest.raises(UsageError):
+        AttackProtocol(**wrong)  # type: ignore[arg-type]
+
+
+def test_contenders_by_name(san_francisco: Region) -> None:
+    found = contenders(ATTACK_NAMES, san_francisco, colluders=[1, 4], tau_m=50.0)
+    assert [(one.attack.name, one.colluders) for one in found] == [
+        ("gi-lia", 1), ("zo-lia", 1), ("sandwich", 2), ("adaptive", 1), ("adaptive", 4), ("unfolding", 0),
+    ]  # fmt: skip
+    for colluders, tau_m, name in (([0], 100.0, "adaptive"), ([1], 0.0, "gi-lia"), ([1], 100.0, "magic")):
+        with pytest.raises(UsageError):
+            contenders([name], san_francisco, colluders=colluders, tau_m=tau_m)

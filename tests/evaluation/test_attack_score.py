@@ -1,0 +1,75 @@
+"""Dist, Acc, Cost, queries and the limit, by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from nearveil.attacks.result import AttackResult, Outcome
+from nearveil.evaluation.attack_instances import Instance
+from nearveil.evaluation.attack_score import compare, least_queries, mean_over_runs, score_attempts
+
+TRUE_M = np.array([[0.0, 0.0], [1000.0, 0.0], [0.0, 500.0]])
+SERVED_M = np.array([[300.0, 400.0], [1000.0, 0.0], [0.0, 500.0]])
+START = (0.0, 100.0)
+
+
+def result(estimate: tuple[float, float] | None, *, queries: int = 7, certified: bool = False) -> AttackResult:
+    return AttackResult(
+        attack="gi-lia",
+        outcome=Outcome.FOUND,
+        estimate=estimate,
+        queries=queries,
+        seconds=0.5,
+        certified=certified,
+        others={1: (1000.0, 50.0), 2: (0.0, 900.0)},
+        listed={1: 3, 2: 2, "stranger": 1},
+    )
+
+
+def attempt(found: AttackResult):  # type: ignore[no-untyped-def]
+    extent = (5000.0, 5000.0)
+    return compare(found, Instance(START, 0), true_m=TRUE_M, served_m=SERVED_M, half_extent_m=extent, tau_m=100.0)
+
+
+def test_errors_are_to_the_person_and_to_where_the_service_has_it() -> None:
+    found = attempt(result((300.0, 400.0)))
+    assert (found.error_m, found.served_error_m) == (500.0, 0.0)
+    assert found.start_distance_m == pytest.approx(math.hypot(300, 300))
+    assert (found.others_located, found.others_listed) == (1, 2)
+
+
+def test_who_believes_nothing_is_at_the_start_and_nobody_is_outside_the_region() -> None:
+    assert attempt(result(None)).error_m == 100.0
+    assert attempt(result((90_000.0, 0.0))).error_m == 5000.0
+
+
+def test_means_over_runs_and_the_intervals_of_student() -> None:
+    mean = mean_over_runs([1.0, 2.0, 3.0])
+    assert mean.value == 2.0
+    assert mean.half_width == pytest.approx(stats.t.ppf(0.975, 2) / math.sqrt(3))
+    assert mean_over_runs([4.0]).half_width is None
+
+
+def test_a_score_counts_false_certificates_of_the_served_place() -> None:
+    runs = [
+        [attempt(result((300.0, 400.0), certified=True)), attempt(result((0.0, 0.0), certified=True, queries=9))],
+        [attempt(result((0.0, 50.0))), attempt(result(None))],
+    ]
+    score = score_attempts(runs, tau_m=100.0, colluders=1, farthest_m=30_000.0)
+    assert (score.runs, score.instances) == (2, 2)
+    assert score.acc.value == 0.75
+    assert score.dist_m.value == pytest.approx((500 + 0 + 50 + 100) / 4)
+    assert score.queries.value == 7.5
+    assert score.queries_p95 == pytest.approx(np.percentile([7, 9, 7, 7], 95))
+    assert score.certified.value == 0.5
+    assert score.false_certificates == 1
+    assert score.others_located == 0.5
+
+
+def test_the_limit_as_the_formula_says() -> None:
+    bits = math.log2((2 * 25 + 0.5) * math.log(30_000 / 50))
+    assert least_queries(500.0, 100.0, 30_000.0, 1) == pytest.approx(bits)
+    assert least_queries(500.0, 100.0, 30_000.0, 3) == pytest.approx(bits / 2)
+    assert least_queries(500.0, 100.0, 30_000.0, 0) == math.inf

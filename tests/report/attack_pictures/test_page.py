@@ -1,0 +1,38 @@
+"""The page of an attack: the whole story, and nothing let in or out."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nearveil.report.attack_pictures.scene import Scene
+from tests.report.attack_pictures.samples import Page, animated, empty
+
+
+@pytest.mark.parametrize("which", ["adaptive", "gi_lia"])
+def test_a_page_holds_the_whole_story_and_asks_nobody(
+    which: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    scene: Scene = request.getfixturevalue(which)
+    text = animated(scene, tmp_path / "attack.partial", "html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.tags[0] == "html"
+    assert {"canvas", "button", "input"} <= set(page.tags)
+    assert len(page.story["steps"]) == len(scene.steps)
+    assert page.story["steps"][0]["words"].startswith("Question 1 of")
+    assert not re.search(r"https?://|src=|@import|url\(|fetch\(|@@", text)
+
+
+def test_a_title_cannot_become_part_of_the_page(adaptive: Scene, tmp_path: Path) -> None:
+    title = '</title><script>alert(1)</script> & @@STORY@@ of "Zoë"'
+    text = animated(empty(adaptive), tmp_path / "a.html", "html", title).read_text(encoding="utf-8")
+    assert Page(text).tags.count("script") == 2
+    assert "alert(1)</script>" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; @@STORY@@" in text
+
+
+def test_words_of_a_result_cannot_end_the_script(adaptive: Scene, tmp_path: Path) -> None:
+    odd = replace(adaptive, result=replace(adaptive.result, attack="</script><script>alert(1)</script>"))
+    page = Page(animated(odd, tmp_path / "a.html", "html").read_text(encoding="utf-8"))
+    assert page.tags.count("script") == 2

@@ -1,0 +1,76 @@
+"""The story of an attack: its frames, where they look, and what was possible."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from nearveil.attacks.result import TraceStep
+from nearveil.report.attack_pictures.scene import Scene
+from nearveil.report.attack_pictures.story import frames_of
+from tests.report.attack_pictures.samples import TAU_M, empty
+
+
+def test_a_frame_for_each_question_and_one_for_the_result(adaptive: Scene) -> None:
+    *questions, result = frames_of(adaptive)
+    assert [frame.number for frame in questions] == list(range(1, adaptive.result.queries + 1))
+    assert result.step is None
+    assert "Certified" in result.words
+
+
+@pytest.mark.parametrize("which", ["adaptive", "gi_lia"])
+def test_views_only_get_closer_and_hold_the_question_and_the_person(which: str, request: pytest.FixtureRequest) -> None:
+    scene: Scene = request.getfixturevalue(which)
+    frames = frames_of(scene)
+    assert all(later.view.half_m <= earlier.view.half_m + 1e-6 for earlier, later in pairwise(frames))
+    assert all(frame.view.holds(scene.truth) for frame in frames)
+    assert all(frame.view.holds(frame.step.place) for frame in frames if frame.step is not None)
+    assert frames[-1].view.half_m < 4 * TAU_M
+
+
+def test_possible_areas_shrink_and_do_not_leave_the_region(adaptive: Scene) -> None:
+    areas = [frame.area_km2 for frame in frames_of(adaptive) if frame.area_km2 is not None]
+    assert areas == sorted(areas, reverse=True)
+    everything = np.array([[0.0, 0.0, 1e6]])
+    unknown = replace(adaptive.steps[0], cells=everything)
+    half_width, half_height = adaptive.region.half_extent_m
+    assert frames_of(empty(adaptive, (unknown,)))[0].area_km2 == pytest.approx(4 * half_width * half_height / 1e6)
+
+
+def test_rings_close_in_on_the_circles_found(gi_lia: Scene) -> None:
+    frames = [frame for frame in frames_of(gi_lia) if frame.ring_m is not None and frame.step is not None]
+    assert len(frames) > 20
+    for frame in frames:
+        low, high = frame.ring_m or (0.0, 0.0)
+        distance = math.dist(frame.step.place, gi_lia.truth) if frame.step else 0.0
+        assert low - 0.1 <= distance <= high + 0.1
+    assert len(gi_lia.circles_after(1)) == 0
+    assert len(gi_lia.circles_after(len(gi_lia.steps))) == 2
+
+
+def test_later_questions_from_one_place_share_a_frame_where_there_are_many(gi_lia: Scene) -> None:
+    *all_questions, _ = frames_of(gi_lia)
+    *questions, result = frames_of(gi_lia, few=25)
+    assert len(all_questions) > 25
+    assert 20 <= len(questions) <= 25
+    assert questions[:5] == all_questions[:5]
+    shared = next(frame for frame in questions if frame.words.startswith("Questions"))
+    assert f"–{shared.number} of {len(gi_lia.steps)}: asked" in shared.words
+    assert ", the last with the colluder at" in shared.words
+    assert (questions[-1].number, result.number) == (len(gi_lia.steps), len(gi_lia.steps))
+
+
+def test_few_questions_and_those_from_many_places_do_not_share_frames(adaptive: Scene) -> None:
+    assert frames_of(adaptive, few=25) == frames_of(adaptive)
+    scattered = empty(adaptive, tuple(TraceStep((float(number), 0.0), 1) for number in range(40)))
+    assert len(frames_of(scattered, few=25)) == 41
+
+
+def test_an_attack_in_a_crowd_draws_a_share_of_it(adaptive: Scene) -> None:
+    crowd = np.random.default_rng(1).uniform(-10_000, 10_000, (90_000, 2))
+    dots = replace(adaptive, people_m=crowd).dots
+    assert 30_000 < len(dots) <= 40_000
+    near = np.hypot(*(crowd - np.array(adaptive.truth)).T).argmin()
+    assert (dots == crowd[near]).all(axis=1).any()

@@ -1,0 +1,74 @@
+"""Rows for people and for machines say the same, the paper's values beside them."""
+
+from pathlib import Path
+
+import pytest
+
+from nearveil.evaluation.attack_experiment import AttackRow
+from nearveil.evaluation.attack_score import AttackScore, Mean
+from nearveil.evaluation.best_attacker import BestAttacker
+from nearveil.evaluation.paper_table1 import PAPER_TABLE_1
+from nearveil.report.attack_chart import draw_attack_chart
+from nearveil.report.attack_table import attack_document, with_paper
+from nearveil.report.tables import markdown_table
+
+
+def row(attack: str, *, colluders: int = 1, protected: bool = False) -> AttackRow:
+    score = AttackScore(
+        runs=5,
+        instances=50,
+        dist_m=Mean(12.34, 1.2),
+        acc=Mean(0.996, 0.01),
+        cost_s=Mean(0.2, 0.01),
+        queries=Mean(8.1, 0.3),
+        queries_p95=13.0,
+        certified=Mean(1.0, 0.0),
+        false_certificates=0,
+        limit=5.0 if colluders else None,
+        others_located=None if colluders else 0.95,
+    )
+    return AttackRow(attack, "beta", 30, colluders, protected, False, score)
+
+
+def test_the_papers_values_stand_beside_ours() -> None:
+    headers, cells = with_paper([row("gi-lia"), row("adaptive")])
+    assert headers[-3:] == ["paper: Dist (m)", "Acc", "Cost (s)"]
+    assert cells[0][-3:] == ["41.67", "0.948", "45.07"]
+    assert cells[1][-3:] == ["–", "–", "–"]
+    assert cells[0][4:8] == ["12.3 ± 1.2", "0.996 ± 0.010", "0.200", "8.1 ± 0.3"]
+    assert cells[0][9] == "1.6"
+
+
+def test_the_paper_says_nothing_of_protected_services_here() -> None:
+    headers, _ = with_paper([row("gi-lia", protected=True)])
+    assert len(headers) == 12
+
+
+def test_the_whole_of_the_papers_table() -> None:
+    assert len(PAPER_TABLE_1) == 24
+    assert PAPER_TABLE_1["zo-lia", "brightkite", 10] == (28.91, 0.948, 15.94)
+    assert PAPER_TABLE_1["zo-lia", "gowalla", 50] == (56.83, 0.926, 18.92)
+    assert PAPER_TABLE_1["gi-lia", "gaussian", 10] == (26.31, 0.940, 44.42)
+
+
+def test_rows_for_machines() -> None:
+    document = attack_document(row("unfolding", colluders=0, protected=True), BestAttacker(300.0, 0.2, 0.03, 200))
+    wanted = {
+        "attack": "unfolding", "dataset": "beta", "k": 30, "colluders": 0, "runs": 5, "instances": 50,
+        "dist_m": 12.34, "acc": 0.996, "cost_s": 0.2, "queries": 8.1, "queries_p95": 13.0, "protected": True,
+        "times_the_limit": None, "others_located": 0.95, "bayes_dist_m": 300.0, "bayes_acc": 0.2,
+    }  # fmt: skip
+    assert document.items() >= wanted.items()
+    assert document["interval_95"]["queries"] == 0.3
+
+
+def test_markdown() -> None:
+    assert markdown_table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+
+
+@pytest.mark.parametrize(
+    "rows", [[row("gi-lia")], [row("zo-lia"), row("adaptive", colluders=4), row("unfolding", colluders=0)]]
+)
+def test_the_chart_is_a_picture(rows: list[AttackRow], tmp_path: Path) -> None:
+    draw_attack_chart(rows, tmp_path / "chart.partial", tau_m=100.0)
+    assert (tmp_path / "chart.partial").read_bytes().startswith(b"\x89PNG")
