@@ -13,7 +13,8 @@ from nearveil.attacks.oracle import CountedOracle, Spot
 from nearveil.attacks.order_fit import lay_out, minimise, order_loss, strains_m
 from nearveil.attacks.result import AttackResult, Outcome
 from nearveil.attacks.simulator import SimulatedService
-from nearveil.attacks.unfolding import Unfolding, likeness
+from nearveil.attacks.unfolding import Unfolding, likeness, step_between
+from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.index import Person
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -54,6 +55,45 @@ def test_finds_the_target_and_its_neighbours_without_colluders(
     assert np.mean(found) >= 0.9
     assert np.mean(others_found) >= 0.9
     assert len(others_found) >= 0.9 * k * count
+
+
+# In the test city, which has few people, a list reaches twice as far as in a city with as many as the real data have.
+@pytest.mark.parametrize(
+    ("population", "k", "count", "share"),
+    [(25_000, 10, 15, 0.9), (25_000, 50, 4, 0.9), (5000, 10, 15, 0.8), (5000, 50, 4, 0.8)],
+)
+def test_locates_nearly_everybody_who_is_listed_even_once(
+    population: int, k: int, count: int, share: float, san_francisco: Region
+) -> None:
+    city_m = san_francisco.to_metres(synthetic_city(population, san_francisco, rng=3))
+    service, rng = SimulatedService(san_francisco, city_m, rng=1), np.random.default_rng(5)
+    unfolding = Unfolding(half_extent_m=san_francisco.half_extent_m)
+    shares = []
+    for x, y in city_m[rng.integers(population, size=count)] + rng.normal(0, 50, (count, 2)):
+        start = float(x), float(y)
+        target = service.oracle(k=k, colluders=0).nearby(start)[-1]
+        open_oracle, seen = service.oracle(k=k, colluders=0), set[Person]()
+
+        def ask(place: Spot, oracle: CountedOracle = open_oracle, seen: set[Person] = seen) -> Sequence[Person]:
+            answer = oracle.nearby(place)
+            seen.update(answer)
+            return answer
+
+        others = unfolding.infer(oracle_of(ask, k), target, start).others
+        located = [error_m(others.get(person), city_m[int(str(person))]) < TAU_M for person in seen - {target}]
+        shares.append(np.mean(located))
+    assert np.mean(shares) >= share
+
+
+def test_looks_for_the_reach_of_a_list_in_small_steps(san_francisco: Region) -> None:
+    """Where people live far apart, no question is asked so far away that it brings only strangers."""
+    places = np.random.default_rng(1).uniform(-10_000, 10_000, (2000, 2))
+    oracle = SimulatedService(san_francisco, places, rng=1).oracle(k=20, colluders=0)
+    start = (0.0, 0.0)
+    listed = oracle.nearby(start)
+    reach_m = float(np.hypot(*places[int(str(listed[-1]))]))
+    result = attack().infer(oracle, listed[-1], start)
+    assert max(math.dist(step.place, start) for step in result.trace.steps) < 1.5 * reach_m
 
 
 def test_same_questions_same_answers(service: SimulatedService, instances: Instances, san_francisco: Region) -> None:
@@ -192,3 +232,15 @@ def test_likeness() -> None:
     assert likeness([1, 2], [3, 4]) == 0.0
     assert likeness([1, 2], [2, 1]) == 0.5
     assert likeness([], [1]) == 0.0
+
+
+def test_steps_between_lists() -> None:
+    """In a crowd that is spread evenly, by how much lists change tells how far apart they were asked for."""
+    crowd = np.random.default_rng(1).uniform(-1, 1, (4000, 2))
+
+    def ask(x: float) -> list[int]:
+        return [int(person) for person in np.argsort(np.hypot(crowd[:, 0] - x, crowd[:, 1]))[:300]]
+
+    reach = math.sqrt(300 / (1000 * math.pi))
+    for step in (0.2, 0.5, 0.8):
+        assert step_between(ask(0.0), ask(step * reach)) == pytest.approx(step, abs=0.15)

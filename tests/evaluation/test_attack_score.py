@@ -24,7 +24,7 @@ def result(estimate: tuple[float, float] | None, *, queries: int = 7, certified:
         seconds=0.5,
         certified=certified,
         others={1: (1000.0, 50.0), 2: (0.0, 900.0)},
-        listed={1: 3, 2: 2, "stranger": 1},
+        listed={1: 3, 2: 2, "stranger": 1, 3: 4},
     )
 
 
@@ -37,7 +37,7 @@ def test_errors_are_to_the_person_and_to_where_the_service_has_it() -> None:
     found = attempt(result((300.0, 400.0)))
     assert (found.error_m, found.served_error_m) == (500.0, 0.0)
     assert found.start_distance_m == pytest.approx(math.hypot(300, 300))
-    assert (found.others_located, found.others_listed) == (1, 2)
+    assert (found.others_located, found.others_listed) == (1, 4)
 
 
 def test_who_believes_nothing_is_at_the_start_and_nobody_is_outside_the_region() -> None:
@@ -65,7 +65,7 @@ def test_a_score_counts_false_certificates_of_the_served_place() -> None:
     assert score.queries_p95 == pytest.approx(np.percentile([7, 9, 7, 7], 95))
     assert score.certified.value == 0.5
     assert score.false_certificates == 1
-    assert score.others_located == 0.5
+    assert score.others_located == 0.25
 
 
 def test_the_limit_as_the_formula_says() -> None:

@@ -14,7 +14,8 @@ from nearveil.types import BoolArray, FloatArray, IntArray
 
 # Rules between neighbours in a list, and between people farther apart in it, or an order spreads too slowly.
 _GAPS = (1, 2, 4, 8, 16, 32)
-_PULL = 1e-4
+# From places close to each other, everybody farther away by the same distance looks nearly the same: rather nearer.
+_PULL = 1e-2
 _MOST_STEPS = 60
 _TOLERANCE = 1e-4
 _LAY_OUT_ROUNDS = 15

@@ -16,13 +16,16 @@ from nearveil.attacks.result import Outcome
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray
 
-# Directions of the first questions: the golden angle spreads any number of them.
+# Directions of the first steps: the golden angle spreads any number of them.
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unfolding(Attack):
     """Ask from several places, and find the places of people from which all lists come out sorted.
+
+    All places are close to each other for how far a list reaches, so that nearly everybody is seen many times. The
+    last ones are all around a circle: whoever is seen only from one of them is near the outer end of its direction.
 
     Parameters
     ----------
@@ -33,28 +36,27 @@ class Unfolding(Attack):
         else within this distance.
     most_queries, least_queries : int
         After so many questions the best guess is returned; before so many, agreement may be chance.
-    first_step_m : float
-        The first guess of how far a list reaches.
-    most_steps, likeness : int, (float, float)
-        The step is changed at most so often, until the list there is neither less nor more like the first one.
-    first_ring, ring : int, float
-        Questions around the start before the first fit, and how far from it in units of the reach.
-    solutions, fresh : int
-        How many sets of places are kept, and how many of them, the worst, are thrown away and begun anew each round.
+    first_step_m, most_steps, steps : float, int, (float, float)
+        The first step from the start is small, and changed at most so often, until it lies between these lengths in
+        units of the reach of a list: strangers who live far from everybody else would never be located.
+    spread, wider, settled : float, float, int
+        Radius of the circle in units of the reach, and its radius where that was too small to agree on the target. The
+        circle grows to that size while so many questions are asked.
+    batch : int
+        From then on, so many questions are asked before the next fit.
     candidates : int
         Places considered for each question.
-    spread : float
-        How far from the target they are taken, in units of the reach of a list.
-    target_weight : float
-        Disagreement about the target counts so much more than about an average person.
+    solutions, fresh : int
+        How many sets of places are kept, and how many of them, the worst, are thrown away and begun anew each round.
     share_agreed : float
         The share of people about whom solutions must agree.
     most_people : int
         At most so many are located.
     cooling : sequence of float
-        Temperatures, in units of the reach of a list; the last one is for the last fit only.
+        Temperatures, in units of the reach of a list; the last one is left out while the circle grows.
     others_within : float
-        Other people count as located where solutions agree within this share of ``tau_m``.
+        Other people count as located where solutions are within this many ``tau_m`` of their median, which is a
+        better guess than any of them.
     most_disorder : float
         Lists contradict each other if the best solution violates more than this share of what they say about pairs of
         people who are not in the same order everywhere.
@@ -66,21 +68,21 @@ class Unfolding(Attack):
     half_extent_m: tuple[float, float]
     tau_m: float = 100.0
     most_queries: int = 20
-    least_queries: int = 10
-    first_step_m: float = 200.0
+    least_queries: int = 14
+    first_step_m: float = 50.0
     most_steps: int = 6
-    likeness: tuple[float, float] = (0.1, 0.6)
-    first_ring: int = 2
-    ring: float = 0.8
-    solutions: int = 6
-    fresh: int = 1
+    steps: tuple[float, float] = (0.12, 0.8)
+    spread: float = 0.5
+    wider: float = 0.75
+    settled: int = 8
+    batch: int = 6
     candidates: int = 40
-    spread: float = 0.6
-    target_weight: float = 3.0
+    solutions: int = 6
+    fresh: int = 2
     share_agreed: float = 0.97
     most_people: int = 250
     cooling: tuple[float, ...] = (0.3, 0.1, 0.03, 0.01)
-    others_within: float = 0.6
+    others_within: float = 2.0
     most_disorder: float = 0.2
 
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
@@ -90,61 +92,59 @@ class Unfolding(Attack):
         )
         if inquiry.target not in self._ask(inquiry, hood, start):
             return Finding(Outcome.NOT_LISTED)
-        guess_m = scale_m = self._look_around(inquiry, hood, start)
-        puzzled = False
+        self._look_around(inquiry, hood)
+        scale_m, puzzled = self._guess_m(hood), False
         while True:
+            asked = len(inquiry.steps)
+            early = asked < min(self.least_queries, self.most_queries)
             # Where not even the best solution explains the lists, it is no use to go on from any of them.
             fresh = self.solutions if puzzled else self.fresh
-            hood.fit(scale_m, fresh=fresh, least_seen=2, cooling=self.cooling[:-1])
+            cooling = self.cooling[:-1] if early else self.cooling
+            hood.fit(scale_m, fresh=fresh, least_seen=2 if early else 1, cooling=cooling)
             puzzled = hood.disorder() > self.most_disorder
+            if asked >= self.most_queries or (not early and self._agreed(hood)):
+                return self._finding(hood)
             # People who were never compared with others may be anywhere, and take the reach with them.
-            scale_m = min(max(hood.reach_m(), guess_m / 4), guess_m)
-            asked = len(inquiry.steps)
-            if asked >= self.most_queries or (asked >= self.least_queries and self._agreed(hood)):
-                # Everybody seen at all, finer, and from more new starts: does it still agree?
-                fresh = self.solutions if puzzled else self.solutions // 2
-                hood.fit(scale_m, fresh=fresh, least_seen=1, cooling=self.cooling)
-                if asked >= self.most_queries or self._target_agreed(hood):
-                    return self._finding(hood)
-            self._ask(inquiry, hood, self._next_place(inquiry, hood, scale_m, rng))
+            guess_m = self._guess_m(hood)
+            scale_m = min(max(hood.reach_m(), guess_m / 2), guess_m)
+            spread = self.spread if early or self._target_agreed(hood) else self.wider
+            for _ in range(min(1 if asked < self.settled else self.batch, self.most_queries - asked)):
+                self._ask(inquiry, hood, self._next_place(hood, spread * scale_m, rng))
 
     def _ask(self, inquiry: Inquiry, hood: Neighbourhood, place: Spot) -> Sequence[Person]:
         answer = inquiry.ask(place)
         hood.add(place, answer)
         return answer
 
-    def _look_around(self, inquiry: Inquiry, hood: Neighbourhood, start: Spot) -> float:
-        """Find out how far a list reaches, by how much lists change over a distance; then ask around the start."""
-        first = hood.lists[0]
-        shortest_m, longest_m, step_m, reach_m = 0.0, math.inf, self.first_step_m, self.first_step_m
-        for number in range(self.most_steps):
-            if len(inquiry.steps) >= self.most_queries:
-                return reach_m
-            answer = self._ask(inquiry, hood, self._inside(step_from(start, number * _GOLDEN_ANGLE, step_m)))
-            alike = likeness(first, answer)
-            reach_m = min(step_m / float(np.interp(-alike, -_LIKENESSES, _STEPS)), *self.half_extent_m)
-            if alike > self.likeness[1]:
-                shortest_m, step_m = step_m, min(4 * step_m, math.sqrt(step_m * longest_m), *self.half_extent_m)
-            elif alike < self.likeness[0]:
-                longest_m, step_m = step_m, max(step_m / 4, math.sqrt(step_m * shortest_m), self.tau_m / 8)
-            else:
-                break
-        for number in range(len(inquiry.steps), min(len(inquiry.steps) + self.first_ring, self.most_queries)):
-            place = step_from(start, (number - 1) * _GOLDEN_ANGLE, self.ring * reach_m)
-            self._ask(inquiry, hood, self._inside(place))
-        return reach_m
+    def _look_around(self, inquiry: Inquiry, hood: Neighbourhood) -> None:
+        """Step away from the start until it is known how far a list reaches."""
+        step_m = self.first_step_m
+        for number in range(min(self.most_steps, self.most_queries - 1)):
+            place = self._inside(step_from(hood.places[0], number * _GOLDEN_ANGLE, step_m))
+            step = step_between(hood.lists[0], self._ask(inquiry, hood, place))
+            if self.steps[0] <= step <= self.steps[1]:
+                return
+            step_m = step_m * 4 if step < self.steps[0] else step_m / 2
 
-    def _next_place(self, inquiry: Inquiry, hood: Neighbourhood, scale_m: float, rng: np.random.Generator) -> Spot:
-        """A place near the target where the solutions differ most in the list that they predict."""
-        k, solutions = inquiry.oracle.k, hood.solutions()
-        bases = solutions[rng.integers(len(solutions), size=self.candidates), 0]
-        lengths_m = self.spread * scale_m * rng.uniform(0, 1, (self.candidates, 1))
-        places = _back_in_sight(inquiry, bases + lengths_m * rng.normal(0, 1, (self.candidates, 2)), 2 * scale_m)
-        distances = np.linalg.norm(places[:, None, None] - solutions, axis=3)
-        ranks = np.minimum(distances.argsort(axis=2).argsort(axis=2), k)
-        differences = np.abs(ranks - np.median(ranks, axis=1, keepdims=True)).mean(axis=1)
-        others = differences[:, 1:].sum(axis=1) / min(k, len(hood.people))
-        return self._inside(_spot(places[np.argmax(self.target_weight * differences[:, 0] + others)]))
+    def _guess_m(self, hood: Neighbourhood) -> float:
+        """How far a list reaches, by how much lists change over a distance."""
+        if len(hood.lists) == 1:
+            return self.first_step_m
+        lengths_m = np.linalg.norm(np.array(hood.places[1:]) - hood.places[0], axis=1)
+        steps = np.array([step_between(hood.lists[0], answer) for answer in hood.lists[1:]])
+        telling = (steps >= self.steps[0]) & (steps <= self.steps[1])
+        telling[-1] |= not telling.any()
+        return min(max(float(np.median(lengths_m[telling] / steps[telling])), 1.0), *self.half_extent_m)
+
+    def _next_place(self, hood: Neighbourhood, full_radius_m: float, rng: np.random.Generator) -> Spot:
+        """A place on the circle about the middle between start and target, as far as can be from all others."""
+        radius_m = full_radius_m * min(1.0, len(hood.places) / self.settled)
+        half = (np.median(hood.solutions()[:, 0], axis=0) - hood.places[0]) / 2
+        middle = hood.places[0] + half * min(1.0, radius_m / (float(np.hypot(*half)) + 1e-9))
+        angles = rng.uniform(0, 2 * math.pi, self.candidates)
+        places = middle + radius_m * np.column_stack([np.cos(angles), np.sin(angles)])
+        gaps_m = np.linalg.norm(places[:, None] - np.array(hood.places), axis=2).min(axis=1)
+        return self._inside(_spot(places[np.argmax(gaps_m)]))
 
     def _inside(self, place: Spot) -> Spot:
         """The nearest place in the region."""
@@ -176,27 +176,17 @@ def _deviations_m(solutions: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.norm(solutions - np.median(solutions, axis=0), axis=2).max(axis=0))
 
 
-def _back_in_sight(inquiry: Inquiry, places: FloatArray, farthest_m: float) -> FloatArray:
-    """Stay near places where the target was listed: nearer by half for each question that missed it.
-
-    Each question that listed it makes up for one that did not.
-    """
-    seen_from = np.array([step.place for step in inquiry.steps if step.rank is not None])
-    caution = 0
-    for step in inquiry.steps:
-        caution = max(caution - 1, 0) if step.rank is not None else caution + 1
-    nearest = seen_from[np.linalg.norm(places[:, None] - seen_from, axis=2).argmin(axis=1)]
-    away = places - nearest
-    lengths = np.linalg.norm(away, axis=1, keepdims=True) + 1e-9
-    return np.asarray(nearest + away * np.minimum(1.0, farthest_m / lengths) / 2**caution)
-
-
 def likeness(a: Sequence[Person], b: Sequence[Person]) -> float:
     """Share of people that the beginnings of two lists have in common, averaged over their lengths."""
     length = min(len(a), len(b))
     if length == 0:
         return 0.0
     return sum(len(set(a[:n]) & set(b[:n])) / n for n in range(1, length + 1)) / length
+
+
+def step_between(a: Sequence[Person], b: Sequence[Person]) -> float:
+    """How far apart two lists were asked for, in units of their reach, where people are spread evenly."""
+    return float(np.interp(-likeness(a, b), -_LIKENESSES, _STEPS))
 
 
 def _even_likeness(step: float) -> float:

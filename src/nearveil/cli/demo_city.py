@@ -48,10 +48,11 @@ class City:
         self.protocol = AttackProtocol(runs=1, instances=INSTANCES, seed=seed)
         self._fighters = contenders(_ATTACKS, region, colluders=(1,), tau_m=self.protocol.tau_m)
         self.open = AttackExperiment(self.people, self.protocol, None)
-        instances = self.open.instances(0, K)
-        # Somebody a walk away, not next door.
-        far = [one for one in instances if math.dist(one.start, self.open.true_m[one.target]) > _A_WALK_M]
-        self.instance = (far or list(instances))[0]
+        # Somebody about a walk away, not next door and not out in the country.
+        self.instance = min(
+            self.open.instances(0, K),
+            key=lambda one: abs(math.dist(one.start, self.open.true_m[one.target]) - _A_WALK_M),
+        )
         self.rows: list[list[AttackRow]] = []
 
     def protect(self, progress: Progress) -> None:

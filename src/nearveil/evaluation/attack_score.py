@@ -14,8 +14,6 @@ from nearveil.attacks.result import AttackResult
 from nearveil.evaluation.attack_instances import Instance
 from nearveil.types import FloatArray
 
-_SEEN_OFTEN = 2
-
 
 @dataclass(frozen=True, slots=True)
 class Mean:
@@ -50,7 +48,7 @@ class Attempt:
     start_distance_m : float
         From the start to where the service has the target.
     others_located, others_listed : int
-        People seen in at least two lists, and how many of them were located within tau of where the service has them.
+        Other people in the attack's lists, and how many of them were located within tau of where the service has them.
     """
 
     error_m: float
@@ -74,9 +72,10 @@ def compare(
 ) -> Attempt:
     """Put one result beside the truth."""
     guess = instance.start if result.estimate is None else _into_region(result.estimate, half_extent_m)
-    often = [person for person, times in result.listed.items() if times >= _SEEN_OFTEN]
     located = [
-        person for person in often if person in result.others and _gap(result.others[person], served_m, person) <= tau_m
+        person
+        for person, spot in result.others.items()
+        if person in result.listed and _gap(spot, served_m, person) <= tau_m
     ]
     return Attempt(
         error_m=_gap(guess, true_m, instance.target),
@@ -86,7 +85,7 @@ def compare(
         seconds=result.seconds,
         certified=result.certified,
         others_located=len(located),
-        others_listed=len(often),
+        others_listed=len(result.listed),
     )
 
 
@@ -115,7 +114,7 @@ class AttackScore:
     limit : float or None
         Questions that information theory asks for at least, on average; None without accounts.
     others_located : float or None
-        Share of the other people in two lists or more who were located within tau; None if none were looked for.
+        Share of all other people in the attack's lists who were located within tau; None if none were looked for.
     """
 
     runs: int

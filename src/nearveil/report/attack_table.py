@@ -23,8 +23,8 @@ def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
     return (
         f"Dist: mean error; Acc: share found within {tau_m:g} m{over}.\n"
         "queries: questions per attack (p95: 95 % need no more); × limit: times the least that information theory\n"
-        "asks for; certified: share in which the answers leave no other place; others: share of the other people in\n"
-        "two lists or more who were located as well."
+        "asks for; certified: share in which the answers leave no other place; others: share of all other people in\n"
+        "its lists who were located as well."
     )
 
 

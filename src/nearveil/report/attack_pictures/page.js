@@ -98,8 +98,10 @@ function drawQuestion(frame, number) {
     const at = [X(x) + share * dx, Y(y) + share * dy];
     // Not on the question's own mark, where that is close to the edge.
     if (Math.hypot(share * dx, share * dy) < 80) at[0] = X(x) + (X(x) < size / 2 ? 80 : -80);
-    text("colluder", at[0], at[1] - 8, ink.ink);
-    text(away.map(each => length(each[0])).join(", ") + " away", at[0], at[1] + 8, ink.ink);
+    const words = away.map(each => length(each[0])).join(", ") + " away", half = pen.measureText(words).width / 2 + 6;
+    at[0] = Math.min(Math.max(at[0], half), size - half);
+    text(away.length > 1 ? "colluders" : "colluder", at[0], at[1] - 8, ink.ink);
+    text(words, at[0], at[1] + 8, ink.ink);
   }
   const colour = shade(frame.colour), [red, green, blue] = [1, 3, 5].map(i => parseInt(colour.slice(i, i + 2), 16));
   dot(x, y, 12, colour, ink.map);
