@@ -1,6 +1,6 @@
 """``make bench``: Nearveil beside its peers, in one run on one machine, printed as ratios."""
 
-from benchmarks import command, kernels
+from benchmarks import attacks, command, kernels
 
 SECTIONS = (
     ("Randomness", kernels.compare_randomness),
@@ -8,6 +8,7 @@ SECTIONS = (
     ("Sampling in discs", kernels.compare_sampler),
     ("The paper's comparator", kernels.compare_resampling),
     ("nearveil protect", command.measure_command),
+    ("Attacks", attacks.measure_attacks),
 )
 
 

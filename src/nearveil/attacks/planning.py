@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearveil.attacks.belief import Belief, chance_to_be_listed
+from nearveil.attacks.belief import Belief
+from nearveil.attacks.cell_weights import chance_to_be_listed
 from nearveil.attacks.rings import Rings
 from nearveil.kernels import kernel
 from nearveil.types import FloatArray, IntArray

@@ -1,0 +1,50 @@
+"""Table 1 in small, on the real populations: seeds are fixed, so these figures cannot vary."""
+
+from pathlib import Path
+
+import pytest
+
+from nearveil import DPRS
+from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
+from nearveil.evaluation.contenders import contenders
+from nearveil.io.datasets import DatasetName, load_dataset
+
+pytestmark = pytest.mark.realdata
+
+PROTOCOL = AttackProtocol(runs=1, instances=30, seed=1)
+
+
+@pytest.mark.parametrize("name", [DatasetName.BRIGHTKITE, DatasetName.GOWALLA])
+def test_attacks_on_real_people(real_data_folder: Path, name: DatasetName) -> None:
+    dataset = load_dataset(name, real_data_folder)
+    fighters = contenders(
+        ["gi-lia", "zo-lia", "adaptive", "unfolding"], dataset.region, colluders=[1, 4], tau_m=PROTOCOL.tau_m
+    )
+    rows = AttackExperiment(dataset, PROTOCOL, None).run(fighters, [10], cores=1)
+    scores = {(row.attack, row.colluders): row.score for row in rows}
+    gi, zo, one, four, none = (
+        scores[key] for key in (("gi-lia", 1), ("zo-lia", 1), ("adaptive", 1), ("adaptive", 4), ("unfolding", 0))
+    )
+    assert gi.acc.value >= 0.96
+    assert zo.acc.value >= 0.85
+    for score in (one, four):
+        assert (score.acc.value, score.certified.value, score.false_certificates) == (1.0, 1.0, 0)
+    assert one.queries.value <= 10
+    assert gi.queries.value / one.queries.value >= 3.5
+    assert zo.queries.value / one.queries.value >= 6
+    assert four.queries.value <= 6.5
+    assert none.acc.value >= 0.92
+    assert none.queries_p95 <= 20
+    assert none.others_located is not None
+    assert none.others_located >= 0.9
+
+
+@pytest.mark.parametrize("published_colluders", [False, True])
+def test_protected_people_are_not_found(real_data_folder: Path, published_colluders: bool) -> None:
+    dataset = load_dataset(DatasetName.BRIGHTKITE, real_data_folder)
+    protocol = AttackProtocol(runs=1, instances=40, seed=1, published_colluders=published_colluders)
+    experiment = AttackExperiment(dataset, protocol, DPRS(epsilon=1.0, region=dataset.region))
+    fighters = contenders(["gi-lia", "adaptive", "unfolding"], dataset.region, colluders=[1], tau_m=100.0)
+    for row in experiment.run(fighters, [10], cores=1):
+        assert row.score.acc.value <= 0.1
+        assert row.score.false_certificates == 0
