@@ -1,7 +1,8 @@
 """Run commands the way a person does: arguments in; exit code, standard output and standard error out."""
 
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,9 @@ Run = Callable[..., Outcome]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
     def run(*arguments: object) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["nearveil", *map(str, arguments)])
         capsys.readouterr()
@@ -35,7 +38,10 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         captured = capsys.readouterr()
         return Outcome(int(code or 0) if isinstance(code, int | None) else 1, captured.out, captured.err)
 
-    return run
+    yield run
+    # The command has its own; a test run needs those of before.
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

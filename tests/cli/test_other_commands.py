@@ -1,4 +1,5 @@
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,11 @@ def test_help_and_no_arguments(run: Run) -> None:
 def test_version(run: Run) -> None:
     outcome = run("--version")
     assert (outcome.code, outcome.out.split()[0]) == (0, "nearveil")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_stops_a_command_is_told_so(run: Run, monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+    monkeypatch.setattr("nearveil.cli.attack.dataset_population", lambda *_: signal.raise_signal(number))
+    outcome = run("attack", "--dataset", "gaussian")
+    assert (outcome.code, outcome.out) == (130, "")
+    assert outcome.err == "error: stopped; no file was left half written\n"

@@ -11,7 +11,7 @@ from nearveil.io.datasets import DatasetName, load_dataset
 
 pytestmark = pytest.mark.realdata
 
-PROTOCOL = AttackProtocol(runs=1, instances=30, seed=1)
+PROTOCOL = AttackProtocol(runs=1, instances=20, seed=1)
 
 
 @pytest.mark.parametrize("name", [DatasetName.BRIGHTKITE, DatasetName.GOWALLA])
@@ -42,7 +42,7 @@ def test_attacks_on_real_people(real_data_folder: Path, name: DatasetName) -> No
 @pytest.mark.parametrize("published_colluders", [False, True])
 def test_protected_people_are_not_found(real_data_folder: Path, published_colluders: bool) -> None:
     dataset = load_dataset(DatasetName.BRIGHTKITE, real_data_folder)
-    protocol = AttackProtocol(runs=1, instances=40, seed=1, published_colluders=published_colluders)
+    protocol = AttackProtocol(runs=1, instances=20, seed=1, published_colluders=published_colluders)
     experiment = AttackExperiment(dataset, protocol, DPRS(epsilon=1.0, region=dataset.region))
     fighters = contenders(["gi-lia", "adaptive", "unfolding"], dataset.region, colluders=[1], tau_m=100.0)
     for row in experiment.run(fighters, [10], cores=1):

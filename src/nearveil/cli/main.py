@@ -54,21 +54,26 @@ for command in (protect, attack, reproduce, fit, demo):
 app.command(context_settings={"ignore_unknown_options": True})(region)
 
 
+class _StoppedError(BaseException):
+    """Somebody pressed Ctrl-C or ended the process; Typer would leave silently after a KeyboardInterrupt."""
+
+
 def _stop(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
+    raise _StoppedError
 
 
 def main() -> None:
     """Run a command; turn errors into one sentence and an exit code."""
     # Ending is not a reason to leave half a file behind.
-    signal.signal(signal.SIGTERM, _stop)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
     try:
         app()
     except NearveilError as error:
         complain(str(error))
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        complain("stopped; nothing was written")
+    except _StoppedError:
+        complain("stopped; no file was left half written")
         sys.exit(130)
     except BrokenPipeError:
         # Whoever read the output has left; there is nobody to complain to.

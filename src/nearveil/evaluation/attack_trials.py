@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -110,11 +113,29 @@ def _workers(cores: int) -> Iterator[_RunAll]:
         yield lambda trials: ((index, _run_without_trace(trial)) for index, trial in enumerate(trials))
         return
     # A process of its own for each core: the attacks are mostly Python. Fresh ones, as forking threads is unsafe.
-    pool = ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("spawn"))
+    pool = ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("spawn"), initializer=_begin_worker)
     try:
         yield lambda trials: _as_completed(pool, trials, cores)
+    except BaseException:
+        # Whoever is stopped does not wait for attacks that nobody will look at.
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _begin_worker() -> None:
+    """Leave Ctrl-C to the parent, and do not outlive it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _as_completed(
