@@ -135,6 +135,11 @@ class Region:
         angle = self.radius_m / _LEAST_CURVATURE_RADIUS_M
         return angle / math.sin(angle)
 
+    def same_edges(self, other: Region) -> bool:
+        """Whether the other is the same box, whatever it is called and however it is scaled."""
+        own, others = ((box.south, box.west, box.north, box.east) for box in (self, other))
+        return own == others
+
     def with_scaling(self, scaling: Scaling) -> Region:
         """Return the same box with the other scaling of the square."""
         return replace(self, scaling=scaling)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from nearveil.cli.populations import file_population
+from nearveil.region import Region
 from tests.cli.conftest import Run
 
 SMALL = ("--runs", 1, "--instances", 4, "--cores", 1)
@@ -23,7 +25,7 @@ def test_all_attacks_on_a_population_of_the_paper(run: Run) -> None:
     ]  # fmt: skip
     # The paper's GI-LIA on gaussian, k = 10.
     assert lines[1].split()[-3:] == ["26.31", "0.940", "44.42"]
-    assert "information theory" in outcome.out
+    assert "distance bounds alone" in outcome.out
 
 
 def test_json_is_a_list_of_rows(run: Run, people_csv: Path) -> None:
@@ -65,6 +67,25 @@ def test_one_named_person_with_pictures(run: Run, people_csv: Path, tmp_path: Pa
     assert "--force" in again.err
 
 
+def test_the_person_named_is_the_one_attacked(people_csv: Path, san_francisco: Region) -> None:
+    population = file_population(people_csv, san_francisco, None, latitude=None, longitude=None, clip=False)
+    # Ids of this file start at 0.
+    assert [population.number_of(person) for person in ("0", "17", "4999")] == [0, 17, 4999]
+
+
+def test_json_stays_json_with_pictures(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "trace.png"
+    outcome = run("attack", "--input", people_csv, "--attack", "gi-lia", "--json", "--trace", picture, *SMALL)
+    assert outcome.code == 0, outcome.err
+    assert len(json.loads(outcome.out)) == 1
+    assert str(picture) in outcome.err
+
+
+def test_a_tau_as_wide_as_the_region(run: Run, people_csv: Path) -> None:
+    outcome = run("attack", "--input", people_csv, "--attack", "adaptive", "--tau", "50km", *SMALL)
+    assert outcome.code == 0, outcome.err
+
+
 def test_the_same_seed_gives_the_same_rows(run: Run, people_csv: Path) -> None:
     def rows(seed: int) -> list[tuple[float, float]]:
         outcome = run("attack", "--input", people_csv, "--attack", "gi-lia", "--json", "--seed", seed, *SMALL)
@@ -91,6 +112,7 @@ BAD = [
     (("--k", "ten"), 2, "--k takes whole numbers"),
     (("--tau", "0"), 2, "--tau takes a length greater than 0"),
     (("--tau", "-5m"), 2, "--tau takes a length greater than 0"),
+    (("--tau", "1e-200m"), 2, "at least 1 m"),
     (("--colluders", "0", "--attack", "adaptive"), 2, "1 to 32 colluders"),
     (("--runs", "0"), 2, "at least one run"),
     (("--instances", "-3"), 2, "at least one run and one instance"),
@@ -100,6 +122,8 @@ BAD = [
     (("--trace", "picture.jpg"), 2, "ends in .png"),
     (("--animate", "film.mp4"), 2, ".gif"),
     (("--region", "paris"), 3, "region"),
+    (("--data-dir", "."), 2, "--data-dir does not go with --input"),
+    (("--person", "9" * 5000), 2, "there is no such person"),
 ]
 
 
@@ -110,6 +134,20 @@ def test_bad_input_is_one_sentence(run: Run, people_csv: Path, options: tuple[st
     assert outcome.err.startswith("error: ")
     assert says in outcome.err
     assert len(outcome.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("options", [("--region", "paris"), ("--id", "x"), ("--clip",), ("--latitude", "y")])
+def test_options_that_would_do_nothing_are_refused(run: Run, options: tuple[str, ...]) -> None:
+    outcome = run("attack", "--dataset", "gaussian", *options)
+    assert (outcome.code, "does not go with --dataset" in outcome.err) == (2, True)
+
+
+def test_intervals_of_another_region(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    intervals = tmp_path / "intervals.json"
+    edges = "37.4,-122.7,38.0,-122.1"
+    assert run("fit", people_csv, intervals, "--region", edges, "--centres", 60).code == 0
+    outcome = run("attack", "--dataset", "gaussian", "--intervals", intervals, *SMALL)
+    assert (outcome.code, "another region" in outcome.err) == (2, True)
 
 
 def test_nobody_to_attack(run: Run, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from nearveil.attacks.result import AttackResult, Outcome
 from nearveil.evaluation.attack_instances import Instance
 from nearveil.evaluation.attack_score import compare, least_queries, mean_over_runs, score_attempts
 
-TRUE_M = np.array([[0.0, 0.0], [1000.0, 0.0], [0.0, 500.0]])
-SERVED_M = np.array([[300.0, 400.0], [1000.0, 0.0], [0.0, 500.0]])
+TRUE_M = np.array([[0.0, 0.0], [1000.0, 0.0], [0.0, 500.0], [9.0, 9.0]])
+SERVED_M = np.array([[300.0, 400.0], [1000.0, 0.0], [0.0, 900.0], [9.0, 9.0]])
 START = (0.0, 100.0)
 
 
@@ -37,7 +37,8 @@ def test_errors_are_to_the_person_and_to_where_the_service_has_it() -> None:
     found = attempt(result((300.0, 400.0)))
     assert (found.error_m, found.served_error_m) == (500.0, 0.0)
     assert found.start_distance_m == pytest.approx(math.hypot(300, 300))
-    assert (found.others_located, found.others_listed) == (1, 4)
+    # Person 2 was located where the service has it, which is not where it is.
+    assert (found.others_listed, found.others_claimed, found.others_located) == (4, 2, 1)
 
 
 def test_who_believes_nothing_is_at_the_start_and_nobody_is_outside_the_region() -> None:

@@ -25,8 +25,8 @@ def test_attacks_on_real_people(real_data_folder: Path, name: DatasetName) -> No
     gi, zo, one, four, none = (
         scores[key] for key in (("gi-lia", 1), ("zo-lia", 1), ("adaptive", 1), ("adaptive", 4), ("unfolding", 0))
     )
-    assert gi.acc.value >= 0.96
-    assert zo.acc.value >= 0.85
+    assert gi.acc.value >= 0.95
+    assert zo.acc.value >= 0.8
     for score in (one, four):
         assert (score.acc.value, score.certified.value, score.false_certificates) == (1.0, 1.0, 0)
     assert one.queries.value <= 10

@@ -31,7 +31,7 @@ def row(attack: str, *, colluders: int = 1, protected: bool = False) -> AttackRo
 
 
 def test_the_papers_values_stand_beside_ours() -> None:
-    headers, cells = with_paper([row("gi-lia"), row("adaptive")])
+    headers, cells = with_paper([row("gi-lia"), row("adaptive")], tau_m=100.0)
     assert headers[-3:] == ["paper: Dist (m)", "Acc", "Cost (s)"]
     assert cells[0][-3:] == ["41.67", "0.948", "45.07"]
     assert cells[1][-3:] == ["–", "–", "–"]
@@ -40,7 +40,12 @@ def test_the_papers_values_stand_beside_ours() -> None:
 
 
 def test_the_paper_says_nothing_of_protected_services_here() -> None:
-    headers, _ = with_paper([row("gi-lia", protected=True)])
+    headers, _ = with_paper([row("gi-lia", protected=True)], tau_m=100.0)
+    assert len(headers) == 12
+
+
+def test_the_paper_speaks_of_100_metres() -> None:
+    headers, _ = with_paper([row("gi-lia")], tau_m=10.0)
     assert len(headers) == 12
 
 

@@ -7,17 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nearveil.attacks.base import Attack, Finding, Inquiry, step_from
+from nearveil.attacks.base import Attack, Finding, Inquiry, inward_angle, step_from
 from nearveil.attacks.belief import Belief
 from nearveil.attacks.oracle import Spot
 from nearveil.attacks.planner import Planner
 from nearveil.attacks.result import Outcome
 from nearveil.attacks.rings import Rings
+from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray
 
 # At so many places an account put right there must have been listed first before anything is certified.
 _SENTINELS_NEEDED = 2
+_FEW_ANSWERS = 8
+_ASIDE_M = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +29,7 @@ class Adaptive(Attack):
 
     A service may publish the attacker's accounts elsewhere than they were put, which would make every bound worthless.
     So an account is put at the very place that is asked from, a sentinel: it must come first. Nothing is certified
-    before sentinels came first at two places.
+    before sentinels came first at two places. The region is believed as well: everybody is in it.
 
     Parameters
     ----------
@@ -47,6 +50,12 @@ class Adaptive(Attack):
     colluders: int = 1
     most_queries: int = 60
 
+    def __post_init__(self) -> None:
+        if not 0 < self.tau_m < math.inf:
+            raise UsageError("tau must be a distance greater than 0")
+        if self.colluders < 1:
+            raise UsageError("the adaptive attack needs at least one colluder")
+
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
         return _Search(self, inquiry, start).run()
 
@@ -61,42 +70,72 @@ class _Search:
         self._belief = Belief(start, attack.half_extent_m, k, attack.tau_m)
         self._rings = Rings(inquiry.target, k, start)
         self._planner = Planner(self._belief, self._rings)
+        self._crowded_places: set[Spot] = set()
+        self._misled = False
+        self._sentinels_needed = _SENTINELS_NEEDED
 
     def run(self) -> Finding:
         """Ask until the possible places fit into a circle of tau, or something is wrong."""
         if not self._ask_first():
             return self._give_up()
         while len(self._inquiry.steps) < self._attack.most_queries:
-            sentinel = self._wants_sentinel()
-            place, radii = self._planner.next_question(len(self._accounts) - sentinel, sentinel=sentinel)
-            if not self._ask(place, radii, sentinel=sentinel):
-                return self._give_up()
             centre, radius = self._belief.enclosing_circle()
-            if radius <= self._attack.tau_m and self._holds_without_assumption():
-                return self._certify(centre)
-            self._planner.heed(place)
+            if radius > self._attack.tau_m:
+                makes_sense = self._ask_next()
+            elif not self._holds_without_assumption():
+                makes_sense = self._look_at_start()
+            elif self._rings.sentinels < self._needed_at_the_end():
+                makes_sense = self._ask_last(centre)
+            else:
+                return Finding(Outcome.FOUND, centre, certified=True)
+            if not makes_sense:
+                return self._give_up()
         return self._give_up(Outcome.OUT_OF_QUERIES)
+
+    def _ask_next(self) -> bool:
+        """Ask what promises most."""
+        sentinel = self._wants_sentinel()
+        place, radii = self._planner.next_question(len(self._accounts) - sentinel, sentinel=sentinel)
+        makes_sense = self._ask(place, radii, sentinel=sentinel)
+        if makes_sense:
+            self._planner.heed(place)
+        return makes_sense
 
     def _ask_first(self) -> bool:
         """Put a sentinel at the start; with accounts to spare, learn how far it is to the target at once."""
         radii = self._planner.first_radii(len(self._accounts) - 1)
         return self._ask(self._start, radii, sentinel=True)
 
+    def _needed_at_the_end(self) -> int:
+        """Few answers of a single account agree by luck more easily than many, or those of several: one more then."""
+        few = len(self._accounts) == 1 and len(self._inquiry.steps) < _FEW_ANSWERS
+        return self._sentinels_needed + few
+
     def _wants_sentinel(self) -> bool:
         """A single account is worth more as a ruler: its second turn as a sentinel comes at the end."""
-        return len(self._accounts) > 1 and self._rings.sentinels < _SENTINELS_NEEDED
+        return len(self._accounts) > 1 and self._rings.sentinels < self._sentinels_needed
 
     def _ask(self, place: Spot, radii: FloatArray, *, sentinel: bool) -> bool:
         """Put the accounts at their distances, in different directions, ask and learn; False if it makes no sense."""
         distances = [0.0] * sentinel + radii.tolist()
         for number, account in enumerate(self._accounts):
             if number < len(distances):
-                angle = math.atan2(-place[1], -place[0]) + 0.3 * number
+                angle = inward_angle(place) + 0.3 * number
                 self._inquiry.put(account, step_from(place, angle, distances[number]))
             else:
                 self._inquiry.put(account, None)
         answer = self._inquiry.ask(place)
+        if sentinel and answer and answer[0] != self._accounts[0] and place not in self._crowded_places:
+            return self._step_aside(place)
         return self._learn(place, dict(zip(self._accounts, distances, strict=False)), answer)
+
+    def _step_aside(self, place: Spot) -> bool:
+        """Somebody may be at that very place, and come first by chance: forget the answer, and try right beside."""
+        beside = step_from(place, inward_angle(place) + 1.0, _ASIDE_M)
+        self._crowded_places.update((place, beside))
+        # A sentinel that failed is a reason for doubt, and one more is needed.
+        self._sentinels_needed += 1
+        return self._ask(beside, self._planner.no_radii, sentinel=True)
 
     def _learn(self, place: Spot, radius_of: dict[Person, float], answer: Sequence[Person]) -> bool:
         rings = self._rings
@@ -109,26 +148,28 @@ class _Search:
         if not self._rings.relies_on_start:
             return True
         belief = Belief(self._start, self._attack.half_extent_m, self._inquiry.oracle.k, self._attack.tau_m)
-        if belief.learn(self._rings.without_assumption()) and belief.enclosing_circle()[1] <= self._attack.tau_m:
-            return True
-        # Look: without accounts in the way the target must be there.
-        self._inquiry.withdraw_all()
-        return self._learn(self._start, {}, self._inquiry.ask(self._start)) and not self._rings.relies_on_start
+        certain = belief.learn(self._rings.without_assumption())
+        return certain and belief.enclosing_circle()[1] <= self._attack.tau_m
 
-    def _certify(self, centre: Spot) -> Finding:
-        """A last sentinel at the estimate if there were too few: closer to it than the target, so surely first."""
-        if self._rings.sentinels < _SENTINELS_NEEDED:
-            if len(self._inquiry.steps) >= self._attack.most_queries:
-                return Finding(Outcome.OUT_OF_QUERIES, centre)
-            if not self._ask(centre, self._planner.no_radii, sentinel=True):
-                return Finding(Outcome.CONTRADICTION, centre)
-            centre = self._belief.enclosing_circle()[0]
-        return Finding(Outcome.FOUND, centre, certified=True)
+    def _look_at_start(self) -> bool:
+        """Without accounts in the way the target must be listed at the start."""
+        self._inquiry.withdraw_all()
+        answer = self._inquiry.ask(self._start)
+        self._misled = self._inquiry.target not in answer
+        return not self._misled and self._learn(self._start, {}, answer)
+
+    def _ask_last(self, centre: Spot) -> bool:
+        """Put a sentinel at the estimate, or beside it where there was one already."""
+        place, turn = centre, 0
+        while self._rings.had_sentinel(place):
+            place = step_from(centre, inward_angle(centre) + turn, self._attack.tau_m / 2)
+            turn += 1
+        return self._ask(place, self._planner.no_radii, sentinel=True)
 
     def _give_up(self, outcome: Outcome = Outcome.CONTRADICTION) -> Finding:
         """Say what is wrong: a target that was never seen may not be listed at the start at all."""
-        if self._rings.never_seen:
-            self._inquiry.withdraw_all()
-            if self._inquiry.rank(self._start) is None:
-                return Finding(Outcome.NOT_LISTED)
+        if self._rings.never_seen and not self._misled:
+            self._look_at_start()
+        if self._misled:
+            return Finding(Outcome.NOT_LISTED)
         return Finding(outcome, self._belief.mean())

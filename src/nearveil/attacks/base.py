@@ -94,7 +94,7 @@ class Attack(ABC):
             outcome=found.outcome,
             estimate=found.estimate,
             certified=found.certified,
-            queries=oracle.queries,
+            queries=len(inquiry.steps),
             seconds=time.perf_counter() - started,
             trace=Trace(tuple(inquiry.steps), tuple(inquiry.circles)),
             others=found.others,

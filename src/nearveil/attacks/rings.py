@@ -41,6 +41,10 @@ class Rings:
         """At how many places an account put right there was listed first."""
         return len(self._sentinels)
 
+    def had_sentinel(self, place: Spot) -> bool:
+        """Whether one of them was there."""
+        return place in self._sentinels
+
     @property
     def never_seen(self) -> bool:
         """Whether the target was in no answer at all."""

@@ -39,6 +39,8 @@ class SimulatedService:
     ) -> None:
         if len(places_m) == 0:
             raise UsageError("a service without people cannot be attacked; give at least one person")
+        if (np.abs(places_m) > np.array(region.half_extent_m) + 1.0).any():
+            raise UsageError("everybody must be in the region; clip places to it first")
         self._region = region
         self._mechanism = colluder_mechanism
         self._rng = np.random.default_rng(rng)
@@ -51,11 +53,11 @@ class SimulatedService:
 
         ``rng`` is for the noise of these accounts alone, so that an attack can be repeated on its own.
         """
-        if not 1 <= k <= len(self._index):
-            raise UsageError(f"k must lie between 1 and the number of people, {len(self._index):,}")
         accounts = tuple(f"colluder-{number}" for number in range(colluders))
         for account in [person for person in self._index.people() if isinstance(person, str)]:
             self._index.remove(account)
+        if not 1 <= k <= len(self._index):
+            raise UsageError(f"k must lie between 1 and the number of people, {len(self._index):,}")
 
         noise = self._rng if rng is None else np.random.default_rng(rng)
 

@@ -156,10 +156,12 @@ def attack(
         seed=seed,
         published_colluders=published_colluders,
     )
+    if dataset and region is not None:
+        raise UsageError("--region does not go with --dataset, whose people are in the San Francisco region")
     own_region = chosen_region(region, scaling, fitted)
     populations = _populations(dataset, source, own_region, data_dir, id_column, latitude, longitude, clip=clip)
     task = _Task(
-        names=list(ATTACK_NAMES) if not name or AttackName.ALL in name else [one.value for one in name],
+        names=list(ATTACK_NAMES) if not name or AttackName.ALL in name else [one.value for one in dict.fromkeys(name)],
         ks=numbers(k, "--k"),
         colluders=numbers(colluders, "--colluders"),
         person=person,
@@ -169,12 +171,16 @@ def attack(
     rows: list[tuple[AttackRow, BestAttacker | None]] = []
     for people in populations:
         protection = build_mechanism(wish, people.dataset.region) if wish.is_given else None
-        rows += task.run(people, protection, pictures)
+        if fitted is not None and not fitted.region.same_edges(people.dataset.region):
+            raise UsageError(f"--intervals are for another region than {people.dataset.name} is in; fit them there")
+        rows += task.run(people, protection)
     if json:
         say_json([attack_document(row, best) for row, best in rows])
     else:
         _say_table(rows, protocol)
-    pictures.say_where()
+    _warn_of_false_certificates([row for row, _ in rows])
+    # Last, so that a picture that cannot be written does not lose the figures.
+    task.draw(pictures)
 
 
 def _populations(
@@ -183,9 +189,14 @@ def _populations(
 ) -> list[Population]:  # fmt: skip
     if (source is None) == (not datasets):
         raise UsageError("say whom to attack: either --dataset gaussian (or another), or --input FILE")
+    elsewhere = {"--id": id_column, "--latitude": latitude, "--longitude": longitude, "--clip": clip or None}
+    useless = [name for name, value in elsewhere.items() if value is not None] if datasets else []
+    useless += ["--data-dir"] if source is not None and data_dir is not None else []
+    if useless:
+        raise UsageError(f"{useless[0]} does not go with {'--dataset' if datasets else '--input'}; leave it out")
     if source is not None:
         return [file_population(source, region, id_column, latitude=latitude, longitude=longitude, clip=clip)]
-    return [dataset_population(one, data_dir) for one in datasets or []]
+    return [dataset_population(one, data_dir) for one in dict.fromkeys(datasets or [])]
 
 
 class _Task:
@@ -197,10 +208,16 @@ class _Task:
     ) -> None:  # fmt: skip
         self._names, self._ks, self._colluders = names, ks, colluders
         self._person, self._protocol, self._cores = person, protocol, cores
+        self._first: tuple[AttackExperiment, list[Contender], int | None] | None = None
 
-    def run(
-        self, people: Population, protection: Mechanism | None, pictures: AttackPictures
-    ) -> list[tuple[AttackRow, BestAttacker | None]]:
+    def draw(self, pictures: AttackPictures) -> None:
+        """Draw an attack on the first population."""
+        if self._first is not None:
+            experiment, fighters, target = self._first
+            pictures.draw(experiment, fighters, self._ks[0], target)
+            pictures.say_where()
+
+    def run(self, people: Population, protection: Mechanism | None) -> list[tuple[AttackRow, BestAttacker | None]]:
         """Attack one population with everything asked for."""
         dataset, protocol = people.dataset, self._protocol
         fighters = contenders(self._names, dataset.region, colluders=self._colluders, tau_m=protocol.tau_m)
@@ -213,7 +230,7 @@ class _Task:
         if protection is not None:
             with progress_bar(f"the best attacker on {dataset.name}", TARGETS) as advance:
                 best = measure_best_attacker(experiment, advance)
-        pictures.draw(experiment, fighters, self._ks[0], target)
+        self._first = self._first or (experiment, fighters, target)
         return [(row, best) for row in rows]
 
     def _attack(self, experiment: AttackExperiment, fighters: list[Contender], target: int | None) -> list[AttackRow]:
@@ -230,15 +247,18 @@ def _check_k(ks: list[int], people: int) -> None:
 
 
 def _say_table(rows: list[tuple[AttackRow, BestAttacker | None]], protocol: AttackProtocol) -> None:
-    say(text_table(*with_paper([row for row, _ in rows])))
+    say(text_table(*with_paper([row for row, _ in rows], tau_m=protocol.tau_m)))
     say("\n" + table_notes(tau_m=protocol.tau_m, runs=protocol.runs, instances=protocol.instances))
     for dataset, best in {row.dataset: best for row, best in rows}.items():
         if best is not None:
             say(
-                f"Best attacker on {dataset} (knows the mechanism and all addresses; {best.targets} targets): wrong by "
-                f"{best.dist_m:,.0f} m on average, within {protocol.tau_m:g} m in {best.acc:.1%} "
-                f"(± {1.96 * best.acc_standard_error:.1%})."
+                f"Bayes attacker on {dataset}, the best guess from one published place (knows the mechanism and all "
+                f"addresses; {best.targets} targets):\n  wrong by {best.dist_m:,.0f} m on average, within "
+                f"{protocol.tau_m:g} m in {best.acc:.1%} (± {1.96 * best.acc_standard_error:.1%})."
             )
-    false = sum(row.score.false_certificates for row, _ in rows)
+
+
+def _warn_of_false_certificates(rows: list[AttackRow]) -> None:
+    false = sum(row.score.false_certificates for row in rows)
     if false:
         warn(f"{false} certificates are of a place where the service does not have the target")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nearveil.attacks.oracle import Spot
 from nearveil.attacks.result import AttackResult
-from nearveil.cli.console import say, warn
+from nearveil.cli.console import warn
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment
 from nearveil.evaluation.attack_trials import Trial
@@ -29,13 +29,11 @@ class AttackPictures:
             if path is not None:
                 check_output(path, force=force)
         self._trace, self._animate, self._force = trace, animate, force
-        self._drawn = False
 
     def draw(self, experiment: AttackExperiment, fighters: list[Contender], k: int, person: int | None) -> None:
-        """Repeat the first attack of the first population, and draw it."""
-        if self._drawn or (self._trace is None and self._animate is None):
+        """Repeat the first attack, and draw it."""
+        if self._trace is None and self._animate is None:
             return
-        self._drawn = True
         chosen = next((one for one in fighters if one.attack.name == "adaptive"), fighters[0])
         scene = experiment.scene(0)
         trial = Trial(scene, chosen, k, experiment.instances(0, k, person))
@@ -54,9 +52,8 @@ class AttackPictures:
         """Tell where the pictures are, and what is in them."""
         paths = [path for path in (self._trace, self._animate) if path is not None]
         if paths:
-            warn("the pictures show where people truly are: for your eyes")
-            for path in paths:
-                say(f"Picture: {path}")
+            # Not on standard output, which may be JSON for a program.
+            warn(f"{' and '.join(map(str, paths))} show where people truly are: for your eyes")
 
 
 def draw_one(

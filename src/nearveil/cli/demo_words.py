@@ -66,11 +66,11 @@ def _cells(setting: str, row: AttackRow) -> list[str]:
 
 
 def best_attacker(best: BestAttacker) -> str:
-    """What no attacker can beat."""
+    """What the Bayes attacker gets from one published place."""
     return (
-        "The best attacker there is, who knows the mechanism and every address in the city but not who lives where,\n"
-        f"is wrong by {best.dist_m:,.0f} m on average and within 100 m in {best.acc:.0%} of cases "
-        f"({best.targets} people)."
+        "The best guess from one published place, by an attacker who knows the mechanism and every address in the\n"
+        f"city but not who lives where, is wrong by {best.dist_m:,.0f} m on average and within 100 m in "
+        f"{best.acc:.0%} of\ncases ({best.targets} people)."
     )
 
 

@@ -118,13 +118,9 @@ def chosen_region(region: str | None, scaling: ScalingName | None, intervals: In
         raise UsageError("--scaling is not that of the --intervals file; leave it out, or fit again")
     if region is not None:
         asked = parse_region(region, intervals.region.scaling)
-        if (asked.south, asked.west, asked.north, asked.east) != _edges(intervals.region):
+        if not asked.same_edges(intervals.region):
             raise UsageError("--region is not the region of the --intervals file; leave --region out, or fit again")
     return intervals.region
-
-
-def _edges(region: Region) -> tuple[float, float, float, float]:
-    return region.south, region.west, region.north, region.east
 
 
 def read_intervals(path: Path | None) -> Intervals | None:

@@ -16,6 +16,8 @@ from nearveil.io.files import read_people
 from nearveil.io.people import People
 from nearveil.region import Region
 
+_MOST_DIGITS = 18
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Population:
@@ -54,7 +56,7 @@ def _id_column(people: People, wanted: str | None) -> str | None:
 
 def _by_row(count: int) -> Callable[[str], int]:
     def number_of(person: str) -> int:
-        if not person.isdecimal() or not 1 <= int(person) <= count:
+        if not person.isdecimal() or len(person) > _MOST_DIGITS or not 1 <= int(person) <= count:
             raise UsageError(f"there is no such person; people are called by their row here, 1 to {count:,}")
         return int(person) - 1
 

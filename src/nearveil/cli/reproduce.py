@@ -78,7 +78,7 @@ def _load(names: list[DatasetName] | None, data_dir: Path | None) -> list[Datase
 
 
 def _write(rows: list[AttackRow], protocol: AttackProtocol, out: Path) -> None:
-    headers, cells = with_paper(rows)
+    headers, cells = with_paper(rows, tau_m=protocol.tau_m)
     notes = table_notes(tau_m=protocol.tau_m, runs=protocol.runs, instances=protocol.instances)
     say(text_table(headers, cells))
     say("\n" + notes)

@@ -19,6 +19,7 @@ from nearveil.types import FloatArray, Progress
 
 # Instances, ties and noise of a run do not share a stream with those of any other.
 _SEED_STEP = 1_000_003
+LEAST_TAU_M = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +47,8 @@ class AttackProtocol:
     def __post_init__(self) -> None:
         if self.runs < 1 or self.instances < 1:
             raise UsageError("there must be at least one run and one instance")
-        if not 0 < self.tau_m < float("inf"):
-            raise UsageError("tau must be a distance greater than 0, such as 100m")
+        if not LEAST_TAU_M <= self.tau_m < float("inf"):
+            raise UsageError("tau must be a distance of at least 1 m, such as 100m")
 
     def seed_of(self, run: int) -> int:
         """Seed of one run."""

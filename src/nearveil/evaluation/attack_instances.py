@@ -37,7 +37,7 @@ def draw_instances(
 def instances_of_person(
     service: SimulatedService, people_m: FloatArray, target: int, *, k: int, count: int, rng: np.random.Generator
 ) -> list[Instance]:
-    """Start at points near people around the target, in turn, wherever the target is listed.
+    """Start at points near people around the target, wherever the target is listed; all as the service has them.
 
     Raises
     ------

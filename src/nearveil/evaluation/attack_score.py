@@ -47,8 +47,8 @@ class Attempt:
         The same to where the service has the target: what a certificate speaks of.
     start_distance_m : float
         From the start to where the service has the target.
-    others_located, others_listed : int
-        Other people in the attack's lists, and how many of them were located within tau of where the service has them.
+    others_listed, others_claimed, others_located : int
+        Other people in the attack's lists, how many it claims to have located, and how many are within tau of there.
     """
 
     error_m: float
@@ -57,8 +57,9 @@ class Attempt:
     queries: int
     seconds: float
     certified: bool
-    others_located: int
     others_listed: int
+    others_claimed: int
+    others_located: int
 
 
 def compare(
@@ -75,7 +76,7 @@ def compare(
     located = [
         person
         for person, spot in result.others.items()
-        if person in result.listed and _gap(spot, served_m, person) <= tau_m
+        if person in result.listed and _gap(spot, true_m, person) <= tau_m
     ]
     return Attempt(
         error_m=_gap(guess, true_m, instance.target),
@@ -84,8 +85,9 @@ def compare(
         queries=result.queries,
         seconds=result.seconds,
         certified=result.certified,
-        others_located=len(located),
         others_listed=len(result.listed),
+        others_claimed=len(result.others),
+        others_located=len(located),
     )
 
 
@@ -112,7 +114,7 @@ class AttackScore:
     false_certificates : int
         Certified, and farther than tau from where the service has the target.
     limit : float or None
-        Questions that information theory asks for at least, on average; None without accounts.
+        Questions that distance bounds alone would take at least, on average; None without accounts.
     others_located : float or None
         Share of all other people in the attack's lists who were located within tau; None if none were looked for.
     """
@@ -131,8 +133,8 @@ class AttackScore:
 
     @property
     def times_the_limit(self) -> float | None:
-        """Questions asked over the least possible number."""
-        return None if self.limit is None else self.queries.value / self.limit
+        """Questions asked over the least number for distance bounds alone."""
+        return self.queries.value / self.limit if self.limit else None
 
 
 def score_attempts(
@@ -158,12 +160,12 @@ def score_attempts(
         certified=over_runs(lambda attempt: attempt.certified),
         false_certificates=sum(attempt.certified and attempt.served_error_m > tau_m for attempt in everything),
         limit=float(np.mean(limits)) if colluders else None,
-        others_located=located / listed if located else None,
+        others_located=located / listed if any(attempt.others_claimed for attempt in everything) else None,
     )
 
 
 def least_queries(distance_m: float, tau_m: float, farthest_m: float, colluders: int) -> float:
-    """Questions that are needed at least, if only bounds on distances are used.
+    """Questions that are needed at least on average, if only bounds on distances are used.
 
     A target at distance R of the start carries log2((2 (R/tau)² + 1/2) ln(Rmax / (tau/2))) bits under a prior that is
     even in the logarithm of the distance; one answer with L accounts has at most L + 1 outcomes.

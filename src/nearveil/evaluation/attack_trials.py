@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,6 +17,7 @@ import numpy as np
 
 from nearveil.attacks.result import AttackResult, Trace
 from nearveil.attacks.simulator import SimulatedService
+from nearveil.errors import NearveilError
 from nearveil.evaluation.attack_instances import Instance, draw_instances
 from nearveil.evaluation.contenders import Contender
 from nearveil.mechanisms.base import Mechanism
@@ -27,6 +29,12 @@ _INSTANCES_AT_ONCE = 10
 
 _Numbered = Iterable[tuple[int, list[AttackResult]]]
 _RunAll = Callable[[Sequence["Trial"]], _Numbered]
+
+
+class WorkerError(NearveilError):
+    """A process that made attacks is gone."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,12 +121,15 @@ def _workers(cores: int) -> Iterator[_RunAll]:
         yield lambda trials: ((index, _run_without_trace(trial)) for index, trial in enumerate(trials))
         return
     # A process of its own for each core: the attacks are mostly Python. Fresh ones, as forking threads is unsafe.
+    strangers = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("spawn"), initializer=_begin_worker)
     try:
         yield lambda trials: _as_completed(pool, trials, cores)
+    except BrokenProcessPool:
+        raise WorkerError("a worker process was ended, perhaps for want of memory; try --cores 1") from None
     except BaseException:
         # Whoever is stopped does not wait for attacks that nobody will look at.
-        for worker in multiprocessing.active_children():
+        for worker in set(multiprocessing.active_children()) - strangers:
             worker.terminate()
         raise
     finally:

@@ -1,4 +1,4 @@
-"""The best attacker beside the others: what a defender should quote."""
+"""The Bayes attacker beside the others: the best guess from one published place, which a defender should quote."""
 
 from __future__ import annotations
 

@@ -28,8 +28,6 @@ class Contender:
 
 def contenders(names: Sequence[str], region: Region, *, colluders: Sequence[int], tau_m: float) -> list[Contender]:
     """Return attacks for a region: the adaptive one once for each number of accounts, the others with their own."""
-    if not 0 < tau_m < float("inf"):
-        raise UsageError("tau must be a distance greater than 0, such as 100m")
     for count in colluders:
         if not 1 <= count <= MOST_COLLUDERS:
             raise UsageError(f"the adaptive attack takes 1 to {MOST_COLLUDERS} colluders; unfolding needs none")

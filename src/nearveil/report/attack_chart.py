@@ -78,7 +78,7 @@ def _draw_point(axes: Axes, value: float, half_width: float | None, height: floa
 
 
 def _draw_beside(left: Axes, right: Axes, row: AttackRow, height: float) -> None:
-    """The paper's accuracy, and the least number of questions."""
+    """The paper's accuracy, and the least number of questions for distance bounds alone."""
     paper = PAPER_TABLE_1.get((row.attack, row.dataset, row.k))
     if paper is not None:
         left.plot(paper.acc, height, "D", markerfacecolor="none", markeredgecolor=INK, markersize=4.5)
@@ -99,5 +99,5 @@ def _legend(rows: Sequence[AttackRow]) -> list[object]:
         colour, shape = _LOOKS.get(dataset, _OTHER_LOOK)
         handles.append(Line2D([], [], linestyle="", marker=shape, color=colour, label=dataset))
     paper = Line2D([], [], linestyle="", marker="D", markerfacecolor="none", color=INK, label="the paper's Acc")
-    limit = Line2D([], [], linestyle="", marker="|", color=INK, label="least possible (information)")
+    limit = Line2D([], [], linestyle="", marker="|", color=INK, label="least for distance bounds alone")
     return [*handles, paper, limit]

@@ -14,6 +14,7 @@ HEADERS = (
     "attack", "dataset", "k", "colluders", "Dist (m)", "Acc", "Cost (s)", "queries", "p95", "× limit", "certified",
     "others",
 )  # fmt: skip
+PAPER_TAU_M = 100.0
 PAPER_HEADERS = ("paper: Dist (m)", "Acc", "Cost (s)")
 
 
@@ -22,9 +23,9 @@ def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
     over = f"; ± half the 95 % interval over {runs} runs of {instances} attacks" if runs > 1 else ""
     return (
         f"Dist: mean error; Acc: share found within {tau_m:g} m{over}.\n"
-        "queries: questions per attack (p95: 95 % need no more); × limit: times the least that information theory\n"
-        "asks for; certified: share in which the answers leave no other place; others: share of all other people in\n"
-        "its lists who were located as well."
+        "queries: questions per attack (p95: 95 % need no more); × limit: times what distance bounds alone would take\n"
+        "at least on average; certified: share in which the answers leave no other place (where people are protected,\n"
+        "for the published one); others: share of all other people in its lists who were found as well."
     )
 
 
@@ -42,7 +43,7 @@ def attack_cells(row: AttackRow) -> list[str]:
         _count(score.queries),
         f"{score.queries_p95:.0f}",
         "–" if score.times_the_limit is None else f"{score.times_the_limit:.1f}",
-        f"{score.certified.value:.2f}" if score.certified.value else "–",
+        f"{score.certified.value:.2f}" if row.attack == "adaptive" else "–",
         "–" if score.others_located is None else f"{score.others_located:.2f}",
     ]
 
@@ -53,9 +54,9 @@ def paper_cells(row: AttackRow) -> list[str]:
     return ["–"] * 3 if cell is None else [f"{cell.dist_m:.2f}", f"{cell.acc:.3f}", f"{cell.cost_s:.2f}"]
 
 
-def with_paper(rows: Sequence[AttackRow]) -> tuple[list[str], list[list[str]]]:
+def with_paper(rows: Sequence[AttackRow], *, tau_m: float) -> tuple[list[str], list[list[str]]]:
     """Headers and cells, with the paper's columns where any row has a value there."""
-    beside = any(paper_cells(row)[0] != "–" for row in rows)
+    beside = tau_m == PAPER_TAU_M and any(paper_cells(row)[0] != "–" for row in rows)
     headers = [*HEADERS, *(PAPER_HEADERS if beside else ())]
     return headers, [[*attack_cells(row), *(paper_cells(row) if beside else ())] for row in rows]
 

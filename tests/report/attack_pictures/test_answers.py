@@ -28,8 +28,8 @@ def test_several_accounts_bound_from_both_sides() -> None:
 
 
 def test_accounts_come_nearest_first_and_know_the_sentinel() -> None:
-    step = TraceStep((0.0, 0.0), 2, ((0.0, 50.0), (0.3, 0.0)), (None, 1))
-    assert accounts_of(step) == [Account(0.3, 1), Account(50.0, None)]
+    step = TraceStep((0.0, 0.0), 2, ((0.0, 50.0), (0.0, 0.0)), (None, 1))
+    assert accounts_of(step) == [Account(0.0, 1), Account(50.0, None)]
     assert [account.is_sentinel for account in accounts_of(step)] == [True, False]
 
 

@@ -22,7 +22,6 @@ from nearveil.attacks.bayes.prior import Candidates, Prior
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
-from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress
 
 _NEGLIGIBLE = 1e-5
@@ -78,7 +77,7 @@ class BayesAttacker:
     def __post_init__(self) -> None:
         if not 0 < self.tau_m < math.inf:
             raise UsageError("tau must be a distance in metres, more than 0")
-        if _box(self._channel.region) != _box(self.prior.region):
+        if not self._channel.region.same_edges(self.prior.region):
             raise UsageError("the prior and the mechanism must have the same region")
 
     def estimate(self, published: FloatArray) -> BayesEstimate:
@@ -194,7 +193,3 @@ def _together(first: Candidates, second: Candidates) -> Candidates:
         np.concatenate([first.log_weights, second.log_weights]),
         np.concatenate([first.areas_m2, second.areas_m2]),
     )
-
-
-def _box(region: Region) -> tuple[float, float, float, float]:
-    return region.south, region.west, region.north, region.east

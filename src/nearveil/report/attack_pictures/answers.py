@@ -11,7 +11,7 @@ from nearveil.attacks.result import TraceStep
 Bounds = tuple[float, float]
 """More than the first, less than the second distance away, in metres; 0 and infinity where nothing was said."""
 
-_RIGHT_HERE_M = 1.0
+_RIGHT_HERE_M = 1e-3
 
 
 class Account(NamedTuple):
