@@ -61,7 +61,7 @@ def test_one_named_person_with_pictures(run: Run, people_csv: Path, tmp_path: Pa
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "<html" in page.read_text(encoding="utf-8")
     assert "adaptive" in outcome.out.splitlines()[1]
-    assert "where people truly are" in outcome.err
+    assert "where people truly are can be seen" in outcome.err
     again = run(*one, "--trace", picture)
     assert again.code == 4
     assert "--force" in again.err

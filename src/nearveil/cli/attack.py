@@ -69,31 +69,57 @@ _RUNS, _INSTANCES = 5, 50
 def attack(
     *,
     dataset: Annotated[
-        list[DatasetName] | None, typer.Option(help="A population of the paper; may be repeated.")
+        list[DatasetName] | None,
+        typer.Option(help="A population of the paper; may be repeated.", rich_help_panel="Whom"),
     ] = None,
     source: Annotated[
-        Path | None, typer.Option("--input", help="Your own people: CSV, GeoJSON or Parquet.", metavar="FILE")
+        Path | None,
+        typer.Option(
+            "--input", help="Your own people: CSV, GeoJSON or Parquet.", metavar="FILE", rich_help_panel="Whom"
+        ),
     ] = None,
     region: RegionOption = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Folder with the check-ins of brightkite and gowalla.", show_default="NEARVEIL_DATA_DIR"),
+        typer.Option(
+            help="Folder with the check-ins of brightkite and gowalla.",
+            show_default="NEARVEIL_DATA_DIR",
+            rich_help_panel="Whom",
+        ),
     ] = None,
     name: Annotated[
-        list[AttackName] | None, typer.Option("--attack", help="May be repeated.", show_default="all")
+        list[AttackName] | None,
+        typer.Option("--attack", help="May be repeated.", show_default="all", rich_help_panel="Attack"),
     ] = None,
-    k: Annotated[str, typer.Option("--k", help="People in a list; several as 10,30,50.", metavar="K")] = "10",
+    k: Annotated[
+        str, typer.Option("--k", help="People in a list; several as 10,30,50.", metavar="K", rich_help_panel="Attack")
+    ] = "10",
     colluders: Annotated[
-        str, typer.Option(help="Accounts of the adaptive attacker; several as 1,4,8.", metavar="L")
+        str,
+        typer.Option(
+            help="Accounts of the adaptive attacker; several as 1,4,8.", metavar="L", rich_help_panel="Attack"
+        ),
     ] = "1",
-    tau: Annotated[str, typer.Option(help="Found means within this distance.", metavar="LENGTH")] = "100m",
-    runs: Annotated[int | None, typer.Option(help="Runs with seeds of their own.", show_default="5")] = None,
-    instances: Annotated[int | None, typer.Option(help="Targets in each run.", show_default="50")] = None,
+    tau: Annotated[
+        str, typer.Option(help="Found means within this distance.", metavar="LENGTH", rich_help_panel="Attack")
+    ] = "100m",
+    runs: Annotated[
+        int | None, typer.Option(help="Runs with seeds of their own.", show_default="5", rich_help_panel="Attack")
+    ] = None,
+    instances: Annotated[
+        int | None, typer.Option(help="Targets in each run.", show_default="50", rich_help_panel="Attack")
+    ] = None,
     person: Annotated[
-        str | None, typer.Option(help="Attack this person alone, once unless --instances says more.", metavar="ID")
+        str | None,
+        typer.Option(
+            help="Attack this person alone, once unless --instances says more.", metavar="ID", rich_help_panel="Whom"
+        ),
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option("--id", help="Column of ids.", show_default="person, id or user", metavar="COLUMN")
+        str | None,
+        typer.Option(
+            "--id", help="Column of ids.", show_default="person, id or user", metavar="COLUMN", rich_help_panel="Whom"
+        ),
     ] = None,
     mechanism: MechanismOption = None,
     release: ReleaseOption = None,
@@ -109,19 +135,31 @@ def attack(
     fit_method: FitMethodOption = None,
     population: PopulationOption = None,
     published_colluders: Annotated[
-        bool, typer.Option("--published-colluders", help="The service moves the attacker's accounts as well.")
+        bool,
+        typer.Option(
+            "--published-colluders", help="The service moves the attacker's accounts as well.", rich_help_panel="Attack"
+        ),
     ] = False,
     latitude: LatitudeOption = None,
     longitude: LongitudeOption = None,
     clip: ClipOption = False,
     scaling: ScalingOption = None,
-    seed: Annotated[int, typer.Option(help="Targets, ties and noise depend on it.", metavar="N", min=0)] = 1,
-    cores: Annotated[int | None, typer.Option(help="Processes to use.", show_default="all cores", min=1)] = None,
-    trace: Annotated[Path | None, typer.Option(help="Draw one attack as PNG.", metavar="FILE.png")] = None,
-    animate: Annotated[
-        Path | None, typer.Option(help="Show one attack step by step.", metavar="FILE.gif|FILE.html")
+    seed: Annotated[
+        int, typer.Option(help="Targets, ties and noise depend on it.", metavar="N", min=0, rich_help_panel="Attack")
+    ] = 1,
+    cores: Annotated[
+        int | None, typer.Option(help="Processes to use.", show_default="all cores", min=1, rich_help_panel="Attack")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print a list of JSON objects instead of a table.")] = False,
+    trace: Annotated[
+        Path | None, typer.Option(help="Draw one attack as PNG.", metavar="FILE.png", rich_help_panel="Output")
+    ] = None,
+    animate: Annotated[
+        Path | None,
+        typer.Option(help="Show one attack step by step.", metavar="FILE.gif|FILE.html", rich_help_panel="Output"),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print a list of JSON objects instead of a table.", rich_help_panel="Output")
+    ] = False,
     force: ForceOption = False,
 ) -> None:
     """Attack people through ranked lists alone: the paper's populations or your own people, protected or not.

@@ -53,7 +53,7 @@ class AttackPictures:
         paths = [path for path in (self._trace, self._animate) if path is not None]
         if paths:
             # Not on standard output, which may be JSON for a program.
-            warn(f"{' and '.join(map(str, paths))} show where people truly are: for your eyes")
+            warn(f"where people truly are can be seen in {' and '.join(map(str, paths))}: for your eyes")
 
 
 def draw_one(

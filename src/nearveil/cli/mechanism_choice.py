@@ -37,19 +37,31 @@ class ReleaseName(StrEnum):
     PAPER = "paper"
 
 
-MechanismOption = Annotated[MechanismName | None, typer.Option(help="How people are moved.", show_default="dprs")]
-ReleaseOption = Annotated[
-    ReleaseName | None, typer.Option(help="dprs: what happens inside an interval.", show_default="paper")
+MechanismOption = Annotated[
+    MechanismName | None, typer.Option(help="How people are moved.", show_default="dprs", rich_help_panel="Mechanism")
 ]
-NoiseOption = Annotated[NoiseName | None, typer.Option(help="dprs: the noise.", show_default="laplace")]
-EpsilonOption = Annotated[float | None, typer.Option(help="Privacy budget.", show_default="1")]
+ReleaseOption = Annotated[
+    ReleaseName | None,
+    typer.Option(help="dprs: what happens inside an interval.", show_default="paper", rich_help_panel="Mechanism"),
+]
+NoiseOption = Annotated[
+    NoiseName | None, typer.Option(help="dprs: the noise.", show_default="laplace", rich_help_panel="Mechanism")
+]
+EpsilonOption = Annotated[
+    float | None, typer.Option(help="Privacy budget.", show_default="1", rich_help_panel="Mechanism")
+]
 HideWithinOption = Annotated[
     str | None,
-    typer.Option(help="planar-laplace: mean displacement, such as 500m or 1.5km.", metavar="LENGTH"),
+    typer.Option(
+        help="planar-laplace: mean displacement, such as 500m or 1.5km.", metavar="LENGTH", rich_help_panel="Mechanism"
+    ),
 ]
-EpsilonPerKmOption = Annotated[float | None, typer.Option(help="planar-laplace: loss per kilometre.")]
+EpsilonPerKmOption = Annotated[
+    float | None, typer.Option(help="planar-laplace: loss per kilometre.", rich_help_panel="Mechanism")
+]
 IntervalsOption = Annotated[
-    Path | None, typer.Option(help="dprs: intervals that 'nearveil fit' wrote.", metavar="FILE")
+    Path | None,
+    typer.Option(help="dprs: intervals that 'nearveil fit' wrote.", metavar="FILE", rich_help_panel="Mechanism"),
 ]
 
 _T = TypeVar("_T")

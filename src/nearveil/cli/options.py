@@ -61,14 +61,28 @@ PersonOption = Annotated[
 ]
 PerRowOption = Annotated[bool, typer.Option("--per-row", help="Allow several rows per person; their losses add up.")]
 ClipOption = Annotated[bool, typer.Option("--clip", help="Move people outside the region to its edge.")]
-CentresOption = Annotated[int | None, typer.Option(help="Number of intervals.", show_default="800", metavar="M")]
-RoundsOption = Annotated[int | None, typer.Option(help="Rounds of private k-means.", show_default="12")]
-GammaOption = Annotated[
-    float | None, typer.Option(help="Radius as a share of the distance to the next centre.", show_default="0.5")
+CentresOption = Annotated[
+    int | None, typer.Option(help="Number of intervals.", show_default="800", metavar="M", rich_help_panel="Mechanism")
 ]
-FitMethodOption = Annotated[FitMethodName | None, typer.Option(help="How intervals are found.", show_default="pic")]
-PopulationOption = Annotated[int | None, typer.Option(help="A public number of people, for private-grid.", metavar="N")]
-DeltaOption = Annotated[float | None, typer.Option(help="Delta of the budget.", show_default="1e-5")]
+RoundsOption = Annotated[
+    int | None, typer.Option(help="Rounds of private k-means.", show_default="12", rich_help_panel="Mechanism")
+]
+GammaOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Radius as a share of the distance to the next centre.", show_default="0.5", rich_help_panel="Mechanism"
+    ),
+]
+FitMethodOption = Annotated[
+    FitMethodName | None, typer.Option(help="How intervals are found.", show_default="pic", rich_help_panel="Mechanism")
+]
+PopulationOption = Annotated[
+    int | None,
+    typer.Option(help="A public number of people, for private-grid.", metavar="N", rich_help_panel="Mechanism"),
+]
+DeltaOption = Annotated[
+    float | None, typer.Option(help="Delta of the budget.", show_default="1e-5", rich_help_panel="Mechanism")
+]
 SeedOption = Annotated[
     int | None,
     typer.Option(help="Make the result repeatable: for experiments, it protects nobody.", metavar="N"),
