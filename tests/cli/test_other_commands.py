@@ -48,7 +48,13 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     outcome = run("demo", "--out", tmp_path / "demo")
     assert outcome.code == 0, outcome.err
     assert outcome.out.startswith("A made-up city of 25,000 people")
-    for words in ("the answers leave no other place", "people attacked", "best attacker", "recall@10", "GUARANTEE"):
+    for words in (
+        "the answers leave no other place",
+        "people attacked",
+        "best guess from one published place",
+        "recall@10",
+        "GUARANTEE",
+    ):
         assert words in outcome.out
     assert outcome.out.splitlines()[-3].startswith("Shown: ranked lists alone find")
     for name in ("attack-before.png", "attack-after.png", "before-after.png"):
