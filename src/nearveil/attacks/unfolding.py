@@ -82,7 +82,7 @@ class Unfolding(Attack):
     share_agreed: float = 0.97
     most_people: int = 250
     cooling: tuple[float, ...] = (0.3, 0.1, 0.03, 0.01)
-    others_within: float = 3.0
+    others_within: float = 2.5
     most_disorder: float = 0.2
 
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
