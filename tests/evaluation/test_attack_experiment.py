@@ -60,8 +60,8 @@ def test_published_accounts_mislead(town: Dataset, san_francisco: Region) -> Non
     for published in (False, True):
         protocol = AttackProtocol(runs=1, instances=20, published_colluders=published)
         experiment = AttackExperiment(town, protocol, mechanism)
-        trial = Trial(experiment.scene(0), fighters[0], 10, experiment.instances(0, 10))
-        served_m = experiment.scene(0).served_m
+        trial = Trial(experiment.setup(0), fighters[0], 10, experiment.instances(0, 10))
+        served_m = experiment.setup(0).served_m
         errors[published] = np.median(
             [
                 math.dist(result.estimate or one.start, served_m[one.target])

@@ -7,9 +7,15 @@ from typing import Protocol
 
 from nearveil.errors import NearveilError
 from nearveil.nearby.index import Person
+from nearveil.types import FloatArray
 
 Spot = tuple[float, float]
 """A place in metres east and north of the region's centre."""
+
+
+def spot_of(point: FloatArray) -> Spot:
+    """Return a row of an array as a spot."""
+    return float(point[0]), float(point[1])
 
 
 class OracleError(NearveilError):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nearveil.attacks.belief import Belief
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Spot, spot_of
 from nearveil.attacks.planning import Outlook, outlook
 from nearveil.attacks.rings import Rings
 from nearveil.types import FloatArray
@@ -83,7 +83,7 @@ class Planner:
         # More is known where the target has been seen already: go there rather than right beside.
         seen = list(self._rings.ahead())
         for point in (mean, likely, *along, *chosen):
-            place = _spot(point)
+            place = spot_of(point)
             nearest = min(seen, key=lambda other: math.dist(place, other))
             places.append(nearest if math.dist(place, nearest) < 0.2 * view.tau_m else place)
         return [place for place in dict.fromkeys(places) if self._is_worth_asking(place, view.tau_m)]
@@ -100,7 +100,3 @@ def _radii(view: Outlook, q: FloatArray, accounts: int) -> list[FloatArray]:
         sets += [view.quantile_radii(q, even**stretch) for stretch in (0.6, 1.0, 1.6)]
     sets.append(np.array([0.999 * view.tau_m]))
     return sets
-
-
-def _spot(point: FloatArray) -> Spot:
-    return float(point[0]), float(point[1])

@@ -11,7 +11,7 @@ import numpy as np
 
 from nearveil.attacks.base import Attack, Finding, Inquiry, step_from
 from nearveil.attacks.neighbourhood import Neighbourhood
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Spot, spot_of
 from nearveil.attacks.result import Outcome
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray
@@ -144,7 +144,7 @@ class Unfolding(Attack):
         angles = rng.uniform(0, 2 * math.pi, self.candidates)
         places = middle + radius_m * np.column_stack([np.cos(angles), np.sin(angles)])
         gaps_m = np.linalg.norm(places[:, None] - np.array(hood.places), axis=2).min(axis=1)
-        return self._inside(_spot(places[np.argmax(gaps_m)]))
+        return self._inside(spot_of(places[np.argmax(gaps_m)]))
 
     def _inside(self, place: Spot) -> Spot:
         """The nearest place in the region."""
@@ -164,11 +164,11 @@ class Unfolding(Attack):
         solutions = hood.solutions()
         places = np.median(solutions, axis=0)
         if hood.disorder() > self.most_disorder:
-            return Finding(Outcome.CONTRADICTION, _spot(places[0]))
+            return Finding(Outcome.CONTRADICTION, spot_of(places[0]))
         agreed = _deviations_m(solutions) <= self.others_within * self.tau_m
-        others = {hood.people[i]: _spot(places[i]) for i in range(1, len(places)) if agreed[i]}
+        others = {hood.people[i]: spot_of(places[i]) for i in range(1, len(places)) if agreed[i]}
         outcome = Outcome.FOUND if self._target_agreed(hood) else Outcome.OUT_OF_QUERIES
-        return Finding(outcome, _spot(places[0]), others=others)
+        return Finding(outcome, spot_of(places[0]), others=others)
 
 
 def _deviations_m(solutions: FloatArray) -> FloatArray:
@@ -198,7 +198,3 @@ def _even_likeness(step: float) -> float:
 
 _STEPS = np.linspace(0.02, 2, 100)
 _LIKENESSES = np.array([_even_likeness(step) for step in _STEPS])
-
-
-def _spot(point: FloatArray) -> Spot:
-    return float(point[0]), float(point[1])

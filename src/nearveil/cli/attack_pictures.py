@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import spot_of
 from nearveil.attacks.result import AttackResult
 from nearveil.cli.console import warn
 from nearveil.errors import UsageError
@@ -14,7 +14,7 @@ from nearveil.evaluation.contenders import Contender
 from nearveil.io.atomic import check_output, replacing
 from nearveil.report.attack_pictures.animation import animate_attack, animation_kind
 from nearveil.report.attack_pictures.picture import draw_attack
-from nearveil.types import FloatArray
+from nearveil.report.attack_pictures.scene import Scene
 
 
 class AttackPictures:
@@ -35,9 +35,9 @@ class AttackPictures:
         if self._trace is None and self._animate is None:
             return
         chosen = next((one for one in fighters if one.attack.name == "adaptive"), fighters[0])
-        scene = experiment.scene(0)
-        trial = Trial(scene, chosen, k, experiment.instances(0, k, person))
-        result = trial.run_one(0, scene.open())
+        setup = experiment.setup(0)
+        trial = Trial(setup, chosen, k, experiment.instances(0, k, person))
+        result = trial.run_one(0, setup.open())
         draw_one(
             result,
             experiment,
@@ -67,23 +67,19 @@ def draw_one(
     force: bool,
 ) -> None:
     """Draw one attack as a picture and as an animation."""
-    scene = experiment.scene(0)
-    truth, served = _spot(experiment.true_m[target]), _spot(scene.served_m[target])
-    published = served if experiment.published[0].mechanism is not None else None
-    title = f"{result.attack} on {experiment.dataset.name}" + (", protected" if published else "")
+    setup, protected = experiment.setup(0), experiment.published[0].mechanism is not None
+    scene = Scene(
+        result,
+        setup.region,
+        setup.served_m,
+        truth=spot_of(experiment.true_m[target]),
+        tau_m=tau_m,
+        published=spot_of(setup.served_m[target]) if protected else None,
+    )
+    title = f"{result.attack} on {experiment.dataset.name}" + (", protected" if protected else "")
     if trace is not None:
         with replacing(trace, force=force) as partial:
-            draw_attack(
-                result, scene.region, partial,
-                people_m=scene.served_m, truth=truth, published=published, tau_m=tau_m, title=title,
-            )  # fmt: skip
+            draw_attack(scene, partial, title=title)
     if animation is not None:
         with replacing(animation, force=force) as partial:
-            animate_attack(
-                result, scene.region, partial, kind=animation_kind(animation),
-                people_m=scene.served_m, truth=truth, published=published, tau_m=tau_m, title=title,
-            )  # fmt: skip
-
-
-def _spot(place: FloatArray) -> Spot:
-    return float(place[0]), float(place[1])
+            animate_attack(scene, partial, kind=animation_kind(animation), title=title)

@@ -71,8 +71,8 @@ class City:
         """Attack the one person, with several accounts and a tight certificate."""
         half_extent_m = self.people.region.half_extent_m
         attack = Adaptive(half_extent_m=half_extent_m, tau_m=_SURE_WITHIN_M, colluders=_ACCOUNTS)
-        scene = experiment.scene(0)
-        return Trial(scene, Contender(attack, _ACCOUNTS), K, (self.instance,)).run_one(0, scene.open())
+        setup = experiment.setup(0)
+        return Trial(setup, Contender(attack, _ACCOUNTS), K, (self.instance,)).run_one(0, setup.open())
 
     @property
     def attacks_in_all(self) -> int:

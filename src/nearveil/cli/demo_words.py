@@ -33,7 +33,7 @@ def second_finding(result: AttackResult, city: City) -> str:
     target = city.instance.target
     if result.estimate is None:
         return "  The same attack again: the person is not even listed where the attacker starts."
-    served = _error_m(result, city.closed.scene(0).served_m[target])
+    served = _error_m(result, city.closed.setup(0).served_m[target])
     return (
         f"  The same attack again: after {result.queries} questions it is {served:,.0f} m off the published place, and "
         f"{_error_m(result, city.closed.true_m[target]):,.0f} m off the person."

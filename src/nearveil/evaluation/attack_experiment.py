@@ -11,7 +11,7 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_instances import Instance, draw_instances, instances_of_person
 from nearveil.evaluation.attack_score import AttackScore, compare, score_attempts
-from nearveil.evaluation.attack_trials import Scene, Trial, run_trials
+from nearveil.evaluation.attack_trials import ServiceSetup, Trial, run_trials
 from nearveil.evaluation.contenders import Contender
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
@@ -108,10 +108,10 @@ class AttackExperiment:
         own = mechanism.with_params(seed=self.protocol.seed_of(run)).fit(self.dataset.places)
         return PublishedRun(own.perturb(self.dataset.places), own)
 
-    def scene(self, run: int) -> Scene:
+    def setup(self, run: int) -> ServiceSetup:
         """The service of one run."""
         published = self.published[run]
-        return Scene(
+        return ServiceSetup(
             self.dataset.region,
             self.dataset.region.to_metres(published.served),
             published.mechanism if self.protocol.published_colluders else None,
@@ -120,15 +120,15 @@ class AttackExperiment:
 
     def instances(self, run: int, k: int, person: int | None = None) -> tuple[Instance, ...]:
         """Whom to attack in one run, the same for every contender."""
-        scene = self.scene(run)
+        setup = self.setup(run)
         if not 1 <= k <= len(self.true_m):
             raise UsageError(f"k must lie between 1 and the number of people, {len(self.true_m):,}")
         rng = np.random.default_rng([self.protocol.seed_of(run), k])
         if person is None:
-            drawn = draw_instances(scene.open(), self.true_m, k=k, count=self.protocol.instances, rng=rng)
+            drawn = draw_instances(setup.open(), self.true_m, k=k, count=self.protocol.instances, rng=rng)
         else:
             drawn = instances_of_person(
-                scene.open(), scene.served_m, person, k=k, count=self.protocol.instances, rng=rng
+                setup.open(), setup.served_m, person, k=k, count=self.protocol.instances, rng=rng
             )
         return tuple(drawn)
 
@@ -143,10 +143,10 @@ class AttackExperiment:
     ) -> list[AttackRow]:
         """Attack, and return a row for each k and contender."""
         runs = range(self.protocol.runs)
-        scenes = [self.scene(run) for run in runs]
+        setups = [self.setup(run) for run in runs]
         targets = {(run, k): self.instances(run, k, person) for k in ks for run in runs}
         cells = [(k, contender) for k in ks for contender in contenders]
-        trials = [Trial(scenes[run], contender, k, targets[run, k]) for k, contender in cells for run in runs]
+        trials = [Trial(setups[run], contender, k, targets[run, k]) for k, contender in cells for run in runs]
         results = run_trials(trials, cores=cores, progress=progress)
         attempts = [
             [
@@ -154,7 +154,7 @@ class AttackExperiment:
                     result,
                     instance,
                     true_m=self.true_m,
-                    served_m=trial.scene.served_m,
+                    served_m=trial.setup.served_m,
                     half_extent_m=self.dataset.region.half_extent_m,
                     tau_m=self.protocol.tau_m,
                 )

@@ -38,7 +38,7 @@ class WorkerError(NearveilError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scene:
+class ServiceSetup:
     """A service as it answers: where it believes people to be, and what it does to an attacker's accounts."""
 
     region: Region
@@ -53,9 +53,9 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """One attack against some people of one scene."""
+    """One attack against some people of one service."""
 
-    scene: Scene
+    setup: ServiceSetup
     contender: Contender
     k: int
     instances: tuple[Instance, ...]
@@ -63,8 +63,8 @@ class Trial:
 
     def run(self) -> list[AttackResult]:
         """Attack everybody in turn."""
-        _warm_up(self.contender, self.scene.region)
-        service = self.scene.open()
+        _warm_up(self.contender, self.setup.region)
+        service = self.setup.open()
         return [self.run_one(number, service) for number in range(len(self.instances))]
 
     def run_one(self, number: int, service: SimulatedService) -> AttackResult:
@@ -74,7 +74,7 @@ class Trial:
             k=self.k,
             colluders=contender.colluders,
             most_queries=MOST_QUERIES,
-            rng=self.scene.seed + 1 + self.first_number + number,
+            rng=self.setup.seed + 1 + self.first_number + number,
         )
         return contender.attack.infer(oracle, instance.target, instance.start)
 
@@ -104,7 +104,7 @@ def run_trials(trials: Sequence[Trial], *, cores: int, progress: Progress | None
 @cache
 def _warm_up(contender: Contender, region: Region) -> None:
     """Attack somebody in a tiny town once per process: compiling is not a cost of the attack."""
-    town = Scene(region, np.random.default_rng(1).normal(0, 300, (60, 2)), None, 1)
+    town = ServiceSetup(region, np.random.default_rng(1).normal(0, 300, (60, 2)), None, 1)
     service = town.open()
     instances = draw_instances(service, town.served_m, k=5, count=1, rng=np.random.default_rng(1))
     Trial(town, contender, 5, tuple(instances)).run_one(0, service)

@@ -33,31 +33,12 @@ def protected(scene: Scene) -> Scene:
 
 
 def drawn(scene: Scene, path: Path, title: str = "One attack") -> Path:
-    draw_attack(
-        scene.result,
-        scene.region,
-        path,
-        people_m=scene.people_m,
-        truth=scene.truth,
-        tau_m=scene.tau_m,
-        title=title,
-        published=scene.published,
-    )
+    draw_attack(scene, path, title=title)
     return path
 
 
 def animated(scene: Scene, path: Path, kind: AnimationKind, title: str = "One attack") -> Path:
-    animate_attack(
-        scene.result,
-        scene.region,
-        path,
-        kind=kind,
-        people_m=scene.people_m,
-        truth=scene.truth,
-        tau_m=scene.tau_m,
-        title=title,
-        published=scene.published,
-    )
+    animate_attack(scene, path, kind=kind, title=title)
     return path
 
 

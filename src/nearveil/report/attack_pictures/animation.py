@@ -5,13 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, get_args
 
-from nearveil.attacks.oracle import Spot
-from nearveil.attacks.result import AttackResult
 from nearveil.errors import UsageError
-from nearveil.region import Region
 from nearveil.report.attack_pictures.page import page_of
 from nearveil.report.attack_pictures.scene import Scene
-from nearveil.types import FloatArray
 
 AnimationKind = Literal["gif", "html"]
 
@@ -25,18 +21,7 @@ def animation_kind(path: Path) -> AnimationKind:
     raise UsageError(f"{path.name} is not the name of an animation; end it in .gif or .html")
 
 
-def animate_attack(
-    result: AttackResult,
-    region: Region,
-    path: Path,
-    *,
-    kind: AnimationKind,
-    people_m: FloatArray,
-    truth: Spot,
-    tau_m: float,
-    title: str,
-    published: Spot | None = None,
-) -> None:
+def animate_attack(scene: Scene, path: Path, *, kind: AnimationKind, title: str) -> None:
     """Show one attack question by question, closer and closer; save as GIF or as a page, whatever the path's suffix.
 
     It shows true places, so it is for made-up people, or for the operator's eyes only. That goes for the page's source
@@ -46,10 +31,7 @@ def animate_attack(
     ----------
     kind : {"gif", "html"}
         See `animation_kind`. In a GIF of a long attack questions share frames or are left out; a page has them all.
-    people_m, truth, tau_m, published
-        As in `draw_attack`.
     """
-    scene = Scene(result, region, people_m, truth, tau_m, published)
     if kind == "gif":
         # Heavy, and only needed where a picture is drawn.
         from nearveil.report.attack_pictures.gif import save_gif  # noqa: PLC0415
