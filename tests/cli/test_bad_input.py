@@ -68,7 +68,8 @@ def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -
         (["--delta", "1"], ["delta must be greater than 0 and at most 0.1"]),
         (["--centres", "1"], ["centres must be a whole number from 2"]),
         (["--gamma", "2"], ["gamma"]),
-        (["--rounds", "0"], ["rounds"]),
+        (["--rounds", "3"], ["--rounds goes with --fit-method pic"]),
+        (["--fit-method", "pic", "--rounds", "0"], ["rounds"]),
         (["--region", "37.5,-122.6,37.5,-122.2"], ["no area"]),
         (["--region", "1,2,3"], ["south,west,north,east"]),
         (["--region", "atlantis"], ["no region named 'atlantis'"]),
@@ -77,10 +78,19 @@ def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -
             ["--epsilon cannot be used with planar-laplace", "--hide-within"],
         ),
         (["--mechanism", "srr", "--hide-within", "500m"], ["--hide-within cannot be used with srr"]),
-        (["--mechanism", "dprs", "--hide-within", "500m"], ["--hide-within cannot be used with dprs"]),
-        (["--epsilon", "1", "--hide-within", "500m"], ["--hide-within cannot be used with dprs"]),
+        (
+            ["--release", "interval", "--hide-within", "500m"],
+            ["--hide-within cannot be used with the release interval"],
+        ),
+        (["--epsilon", "1", "--hide-within", "500m"], ["--hide-within cannot be used with the release interval"]),
+        (["--release", "metric", "--epsilon", "1"], ["--epsilon cannot be used with the release metric"]),
+        (["--release", "metric", "--noise", "gaussian"], ["--noise cannot be used with the release metric"]),
+        (["--release", "paper", "--fit-epsilon", "1"], ["--fit-epsilon cannot be used with the release paper"]),
+        (["--fit-epsilon", "0"], ["fit_epsilon must lie between"]),
+        (["--least-radius", "0m"], ["--least-radius takes a length"]),
+        (["--mechanism", "srr", "--least-radius", "10m"], ["--least-radius cannot be used with srr"]),
         (["--mechanism", "square", "--noise", "gaussian"], ["--noise cannot be used with square"]),
-        (["--hide-within", "500m", "--delta", "1e-5"], ["--delta cannot be used with planar-laplace"]),
+        (["--mechanism", "planar-laplace", "--delta", "1e-5"], ["--delta cannot be used with planar-laplace"]),
         (["--hide-within", "0"], ["--hide-within takes a length"]),
         (["--hide-within", "5miles"], ["--hide-within takes a length"]),
         (["--hide-within", "0.2m"], ["at least 1 metre"]),
@@ -93,7 +103,7 @@ def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -
         (["--gamma", "1e-300"], ["gamma must lie between 0.01"]),
         (["--fit-method", "private-grid", "--rounds", "3"], ["--rounds goes with"]),
         (["--seed", "-1"], ["seed"]),
-        (["--population", "10"], ["population goes with"]),
+        (["--release", "paper", "--population", "10"], ["population goes with"]),
     ],
 )
 def test_options(run: Run, tmp_path: Path, options: list[str], words: list[str]) -> None:
@@ -157,7 +167,7 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 
     for name in ("out.csv", "out.geojson", "out.parquet"):
-        command = [*COMMAND, "protect", str(source), str(tmp_path / name), "--hide-within", "500m"]
+        command = [*COMMAND, "protect", str(source), str(tmp_path / name), "--mechanism", "planar-laplace"]
         # Numba's own cache files are larger than the limit; they are not what is tested.
         environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
         result = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit, env=environment)

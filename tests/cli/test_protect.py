@@ -14,6 +14,7 @@ from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 
 FEW = ("--centres", 100)
+PLANAR = ("--mechanism", "planar-laplace", "--hide-within", "500m")
 
 
 def test_one_command(run: Run, people_csv: Path, city: FloatArray, tmp_path: Path) -> None:
@@ -23,7 +24,7 @@ def test_one_command(run: Run, people_csv: Path, city: FloatArray, tmp_path: Pat
     assert published.carried["id"].to_pylist()[:3] == ["0", "1", "2"]
     assert named_region("san-francisco").contains(published.points).all()
     assert (published.points != city.round(6)).any(axis=1).mean() > 0.99
-    for words in ("GUARANTEE", "DOES NOT HOLD", "5,000 rows written", "Moved by"):
+    for words in ("GUARANTEE", "any two places of one person", "fitted on", "5,000 rows written", "Moved by"):
         assert words in outcome.out
 
 
@@ -42,22 +43,33 @@ KEYS = {
 
 
 @pytest.mark.parametrize(
-    ("options", "mechanism", "notion"),
+    ("options", "mechanism", "release", "notion"),
     [
-        (("--epsilon", 1), "dprs", "interval"),
-        (("--mechanism", "dprs", "--release", "paper", "--noise", "gaussian", "--delta", 1e-6), "dprs", "interval"),
-        (("--fit-method", "private-grid", "--population", 5000), "dprs", "interval"),
-        (("--mechanism", "planar-laplace"), "planar-laplace", "metric"),
-        (("--hide-within", "0.5km"), "planar-laplace", "metric"),
-        (("--epsilon-per-km", 4), "planar-laplace", "metric"),
-        (("--mechanism", "laplace", "--epsilon", 2), "laplace", "local"),
-        (("--mechanism", "srr"), "srr", "local"),
-        (("--mechanism", "square", "--epsilon", 0.5), "square", "local"),
-        (("--scaling", "per-axis", "--gamma", 0.8, "--rounds", 3), "dprs", "interval"),
+        ((), "dprs", "metric", "metric"),
+        (("--hide-within", "0.5km"), "dprs", "metric", "metric"),
+        (("--epsilon-per-km", 4, "--fit-epsilon", 0.5), "dprs", "metric", "metric"),
+        (("--epsilon", 1), "dprs", "interval", "interval"),
+        (("--noise", "gaussian", "--fit-method", "pic", "--rounds", 3), "dprs", "interval", "interval"),
+        (("--release", "paper"), "dprs", "paper", "interval"),
+        (("--release", "paper", "--noise", "gaussian", "--delta", 1e-6), "dprs", "paper", "interval"),
+        (("--fit-method", "private-grid", "--population", 5000), "dprs", "metric", "metric"),
+        (("--release", "paper", "--scaling", "per-axis", "--gamma", 0.8, "--rounds", 3), "dprs", "paper", "interval"),
+        (("--least-radius", "200m", "--epsilon", 2), "dprs", "interval", "interval"),
+        (("--mechanism", "planar-laplace"), "planar-laplace", None, "metric"),
+        (("--mechanism", "planar-laplace", "--epsilon-per-km", 4), "planar-laplace", None, "metric"),
+        (("--mechanism", "laplace", "--epsilon", 2), "laplace", None, "local"),
+        (("--mechanism", "srr"), "srr", None, "local"),
+        (("--mechanism", "square", "--epsilon", 0.5), "square", None, "local"),
     ],
 )
 def test_json_for_machines(
-    run: Run, people_csv: Path, tmp_path: Path, options: tuple[object, ...], mechanism: str, notion: str
+    run: Run,
+    people_csv: Path,
+    tmp_path: Path,
+    options: tuple[object, ...],
+    mechanism: str,
+    release: str | None,
+    notion: str,
 ) -> None:
     outcome = run("protect", people_csv, tmp_path / "out.csv", *options, "--seed", 3, "--json")
     assert outcome.code == 0, outcome.err
@@ -66,8 +78,10 @@ def test_json_for_machines(
     assert (document["rows"], document["mechanism"], document["seeded"]) == (5000, mechanism, True)
     assert document["guarantee"]["notion"] == notion
     assert set(document["displacement_m"]) == {"mean", "p50", "p95"}
-    assert document["release"] == ("paper" if mechanism == "dprs" else None)
-    assert document["epsilon_holds"] is (mechanism != "dprs")
+    assert document["release"] == release
+    assert document["epsilon_holds"] is (release != "paper")
+    assert (document["epsilon"] is None) is (notion == "metric")
+    assert document["epsilon_per_km"] == (pytest.approx(4.0) if notion == "metric" else None)
 
 
 def test_a_seed_repeats_and_secure_randomness_does_not(run: Run, people_csv: Path, tmp_path: Path) -> None:
@@ -102,7 +116,7 @@ def test_intervals_from_a_file(run: Run, people_csv: Path, tmp_path: Path) -> No
 def test_repeated_people_are_refused_unless_accepted(run: Run, tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("who,lat,lon\na,37.7,-122.4\nb,37.6,-122.3\na,37.7,-122.4\n")
-    arguments = ("protect", source, tmp_path / "out.csv", "--hide-within", "500m", "--person", "who")
+    arguments = ("protect", source, tmp_path / "out.csv", *PLANAR, "--person", "who")
     refused = run(*arguments)
     assert refused.code == 3
     assert "row 3 has the same 'who' as row 1" in refused.err
@@ -112,10 +126,10 @@ def test_repeated_people_are_refused_unless_accepted(run: Run, tmp_path: Path) -
 
 
 def test_per_row_budgets_are_not_called_per_person(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    outcome = run("protect", people_csv, tmp_path / "o.csv", "--per-row", "--json", *FEW)
+    outcome = run("protect", people_csv, tmp_path / "o.csv", "--epsilon", 1, "--per-row", "--json", *FEW)
     guarantee = json.loads(outcome.out)["guarantee"]
     assert {guarantee["unit"], *(other["unit"] for other in guarantee["also"])} == {"per row"}
-    card = run("protect", people_csv, tmp_path / "p.csv", "--per-row", *FEW).out
+    card = run("protect", people_csv, tmp_path / "p.csv", "--epsilon", 1, "--per-row", *FEW).out
     said = " ".join(card.split("Note: People may")[0].replace("│", " ").split())
     assert "person" not in said
 
@@ -123,14 +137,14 @@ def test_per_row_budgets_are_not_called_per_person(run: Run, people_csv: Path, t
 def test_person_column_must_be_there_and_full(run: Run, tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("who,lat,lon\na,37.7,-122.4\n,37.6,-122.3\n")
-    assert "row 2 has no 'who'" in run("protect", source, tmp_path / "o.csv", "--hide-within", 9, "--person", "who").err
+    assert "row 2 has no 'who'" in run("protect", source, tmp_path / "o.csv", *PLANAR, "--person", "who").err
     assert "no column 'nobody'" in run("protect", source, tmp_path / "o.csv", "--person", "nobody").err
 
 
 def test_a_forgotten_person_column_is_noticed(run: Run, tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("user_id,lat,lon\na,37.7,-122.4\na,37.6,-122.3\n")
-    outcome = run("protect", source, tmp_path / "o.csv", "--hide-within", "500m")
+    outcome = run("protect", source, tmp_path / "o.csv", *PLANAR)
     assert outcome.code == 0
     assert "warning: column 'user_id' looks like a person's id and repeats" in outcome.err
     assert "rows compose" in " ".join(outcome.out.replace("│", " ").split())
@@ -139,14 +153,12 @@ def test_a_forgotten_person_column_is_noticed(run: Run, tmp_path: Path) -> None:
 def test_revealing_columns_are_carried_with_a_warning(run: Run, tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("name,home_address,geohash,lat,lon\nA,1 Main St,9q8y,37.7,-122.4\n")
-    outcome = run("protect", source, tmp_path / "o.csv", "--hide-within", "500m")
+    outcome = run("protect", source, tmp_path / "o.csv", *PLANAR)
     assert outcome.code == 0
     assert "'home_address'" in outcome.err
     assert "'geohash'" in outcome.err
     assert "1 Main St,9q8y" in (tmp_path / "o.csv").read_text()
-    dropped = run(
-        "protect", source, tmp_path / "p.csv", "--hide-within", "1km", "--drop", "home_address", "--drop", "geohash"
-    )
+    dropped = run("protect", source, tmp_path / "p.csv", *PLANAR, "--drop", "home_address", "--drop", "geohash")
     assert "warning" not in dropped.err
     assert (tmp_path / "p.csv").read_text().startswith("name,lat,lon\n")
 
@@ -154,9 +166,9 @@ def test_revealing_columns_are_carried_with_a_warning(run: Run, tmp_path: Path) 
 def test_clip_only_when_asked(run: Run, tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("lat,lon\n37.7,-122.4\n38.7,-122.4\n")
-    refused = run("protect", source, tmp_path / "o.csv", "--hide-within", "500m")
+    refused = run("protect", source, tmp_path / "o.csv", *PLANAR)
     assert (refused.code, "row 2 lies outside" in refused.err) == (3, True)
-    clipped = run("protect", source, tmp_path / "o.csv", "--hide-within", "500m", "--clip", "--json")
+    clipped = run("protect", source, tmp_path / "o.csv", *PLANAR, "--clip", "--json")
     document = json.loads(clipped.out)
     assert document["clipped"] == 1
     # The way from the true place counts, not from the edge.
@@ -168,14 +180,14 @@ def test_antimeridian(run: Run, tmp_path: Path) -> None:
     source = tmp_path / "fiji.csv"
     source.write_text("lat,lon\n-17,179.999\n-17,-179.999\n")
     for region in ("fiji", "-19.5,176.8,-15.5,-178"):
-        outcome = run("protect", source, tmp_path / "o.csv", "--hide-within", "5km", "--force", "--region", region)
+        outcome = run("protect", source, tmp_path / "o.csv", *PLANAR, "--force", "--region", region)
         assert outcome.code == 0, outcome.err
     assert (np.abs(read_people(tmp_path / "o.csv").points[:, 1]) > 179).all()
 
 
 def test_gzip_and_named_columns(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.csv.gz").write_bytes(gzip.compress(b"n,e\n37.7,-122.4\n"))
-    arguments = ("--latitude", "n", "--longitude", "e", "--hide-within", "500m")
+    arguments = ("--latitude", "n", "--longitude", "e", *PLANAR)
     assert run("protect", tmp_path / "in.csv.gz", tmp_path / "out.parquet", *arguments).code == 0
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial import cKDTree
 
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.dprs import DPRS, ReleaseName
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.nearest_centre import nearest_centre_table
 from nearveil.mechanisms.public_intervals import build_public_intervals
@@ -22,9 +22,12 @@ def few(san_francisco: Region) -> Intervals:
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("release", ["paper", "interval"])
 @pytest.mark.parametrize("gamma", [0.2, 0.5, 0.8])
-def test_everybody_lands_in_the_disc_of_their_nearest_centre(city: FloatArray, noise: Noise, gamma: float) -> None:
-    dprs = DPRS(epsilon=1.0, centres=100, gamma=gamma, noise=noise, seed=1).fit(city)
+def test_everybody_lands_in_the_disc_of_their_nearest_centre(
+    city: FloatArray, noise: Noise, release: ReleaseName, gamma: float
+) -> None:
+    dprs = DPRS(epsilon=1.0, release=release, centres=100, gamma=gamma, noise=noise, seed=1).fit(city)
     intervals = dprs.intervals_
     x = dprs.enter(city)
     t = dprs.draw(x, np.random.default_rng(2))
@@ -48,13 +51,16 @@ def test_without_intervals_it_says_what_to_do(city: FloatArray) -> None:
 def test_nothing_private_is_kept_after_fit(city: FloatArray) -> None:
     fitted = DPRS(centres=50, seed=1).fit(city)
     extra = set(vars(fitted)) - set(fitted.get_params())
-    assert extra == {"intervals_", "_noise_factor"}
+    assert extra == {"intervals_", "frame", "_noise_factor"}
 
 
 def test_scales_follow_the_papers_accounting() -> None:
-    assert DPRS(epsilon=1.0).scales.release_scale == pytest.approx(4.94, abs=0.005)
-    assert DPRS(epsilon=1.0, noise="gaussian").scales.release_scale == pytest.approx(8.09, abs=0.005)
-    assert DPRS(epsilon=1.0, rounds=3).scales.fit_scale < DPRS(epsilon=1.0).scales.fit_scale
+    assert DPRS(epsilon=1.0, release="paper").scales.release_scale == pytest.approx(4.94, abs=0.005)
+    assert DPRS(epsilon=1.0, release="paper", noise="gaussian").scales.release_scale == pytest.approx(8.09, abs=0.005)
+    assert (
+        DPRS(epsilon=1.0, release="paper", rounds=3).scales.fit_scale
+        < DPRS(epsilon=1.0, release="paper").scales.fit_scale
+    )
 
 
 def test_big_batches_repeat_with_a_seed_whatever_the_threads(few: Intervals) -> None:
@@ -71,7 +77,7 @@ def test_progress_counts_everybody(few: Intervals) -> None:
     DPRS(intervals=few, seed=1).perturb(people, progress=done.append)
     assert sum(done) == 150_000
     rounds: list[int] = []
-    DPRS(centres=50, seed=1).fit(people[:1000], progress=rounds.append)
+    DPRS(release="paper", centres=50, seed=1).fit(people[:1000], progress=rounds.append)
     assert len(rounds) == 12
 
 
@@ -83,9 +89,9 @@ def test_progress_counts_everybody(few: Intervals) -> None:
 def test_loss_within_an_interval_stays_below_the_certified_number(few: Intervals, noise: Noise, scale: float) -> None:
     """Over many pairs of places of one cell, in and outside its disc, and outputs all over the disc."""
     rng = np.random.default_rng(7)
-    release = PaperRelease(scale, noise)
     bound = largest_loss_within_interval(few, scale, noise)
     nearest = nearest_centre_table(np.ascontiguousarray(few.centres), few.region.half_extent_square)
+    release = PaperRelease(few, nearest, scale, noise)
     x = rng.uniform(-1, 1, (4000, 2)) * few.region.half_extent_square
     _, cell = cKDTree(few.centres).query(x)
     worst = 0.0
@@ -96,7 +102,7 @@ def test_loss_within_an_interval_stays_below_the_certified_number(few: Intervals
             [radius * np.column_stack([np.cos(angle), np.sin(angle)]) for radius in (0.3, 0.7, 0.9999)]
         )
         outputs = few.centres[j] + few.radii[j] * ring
-        logs = release.log_density(places[:, None, :], outputs[None], few, nearest)
+        logs = release.log_density(places[:, None, :], outputs[None])
         worst = max(worst, float(np.ptp(logs, axis=0).max()))
     assert worst <= bound * (1 + 1e-6)
     assert worst >= 0.2 * bound
@@ -104,7 +110,7 @@ def test_loss_within_an_interval_stays_below_the_certified_number(few: Intervals
 
 def test_between_intervals_nothing_holds(few: Intervals) -> None:
     """The counterexample: two places a metre apart on either side of a border share no output at all."""
-    dprs = DPRS(epsilon=1.0, intervals=few)
+    dprs = DPRS(epsilon=1.0, release="paper", intervals=few)
     gaps = np.hypot(*(few.centres[:, None] - few.centres[None]).transpose(2, 0, 1))
     np.fill_diagonal(gaps, np.inf)
     a, b = np.unravel_index(np.argmin(gaps), gaps.shape)
@@ -118,9 +124,9 @@ def test_between_intervals_nothing_holds(few: Intervals) -> None:
 
 
 def test_card_puts_the_claim_beside_what_holds(city: FloatArray) -> None:
-    promise = DPRS(epsilon=1.0, centres=100).fit(city).guarantee
+    promise = DPRS(epsilon=1.0, release="paper", centres=100).fit(city).guarantee
     assert (promise.notion, promise.basis) == (Notion.INTERVAL, Basis.THEOREM)
-    intervals, claim = promise.also
+    intervals, _, claim = promise.also
     assert (intervals.notion, intervals.holds) == (Notion.CENTRAL, True)
     assert intervals.epsilon == pytest.approx(0.65, abs=0.01)
     assert (claim.epsilon, claim.basis) == (pytest.approx(1.0), Basis.REFUTED_CLAIM)
@@ -137,7 +143,7 @@ def test_seeded_results_say_so(city: FloatArray, few: Intervals) -> None:
 
 
 def test_claim_of_overlapping_discs_is_refuted_differently(city: FloatArray) -> None:
-    claim = DPRS(centres=100, gamma=0.8).fit(city).guarantee.also[1]
+    claim = DPRS(release="paper", centres=100, gamma=0.8).fit(city).guarantee.also[-1]
     assert not claim.holds
     assert "any delta below 1" not in claim.because
 
@@ -154,7 +160,14 @@ def test_claim_of_overlapping_discs_is_refuted_differently(city: FloatArray) -> 
         ({"centres": 1}, "centres"),
         ({"gamma": 1.0}, "gamma"),
         ({"fit_method": "guess"}, "fit_method"),
-        ({"population": 10}, "population"),
+        ({"population": 10, "fit_method": "pic"}, "population"),
+        ({"hide_within_m": 500.0}, "hide_within_m"),
+        ({"release": "metric", "epsilon": 1.0}, "hide_within_m"),
+        ({"release": "metric", "hide_within_m": 0.5}, "at least 1 metre"),
+        ({"release": "metric", "noise": "gaussian"}, "planar Laplace"),
+        ({"release": "paper", "fit_epsilon": 1.0}, "fit_epsilon"),
+        ({"fit_epsilon": -1.0}, "fit_epsilon"),
+        ({"least_radius_m": 0.0}, "least radius"),
     ],
 )
 def test_bad_parameters(change: dict[str, object], words: str) -> None:

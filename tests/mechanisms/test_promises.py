@@ -51,18 +51,22 @@ def test_epsilons_and_deltas_of_the_rivals() -> None:
 
 
 def test_cost_of_replacing_somebody_is_twice_that_of_removing(city: FloatArray) -> None:
-    promise = DPRS(epsilon=1.0, centres=100).fit(city).guarantee
-    once = promise.also[0].epsilon
-    assert once == pytest.approx(0.64748, abs=1e-4)
-    assert any("costs up to 1.3 (delta 2.92e-05) more" in note for note in promise.notes)
+    promise = DPRS(epsilon=1.0, release="paper", centres=100).fit(city).guarantee
+    intervals, together, _ = promise.also
+    assert intervals.epsilon == pytest.approx(0.64748, abs=1e-4)
+    assert together.epsilon == pytest.approx(promise.epsilon + 2 * intervals.epsilon)
+    assert together.delta == pytest.approx(2.92e-5, rel=1e-2)
     # With much budget the delta of two steps would be no probability any more: then without delta.
-    plenty = DPRS(epsilon=40.0, centres=100).fit(city)
+    plenty = DPRS(epsilon=40.0, release="paper", centres=100).fit(city)
+    together = plenty.guarantee.also[1]
+    assert together.epsilon == pytest.approx(plenty.guarantee.epsilon + 2 * 36 / plenty.scales.fit_scale)
+    _, unreachable = plenty.intervals_.pure_fit_cost
     pure = 36 / plenty.scales.fit_scale
-    assert any(f"costs up to {2 * pure:.3g}"[:18] in note and "(delta" not in note for note in plenty.guarantee.notes)
+    assert together.delta == pytest.approx(unreachable * (1 + math.exp(pure)) + plenty.guarantee.delta, rel=1e-9, abs=0)
 
 
 def test_delta_of_narrow_noise_in_a_disc(city: FloatArray) -> None:
-    promise = DPRS(epsilon=20.0, centres=12).fit(city).guarantee
+    promise = DPRS(epsilon=20.0, release="paper", centres=12).fit(city).guarantee
     assert promise.delta == pytest.approx(2.0**-50 * math.exp(promise.epsilon), rel=1e-9, abs=0)
 
 

@@ -12,7 +12,7 @@ from scipy.stats import gamma, kstest
 from nearveil.errors import UsageError
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.exponential import REACH, standard_exponential
-from nearveil.mechanisms.planar_laplace import PlanarLaplace, planar_laplace_per_km
+from nearveil.mechanisms.planar_laplace import PlanarLaplace, hide_within_from_epsilon_per_km
 from nearveil.mechanisms.square import Square, square_side
 from nearveil.mechanisms.srr import SRR
 from nearveil.mechanisms.srr_channel import calibrated_channel, staircase_channel
@@ -42,7 +42,7 @@ def test_planar_laplace_radius_follows_its_law() -> None:
 def test_hide_within_is_the_mean_displacement_and_epsilon_its_inverse() -> None:
     mechanism = PlanarLaplace(hide_within_m=500)
     assert mechanism.epsilon_per_m == pytest.approx(0.004)
-    assert planar_laplace_per_km(4.0).hide_within_m == pytest.approx(500)
+    assert hide_within_from_epsilon_per_km(4.0) == pytest.approx(500)
     drawn = mechanism.draw(np.zeros((200_000, 2)), np.random.default_rng(2))
     assert np.hypot(*drawn.T).mean() == pytest.approx(500, rel=0.01)
 

@@ -14,8 +14,10 @@ from nearveil.cli.console import progress_bar, say, say_json, warn
 from nearveil.cli.mechanism_choice import (
     EpsilonOption,
     EpsilonPerKmOption,
+    FitEpsilonOption,
     HideWithinOption,
     IntervalsOption,
+    LeastRadiusOption,
     MechanismOption,
     NoiseOption,
     ReleaseOption,
@@ -124,10 +126,12 @@ def attack(
     mechanism: MechanismOption = None,
     release: ReleaseOption = None,
     noise: NoiseOption = None,
-    epsilon: EpsilonOption = None,
-    delta: DeltaOption = None,
     hide_within: HideWithinOption = None,
     epsilon_per_km: EpsilonPerKmOption = None,
+    epsilon: EpsilonOption = None,
+    fit_epsilon: FitEpsilonOption = None,
+    delta: DeltaOption = None,
+    least_radius: LeastRadiusOption = None,
     intervals: IntervalsOption = None,
     centres: CentresOption = None,
     rounds: RoundsOption = None,
@@ -183,6 +187,8 @@ def attack(
         population=population,
         intervals=fitted,
         seed=None,
+        fit_epsilon=fit_epsilon,
+        least_radius=least_radius,
     )
     if published_colluders and not wish.is_given:
         raise UsageError("--published-colluders needs a protection to publish them by; add --epsilon 1, for instance")

@@ -57,7 +57,7 @@ class City:
 
     def protect(self, progress: Progress) -> None:
         """Protect everybody; once more for a service that moves the attacker's accounts as well."""
-        mechanism = DPRS(epsilon=1.0, region=self.people.region)
+        mechanism = DPRS(release="metric", region=self.people.region)
         strict = AttackProtocol(runs=1, instances=INSTANCES, seed=self._seed, published_colluders=True)
         self.closed = AttackExperiment(self.people, self.protocol, mechanism, progress)
         self.closed_to_accounts = AttackExperiment(self.people, strict, mechanism, progress)

@@ -15,7 +15,7 @@ from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.planar_laplace import PlanarLaplace, planar_laplace_per_km
+from nearveil.mechanisms.planar_laplace import PlanarLaplace, hide_within_from_epsilon_per_km
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
 from nearveil.region import Region
@@ -34,6 +34,8 @@ class MechanismName(StrEnum):
 class ReleaseName(StrEnum):
     """What DPRS does inside an interval."""
 
+    METRIC = "metric"
+    INTERVAL = "interval"
     PAPER = "paper"
 
 
@@ -42,22 +44,46 @@ MechanismOption = Annotated[
 ]
 ReleaseOption = Annotated[
     ReleaseName | None,
-    typer.Option(help="dprs: what happens inside an interval.", show_default="paper", rich_help_panel="Mechanism"),
+    typer.Option(
+        help="dprs: 'metric' holds between all places, 'interval' within an interval, 'paper' claims too much.",
+        show_default="metric; with --epsilon, interval",
+        rich_help_panel="Mechanism",
+    ),
 ]
 NoiseOption = Annotated[
-    NoiseName | None, typer.Option(help="dprs: the noise.", show_default="laplace", rich_help_panel="Mechanism")
+    NoiseName | None,
+    typer.Option(help="dprs, interval and paper: the noise.", show_default="laplace", rich_help_panel="Mechanism"),
 ]
 EpsilonOption = Annotated[
-    float | None, typer.Option(help="Privacy budget.", show_default="1", rich_help_panel="Mechanism")
+    float | None,
+    typer.Option(help="Privacy budget; alone, selects the release interval.", rich_help_panel="Mechanism"),
+]
+FitEpsilonOption = Annotated[
+    float | None,
+    typer.Option(
+        help="dprs: what finding the intervals costs each person.",
+        show_default="as --epsilon, or 1",
+        rich_help_panel="Mechanism",
+    ),
 ]
 HideWithinOption = Annotated[
     str | None,
     typer.Option(
-        help="planar-laplace: mean displacement, such as 500m or 1.5km.", metavar="LENGTH", rich_help_panel="Mechanism"
+        help="metric, planar-laplace: mean length of the noise, such as 500m or 1.5km.",
+        metavar="LENGTH",
+        show_default="500m",
+        rich_help_panel="Mechanism",
     ),
 ]
 EpsilonPerKmOption = Annotated[
-    float | None, typer.Option(help="planar-laplace: loss per kilometre.", rich_help_panel="Mechanism")
+    float | None,
+    typer.Option(help="metric, planar-laplace: the same as a loss per kilometre.", rich_help_panel="Mechanism"),
+]
+LeastRadiusOption = Annotated[
+    str | None,
+    typer.Option(
+        help="dprs: leave out intervals until none is smaller.", metavar="LENGTH", rich_help_panel="Mechanism"
+    ),
 ]
 IntervalsOption = Annotated[
     Path | None,
@@ -91,6 +117,8 @@ class Wish:
     population: int | None
     intervals: Intervals | None
     seed: int | None
+    fit_epsilon: float | None = None
+    least_radius: str | None = None
 
     @property
     def is_given(self) -> bool:
@@ -99,11 +127,15 @@ class Wish:
 
     @property
     def chosen(self) -> MechanismName:
-        """The mechanism named, or the one that the budget speaks of."""
-        if self.mechanism is not None:
-            return self.mechanism
-        in_metres = self.hide_within is not None or self.epsilon_per_km is not None
-        return MechanismName.PLANAR_LAPLACE if in_metres and self.epsilon is None else MechanismName.DPRS
+        """The mechanism named, or DPRS."""
+        return self.mechanism or MechanismName.DPRS
+
+    @property
+    def chosen_release(self) -> ReleaseName:
+        """The release named, or the one that the budget speaks of."""
+        if self.release is not None:
+            return self.release
+        return ReleaseName.METRIC if self.epsilon is None and self.noise is None else ReleaseName.INTERVAL
 
 
 def build_mechanism(wish: Wish, region: Region) -> Mechanism:
@@ -111,15 +143,9 @@ def build_mechanism(wish: Wish, region: Region) -> Mechanism:
     name = wish.chosen
     if name is MechanismName.PLANAR_LAPLACE:
         return _planar_laplace(wish, region)
-    _refuse(
-        wish,
-        name,
-        "hide_within",
-        "epsilon_per_km",
-        hint="it is in metres and goes with planar-laplace; use --epsilon",
-    )
     if name is MechanismName.DPRS:
         return _dprs(wish, region)
+    _refuse_metres(wish, name)
     _refuse_dprs_options(wish, name)
     return _LOCAL[name](epsilon=_given(wish.epsilon, 1.0), region=region, seed=wish.seed)
 
@@ -133,26 +159,41 @@ def _planar_laplace(wish: Wish, region: Region) -> Mechanism:
         hint="its epsilon is per distance; use --hide-within 500m or --epsilon-per-km instead",
     )
     _refuse_dprs_options(wish, name)
+    return PlanarLaplace(hide_within_m=_hide_within_m(wish), region=region, seed=wish.seed)
+
+
+def _hide_within_m(wish: Wish) -> float:
     if wish.hide_within is not None and wish.epsilon_per_km is not None:
         raise UsageError("--hide-within and --epsilon-per-km say the same thing; give one of them")
     if wish.epsilon_per_km is not None:
-        return planar_laplace_per_km(wish.epsilon_per_km, region=region, seed=wish.seed)
-    hide_within_m = metres(_given(wish.hide_within, "500m"), "--hide-within")
-    return PlanarLaplace(hide_within_m=hide_within_m, region=region, seed=wish.seed)
+        return hide_within_from_epsilon_per_km(wish.epsilon_per_km)
+    return metres(_given(wish.hide_within, "500m"), "--hide-within")
 
 
 def _dprs(wish: Wish, region: Region) -> Mechanism:
+    release = wish.chosen_release
     if wish.intervals is not None:
         _refuse(
-            wish, MechanismName.DPRS, "centres", "rounds", "gamma", "fit_method", "population",
+            wish, "dprs", "centres", "rounds", "gamma", "fit_method", "population", "fit_epsilon",
             hint="the --intervals file has its own",
         )  # fmt: skip
-    if wish.fit_method is FitMethodName.PRIVATE_GRID and wish.rounds is not None:
+    if release is ReleaseName.METRIC:
+        hint = "its loss is per distance; use --hide-within 500m or --epsilon-per-km, or --release interval"
+        _refuse(wish, "the release metric", "epsilon", "noise", hint=hint)
+    else:
+        _refuse_metres(wish, f"the release {release.value}")
+    if release is ReleaseName.PAPER:
+        _refuse(wish, "the release paper", "fit_epsilon", hint="half of --epsilon pays for the intervals; leave it out")
+    method = wish.fit_method or (FitMethodName.PIC if release is ReleaseName.PAPER else FitMethodName.PRIVATE_GRID)
+    if method is FitMethodName.PRIVATE_GRID and wish.rounds is not None:
         raise UsageError("--rounds goes with --fit-method pic; the private grid needs none")
     params: dict[str, Any] = {
+        "release": release.value,
         "epsilon": wish.epsilon,
+        "hide_within_m": _hide_within_m(wish) if release is ReleaseName.METRIC else None,
+        "fit_epsilon": wish.fit_epsilon,
+        "least_radius_m": None if wish.least_radius is None else metres(wish.least_radius, "--least-radius"),
         "delta": wish.delta,
-        "release": wish.release and wish.release.value,
         "noise": wish.noise and wish.noise.value,
         "centres": wish.centres,
         "rounds": wish.rounds,
@@ -175,14 +216,21 @@ def _refuse_dprs_options(wish: Wish, name: MechanismName) -> None:
         "fit_method",
         "population",
         "intervals",
+        "fit_epsilon",
+        "least_radius",
     )
     _refuse(wish, name, *options, hint="it goes with dprs; leave it out")
 
 
-def _refuse(wish: Wish, name: MechanismName, *options: str, hint: str) -> None:
+def _refuse_metres(wish: Wish, name: str) -> None:
+    hint = "it is a length and goes with the release metric and with planar-laplace; use --epsilon"
+    _refuse(wish, name, "hide_within", "epsilon_per_km", hint=hint)
+
+
+def _refuse(wish: Wish, name: str, *options: str, hint: str) -> None:
     for option in options:
         if getattr(wish, option) is not None:
-            raise UsageError(f"--{option.replace('_', '-')} cannot be used with {name.value} here: {hint}")
+            raise UsageError(f"--{option.replace('_', '-')} cannot be used with {name} here: {hint}")
 
 
 def _given(value: _T | None, default: _T) -> _T:

@@ -13,8 +13,10 @@ from nearveil.cli.console import progress_bar, say, say_json
 from nearveil.cli.mechanism_choice import (
     EpsilonOption,
     EpsilonPerKmOption,
+    FitEpsilonOption,
     HideWithinOption,
     IntervalsOption,
+    LeastRadiusOption,
     MechanismOption,
     NoiseOption,
     ReleaseOption,
@@ -49,8 +51,7 @@ from nearveil.io.files import check_people_output, write_people
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fitting import GRID_ROUNDS
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.privacy.guarantee import Guarantee
+from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.types import FloatArray
 
 _ROWS_COMPOSE = (
@@ -67,10 +68,12 @@ def protect(
     mechanism: MechanismOption = None,
     release: ReleaseOption = None,
     noise: NoiseOption = None,
-    epsilon: EpsilonOption = None,
-    delta: DeltaOption = None,
     hide_within: HideWithinOption = None,
     epsilon_per_km: EpsilonPerKmOption = None,
+    epsilon: EpsilonOption = None,
+    fit_epsilon: FitEpsilonOption = None,
+    delta: DeltaOption = None,
+    least_radius: LeastRadiusOption = None,
     person: PersonOption = None,
     per_row: PerRowOption = False,
     intervals: IntervalsOption = None,
@@ -106,6 +109,8 @@ def protect(
         population=population,
         intervals=fitted,
         seed=seed,
+        fit_epsilon=fit_epsilon,
+        least_radius=least_radius,
     )
     chosen = build_mechanism(wish, chosen_region(region, scaling, fitted))
     check_people_output(output, force=force)
@@ -126,7 +131,7 @@ def protect(
 
 def _publish(mechanism: Mechanism, true: FloatArray) -> FloatArray:
     if isinstance(mechanism, DPRS) and mechanism.intervals is None:
-        rounds = mechanism.rounds if mechanism.fit_method == "pic" else GRID_ROUNDS
+        rounds = mechanism.rounds if mechanism.fit_plan.method == "pic" else GRID_ROUNDS
         with progress_bar("finding intervals", rounds) as advance:
             mechanism.fit(true, progress=advance)
     with progress_bar("moving people", len(true)) as advance:
@@ -143,21 +148,28 @@ def _summary(mechanism: Mechanism, wish: Wish, rows: int, *, several_rows: bool,
             "protected, and that they were outside may show."
         )
     dprs = mechanism if isinstance(mechanism, DPRS) else None
-    planar = mechanism if isinstance(mechanism, PlanarLaplace) else None
+    metric = guarantee.notion is Notion.METRIC
     return {
         "rows": rows,
         "mechanism": wish.chosen.value,
         "release": dprs.release if dprs else None,
-        "epsilon": getattr(mechanism, "epsilon", None),
+        "epsilon": _epsilon(mechanism),
         # The paper's release is asked for by the paper's epsilon, which is not a guarantee.
         "epsilon_holds": not (dprs and dprs.release == "paper"),
-        "epsilon_per_km": 1000 * planar.epsilon_per_m if planar else None,
+        "epsilon_per_km": 1000 * guarantee.epsilon if metric else None,
         "delta": dprs.delta if dprs else guarantee.delta,
         "region": str(mechanism.resolved_region),
         "clipped": clipped,
         "seeded": mechanism.seed is not None or bool(dprs and dprs.current_intervals.seeded),
         "guarantee": guarantee,
     }
+
+
+def _epsilon(mechanism: Mechanism) -> float | None:
+    """The epsilon asked for; none where the loss is per distance."""
+    if isinstance(mechanism, DPRS):
+        return None if mechanism.release == "metric" else mechanism.chosen_epsilon
+    return getattr(mechanism, "epsilon", None)
 
 
 def _file_metadata(summary: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class Mechanism(ABC):
     longitude) in degrees at the edge, and (x, y) in the mechanism's `frame` inside: metres, or the square [-1, 1]².
     """
 
-    frame: ClassVar[Literal["metres", "square"]] = "square"
+    frame: Literal["metres", "square"] = "square"
     region: Region | str
     seed: int | None
 
@@ -35,7 +35,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Draw the published place of every row of ``x``, in the frame, before it is clamped to the region.
+        """Draw a place for every row of ``x``, in the frame, before `remap` and before it is clamped to the region.
 
         Randomness is consumed row by row, so that a batch equals its rows one at a time.
         """
@@ -43,6 +43,18 @@ class Mechanism(ABC):
     @abstractmethod
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density of `draw` at ``t`` given ``x``, both in the frame and broadcast against each other."""
+
+    def remap(self, t: FloatArray) -> FloatArray:
+        """Move what was drawn once more, in the frame, looking at nothing else: by default, not at all.
+
+        `log_density` speaks of the stage before. What comes after it cannot add to the loss.
+        """
+        return t
+
+    @property
+    def remaps(self) -> bool:
+        """Whether `remap` moves anything, so that what is published does not follow `log_density`."""
+        return False
 
     @property
     @abstractmethod
@@ -91,7 +103,7 @@ class Mechanism(ABC):
 
         def work(part: slice, generator: np.random.Generator) -> None:
             drawn = self.draw(self.enter(people[part]), generator)
-            published[part] = region.publish(self.leave(drawn))
+            published[part] = region.publish(self.leave(self.remap(drawn)))
 
         for_each_chunk(len(people), randomness, work, progress)
         return published

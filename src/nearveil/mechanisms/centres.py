@@ -68,7 +68,7 @@ def check_enough_people(points: FloatArray, centres: int) -> None:
     if len(points) < centres:
         raise DataError(
             f"there are {len(points):,} rows, fewer than the {centres:,} intervals asked for; "
-            "ask for fewer intervals (--centres), or fit them on more people"
+            "ask for fewer intervals (--centres), fit them on more people, or use planar-laplace, which needs none"
         )
     if (points == points[0]).all():
         raise DataError(

@@ -1,4 +1,4 @@
-"""DPRS: private intervals, and noise confined to them (the paper's defence)."""
+"""DPRS: private intervals that people are moved into, as the paper has it and in two ways that are sound."""
 
 from __future__ import annotations
 
@@ -11,41 +11,60 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
-from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.intervals import Intervals, without_small_intervals
 from nearveil.mechanisms.nearest_centre import NearestCentre, nearest_centre_table
+from nearveil.mechanisms.nearest_disc import NearestDisc, nearest_disc_table
+from nearveil.mechanisms.planar_laplace import PlanarLaplace, check_hide_within
+from nearveil.mechanisms.release_interval import IntervalRelease
+from nearveil.mechanisms.release_metric import MetricRelease
 from nearveil.mechanisms.release_paper import PaperRelease
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.privacy.limits import check_delta, check_epsilon
+from nearveil.privacy.limits import check_delta, check_epsilon, check_positive
 from nearveil.privacy.paper_accounting import Noise, PaperScales, paper_scales, pure_scales
 from nearveil.randomness import FIT_STREAM
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress
 
-ReleaseName = Literal["paper"]
-RELEASES: tuple[ReleaseName, ...] = ("paper",)
+ReleaseName = Literal["paper", "interval", "metric"]
+RELEASES: tuple[ReleaseName, ...] = ("paper", "interval", "metric")
+Release = PaperRelease | IntervalRelease | MetricRelease
+
+_DEFAULT_EPSILON = 1.0
+_DEFAULT_HIDE_WITHIN_M = 500.0
 
 
 class DPRS(Mechanism):
-    """Move every person inside the private disc of their nearest centre.
+    """Move every person into private discs.
 
-    `fit` builds the intervals from people's places, at a cost to their privacy; with ``intervals`` given, nothing is
-    fitted. Read ``guarantee`` for what is true of the result.
+    `fit` builds the discs ("intervals") from people's places, at a cost to their privacy; with ``intervals`` given,
+    nothing is fitted. Read ``guarantee`` for what is true of the result.
 
     Parameters
     ----------
-    epsilon, delta : float
-        The paper's total budget; half of it goes into the intervals, half into the release.
+    epsilon : float, optional
+        Release ``interval``: the largest loss between two places of one interval. Release ``paper``: the paper's total
+        budget, half of it for the intervals. 1 if not given. Release ``metric`` takes ``hide_within_m`` instead.
+    delta : float
+        For what Rényi accounting needs one: private k-means, and all of the paper's.
     noise : {"laplace", "gaussian"}
         The noise that is confined to the disc.
-    release : {"paper"}
-        What happens inside an interval.
+    release : {"interval", "metric", "paper"}
+        ``interval``: moved within the disc of the nearest centre, sound within an interval. ``metric``: planar Laplace
+        noise, then the nearest point of the discs, sound between all places. ``paper``: as the paper has it.
+    hide_within_m : float, optional
+        Release ``metric``: mean length of the noise in metres, 500 if not given.
+    fit_epsilon : float, optional
+        What `fit` costs each person in the data; ``epsilon``, or else 1, if not given.
     centres, rounds, gamma
         The paper's m, N_c and γ: number of intervals, rounds of private k-means, and radius as a share of the distance
         to the nearest other centre. Up to 0.5 the discs are disjoint.
-    fit_method : {"pic", "private-grid"}
-        The paper's private k-means, or k-means on one noisy histogram, which finds better intervals for the same cost.
+    fit_method : {"pic", "private-grid"}, optional
+        The paper's private k-means, or k-means on one noisy histogram, which finds better intervals for the same cost:
+        the default but for the paper's release.
     population : int, optional
         A public number of people, for the private grid.
+    least_radius_m : float, optional
+        Leave out intervals until none is smaller than this.
     intervals : Intervals, optional
         Intervals made before, in the same region.
     region : Region or str
@@ -72,39 +91,48 @@ class DPRS(Mechanism):
     def __init__(
         self,
         *,
-        epsilon: float = 1.0,
+        epsilon: float | None = None,
         delta: float = 1e-5,
         noise: Noise = "laplace",
-        release: ReleaseName = "paper",
+        release: ReleaseName = "interval",
+        hide_within_m: float | None = None,
+        fit_epsilon: float | None = None,
         centres: int = 800,
         rounds: int = 12,
         gamma: float = 0.5,
-        fit_method: FitMethod = "pic",
+        fit_method: FitMethod | None = None,
         population: int | None = None,
+        least_radius_m: float | None = None,
         intervals: Intervals | None = None,
         region: Region | str = "san-francisco",
         seed: int | None = None,
     ) -> None:
-        check_epsilon(epsilon)
-        check_delta(delta)
-        if noise not in ("laplace", "gaussian"):
-            raise UsageError("noise is either 'laplace' or 'gaussian'")
         if release not in RELEASES:
             raise UsageError(f"release is one of: {', '.join(RELEASES)}")
+        if noise not in ("laplace", "gaussian"):
+            raise UsageError("noise is either 'laplace' or 'gaussian'")
+        _check_release_parameters(release, noise, epsilon, hide_within_m, fit_epsilon)
+        check_delta(delta)
+        if least_radius_m is not None:
+            check_positive(least_radius_m, "the least radius")
         self.epsilon = epsilon
         self.delta = delta
         self.noise = noise
         self.release = release
+        self.hide_within_m = hide_within_m
+        self.fit_epsilon = fit_epsilon
         self.centres = centres
         self.rounds = rounds
         self.gamma = gamma
         self.fit_method = fit_method
         self.population = population
+        self.least_radius_m = least_radius_m
         self.intervals = intervals
         self.region = region
         self.seed = seed
+        self.frame = "metres" if release == "metric" else "square"
         self._noise_factor = 1.0
-        _ = self._fit_plan  # checks its part of the parameters
+        _ = self.fit_plan  # checks its part of the parameters
 
     # -- intervals -------------------------------------------------------------------------------------------
 
@@ -123,17 +151,18 @@ class DPRS(Mechanism):
         self.intervals_ = build_intervals(
             points,
             self.resolved_region,
-            self._fit_plan,
-            self.scales.fit_scale if self.fit_method == "pic" else self.epsilon / 2,
+            self.fit_plan,
+            self._fit_budget,
             rng=self._own_randomness(FIT_STREAM),
             progress=progress,
         )
         return self
 
     @property
-    def _fit_plan(self) -> FitPlan:
+    def fit_plan(self) -> FitPlan:
+        """How `fit` builds intervals."""
         return FitPlan(
-            method=self.fit_method,
+            method=self.fit_method or ("pic" if self.release == "paper" else "private-grid"),
             centres=self.centres,
             rounds=self.rounds,
             gamma=self.gamma,
@@ -141,14 +170,30 @@ class DPRS(Mechanism):
         )
 
     @property
+    def _fit_budget(self) -> float:
+        if self.release == "paper":
+            return self.scales.fit_scale if self.fit_plan.method == "pic" else self.chosen_epsilon / 2
+        return self.fit_plan.budget(self.chosen_fit_epsilon, self.delta)
+
+    @property
+    def chosen_epsilon(self) -> float:
+        """Epsilon as given, or else 1."""
+        return _DEFAULT_EPSILON if self.epsilon is None else self.epsilon
+
+    @property
+    def chosen_fit_epsilon(self) -> float:
+        """What fitting is to cost: as given, or else as much as the release of ``interval``."""
+        return self.chosen_epsilon if self.fit_epsilon is None else self.fit_epsilon
+
+    @property
     def current_intervals(self) -> Intervals:
-        """The intervals in use: those given, or else those fitted."""
+        """The intervals in use: those given, or else those fitted, without those that are too small."""
         intervals: Intervals | None = (
             self.intervals if self.intervals is not None else getattr(self, "intervals_", None)
         )
         if intervals is None:
             raise UsageError("fit the intervals first, or give intervals made before")
-        return intervals
+        return intervals if self.least_radius_m is None else _thinned(intervals, self.least_radius_m)
 
     @property
     def resolved_region(self) -> Region:
@@ -162,31 +207,46 @@ class DPRS(Mechanism):
         The private grid spends its half without delta, and so does Laplace noise beside it: one answer, or two, gain
         nothing from Rényi accounting.
         """
-        if self.fit_method == "private-grid" and self.noise == "laplace":
-            return pure_scales(self.epsilon, queries=self._fit_plan.queries)
-        return paper_scales(self.epsilon, delta=self.delta, queries=self._fit_plan.queries, noise=self.noise)
+        if self.fit_plan.method == "private-grid" and self.noise == "laplace":
+            return pure_scales(self.chosen_epsilon, queries=self.fit_plan.queries)
+        return paper_scales(self.chosen_epsilon, delta=self.delta, queries=self.fit_plan.queries, noise=self.noise)
 
     # -- release ---------------------------------------------------------------------------------------------
 
     @property
-    def _release(self) -> PaperRelease:
-        return PaperRelease(scale=self.scales.release_scale * self._noise_factor, noise=self.noise)
+    def _release(self) -> Release:
+        intervals, factor = self.current_intervals, self._noise_factor
+        if self.release == "metric":
+            hide_within_m = _DEFAULT_HIDE_WITHIN_M if self.hide_within_m is None else self.hide_within_m
+            planar = PlanarLaplace(hide_within_m=hide_within_m, region=intervals.region)
+            return MetricRelease(intervals, _nearest_disc(intervals), planar, factor)
+        nearest = _nearest_centre(intervals)
+        if self.release == "interval":
+            return IntervalRelease(intervals, nearest, self.chosen_epsilon, self.noise, factor)
+        return PaperRelease(intervals, nearest, self.scales.release_scale * factor, self.noise)
 
     def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Draw a point of each person's disc, in the square."""
-        intervals = self.current_intervals
-        return self._release.draw(x, intervals, _nearest_centre(intervals), rng)
+        """Draw a point of each person's disc, in the square; release ``metric``: a noisy place in metres."""
+        return self._release.draw(x, rng)
+
+    def remap(self, t: FloatArray) -> FloatArray:
+        """Release ``metric``: move noisy places to the nearest point of the discs."""
+        return self._release.remap(t)
+
+    @property
+    def remaps(self) -> bool:
+        """Whether what is drawn is moved again."""
+        return self.release == "metric"
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
-        """Log density per unit of the square, before clamping to the region."""
-        intervals = self.current_intervals
+        """Log density of what is drawn, per unit of the square (``metric``: per square metre)."""
         x, t = np.asarray(x, dtype=np.float64), np.asarray(t, dtype=np.float64)
-        return self._release.log_density(x, t, intervals, _nearest_centre(intervals))
+        return self._release.log_density(x, t)
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the published places promise: less than the paper says."""
-        return self._release.guarantee(self.current_intervals, self.delta, self._notes())
+        """What the published places promise; for the paper's release that is less than the paper says."""
+        return self._release.guarantee(self.delta, self._notes())
 
     def rescaled(self, factor: float) -> Self:
         """Return a copy with noise ``factor`` times as wide, intervals and all."""
@@ -195,9 +255,44 @@ class DPRS(Mechanism):
         return other
 
     def _prepare(self) -> None:
-        _nearest_centre(self.current_intervals)
+        _ = self._release
+
+
+def _check_release_parameters(
+    release: ReleaseName,
+    noise: Noise,
+    epsilon: float | None,
+    hide_within_m: float | None,
+    fit_epsilon: float | None,
+) -> None:
+    if epsilon is not None:
+        check_epsilon(epsilon)
+    if fit_epsilon is not None:
+        check_epsilon(fit_epsilon, "fit_epsilon")
+    if release == "paper" and fit_epsilon is not None:
+        raise UsageError("the paper's release pays for intervals with half of epsilon; leave fit_epsilon out")
+    if release != "metric":
+        if hide_within_m is not None:
+            raise UsageError(f"hide_within_m goes with the release metric; {release} takes epsilon")
+        return
+    if epsilon is not None:
+        raise UsageError("the release metric takes hide_within_m, a length in metres, and no epsilon")
+    if noise != "laplace":
+        raise UsageError("the release metric has planar Laplace noise and no other")
+    if hide_within_m is not None:
+        check_hide_within(hide_within_m)
+
+
+@lru_cache(maxsize=8)
+def _thinned(intervals: Intervals, least_radius_m: float) -> Intervals:
+    return without_small_intervals(intervals, least_radius_m)
 
 
 @lru_cache(maxsize=8)
 def _nearest_centre(intervals: Intervals) -> NearestCentre:
     return nearest_centre_table(np.ascontiguousarray(intervals.centres), intervals.region.half_extent_square)
+
+
+@lru_cache(maxsize=8)
+def _nearest_disc(intervals: Intervals) -> NearestDisc:
+    return nearest_disc_table(intervals.centres, intervals.radii, intervals.region.half_extent_square)

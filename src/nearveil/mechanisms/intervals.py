@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from scipy.spatial import Voronoi, cKDTree
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.exponential import REACH
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion
+from nearveil.privacy.limits import check_positive
 from nearveil.privacy.paper_accounting import LaplaceAnswers, fit_epsilon, pure_fit_epsilon
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -86,12 +87,16 @@ class Intervals:
         """Return epsilon and delta between fitting with and without one person, at most the given delta."""
         if not self.answers:
             return 0.0, 0.0
-        pure = pure_fit_epsilon(self.answers)
-        # What the exponentials that the noise is made of cannot reach, for every answer.
-        unreachable = sum(4 * part.count * math.exp(1 / part.scale - REACH) for part in self.answers)
+        pure, unreachable = self.pure_fit_cost
         epsilon = fit_epsilon(self.answers, delta=delta)
         # A delta that saves next to nothing is not worth having.
-        return (epsilon, min(1.0, delta + unreachable)) if epsilon < 0.99 * pure else (pure, min(1.0, unreachable))
+        return (epsilon, min(1.0, delta + unreachable)) if epsilon < 0.99 * pure else (pure, unreachable)
+
+    @property
+    def pure_fit_cost(self) -> tuple[float, float]:
+        """Epsilon by plain composition, and as delta what the exponentials of the noise cannot reach."""
+        unreachable = sum(4 * part.count * math.exp(1 / part.scale - REACH) for part in self.answers)
+        return pure_fit_epsilon(self.answers), min(1.0, unreachable)
 
     def guarantee(self, delta: float) -> Guarantee:
         """Return what holds for the intervals themselves, once they are published."""
@@ -192,6 +197,25 @@ def radii_around(centres: FloatArray, gamma: float) -> FloatArray:
     """Return gamma times the distance from each centre to the nearest other one."""
     distances, _ = cKDTree(centres).query(centres, k=2)
     return gamma * np.ascontiguousarray(distances[:, 1])
+
+
+def without_small_intervals(intervals: Intervals, least_radius_m: float) -> Intervals:
+    """Leave out centres until no disc is smaller than so many metres; those left get larger cells.
+
+    Looks at nothing but the intervals, so it costs nothing.
+    """
+    apart = check_positive(least_radius_m, "the least radius") / intervals.region.metres_per_unit / intervals.gamma
+    centres = intervals.centres
+    near = cKDTree(centres).query_ball_point(centres, apart * (1 - 1e-12))
+    kept = np.ones(len(centres), dtype=bool)
+    # The most crowded go first, so that many stay.
+    for index in np.argsort(intervals.radii, kind="stable"):
+        kept[index] = not any(kept[other] for other in near[index] if other != index)
+    if kept.all():
+        return intervals
+    if kept.sum() < 2:
+        raise UsageError("the least radius leaves fewer than two intervals; ask for a smaller one")
+    return replace(intervals, centres=centres[kept], radii=radii_around(centres[kept], intervals.gamma))
 
 
 def check_gamma(gamma: float) -> float:

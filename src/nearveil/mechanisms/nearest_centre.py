@@ -45,16 +45,32 @@ class NearestCentre:
 
 def nearest_centre_table(centres: FloatArray, half_extent: tuple[float, float]) -> NearestCentre:
     """Build the table for centres within the box given by its half width and half height."""
+    return NearestCentre(centres, half_extent, *candidate_table(centres, np.zeros(len(centres)), half_extent))
+
+
+def candidate_table(
+    centres: FloatArray, radii: FloatArray, half_extent: tuple[float, float]
+) -> tuple[int, IntArray, IntArray]:
+    """Return cells per side, and for each cell the discs that can be nearest to a point of it, as runs of a list.
+
+    The distance to a disc is that to its centre less its radius; a radius of 0 makes it the centre itself.
+    """
     everything = np.arange(len(centres), dtype=np.int64)
     all_cells = np.array([0, len(centres)], dtype=np.int64)
-    coarse = _refine(centres, *half_extent, 1, all_cells, everything, _COARSE)
-    first, candidates = _refine(centres, *half_extent, _COARSE, *coarse, _FINER)
-    return NearestCentre(centres, half_extent, _COARSE * _FINER, first, candidates)
+    coarse = _refine(centres, radii, *half_extent, 1, all_cells, everything, _COARSE)
+    first, candidates = _refine(centres, radii, *half_extent, _COARSE, *coarse, _FINER)
+    return _COARSE * _FINER, first, candidates
+
+
+@inlined_kernel
+def _gap(east: float, north: float, radius: float) -> float:
+    return math.sqrt(east * east + north * north) - radius
 
 
 @kernel
 def _refine(
     centres: FloatArray,
+    radii: FloatArray,
     half_width: float,
     half_height: float,
     side: int,
@@ -79,13 +95,13 @@ def _refine(
                 options = candidates[first[parent] : first[parent + 1]]
                 least = np.inf
                 for j in options:
-                    least = min(least, (centres[j, 0] - qx) ** 2 + (centres[j, 1] - qy) ** 2)
+                    least = min(least, _gap(centres[j, 0] - qx, centres[j, 1] - qy, radii[j]))
                 # Nobody in the cell is farther than ``reach`` from its middle; the tiny rest is for rounding.
-                limit = (math.sqrt(least) + 2.0 * reach) ** 2 * (1.0 + 1e-12)
+                limit = least + 2.0 * reach * (1.0 + 1e-9)
                 cell = row * fine + column
                 place = counts[cell] if fill else 0
                 for j in options:
-                    if (centres[j, 0] - qx) ** 2 + (centres[j, 1] - qy) ** 2 <= limit:
+                    if _gap(centres[j, 0] - qx, centres[j, 1] - qy, radii[j]) <= limit:
                         if fill:
                             kept[place] = j
                         place += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -43,18 +43,12 @@ class PlanarLaplace(Mechanism):
     (1, 2)
     """
 
-    frame: ClassVar[Literal["metres", "square"]] = "metres"
+    frame: Literal["metres", "square"] = "metres"
 
     def __init__(
         self, *, hide_within_m: float = 500.0, region: Region | str = "san-francisco", seed: int | None = None
     ) -> None:
-        check_positive(hide_within_m, "the distance to hide within")
-        if hide_within_m < _LEAST_HIDE_WITHIN_M:
-            raise UsageError(
-                "the distance to hide within must be at least 1 metre; published places are rounded to 0.11 m"
-            )
-        if hide_within_m > _LARGEST_HIDE_WITHIN_M:
-            raise UsageError("the distance to hide within must be at most 10,000 km, half the way around the earth")
+        check_hide_within(hide_within_m)
         self.hide_within_m = hide_within_m
         self.region = region
         self.seed = seed
@@ -114,6 +108,16 @@ class PlanarLaplace(Mechanism):
         )
 
 
-def planar_laplace_per_km(epsilon_per_km: float, **params: Any) -> PlanarLaplace:
-    """Return planar Laplace noise with a given loss per kilometre."""
-    return PlanarLaplace(hide_within_m=2000.0 / check_positive(epsilon_per_km, "epsilon per km"), **params)
+def check_hide_within(hide_within_m: float) -> float:
+    """Return the distance in metres if noise can be made of it, or say what can be asked for."""
+    value = check_positive(hide_within_m, "the distance to hide within")
+    if value < _LEAST_HIDE_WITHIN_M:
+        raise UsageError("the distance to hide within must be at least 1 metre; published places are rounded to 0.11 m")
+    if value > _LARGEST_HIDE_WITHIN_M:
+        raise UsageError("the distance to hide within must be at most 10,000 km, half the way around the earth")
+    return value
+
+
+def hide_within_from_epsilon_per_km(epsilon_per_km: float) -> float:
+    """Return the distance to hide within, in metres, that loses so much per kilometre."""
+    return check_hide_within(2000.0 / check_positive(epsilon_per_km, "epsilon per km"))

@@ -12,34 +12,34 @@ import numpy as np
 
 from nearveil.mechanisms.disc_law import log_density
 from nearveil.mechanisms.disc_sampler import NOISE_CODES, sample_discs
+from nearveil.mechanisms.fit_cost_cards import with_fit_cost
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
 from nearveil.mechanisms.nearest_centre import NearestCentre
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion, round_up
+from nearveil.privacy.guarantee import Basis, Guarantee, Notion
 from nearveil.privacy.paper_accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
 from nearveil.types import FloatArray
 
-_LARGEST_USEFUL_DELTA = 0.01
-_WORTH_SAYING = 1e-12
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PaperRelease:
     """Noise of scale λ_p (Laplace) or σ (Gaussian) around x, given that it falls into x's interval."""
 
+    intervals: Intervals
+    nearest: NearestCentre
     scale: float
     noise: Noise
 
-    def draw(self, x: FloatArray, intervals: Intervals, nearest: NearestCentre, rng: np.random.Generator) -> FloatArray:
+    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw the published place of every row of ``x``, in the square."""
-        scales = np.full(len(intervals), self.scale)
-        code = NOISE_CODES[self.noise]
-        drawn: FloatArray = sample_discs(code, x, nearest(x), intervals.centres, intervals.radii, scales, rng)
+        centres, radii = self.intervals.centres, self.intervals.radii
+        scales = np.full(len(radii), self.scale)
+        drawn: FloatArray = sample_discs(NOISE_CODES[self.noise], x, self.nearest(x), centres, radii, scales, rng)
         return drawn
 
-    def log_density(self, x: FloatArray, t: FloatArray, intervals: Intervals, nearest: NearestCentre) -> FloatArray:
+    def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square; -inf outside the disc of x."""
-        disc = nearest(x.reshape(-1, 2)).reshape(x.shape[:-1])
-        centre, radius = intervals.centres[disc], intervals.radii[disc]
+        disc = self.nearest(np.ascontiguousarray(x.reshape(-1, 2))).reshape(x.shape[:-1])
+        centre, radius = self.intervals.centres[disc], self.intervals.radii[disc]
         return log_density(
             NOISE_CODES[self.noise],
             (x - centre) / radius[..., None],
@@ -47,17 +47,22 @@ class PaperRelease:
             self.scale / radius,
         ) - 2 * np.log(radius)
 
-    def guarantee(self, intervals: Intervals, delta: float, notes: tuple[str, ...]) -> Guarantee:
+    def remap(self, t: FloatArray) -> FloatArray:
+        """Leave what was drawn where it is."""
+        return t
+
+    def guarantee(self, delta: float, notes: tuple[str, ...]) -> Guarantee:
         """What holds within one interval and for the intervals, and the paper's claim, which does not."""
+        intervals = self.intervals
         epsilon = largest_loss_within_interval(intervals, self.scale, self.noise)
-        return Guarantee(
+        within = Guarantee(
             title="Within one interval",
             notion=Notion.INTERVAL,
             epsilon=epsilon,
             unit="per person",
             # What 53-bit numbers cannot reach of a narrow law.
             delta=min(1.0, 2.0**-50 * math.exp(epsilon)),
-            neighbours="two places of one person that have the same nearest centre, the intervals being given",
+            neighbours="two places of one person that have the same nearest centre",
             protects=(
                 "which interval a person is in is disclosed: between places in different intervals nothing is "
                 "promised, however near they are; within an interval places look alike up to epsilon"
@@ -67,9 +72,10 @@ class PaperRelease:
                 "noise confined to a set loses at most the range over the set of the log-ratio before confinement, "
                 f"computed for each of the {len(intervals):,} cells"
             ),
-            also=(intervals.guarantee(delta), self._claim(intervals, delta)),
-            notes=(*notes, *_reading_notes(intervals, delta)),
+            also=(self._claim(intervals, delta),),
+            notes=notes,
         )
+        return with_fit_cost(within, intervals, delta)
 
     def _claim(self, intervals: Intervals, delta: float) -> Guarantee:
         return Guarantee(
@@ -113,23 +119,3 @@ def largest_loss_within_interval(intervals: Intervals, scale: float, noise: Nois
         across = np.array([l2_diameter(polygon) for polygon in polygons])
         losses = 2 * intervals.radii * across / scale**2
     return float(losses.max())
-
-
-def _reading_notes(intervals: Intervals, delta: float) -> tuple[str, ...]:
-    smallest = (
-        f"The smallest disc has a radius of {intervals.radii_m.min():,.1f} m, the median one of "
-        f"{np.median(intervals.radii_m):,.0f} m: the smaller the disc, the nearer it comes to an address."
-    )
-    if not intervals.answers:
-        return (smallest,)
-    # Replacing is removing and adding: the losses add, and the second step's delta counts e^epsilon times.
-    epsilon, delta = intervals.fit_cost(delta)
-    delta *= 1 + math.exp(epsilon)
-    if delta > _LARGEST_USEFUL_DELTA:
-        epsilon, delta = pure_fit_epsilon(intervals.answers), 0.0
-    also_delta = f" (delta {round_up(delta)})" if delta > _WORTH_SAYING else ""
-    return (
-        smallest,
-        f"Replacing the place of a {intervals.unit} that the intervals were fitted on costs up to "
-        f"{round_up(2 * epsilon)}{also_delta} more through the intervals.",
-    )

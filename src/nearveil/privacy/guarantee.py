@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from nearveil.privacy.certificate import Certificate
+
 CARD_WIDTH = 88
 
 
@@ -61,6 +63,10 @@ class Guarantee:
         Further statements about the same release.
     notes : tuple of str
         What a reader must know besides.
+    offset : float
+        Metric notion only: a loss that comes on top of epsilon times the distance, however near two places are.
+    certificate : Certificate, optional
+        The largest loss as computed, with the places and the output that attain it.
     """
 
     title: str
@@ -74,10 +80,17 @@ class Guarantee:
     because: str
     also: tuple[Guarantee, ...] = ()
     notes: tuple[str, ...] = ()
+    offset: float = 0.0
+    certificate: Certificate | None = None
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0 or not 0 <= self.delta <= 1:
             raise ValueError("a guarantee needs epsilon >= 0 and delta between 0 and 1")
+        if not 0 <= self.offset < math.inf or (self.offset and self.notion is not Notion.METRIC):
+            raise ValueError("only a metric guarantee has an offset, of at least 0")
+        # What is printed must cover what was computed.
+        if self.certificate is not None and self.certificate.bound > self.epsilon * (1 + 1e-12):
+            raise ValueError("the certificate's bound exceeds the epsilon it is to back")
 
     @property
     def holds(self) -> bool:
@@ -88,6 +101,7 @@ class Guarantee:
         """Return what is left of the statement where a person may have several rows: it holds for each row."""
         return replace(
             self,
+            title=_rows_for_persons(self.title),
             unit="per row" if self.unit == "per person" else self.unit,
             neighbours=_rows_for_persons(self.neighbours),
             protects=_rows_for_persons(self.protects),
@@ -113,6 +127,8 @@ class Guarantee:
             "basis": str(self.basis),
             "because": self.because,
             "holds": self.holds,
+            "offset": self.offset,
+            "certificate": self.certificate.to_dict() if self.certificate else None,
             "also": [statement.to_dict() for statement in self.also],
             "notes": list(self.notes),
         }
@@ -157,9 +173,10 @@ def _rows_for_persons(text: str) -> str:
 def _statement_lines(statement: Guarantee) -> list[str]:
     verdict = "" if statement.holds else "  ** DOES NOT HOLD **"
     delta = f", delta = {round_up(statement.delta)}" if statement.delta else ""
+    offset = f" + {round_up(statement.offset)}" if statement.offset else ""
     return [
         f"{statement.title}{verdict}",
-        f"  {statement.notion}, epsilon = {round_up(statement.epsilon)} {statement.unit}{delta}",
+        f"  {statement.notion}, epsilon = {round_up(statement.epsilon)} {statement.unit}{offset}{delta}",
         *_wrapped("  Between", statement.neighbours),
         *_wrapped("  Means", statement.protects),
         *_wrapped("  Basis", f"{statement.basis}: {statement.because}"),

@@ -201,9 +201,17 @@ def channel_of(mechanism: Mechanism | Channel) -> Channel:
     """Return a mechanism as a channel: by its density where it has one, by sampling where not."""
     if not isinstance(mechanism, Mechanism):
         return mechanism
+    if _density_is_of_what_is_published(mechanism):
+        return DensityChannel(mechanism)
+    return SampledChannel(publish=mechanism.perturb, region=mechanism.resolved_region)
+
+
+def _density_is_of_what_is_published(mechanism: Mechanism) -> bool:
+    if mechanism.remaps:
+        return False
     middle = np.zeros((1, 2))
     try:
         mechanism.log_density(middle, middle)
     except NotImplementedError:
-        return SampledChannel(publish=mechanism.perturb, region=mechanism.resolved_region)
-    return DensityChannel(mechanism)
+        return False
+    return True

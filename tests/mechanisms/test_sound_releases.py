@@ -1,0 +1,240 @@
+"""Releases `interval` and `metric`: their laws, their promises, and what the card says of both."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.spatial import cKDTree
+
+from nearveil import DPRS, PlanarLaplace, Region
+from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
+from nearveil.mechanisms.disc_law import log_density
+from nearveil.mechanisms.disc_loss import _log_mass_bounds, calibrated_disc_loss, laplace_disc_loss
+from nearveil.mechanisms.intervals import Intervals, without_small_intervals
+from nearveil.mechanisms.nearest_disc import nearest_disc_table
+from nearveil.mechanisms.public_intervals import build_public_intervals
+from nearveil.privacy.certificate import Method
+from nearveil.privacy.guarantee import Basis, Notion
+from nearveil.privacy.paper_accounting import Noise
+from nearveil.types import FloatArray
+
+ROOT_HALF = math.sqrt(0.5)
+
+
+@pytest.fixture(scope="module")
+def few(san_francisco: Region) -> Intervals:
+    return build_public_intervals(region=san_francisco, centres=30, rng=5)
+
+
+def points_of_the_disc(rng: np.random.Generator) -> FloatArray:
+    radius, angle = np.sqrt(rng.random(250)), 2 * np.pi * rng.random(250)
+    circle = np.linspace(0, 2 * np.pi, 64, endpoint=False)
+    radius, angle = np.concatenate([radius, np.full(64, 1 - 1e-13)]), np.concatenate([angle, circle])
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+
+
+def largest_loss_by_trying(noise: int, scale: float) -> float:
+    points = points_of_the_disc(np.random.default_rng(3))
+    logs = log_density(noise, points[:, None], points[None], scale)
+    return float(np.ptp(logs, axis=0).max())
+
+
+# -- the disc ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 8.0, 50.0])
+def test_verified_loss_is_above_everything_tried_and_tight(epsilon: float) -> None:
+    found = calibrated_disc_loss(epsilon, "laplace")
+    tried = largest_loss_by_trying(LAPLACE, found.scale)
+    assert tried <= found.bound <= epsilon
+    assert found.attained == pytest.approx(tried, rel=1e-9)
+    assert found.bound <= 1.001 * found.attained
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_gaussian_loss_is_exactly_epsilon(epsilon: float) -> None:
+    tried = largest_loss_by_trying(GAUSSIAN, calibrated_disc_loss(epsilon, "gaussian").scale)
+    assert tried == pytest.approx(epsilon, rel=1e-9)
+    assert tried <= epsilon * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.06, 0.4, 2.83, 40.0])
+@pytest.mark.parametrize("angle", [0.0, 0.3, 0.7, 1.2])
+def test_bounds_on_the_mass_hold_the_integral(scale: float, angle: float) -> None:
+    """Against an integral over the disc by another route, up to the constant ln(scale) that the law leaves out."""
+    theta = angle + math.pi / 4
+    x = np.array([math.cos(theta), math.sin(theta)])
+
+    def over_chord(u: float) -> float:
+        half = math.sqrt(max(1 - u * u, 0.0))
+        inner = quad(lambda v: math.exp(-abs(v - x[1]) / scale), -half, half, points=_inside(x[1], half), limit=200)[0]
+        return float(inner * math.exp(-abs(u - x[0]) / scale))
+
+    mass = quad(over_chord, -1, 1, points=[x[0], -x[0]], limit=400, epsabs=0, epsrel=1e-8)[0]
+    low, high = _log_mass_bounds(np.array([angle]), scale)
+    exact = math.log(mass / scale)
+    assert low[0] - 1e-7 <= exact <= high[0] + 1e-7
+    assert high[0] - low[0] < 1e-3
+
+
+def _inside(place: float, half: float) -> list[float] | None:
+    return [place] if abs(place) < half else None
+
+
+def test_a_coarser_mesh_gives_a_larger_bound() -> None:
+    """The Lipschitz term is there: without it, a coarse mesh would give the smaller number."""
+    fine, coarse = laplace_disc_loss(2.0, 2000), laplace_disc_loss(2.0, 50)
+    assert coarse > fine > 2 * math.sqrt(2) / 2.0
+    assert coarse - 2 * math.sqrt(2) / 2.0 == pytest.approx(2 * math.pi / 2 / 50 / 2.0, rel=0.05)
+
+
+# -- interval ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_interval_loses_at_most_epsilon_within_a_cell_and_everything_between(few: Intervals, noise: Noise) -> None:
+    dprs = DPRS(epsilon=1.5, noise=noise, intervals=few)
+    rng = np.random.default_rng(7)
+    x = rng.uniform(-1, 1, (3000, 2)) * few.region.half_extent_square
+    _, cell = cKDTree(few.centres).query(x)
+    worst = 0.0
+    for disc in range(len(few)):
+        places = x[cell == disc]
+        outputs = few.centres[disc] + few.radii[disc] * points_of_the_disc(rng)
+        logs = dprs.log_density(places[:, None, :], outputs[None])
+        assert np.isfinite(logs).all()
+        worst = max(worst, float(np.ptp(logs, axis=0).max()))
+    assert 1.2 < worst <= 1.5
+    other = x[cell != cell[0]]
+    drawn = dprs.draw(np.tile(x[0], (100, 1)), rng)
+    assert (dprs.log_density(other[:, None], drawn[None]) == -np.inf).all()
+
+
+def test_interval_treats_everybody_beyond_the_disc_like_the_nearest_point_of_it(few: Intervals) -> None:
+    disc = int(np.argmax(few.radii))
+    centre, radius = few.centres[disc], few.radii[disc]
+    direction = np.array([0.6, 0.8])
+    dprs = DPRS(epsilon=2.0, intervals=few)
+    on_edge, outside = centre + radius * direction, centre + 1.05 * radius * direction
+    t = centre + radius * points_of_the_disc(np.random.default_rng(1))
+    assert dprs.log_density(outside, t) == pytest.approx(dprs.log_density(on_edge, t), abs=1e-9)
+    again = [dprs.draw(place[None], np.random.default_rng(2)) for place in (on_edge, outside)]
+    assert again[0] == pytest.approx(again[1], abs=1e-12)
+
+
+def test_interval_card_has_a_certificate_that_its_density_attains(few: Intervals) -> None:
+    for noise, method in (("laplace", Method.MESH), ("gaussian", Method.CLOSED_FORM)):
+        dprs = DPRS(epsilon=1.0, noise=noise, intervals=few)  # type: ignore[arg-type]
+        certificate = dprs.guarantee.certificate
+        assert certificate is not None
+        assert (certificate.method, certificate.frame) == (method, dprs.frame)
+        assert certificate.attained <= certificate.bound <= dprs.guarantee.epsilon == 1.0
+        assert certificate.bound <= 1.02 * certificate.attained
+        first, second, output = (
+            np.array(place) for place in (certificate.first, certificate.second, certificate.output)
+        )
+        loss = dprs.log_density(first, output) - dprs.log_density(second, output)
+        assert loss == pytest.approx(certificate.attained, rel=1e-6)
+
+
+# -- metric ------------------------------------------------------------------------------------------------------
+
+
+def test_metric_is_planar_laplace_before_the_discs(few: Intervals) -> None:
+    metric, planar = DPRS(release="metric", hide_within_m=700, intervals=few), PlanarLaplace(hide_within_m=700)
+    x, t = np.array([[100.0, 200.0]]), np.array([[3000.0, -50.0]])
+    assert metric.frame == "metres"
+    assert metric.log_density(x, t) == planar.with_params(region=few.region).log_density(x, t)
+    assert (metric.draw(x, np.random.default_rng(1)) == planar.draw(x, np.random.default_rng(1))).all()
+    promise = metric.guarantee
+    assert (promise.notion, promise.unit, promise.basis) == (Notion.METRIC, "per metre", Basis.THEOREM)
+    assert promise.epsilon == pytest.approx(2 / 700)
+
+
+@pytest.mark.parametrize("scaling", ["isotropic", "per-axis"])
+def test_metric_publishes_points_of_the_discs_only(city: FloatArray, scaling: str) -> None:
+    region = Region(37.5, -122.6, 37.9, -122.2, scaling=scaling)  # type: ignore[arg-type]
+    discs = build_public_intervals(region=region, centres=40, rng=5)
+    metric = DPRS(release="metric", hide_within_m=3000, intervals=discs, seed=1)
+    published = region.to_square(metric.perturb(city))
+    outside = np.min(np.hypot(*(published[:, None] - discs.centres[None]).transpose(2, 0, 1)) - discs.radii, axis=1)
+    # A disc may stick out of the region, where points are clamped to it; the rest is off by rounding alone.
+    on_border = (np.abs(np.abs(published) - region.half_extent_square) < 1e-4).any(axis=1)
+    assert (outside[~on_border] < 1e-5).all()
+    assert on_border.mean() < 0.2
+    inside = (outside < -1e-5).mean()
+    assert 0.1 < inside < 0.9
+
+
+def test_metric_remap_looks_at_nothing_but_the_noisy_place(few: Intervals) -> None:
+    metric = DPRS(release="metric", hide_within_m=500, intervals=few)
+    noisy = np.array([[120.03, -80.01], [120.04, -80.02]])
+    moved = metric.remap(noisy)
+    assert (moved[0] == moved[1]).all()  # the same point of the grid of 0.125 m
+    assert metric.remaps
+    assert not DPRS(intervals=few).remaps
+
+
+def test_nearest_disc_is_the_one_with_the_least_distance_to_its_edge() -> None:
+    """Not that of the nearest centre: a large disc may reach nearer."""
+    rng = np.random.default_rng(4)
+    centres = rng.uniform(-0.9, 0.9, (60, 2))
+    radii = rng.uniform(0.005, 0.12, 60)
+    z = rng.uniform(-1, 1, (5000, 2))
+    gaps = np.hypot(*(z[:, None] - centres[None]).transpose(2, 0, 1)) - radii
+    best = gaps.argmin(axis=1)
+    least = gaps.min(axis=1)
+    moved = nearest_disc_table(centres, radii, (1.0, 1.0))(z)
+    assert (moved[least <= 0] == z[least <= 0]).all()
+    assert np.hypot(*(moved - z).T) == pytest.approx(np.maximum(least, 0.0), abs=1e-12)
+    off_edge = np.hypot(*(moved - centres[best]).T) - radii[best]
+    assert np.abs(off_edge[least > 0]).max() < 1e-12
+    assert (best != cKDTree(centres).query(z)[1]).mean() > 0.02
+
+
+# -- cards and fits ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["pic", "private-grid"])
+def test_card_adds_what_fitting_costs_those_fitted_on(city: FloatArray, method: str) -> None:
+    interval = DPRS(epsilon=1.0, fit_epsilon=0.5, fit_method=method, centres=50).fit(city)  # type: ignore[arg-type]
+    intervals, together = interval.guarantee.also
+    assert intervals.epsilon == pytest.approx(0.5, rel=1e-3)
+    assert together.epsilon == pytest.approx(1.0 + 2 * intervals.epsilon)
+    assert together.delta >= interval.guarantee.delta + 2 * intervals.delta
+    metric = DPRS(release="metric", hide_within_m=500, intervals=interval.intervals_).guarantee
+    assert (metric.epsilon, metric.offset) == (pytest.approx(0.004), 0.0)
+    assert (metric.also[1].epsilon, metric.also[1].offset) == (
+        pytest.approx(0.004),
+        pytest.approx(together.epsilon - 1),
+    )
+    assert "+ 1" in str(metric)
+
+
+def test_public_intervals_add_nothing(few: Intervals) -> None:
+    assert len(DPRS(intervals=few).guarantee.also) == 1
+    assert DPRS(intervals=few).guarantee.also[0].epsilon == 0
+
+
+def test_fit_costs_as_much_as_the_release_unless_told_otherwise(city: FloatArray) -> None:
+    assert DPRS(epsilon=2.0, centres=50).fit(city).intervals_.fit_cost(1e-5)[0] == pytest.approx(2.0)
+    assert DPRS(release="metric", centres=50).fit(city).intervals_.fit_cost(1e-5)[0] == pytest.approx(1.0)
+    assert DPRS(epsilon=2.0, centres=50).fit(city).intervals_.method == "private-grid"
+    assert DPRS(epsilon=2.0, release="paper", centres=50).fit(city).intervals_.method == "pic"
+
+
+def test_small_intervals_can_be_left_out(city: FloatArray) -> None:
+    dprs = DPRS(centres=200, seed=1).fit(city)
+    before = dprs.current_intervals
+    assert before.radii_m.min() < 600
+    after = without_small_intervals(before, 600.0)
+    assert after.radii_m.min() >= 600.0 * (1 - 1e-9)
+    assert 50 < len(after) < len(before)
+    assert set(map(tuple, after.centres)) <= set(map(tuple, before.centres))
+    assert after.answers == before.answers
+    told = DPRS(least_radius_m=600.0, intervals=before)
+    assert told.current_intervals.radii_m.min() >= 600.0 * (1 - 1e-9)
+    assert without_small_intervals(before, 1e-3) is before
+    with pytest.raises(Exception, match="fewer than two"):
+        without_small_intervals(before, 1e6)
