@@ -10,6 +10,7 @@ import numpy as np
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.exponential import REACH, standard_exponential
 from nearveil.mechanisms.local_guarantee import local_guarantee
+from nearveil.privacy.certificate import Certificate, Method
 from nearveil.privacy.guarantee import Basis, Guarantee
 from nearveil.privacy.limits import check_epsilon
 from nearveil.region import Region
@@ -76,4 +77,20 @@ class AxisLaplace(Mechanism):
                 "loss; delta is what the numbers drawn cannot reach"
             ),
             notes=self._notes(),
+            certificate=self._certificate(),
+        )
+
+    def _certificate(self) -> Certificate:
+        """Opposite corners lose most, at any output beyond the one corner: their L1 distance over the scale."""
+        corner = self.resolved_region.half_extent_square
+        opposite = (-corner[0], -corner[1])
+        return Certificate(
+            bound=self.epsilon,
+            attained=2 * sum(corner) / self.scale,
+            first=corner,
+            second=opposite,
+            output=corner,
+            frame=self.frame,
+            method=Method.CLOSED_FORM,
+            how="the loss is at most the L1 distance of two places over the scale, which is largest between corners",
         )

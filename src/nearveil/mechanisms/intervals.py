@@ -25,6 +25,7 @@ _LEAST_GAMMA = 0.01
 
 Method = Literal["pic", "private-grid", "public"]
 
+_NO_INTERVALS = "this is no intervals file, or a damaged one; make one with 'nearveil fit'"
 _SEEDED = "The intervals were drawn from a seed: whoever knows it can undo their noise."
 
 METHOD_NAMES: dict[Method, str] = {
@@ -124,7 +125,11 @@ class Intervals:
 
     def to_json(self) -> str:
         """Write the intervals as one JSON document; `intervals_from_json` reads it back."""
-        document = {
+        return json.dumps(self.to_document(), indent=1)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the intervals as plain values for JSON."""
+        return {
             "format": FORMAT,
             "version": FORMAT_VERSION,
             "region": {
@@ -148,20 +153,27 @@ class Intervals:
             "centres": self.centres.tolist(),
             "radii": self.radii.tolist(),
         }
-        return json.dumps(document, indent=1)
 
 
 def intervals_from_json(text: str) -> Intervals:
     """Read intervals that `Intervals.to_json` wrote."""
     try:
         document = json.loads(text)
+    except json.JSONDecodeError:
+        raise DataError(_NO_INTERVALS) from None
+    return intervals_from_document(document)
+
+
+def intervals_from_document(document: Any) -> Intervals:
+    """Read what `Intervals.to_document` gave."""
+    try:
         if document["format"] != FORMAT:
             raise KeyError("format")
         version = document["version"]
         if version == FORMAT_VERSION:
             return _from_document(document)
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise DataError("this is no intervals file, or a damaged one; make one with 'nearveil fit'") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise DataError(_NO_INTERVALS) from None
     raise DataError(f"the intervals file has format version {version}, this Nearveil reads {FORMAT_VERSION}; fit again")
 
 

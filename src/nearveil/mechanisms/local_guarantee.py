@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from nearveil.privacy.certificate import Certificate
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion
 
 
@@ -16,7 +17,13 @@ def rounding_delta(epsilon: float, choices: int) -> float:
 
 
 def local_guarantee(
-    *, epsilon: float, basis: Basis, because: str, notes: tuple[str, ...] = (), delta: float = 0.0
+    *,
+    epsilon: float,
+    basis: Basis,
+    because: str,
+    notes: tuple[str, ...] = (),
+    delta: float = 0.0,
+    certificate: Certificate | None = None,
 ) -> Guarantee:
     """Return the guarantee of epsilon-local differential privacy over the whole region."""
     return Guarantee(
@@ -33,4 +40,5 @@ def local_guarantee(
         basis=basis,
         because=because,
         notes=notes,
+        certificate=certificate,
     )

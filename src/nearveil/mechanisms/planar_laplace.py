@@ -10,6 +10,7 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.exponential import REACH, standard_exponential
+from nearveil.privacy.certificate import Certificate, Method
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion
 from nearveil.privacy.limits import check_positive
 from nearveil.region import Region
@@ -105,6 +106,25 @@ class PlanarLaplace(Mechanism):
                 "delta is what no number drawn can reach"
             ),
             notes=self._notes(),
+            certificate=self._certificate(),
+        )
+
+    def _certificate(self) -> Certificate:
+        """By the triangle inequality, with equality where the two places and the output lie on a line."""
+        return Certificate(
+            bound=self._rate * self.resolved_region.largest_stretch,
+            # East and west of the centre, where the projection keeps distances exactly.
+            attained=self._rate,
+            first=(0.0, 0.0),
+            second=(-self.hide_within_m, 0.0),
+            output=(0.0, 0.0),
+            frame=self.frame,
+            method=Method.CLOSED_FORM,
+            how=(
+                "the log density falls at one rate with the distance on the map, so the loss is at most that rate "
+                "times the distance of two places on the map, which is at most the map's largest stretch times that on "
+                "the ground"
+            ),
         )
 
 

@@ -15,9 +15,12 @@ from nearveil.mechanisms.disc_sampler import NOISE_CODES, sample_discs
 from nearveil.mechanisms.fit_cost_cards import with_fit_cost
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
 from nearveil.mechanisms.nearest_centre import NearestCentre
+from nearveil.privacy.certificate import Certificate, Method
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion
 from nearveil.privacy.paper_accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
 from nearveil.types import FloatArray
+
+_CIRCLE = 720
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +57,9 @@ class PaperRelease:
     def guarantee(self, delta: float, notes: tuple[str, ...]) -> Guarantee:
         """What holds within one interval and for the intervals, and the paper's claim, which does not."""
         intervals = self.intervals
-        epsilon = largest_loss_within_interval(intervals, self.scale, self.noise)
+        polygons = cell_polygons(intervals)
+        losses = _losses_by_cell(intervals, polygons, self.scale, self.noise)
+        epsilon = float(losses.max())
         within = Guarantee(
             title="Within one interval",
             notion=Notion.INTERVAL,
@@ -74,8 +79,34 @@ class PaperRelease:
             ),
             also=(self._claim(intervals, delta),),
             notes=notes,
+            certificate=self._certificate(int(np.argmax(losses)), polygons, epsilon),
         )
         return with_fit_cost(within, intervals, delta)
+
+    def _certificate(self, cell: int, polygons: list[FloatArray], bound: float) -> Certificate:
+        """The bound, and the largest loss found between corners of the worst cell at outputs on its circle."""
+        centre, radius = self.intervals.centres[cell], self.intervals.radii[cell]
+        # A hair inside the cell, whose corners are shared with others.
+        corners = centre + (polygons[cell] - centre) * (1 - 1e-9)
+        angle = np.linspace(0, 2 * np.pi, _CIRCLE, endpoint=False)
+        outputs = centre + radius * (1 - 1e-12) * np.column_stack([np.cos(angle), np.sin(angle)])
+        logs = self.log_density(corners[:, None], outputs[None])
+        output = int(np.argmax(np.ptp(logs, axis=0)))
+        first, second = int(np.argmax(logs[:, output])), int(np.argmin(logs[:, output]))
+        places = [(float(east), float(north)) for east, north in (corners[first], corners[second], outputs[output])]
+        return Certificate(
+            bound=bound,
+            attained=min(float(np.ptp(logs[:, output])), bound),
+            first=places[0],
+            second=places[1],
+            output=places[2],
+            frame="square",
+            method=Method.CLOSED_FORM,
+            how=(
+                "confined noise loses at most the range over the disc of the log-ratio before confinement, which the "
+                "diameters of the cell and of the disc bound; often about twice the true largest loss"
+            ),
+        )
 
     def _claim(self, intervals: Intervals, delta: float) -> Guarantee:
         return Guarantee(
@@ -111,11 +142,12 @@ def largest_loss_within_interval(intervals: Intervals, scale: float, noise: Nois
     2 |x-y|₁ / λ, and at most 4 √2 R / λ since φ changes by at most 2 |t-s|₁ / λ. For Gaussian it is 2 R |x-y|₂ / σ².
     x may lie outside its disc, so it is the cell's diameter that counts.
     """
-    polygons = cell_polygons(intervals)
+    return float(_losses_by_cell(intervals, cell_polygons(intervals), scale, noise).max())
+
+
+def _losses_by_cell(intervals: Intervals, polygons: list[FloatArray], scale: float, noise: Noise) -> FloatArray:
     if noise == "laplace":
         across = np.array([l1_diameter(polygon) for polygon in polygons])
-        losses = np.minimum(2 * across, 4 * math.sqrt(2) * intervals.radii) / scale
-    else:
-        across = np.array([l2_diameter(polygon) for polygon in polygons])
-        losses = 2 * intervals.radii * across / scale**2
-    return float(losses.max())
+        return np.minimum(2 * across, 4 * math.sqrt(2) * intervals.radii) / scale
+    across = np.array([l2_diameter(polygon) for polygon in polygons])
+    return 2 * intervals.radii * across / scale**2

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.local_guarantee import local_guarantee, rounding_delta
+from nearveil.privacy.certificate import Certificate, Method
 from nearveil.privacy.guarantee import Basis, Guarantee
 from nearveil.privacy.limits import check_epsilon
 from nearveil.region import Region
@@ -107,6 +108,24 @@ class Square(Mechanism):
                 "of numbers can add"
             ),
             notes=self._notes(),
+            certificate=self._certificate(),
+        )
+
+    def _certificate(self) -> Certificate:
+        """A place and an output beside it in one corner, another place whose square does not reach there."""
+        corner = self.resolved_region.half_extent_square
+        opposite = (-corner[0], -corner[1])
+        loss = float(self.log_density(np.array(corner), np.array(corner)))
+        loss -= float(self.log_density(np.array(opposite), np.array(corner)))
+        return Certificate(
+            bound=self.epsilon,
+            attained=max(loss, 0.0),
+            first=corner,
+            second=opposite,
+            output=corner,
+            frame=self.frame,
+            method=Method.CLOSED_FORM,
+            how="the density has the same two values for everybody, and the ratio of the two is e^epsilon",
         )
 
 

@@ -15,12 +15,14 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.local_guarantee import local_guarantee, rounding_delta
 from nearveil.mechanisms.morton import deinterleave, interleave
 from nearveil.mechanisms.srr_channel import StaircaseChannel, calibrated_channel
+from nearveil.privacy.certificate import Certificate, Method
 from nearveil.privacy.guarantee import Basis, Guarantee
 from nearveil.privacy.limits import check_count, check_epsilon
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
-_MOST_LISTED_CELLS = 4096
+MOST_LISTED_CELLS = 4096
+"""Up to so many cells every pair is gone through."""
 
 
 class SRR(Mechanism):
@@ -142,13 +144,37 @@ class SRR(Mechanism):
                 "rounding of numbers can add"
             ),
             notes=self._notes(),
+            certificate=self._certificate(),
+        )
+
+    def _certificate(self) -> Certificate:
+        """Every pair of cells and every answer, or on a large full grid its first and its last cell."""
+        channel = self.channel
+        exhaustive = len(channel.codes) <= MOST_LISTED_CELLS
+        loss, first, second, output = _worst_case(channel) if exhaustive else _opposite_corners(channel)
+        lower, size = self._cell_corners(channel.codes[[first, second, output]])
+        places = [(float(east), float(north)) for east, north in lower + size / 2]
+        return Certificate(
+            # The ratio of two rounded numbers may come out a last digit above.
+            bound=min(loss, self.epsilon) if loss <= self.epsilon * (1 + 1e-12) else loss,
+            attained=loss,
+            first=places[0],
+            second=places[1],
+            output=places[2],
+            frame=self.frame,
+            method=Method.EXHAUSTIVE if exhaustive else Method.CLOSED_FORM,
+            how=(
+                f"the largest log-ratio over all pairs of {len(channel.codes):,} cells and all answers, computed"
+                if exhaustive
+                else "on a full grid all rows of the channel have the same values, whose largest ratio is c"
+            ),
         )
 
 
 def _check_cells(cells: Sequence[tuple[int, int]], levels: int) -> None:
     side = 2**levels
-    if not 2 <= len({(column, row) for column, row in cells}) <= _MOST_LISTED_CELLS:
-        raise UsageError(f"cells must list between 2 and {_MOST_LISTED_CELLS:,} different cells")
+    if not 2 <= len({(column, row) for column, row in cells}) <= MOST_LISTED_CELLS:
+        raise UsageError(f"cells must list between 2 and {MOST_LISTED_CELLS:,} different cells")
     if not all(0 <= column < side and 0 <= row < side for column, row in cells):
         raise UsageError(f"cells are (column, row) pairs from 0 to {side - 1}")
 
@@ -161,6 +187,16 @@ def _channel(epsilon: float, levels: int, cells: tuple[tuple[int, int], ...] | N
         places = np.array(cells, dtype=np.int64)
         codes = np.unique(interleave(places[:, 0], places[:, 1]))
     return calibrated_channel(codes, levels, epsilon)
+
+
+@lru_cache(maxsize=16)
+def _worst_case(channel: StaircaseChannel) -> tuple[float, int, int, int]:
+    return channel.worst_case()
+
+
+def _opposite_corners(channel: StaircaseChannel) -> tuple[float, int, int, int]:
+    last = len(channel.codes) - 1
+    return float(np.log(channel.weights[0] / channel.weights[-1])), 0, last, 0
 
 
 @kernel

@@ -53,13 +53,22 @@ class StaircaseChannel:
 
     def realised_loss(self) -> float:
         """Max over y of ln(max_x q(y|x) / min_x q(y|x)), exactly: every pair, every output."""
+        return self.worst_case()[0]
+
+    def worst_case(self) -> tuple[float, int, int, int]:
+        """The largest loss over every pair and every output, and where: the likelier cell, the other, the output."""
         highest = np.zeros(len(self.codes))
         lowest = np.full(len(self.codes), np.inf)
+        likeliest, unlikeliest = np.zeros((2, len(self.codes)), dtype=np.int64)
         for cell in range(len(self.codes)):
             probabilities = self.row(cell)
+            likeliest[probabilities > highest] = cell
+            unlikeliest[probabilities < lowest] = cell
             np.maximum(highest, probabilities, out=highest)
             np.minimum(lowest, probabilities, out=lowest)
-        return float(np.log(highest / lowest).max())
+        losses = np.log(highest / lowest)
+        output = int(np.argmax(losses))
+        return float(losses[output]), int(likeliest[output]), int(unlikeliest[output]), output
 
 
 def staircase_channel(codes: IntArray, levels: int, c: float) -> StaircaseChannel:
