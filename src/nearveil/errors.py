@@ -7,6 +7,9 @@ The tree::
     ├── DataError       the people's data cannot be used          exit code 3
     └── OutputError     the result cannot be written              exit code 4
 
+Rooms that have errors of their own keep them beside what raises them: `audit.subject.AuditError` (exit code 4) and
+`privacy.ledger.OverspentError` (exit code 5).
+
 Messages are one sentence that says what is wrong and what to do. They name rows, columns and options, and
 never a coordinate: an error message ends up in logs.
 """

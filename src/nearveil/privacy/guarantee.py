@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from nearveil.privacy.certificate import Certificate
+from nearveil.errors import DataError
+from nearveil.privacy.certificate import Certificate, certificate_from_dict
 
 CARD_WIDTH = 88
 
@@ -144,6 +145,25 @@ class Guarantee:
 
     def __str__(self) -> str:
         return self.card()
+
+
+def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
+    """Read what `Guarantee.to_dict` gave."""
+    try:
+        certificate = document.get("certificate")
+        return Guarantee(
+            notion=Notion(document["notion"]),
+            basis=Basis(document["basis"]),
+            epsilon=float(document["epsilon"]),
+            delta=float(document["delta"]),
+            offset=float(document.get("offset", 0.0)),
+            also=tuple(guarantee_from_dict(statement) for statement in document.get("also", ())),
+            notes=tuple(str(note) for note in document.get("notes", ())),
+            certificate=certificate_from_dict(certificate) if certificate else None,
+            **{name: str(document[name]) for name in ("title", "unit", "neighbours", "protects", "because")},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise DataError("this is no guarantee, or a damaged one; 'nearveil protect --json' prints one") from None
 
 
 def round_up(value: float, digits: int = 3) -> str:

@@ -1,0 +1,116 @@
+"""A guarantee in plain words: what somebody who sees the result may learn, in numbers that can be pictured."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable
+
+from nearveil.privacy.certificate import Certificate
+from nearveil.privacy.guarantee import Guarantee, Notion, round_up
+
+_WIDTH = 96
+_DISTANCES_M = (10, 50, 100, 250, 500, 1000, 2000, 5000)
+_HOPELESS = 0.9999
+
+
+def explain(guarantee: Guarantee) -> str:
+    """Return the card as an explanation for someone who has never heard of epsilon.
+
+    Examples
+    --------
+    >>> from nearveil.mechanisms.square import Square
+    >>> print(explain(Square(epsilon=1.0).guarantee).splitlines()[0])
+    EVERY PUBLISHED PLACE
+    """
+    statements = (guarantee, *guarantee.also)
+    parts = [_statement(statement) for statement in statements]
+    notes = [note for statement in statements for note in statement.notes]
+    if notes:
+        parts.append("\n".join(["BESIDES", *(_wrapped(note, bullet="- ") for note in notes)]))
+    return "\n\n".join(parts)
+
+
+def believed_at_most(loss: float) -> float:
+    """Return how sure one can become of one of two places held equally likely, after so much loss.
+
+    Examples
+    --------
+    >>> round(believed_at_most(1.0), 2)
+    0.73
+    """
+    return 1 / (1 + math.exp(-loss))
+
+
+def _statement(guarantee: Guarantee) -> str:
+    title = guarantee.title.upper()
+    if not guarantee.holds:
+        claim = f"A claim of epsilon = {round_up(guarantee.epsilon)} that is false: {guarantee.because}."
+        return "\n".join([title, _wrapped(f"{claim} Do not rely on it.")])
+    lines = [_wrapped(f"Two worlds are compared: {guarantee.neighbours}."), *_MEANINGS[guarantee.notion](guarantee)]
+    lines.append(_wrapped(f"In short: {guarantee.protects}."))
+    lines.append(_wrapped(f"Why it may be believed ({guarantee.basis}): {guarantee.because}."))
+    if guarantee.certificate is not None:
+        lines.append(_wrapped(_certificate(guarantee.certificate)))
+    if guarantee.delta:
+        lines.append(_wrapped(f"With a probability of {round_up(guarantee.delta)} (delta) it may fail."))
+    return "\n".join([title, *lines])
+
+
+def _one_number(guarantee: Guarantee) -> list[str]:
+    loss = guarantee.epsilon
+    return [
+        _wrapped(f"Whatever is published, it is {_times(loss)} likelier in the one than in the other. {_belief(loss)}")
+    ]
+
+
+def _by_distance(guarantee: Guarantee) -> list[str]:
+    head = (
+        "How much can be learned depends on how far apart two places are. Somebody who held both equally likely "
+        "can become so sure of the one, at most:"
+    )
+    lines = [_wrapped(head)]
+    for distance_m in _DISTANCES_M:
+        loss = guarantee.epsilon * distance_m + guarantee.offset
+        sure = believed_at_most(loss)
+        words = (
+            "not hidden from each other" if sure > _HOPELESS else f"{100 * sure:.0f} % sure ({_times(loss)} likelier)"
+        )
+        lines.append(f"    {distance_m:>5,} m apart: {words}")
+        if sure > _HOPELESS:
+            break
+    return lines
+
+
+def _shared(guarantee: Guarantee) -> list[str]:
+    if guarantee.epsilon == 0:
+        return [_wrapped("Nobody's data was used, so there is nothing to learn from it.")]
+    return _one_number(guarantee)
+
+
+_MEANINGS: dict[Notion, Callable[[Guarantee], list[str]]] = {
+    Notion.LOCAL: _one_number,
+    Notion.INTERVAL: _one_number,
+    Notion.METRIC: _by_distance,
+    Notion.CENTRAL: _shared,
+}
+
+
+def _belief(loss: float) -> str:
+    return f"Somebody who held both equally likely can become {100 * believed_at_most(loss):.0f} % sure of one at most."
+
+
+def _times(loss: float) -> str:
+    factor = math.exp(loss) if loss < 25 else math.inf
+    return f"at most {round_up(factor)} times" if factor < 1e6 else "more than a million times"
+
+
+def _certificate(certificate: Certificate) -> str:
+    return (
+        f"The number was computed ({certificate.method}): the loss is never above {certificate.bound:.6g}, and there "
+        f"are two places between which it is {certificate.attained:.6g}."
+    )
+
+
+def _wrapped(text: str, bullet: str = "") -> str:
+    return textwrap.fill(bullet + text, _WIDTH, subsequent_indent=" " * len(bullet), break_long_words=False)

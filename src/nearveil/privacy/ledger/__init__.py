@@ -1,0 +1,34 @@
+"""The ledger of what happened, the cost of it, and the budgets that refuse more."""
+
+from nearveil.privacy.ledger.budget import Budget, Left, Windows
+from nearveil.privacy.ledger.cost import (
+    Cost,
+    Rule,
+    least_cost,
+    parallel_cost,
+    renyi_cost,
+    sequential_cost,
+)
+from nearveil.privacy.ledger.events import Event, Fit, Release
+from nearveil.privacy.ledger.ledger import Ledger, Recorded
+from nearveil.privacy.ledger.noise import GaussianAnswers
+from nearveil.privacy.ledger.overspent import OverspentError
+
+__all__ = [
+    "Budget",
+    "Cost",
+    "Event",
+    "Fit",
+    "GaussianAnswers",
+    "Ledger",
+    "Left",
+    "OverspentError",
+    "Recorded",
+    "Release",
+    "Rule",
+    "Windows",
+    "least_cost",
+    "parallel_cost",
+    "renyi_cost",
+    "sequential_cost",
+]

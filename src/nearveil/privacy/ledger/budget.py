@@ -1,0 +1,176 @@
+"""Budgets: what may be spent on one person in a window of time.
+
+The promise of a budget is about the places of a window: whatever is published from them, then or later, costs the
+person at most epsilon. An event therefore counts at the moment of its places, and publishing the same draw again
+costs nothing, however much later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from nearveil.errors import UsageError
+from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.ledger.amounts import (
+    as_delta,
+    as_epsilon,
+    exact,
+    exact_difference,
+    exact_sum,
+    float_at_most,
+)
+from nearveil.privacy.ledger.cost import RENYI_RELATIVE_MARGIN, Cost, Rule, least_cost, renyi_cost, sequential_cost
+from nearveil.privacy.ledger.events import Event, as_notion, as_utc, unit_of
+
+LONGEST_WINDOW = timedelta(days=36525)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_UNITS = (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("minute", timedelta(minutes=1)))
+
+
+class Windows(StrEnum):
+    """How the windows of a budget run."""
+
+    SLIDING = "sliding"
+    """Every stretch of time of the window's length, wherever it begins, is a window."""
+    FIXED = "fixed"
+    """Windows follow one another from a given start. Weaker: around a border, up to twice the budget falls together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What may still be spent under one notion: a pure event of this epsilon fits, and so does any smaller one."""
+
+    notion: Notion
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What may be spent on one person under one notion in a window of time.
+
+    Parameters
+    ----------
+    notion : Notion
+        The account that the budget is for.
+    epsilon : float
+        Per metre for the metric notion, per person for the others.
+    window : timedelta
+        Length of a window; at most 100 years. Two moments exactly this far apart are not in one window.
+    delta : float
+        A delta greater than 0 also makes Rényi composition possible.
+    windows : Windows
+        Sliding unless asked otherwise.
+    start : datetime
+        Where fixed windows begin, before and after; of no meaning for sliding ones.
+
+    Examples
+    --------
+    >>> print(Budget(notion=Notion.LOCAL, epsilon=1.0, window=timedelta(days=1)).promise)
+    All that is published of a person's places of any 1 day costs at most epsilon = 1 per person (local).
+    """
+
+    notion: Notion
+    epsilon: float
+    window: timedelta
+    delta: float = 0.0
+    windows: Windows = Windows.SLIDING
+    start: datetime = EPOCH
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.window, timedelta) or not timedelta(0) < self.window <= LONGEST_WINDOW:
+            raise UsageError("window must be a timedelta greater than 0 and of at most 100 years")
+        checked = {
+            "notion": as_notion(self.notion),
+            "epsilon": as_epsilon(self.epsilon),
+            "delta": as_delta(self.delta),
+            "windows": _as_windows(self.windows),
+            "start": as_utc(self.start),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def promise(self) -> str:
+        """What the budget promises, in a plain sentence."""
+        which = "any" if self.windows is Windows.SLIDING else "each"
+        delta = f" and delta = {self.delta:g}" if self.delta else ""
+        promise = (
+            f"All that is published of a person's places of {which} {duration_text(self.window)} costs at most "
+            f"epsilon = {self.epsilon:g}{delta} {unit_of(self.notion)} ({self.notion})"
+        )
+        if self.windows is Windows.SLIDING:
+            return f"{promise}."
+        border = f"counted from {moment_text(self.start)}; a stretch across a border may cost twice that"
+        return f"{promise}, {border}."
+
+    def allows(self, events: Sequence[Event]) -> bool:
+        """Tell whether the events of one window keep to the budget, by either rule of composition."""
+        if self._allows_in_sequence(events):
+            return True
+        renyi = renyi_cost(self.notion, events, self.delta)
+        return renyi is not None and renyi.epsilon <= self.epsilon
+
+    def cost(self, events: Sequence[Event]) -> Cost:
+        """Return what the events of one window cost, by the rule that says most.
+
+        The Rényi rule takes the whole delta, so that a saving of less than a hundredth is not worth it.
+        """
+        least = least_cost(self.notion, events, self.delta)
+        plain = sequential_cost(self.notion, events)
+        return plain if self._allows_in_sequence(events) and plain.epsilon <= 1.01 * least.epsilon else least
+
+    def _allows_in_sequence(self, events: Sequence[Event]) -> bool:
+        # Exact numbers are compared, so that no rounding can let an amount through.
+        if exact_sum(event.epsilon for event in events) > exact(self.epsilon):
+            return False
+        return exact_sum(event.delta for event in events) <= exact(self.delta)
+
+    def left_beside(self, events: Sequence[Event]) -> Left:
+        """Return what may still be spent in a window with these events."""
+        cost = self.cost(events)
+        if cost.delta > self.delta:
+            return Left(notion=self.notion, epsilon=0.0, delta=0.0)
+        # One more event is one more search over orders, whose result may differ in the last digits.
+        slack = 2 * RENYI_RELATIVE_MARGIN * self.epsilon if cost.rule is Rule.RENYI else 0.0
+        return Left(
+            notion=self.notion,
+            epsilon=_at_least_zero(self.epsilon, cost.epsilon + slack),
+            delta=_at_least_zero(self.delta, cost.delta),
+        )
+
+
+def duration_text(duration: timedelta) -> str:
+    """Write a duration in the largest unit that divides it.
+
+    Examples
+    --------
+    >>> duration_text(timedelta(days=7)), duration_text(timedelta(hours=36))
+    ('7 days', '36 hours')
+    """
+    for name, unit in _UNITS:
+        if duration % unit == timedelta(0):
+            return f"{duration // unit:,} {name}{'s' if duration // unit > 1 else ''}"
+    return f"{duration.total_seconds():g} seconds"
+
+
+def moment_text(moment: datetime) -> str:
+    """Write a moment in UTC, never an earlier one than it is."""
+    if moment.microsecond and moment < datetime.max.replace(microsecond=0, tzinfo=UTC):
+        moment = moment.replace(microsecond=0) + timedelta(seconds=1)
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _at_least_zero(budget: float, spent: float) -> float:
+    return max(0.0, float_at_most(exact_difference(exact(budget), exact(spent))))
+
+
+def _as_windows(value: object) -> Windows:
+    try:
+        return Windows(value)  # type: ignore[arg-type]
+    except ValueError:
+        raise UsageError(f"windows must be one of {', '.join(Windows)}") from None

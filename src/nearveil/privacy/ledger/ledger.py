@@ -1,0 +1,193 @@
+"""The ledger: what happened to whom, kept on disk, and refused where it would cost more than was promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from nearveil.errors import DataError, UsageError
+from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.ledger.accounts import Accounts
+from nearveil.privacy.ledger.budget import Budget, Left
+from nearveil.privacy.ledger.cost import Cost, parallel_cost
+from nearveil.privacy.ledger.events import Event, as_notion, as_utc, check_event, check_id
+from nearveil.privacy.ledger.journal import Journal
+from nearveil.privacy.ledger.overspent import OverspentError
+from nearveil.privacy.ledger.records import event_from_bytes, event_to_bytes
+
+CLOCK_TOLERANCE = timedelta(minutes=1)
+"""By how much the clocks of two machines may differ."""
+
+
+def utc_now() -> datetime:
+    """Return the time of the system's clock."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What became of an event: as it stands in the ledger, and whether it stood there before."""
+
+    event: Event
+    repeated: bool
+
+
+class Ledger:
+    """Everybody's events on disk, and the budgets they must keep to.
+
+    Recording checks and appends in one step, for all people of the event or for none. It may be used by several threads
+    and processes at once. What is not recorded must not be published: record first, publish then, and after a crash
+    record the same draw again before publishing it.
+
+    Parameters
+    ----------
+    path : Path or str
+        The file; made if it does not exist. It holds ids and amounts, never a place.
+    budgets : iterable of Budget
+        At most one for each notion. An event under a notion without a budget is refused.
+    clock : callable, optional
+        Says what time it is; an event dated later is refused, since a date in the future would find a fresh budget.
+        None if the caller's dates are not those of the world, as in a simulation.
+
+    Notes
+    -----
+    The first date of a person is taken at its word, and so is the order of dates that only ever move on. An event that
+    is dated back is charged in the past and in the present (see `accounts`).
+    """
+
+    def __init__(
+        self, path: Path | str, budgets: Iterable[Budget], *, clock: Callable[[], datetime] | None = utc_now
+    ) -> None:
+        self._budgets = _by_notion(budgets)
+        self._clock = clock
+        self._journal = Journal(Path(path))
+        self._start_over()
+        with self._up_to_date():
+            pass
+
+    @property
+    def path(self) -> Path:
+        """The file that holds the ledger."""
+        return self._journal.path
+
+    def budget(self, notion: Notion) -> Budget:
+        """Return the budget of a notion, or say that there is none."""
+        try:
+            return self._budgets[as_notion(notion)]
+        except KeyError:
+            raise UsageError(f"the ledger has no budget for the {notion} notion; state one first") from None
+
+    def record(self, event: Event) -> Recorded:
+        """Put an event on record, if everybody in it can afford it; return when it is on disk.
+
+        Raises
+        ------
+        OverspentError
+            If somebody cannot afford it. Nothing was recorded, and nothing may be published.
+        UsageError
+            If it is no event, the draw is on record with other content, or the notion has no budget.
+        """
+        check_event(event)
+        with self._up_to_date() as descriptor:
+            known = self._draws.get(event.draw_id)
+            if known is not None:
+                if not known.is_same_draw(event):
+                    raise UsageError("this draw_id is on record with other content; give each draw a name of its own")
+                return Recorded(known, repeated=True)
+            self._check_clock(event)
+            self._check_budgets(event)
+            self._journal.append(descriptor, event_to_bytes(event))
+            self._take_in(event)
+        return Recorded(event, repeated=False)
+
+    def spent(self, person: str, notion: Notion, at: datetime) -> Cost:
+        """Return what a person has lost in the window that ends at a moment, or in the fixed one that contains it."""
+        budget = self.budget(notion)
+        with self._up_to_date():
+            return budget.cost(self._accounts.in_window(check_id(person, "a person id"), as_utc(at), budget))
+
+    def left(self, person: str, notion: Notion, at: datetime) -> Left:
+        """Return what an event dated at a moment may still cost a person."""
+        budget = self.budget(notion)
+        with self._up_to_date():
+            windows = self._accounts.windows_with(check_id(person, "a person id"), as_utc(at), budget)
+            return _least([budget.left_beside(events) for events in windows])
+
+    def total(self, notion: Notion) -> Cost:
+        """Return what nobody exceeds, over all time: the most that any one person has lost."""
+        budget = self.budget(notion)
+        with self._up_to_date():
+            histories = [self._accounts.history(person) for person in self._accounts.people()]
+        costs = (budget.cost([event for event in events if event.notion is budget.notion]) for events in histories)
+        return parallel_cost(budget.notion, costs)
+
+    def history(self, person: str) -> tuple[Event, ...]:
+        """Return a person's events in the order in which they were recorded."""
+        with self._up_to_date():
+            return self._accounts.history(check_id(person, "a person id"))
+
+    @contextmanager
+    def _up_to_date(self) -> Iterator[int]:
+        """Hold the file, which also keeps other threads out, and know all that is in it."""
+        with self._journal.locked() as descriptor:
+            try:
+                for payload in self._journal.read_new(descriptor):
+                    self._take_in(event_from_bytes(payload))
+                yield descriptor
+            except (UsageError, OverspentError):
+                raise  # These come before anything has changed.
+            except BaseException:
+                # Interrupted halfway, what is in memory may be short of what is on disk: read it all again.
+                self._start_over()
+                raise
+
+    def _start_over(self) -> None:
+        self._journal.start_over()
+        self._accounts = Accounts()
+        self._draws: dict[str, Event] = {}
+
+    def _take_in(self, event: Event) -> None:
+        if event.draw_id in self._draws:
+            raise DataError(f"the ledger {self.path} holds a draw twice; restore it from a backup")
+        self._draws[event.draw_id] = event
+        self._accounts.add(event)
+
+    def _check_clock(self, event: Event) -> None:
+        if self._clock is not None and event.when - as_utc(self._clock()) > CLOCK_TOLERANCE:
+            raise UsageError("the event is dated in the future; record it when it happens, or set the clock right")
+
+    def _check_budgets(self, event: Event) -> None:
+        budget = self.budget(event.notion)
+        people = tuple(person for person in event.who if not self._accounts.allows(person, event, budget))
+        if not people:
+            return
+        # Of people with one history one stands for all; a refused fit would otherwise hold the file for long.
+        some = {tuple(map(id, self._accounts.history(person))): person for person in people}.values()
+        left = [
+            budget.left_beside(events)
+            for person in some
+            for events in self._accounts.windows_with(person, event.when, budget)
+        ]
+        moments = [self._accounts.fits_from(person, event, budget) for person in some]
+        known = [moment for moment in moments if moment is not None]
+        fits_from = max(known) if len(known) == len(moments) else None
+        raise OverspentError(event, budget, people=people, left=_least(left), fits_from=fits_from)
+
+
+def _by_notion(budgets: Iterable[Budget]) -> dict[Notion, Budget]:
+    found: dict[Notion, Budget] = {}
+    for budget in budgets:
+        if not isinstance(budget, Budget):
+            raise UsageError("budgets must be Budget objects, at most one for each notion")
+        if budget.notion in found:
+            raise UsageError(f"there are two budgets for the {budget.notion} notion; state one")
+        found[budget.notion] = budget
+    return found
+
+
+def _least(amounts: list[Left]) -> Left:
+    epsilon = min(amount.epsilon for amount in amounts)
+    return Left(notion=amounts[0].notion, epsilon=epsilon, delta=min(amount.delta for amount in amounts))

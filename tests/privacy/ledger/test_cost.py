@@ -1,0 +1,277 @@
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.privacy_accountant import NeighboringRelation
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearveil.errors import UsageError
+from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.ledger import (
+    Budget,
+    Cost,
+    Event,
+    Fit,
+    GaussianAnswers,
+    Release,
+    Rule,
+    least_cost,
+    parallel_cost,
+    renyi_cost,
+    sequential_cost,
+)
+from nearveil.privacy.ledger.amounts import exact, exact_sum, float_at_least, float_at_most, written_down
+from nearveil.privacy.ledger.noise import Noise, pure_log_moment
+from nearveil.privacy.paper_accounting import LaplaceAnswers, fit_epsilon
+
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+RDP_NOTIONS = [Notion.CENTRAL, Notion.LOCAL, Notion.INTERVAL]
+
+amounts = st.floats(1e-300, 1e300) | st.sampled_from([0.1, 0.2, 0.3, 1 / 3, 0.7, 1e-5, 1.1])
+
+
+def event(epsilon: float, delta: float = 0.0, notion: Notion = Notion.LOCAL, noise: Sequence[Noise] = ()) -> Event:
+    kind = Fit if notion is Notion.CENTRAL else Release
+    return kind(
+        who=("ann",),
+        when=WHEN,
+        notion=notion,
+        epsilon=epsilon,
+        delta=delta,
+        noise=tuple(noise),
+        draw_id=f"{epsilon} {delta}",
+    )
+
+
+@given(epsilons=st.lists(amounts, max_size=20), deltas=st.lists(st.floats(1e-300, 0.9), max_size=20))
+def test_sequential_cost_is_the_sum_and_never_less(epsilons: list[float], deltas: list[float]) -> None:
+    """A naive oracle: fractions of the printed numbers."""
+    events = [event(epsilon, delta) for epsilon, delta in zip(epsilons, deltas, strict=False)]
+    cost = sequential_cost(Notion.LOCAL, events)
+    for found, parts in ((cost.epsilon, [e.epsilon for e in events]), (cost.delta, [e.delta for e in events])):
+        naive = sum((Fraction(repr(part)) for part in parts), Fraction(0))
+        assert Fraction(repr(found)) >= naive
+        assert found == 0 or Fraction(repr(math.nextafter(found, 0))) < naive
+
+
+@given(parts=st.lists(amounts, min_size=1, max_size=20), budget=amounts)
+def test_a_budget_allows_a_sum_exactly_if_it_is_no_more(parts: list[float], budget: float) -> None:
+    total = sum((Fraction(repr(part)) for part in parts), Fraction(0))
+    events = [event(part, notion=Notion.METRIC) for part in parts]
+    for epsilon in (budget, float(total), math.nextafter(float(total), 0), math.nextafter(float(total), math.inf)):
+        if math.isfinite(epsilon):
+            allowed = Budget(notion=Notion.METRIC, epsilon=epsilon, window=DAY).allows(events)
+            assert allowed == (total <= Fraction(repr(epsilon)))
+
+
+def test_ten_tenths_are_one_and_not_a_bit_more() -> None:
+    budget = Budget(notion=Notion.LOCAL, epsilon=1.0, window=DAY)
+    assert budget.allows([event(0.1)] * 10)
+    assert not budget.allows([event(0.1)] * 10 + [event(1e-300)])
+    assert budget.left_beside([event(0.1)] * 3).epsilon == 0.7
+    assert not budget.allows([event(1.0, 1e-300)])
+
+
+@given(value=st.decimals(min_value=0, max_value=10**9, allow_nan=False, places=25))
+def test_rounding_goes_the_way_it_says(value: Any) -> None:
+    up, down = float_at_least(value), float_at_most(value)
+    assert exact(down) <= value <= exact(up)
+    assert up in (down, math.nextafter(down, math.inf))
+    assert float(written_down(down)) <= down
+
+
+def test_notions_are_never_added() -> None:
+    mixed = [event(0.1), event(0.1, notion=Notion.METRIC)]
+    for notion in (Notion.LOCAL, Notion.METRIC):
+        with pytest.raises(UsageError, match="different notions"):
+            sequential_cost(notion, mixed)
+        with pytest.raises(UsageError, match="different notions"):
+            renyi_cost(notion, mixed, 1e-5)
+    with pytest.raises(UsageError, match="different notions"):
+        parallel_cost(Notion.LOCAL, [Cost(notion=Notion.METRIC, epsilon=1.0, delta=0.0)])
+
+
+def test_unknown_events_raise() -> None:
+    for thing in (None, 0.5, dp_event.GaussianDpEvent(1.0)):
+        with pytest.raises(UsageError, match="no event"):
+            sequential_cost(Notion.LOCAL, [thing])  # type: ignore[list-item]
+
+
+def test_nothing_costs_nothing() -> None:
+    for notion in Notion:
+        cost = least_cost(notion, [], 1e-5)
+        assert (cost.epsilon, cost.delta, cost.notion) == (0.0, 0.0, notion)
+
+
+# -- Rényi ---------------------------------------------------------------------------------------------------
+
+
+@given(order=st.floats(1.01, 500), epsilon=st.floats(0.01, 20))
+def test_pure_curve_equals_dp_accounting(order: float, epsilon: float) -> None:
+    response = dp_event.RandomizedResponseDpEvent(2 / (1 + math.exp(epsilon)), 2)
+    accountant = RdpAccountant(orders=[order], neighboring_relation=NeighboringRelation.REPLACE_ONE)
+    theirs = accountant.compose(response)._rdp[0]
+    assert pure_log_moment(order, epsilon) / (order - 1) == pytest.approx(theirs, rel=1e-6, abs=1e-12)
+
+
+def test_tiny_pure_losses_keep_their_digits() -> None:
+    assert pure_log_moment(2.0, 1e-9) == pytest.approx(1e-18, rel=1e-6)
+    assert pure_log_moment(1 + 1e-6, 1e-3) == pytest.approx(1e-6 * 1.000001 * 1e-6 / 2, rel=1e-6)
+
+
+laplace = st.builds(LaplaceAnswers, st.integers(1, 40), st.floats(1, 100))
+gaussian = st.builds(GaussianAnswers, st.integers(1, 40), st.floats(1, 100))
+
+
+@given(noises=st.lists(laplace | gaussian, min_size=1, max_size=4), delta=st.floats(1e-9, 1e-2))
+def test_described_noise_composes_as_in_dp_accounting(noises: list[Noise], delta: float) -> None:
+    theirs = RdpAccountant()
+    for noise in noises:
+        if isinstance(noise, LaplaceAnswers):
+            theirs.compose(dp_event.LaplaceDpEvent(noise.scale), noise.count)
+        else:
+            theirs.compose(dp_event.GaussianDpEvent(noise.sigma), noise.count)
+    events = [event(1000.0, 1e-5, Notion.CENTRAL, [noise]) for noise in noises]
+    ours = renyi_cost(Notion.CENTRAL, events, delta)
+    assert ours is not None
+    assert ours.delta == delta
+    # Ours may pick any order, theirs one of a list, which is sparse where losses are tiny or huge.
+    assert ours.epsilon <= theirs.get_epsilon(delta) * (1 + 1e-8) + 1e-9
+    assert ours.epsilon >= theirs.get_epsilon(delta) * 0.9 - 2e-3
+
+
+def test_answers_add_up_within_an_event_and_across_events() -> None:
+    once = [LaplaceAnswers(6, 20.0)]
+    ways = (
+        [event(5.0, 1e-5, Notion.CENTRAL, once * 3)],
+        [event(5.0, 1e-5, Notion.CENTRAL, once)] * 3,
+        [event(5.0, 1e-5, Notion.CENTRAL, [LaplaceAnswers(18, 20.0)])],
+    )
+    assert len({renyi_cost(Notion.CENTRAL, events, 1e-5) for events in ways}) == 1
+
+
+@pytest.mark.parametrize(("scale", "sigma", "count"), [(10.0, 20.0, 30), (3.0, 5.0, 4), (50.0, 100.0, 100)])
+def test_no_less_than_the_truth(scale: float, sigma: float, count: int) -> None:
+    """Privacy loss distributions are nearly exact, so that a sound bound is above them."""
+    truth = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)
+    truth.compose(dp_event.LaplaceDpEvent(scale), count).compose(dp_event.GaussianDpEvent(sigma), count)
+    noise = (LaplaceAnswers(count, scale), GaussianAnswers(count, sigma))
+    ours = renyi_cost(Notion.CENTRAL, [event(1000.0, 1e-6, Notion.CENTRAL, noise)], 1e-6)
+    assert ours is not None
+    exactly = truth.get_epsilon(1e-6)
+    assert exactly * 0.999 <= ours.epsilon <= exactly * 1.3
+
+
+def _optimal_delta(epsilon: float, step: float, delta: float, count: int) -> float:
+    """Delta at ``epsilon`` of ``count`` losses (step, delta), by the optimal composition of Kairouz et al. (2015)."""
+    pure = (
+        math.fsum(
+            math.comb(count, i) * max(0.0, math.exp(step * (count - i)) - math.exp(epsilon + step * i))
+            for i in range(count + 1)
+        )
+        / (1 + math.exp(step)) ** count
+    )
+    return 1 - (1 - delta) ** count * (1 - pure)
+
+
+@given(
+    step=st.floats(0.01, 2),
+    delta=st.sampled_from([0.0, 1e-9, 1e-7]),
+    count=st.integers(1, 60),
+    notion=st.sampled_from(RDP_NOTIONS),
+)
+def test_steps_known_by_epsilon_and_delta_alone_stay_above_the_optimum(
+    step: float, delta: float, count: int, notion: Notion
+) -> None:
+    target = 1e-5
+    for cost in (renyi_cost(notion, [event(step, delta, notion)] * count, target),):
+        assert cost is not None
+        assert _optimal_delta(cost.epsilon, step, delta, count) <= target * (1 + 1e-9)
+
+
+def test_the_lesser_rule_is_taken() -> None:
+    few = least_cost(Notion.LOCAL, [event(0.5)] * 2, 1e-12)
+    many = least_cost(Notion.LOCAL, [event(0.01)] * 1000, 1e-5)
+    assert (few.rule, few.epsilon, few.delta) == (Rule.SEQUENTIAL, 1.0, 0.0)
+    assert many.rule is Rule.RENYI
+    assert many.delta == 1e-5
+    assert 1.0 < many.epsilon < 2.0
+
+
+def test_a_budget_does_not_give_its_delta_for_a_trifle() -> None:
+    plan = Budget(notion=Notion.LOCAL, epsilon=1.0, delta=1e-5, window=DAY)
+    assert least_cost(Notion.LOCAL, [event(0.5)] * 2, 1e-5).epsilon < 1.0
+    assert plan.cost([event(0.5)] * 2) == sequential_cost(Notion.LOCAL, [event(0.5)] * 2)
+    # Unless the trifle is what makes it fit.
+    over = [event(0.5)] * 2 + [event(1e-6)]
+    assert plan.allows(over)
+    assert plan.cost(over).epsilon <= 1.0
+
+
+def test_a_fit_costs_what_the_papers_accounting_says_of_it() -> None:
+    answers = LaplaceAnswers(36, 34.5)
+    cost = least_cost(Notion.CENTRAL, [event(36 / 34.5, 0.0, Notion.CENTRAL, [answers])], 1e-5)
+    assert cost.epsilon == pytest.approx(fit_epsilon([answers], delta=1e-5), rel=1e-8)
+    assert cost.epsilon < 36 / 34.5
+
+
+def test_no_renyi_where_none_follows() -> None:
+    assert renyi_cost(Notion.METRIC, [event(0.01, notion=Notion.METRIC)] * 1000, 1e-5) is None
+    assert renyi_cost(Notion.LOCAL, [event(0.01)] * 1000, 0.0) is None
+    # The deltas of the events alone use up the target.
+    assert renyi_cost(Notion.LOCAL, [event(0.01, 1e-6)] * 10, 1e-5) is None
+    assert renyi_cost(Notion.LOCAL, [event(1e300)], 1e-5) is None
+
+
+def test_deltas_come_off_the_target() -> None:
+    with_delta = renyi_cost(Notion.LOCAL, [event(0.1, 1e-7)] * 50, 1e-5)
+    without = renyi_cost(Notion.LOCAL, [event(0.1)] * 50, 5e-6)
+    assert with_delta is not None
+    assert without is not None
+    assert with_delta.epsilon == pytest.approx(without.epsilon, rel=1e-9)
+
+
+@given(count=st.integers(1, 300), step=st.floats(0.001, 0.5), budget=st.floats(0.5, 5))
+def test_what_is_left_can_be_spent_and_twice_the_margin_more_cannot(count: int, step: float, budget: float) -> None:
+    plan = Budget(notion=Notion.LOCAL, epsilon=budget, delta=1e-6, window=DAY)
+    events = [event(step)] * count
+    left = plan.left_beside(events)
+    if left.epsilon >= 2.3e-308:
+        assert plan.allows([*events, event(left.epsilon)])
+    if plan.cost(events).rule is Rule.SEQUENTIAL and left.epsilon > 0:
+        assert exact_sum([step] * count + [left.epsilon]) <= exact(budget)
+
+
+def test_nothing_is_left_where_delta_is_overspent() -> None:
+    plan = Budget(notion=Notion.METRIC, epsilon=1.0, delta=1e-9, window=DAY)
+    left = plan.left_beside([event(0.1, 1e-8, Notion.METRIC)])
+    assert (left.epsilon, left.delta) == (0.0, 0.0)
+
+
+# -- across people, and places replaced ----------------------------------------------------------------------
+
+
+def test_across_people_the_most_counts() -> None:
+    costs = [Cost(notion=Notion.LOCAL, epsilon=e, delta=d) for e, d in ((0.5, 0.0), (0.2, 1e-6), (0.4, 1e-9))]
+    most = parallel_cost(Notion.LOCAL, costs)
+    assert (most.epsilon, most.delta) == (0.5, 1e-6)
+
+
+def test_replacing_a_place_costs_a_central_account_twice() -> None:
+    central = Cost(notion=Notion.CENTRAL, epsilon=0.3, delta=1e-6)
+    replaced = central.of_replacing_a_place()
+    assert replaced.epsilon == 0.6
+    assert replaced.delta == pytest.approx(1e-6 * (1 + math.exp(0.3)))
+    assert replaced.delta >= 1e-6 * (1 + math.exp(0.3))
+    assert Cost(notion=Notion.CENTRAL, epsilon=1e4, delta=1e-6).of_replacing_a_place().delta == 1.0
+    assert Cost(notion=Notion.CENTRAL, epsilon=1e4, delta=0.0).of_replacing_a_place().delta == 0.0
+    local = Cost(notion=Notion.LOCAL, epsilon=0.3, delta=1e-6)
+    assert local.of_replacing_a_place() == local
