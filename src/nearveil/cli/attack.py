@@ -11,38 +11,20 @@ import typer
 
 from nearveil.cli.attack_pictures import AttackPictures
 from nearveil.cli.console import progress_bar, say, say_json, warn
-from nearveil.cli.mechanism_choice import (
-    EpsilonOption,
-    EpsilonPerKmOption,
-    FitEpsilonOption,
-    HideWithinOption,
-    IntervalsOption,
-    LeastRadiusOption,
-    MechanismOption,
-    NoiseOption,
-    ReleaseOption,
-    Wish,
-    build_mechanism,
-)
+from nearveil.cli.mechanism_choice import Wish, build_mechanism
 from nearveil.cli.options import (
-    CentresOption,
     ClipOption,
-    DeltaOption,
-    FitMethodOption,
     ForceOption,
-    GammaOption,
     LatitudeOption,
     LongitudeOption,
-    PopulationOption,
     RegionOption,
-    RoundsOption,
     ScalingOption,
     chosen_region,
     metres,
     numbers,
-    read_intervals,
 )
 from nearveil.cli.populations import Population, dataset_population, file_population
+from nearveil.cli.protection_options import takes_protection
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
@@ -68,6 +50,7 @@ class AttackName(StrEnum):
 _RUNS, _INSTANCES = 5, 50
 
 
+@takes_protection
 def attack(
     *,
     dataset: Annotated[
@@ -123,21 +106,7 @@ def attack(
             "--id", help="Column of ids.", show_default="person, id or user", metavar="COLUMN", rich_help_panel="Whom"
         ),
     ] = None,
-    mechanism: MechanismOption = None,
-    release: ReleaseOption = None,
-    noise: NoiseOption = None,
-    hide_within: HideWithinOption = None,
-    epsilon_per_km: EpsilonPerKmOption = None,
-    epsilon: EpsilonOption = None,
-    fit_epsilon: FitEpsilonOption = None,
-    delta: DeltaOption = None,
-    least_radius: LeastRadiusOption = None,
-    intervals: IntervalsOption = None,
-    centres: CentresOption = None,
-    rounds: RoundsOption = None,
-    gamma: GammaOption = None,
-    fit_method: FitMethodOption = None,
-    population: PopulationOption = None,
+    wish: Wish,
     published_colluders: Annotated[
         bool,
         typer.Option(
@@ -171,25 +140,6 @@ def attack(
     Nothing but a simulated service in memory is attacked. Any option that names a protection (--epsilon,
     --hide-within, --mechanism ...) protects everybody first.
     """
-    fitted = read_intervals(intervals)
-    wish = Wish(
-        mechanism=mechanism,
-        epsilon=epsilon,
-        hide_within=hide_within,
-        epsilon_per_km=epsilon_per_km,
-        delta=delta,
-        release=release,
-        noise=noise,
-        centres=centres,
-        rounds=rounds,
-        gamma=gamma,
-        fit_method=fit_method,
-        population=population,
-        intervals=fitted,
-        seed=None,
-        fit_epsilon=fit_epsilon,
-        least_radius=least_radius,
-    )
     if published_colluders and not wish.is_given:
         raise UsageError("--published-colluders needs a protection to publish them by; add --epsilon 1, for instance")
     pictures = AttackPictures(trace, animate, force=force)
@@ -202,7 +152,7 @@ def attack(
     )
     if dataset and region is not None:
         raise UsageError("--region does not go with --dataset, whose people are in the San Francisco region")
-    own_region = chosen_region(region, scaling, fitted)
+    own_region = chosen_region(region, scaling, wish.intervals)
     populations = _populations(dataset, source, own_region, data_dir, id_column, latitude, longitude, clip=clip)
     task = _Task(
         names=list(ATTACK_NAMES) if not name or AttackName.ALL in name else [one.value for one in dict.fromkeys(name)],
@@ -215,7 +165,7 @@ def attack(
     rows: list[tuple[AttackRow, BestAttacker | None]] = []
     for people in populations:
         protection = build_mechanism(wish, people.dataset.region) if wish.is_given else None
-        if fitted is not None and not fitted.region.same_edges(people.dataset.region):
+        if wish.intervals is not None and not wish.intervals.region.same_edges(people.dataset.region):
             raise UsageError(f"--intervals are for another region than {people.dataset.name} is in; fit them there")
         rows += task.run(people, protection)
     if json:

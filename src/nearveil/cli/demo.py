@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from nearveil.cli.console import progress_bar, say
-from nearveil.cli.demo_city import PEOPLE, City, K, write_files
+from nearveil.cli.demo_city import City, K, write_files
 from nearveil.cli.demo_words import before_and_after, best_attacker, ending, finding, price, second_finding
+from nearveil.cli.made_up_city import PEOPLE
 from nearveil.errors import OutputError
 from nearveil.evaluation.best_attacker import TARGETS, measure_best_attacker
 from nearveil.evaluation.displacement import summarise_displacement

@@ -12,6 +12,7 @@ import pyarrow as pa
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.result import AttackResult
 from nearveil.cli.attack_pictures import draw_one
+from nearveil.cli.made_up_city import PEOPLE
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
 from nearveil.evaluation.attack_trials import Trial
 from nearveil.evaluation.contenders import Contender, contenders
@@ -26,7 +27,6 @@ from nearveil.region_names import named_region
 from nearveil.report.before_after import draw_before_after
 from nearveil.types import FloatArray, Progress
 
-PEOPLE = 25_000
 INSTANCES = 40
 QUERIES = 2_000
 K = 10

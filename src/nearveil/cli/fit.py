@@ -33,7 +33,7 @@ from nearveil.cli.options import (
 from nearveil.cli.people_checks import read_checked
 from nearveil.errors import UsageError
 from nearveil.io.atomic import check_output, replacing
-from nearveil.mechanisms.fitting import GRID_ROUNDS, FitPlan, build_intervals
+from nearveil.mechanisms.fitting import FitPlan, build_intervals
 from nearveil.mechanisms.intervals import METHOD_NAMES, Intervals
 from nearveil.randomness import FIT_STREAM, seeded_randomness
 
@@ -65,7 +65,7 @@ def fit(
         raise UsageError("an intervals file is JSON; give OUTPUT the extension .json")
     chosen = chosen_region(region, scaling, None)
     plan = FitPlan(
-        method=(fit_method or FitMethodName.PIC).value,
+        method=(fit_method or FitMethodName.PRIVATE_GRID).value,
         centres=800 if centres is None else centres,
         rounds=12 if rounds is None else rounds,
         gamma=0.5 if gamma is None else gamma,
@@ -81,7 +81,7 @@ def fit(
     )
     places = places_in_region(people, chosen, clip=clip)
     randomness = None if seed is None else seeded_randomness(seed, FIT_STREAM)
-    with progress_bar("finding intervals", plan.rounds if plan.method == "pic" else GRID_ROUNDS) as advance:
+    with progress_bar("finding intervals", plan.steps) as advance:
         found = build_intervals(places, chosen, plan, budget, rng=randomness, progress=advance)
     if several_rows:
         found = replace(found, unit="row")

@@ -11,9 +11,11 @@ from typing import Annotated
 import typer
 
 from nearveil.cli.attack import attack
+from nearveil.cli.certify import certify
 from nearveil.cli.console import complain, say
 from nearveil.cli.demo import demo
 from nearveil.cli.fit import fit
+from nearveil.cli.guarantee import guarantee
 from nearveil.cli.protect import protect
 from nearveil.cli.region import region
 from nearveil.cli.reproduce import reproduce
@@ -48,7 +50,7 @@ def _options(
     del version
 
 
-for command in (protect, attack, reproduce, fit, demo):
+for command in (protect, attack, certify, guarantee, reproduce, fit, demo):
     app.command()(command)
 # A region may start with a minus sign.
 app.command(context_settings={"ignore_unknown_options": True})(region)

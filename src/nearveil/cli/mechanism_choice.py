@@ -103,27 +103,26 @@ _LOCAL: dict[MechanismName, type[AxisLaplace] | type[SRR] | type[Square]] = {
 class Wish:
     """The protection asked for; None where an option was not given."""
 
-    mechanism: MechanismName | None
-    epsilon: float | None
-    hide_within: str | None
-    epsilon_per_km: float | None
-    delta: float | None
-    release: ReleaseName | None
-    noise: NoiseName | None
-    centres: int | None
-    rounds: int | None
-    gamma: float | None
-    fit_method: FitMethodName | None
-    population: int | None
-    intervals: Intervals | None
-    seed: int | None
+    mechanism: MechanismName | None = None
+    release: ReleaseName | None = None
+    noise: NoiseName | None = None
+    hide_within: str | None = None
+    epsilon_per_km: float | None = None
+    epsilon: float | None = None
     fit_epsilon: float | None = None
+    delta: float | None = None
+    intervals: Intervals | None = None
+    centres: int | None = None
+    rounds: int | None = None
+    gamma: float | None = None
+    fit_method: FitMethodName | None = None
+    population: int | None = None
     least_radius: str | None = None
 
     @property
     def is_given(self) -> bool:
         """Whether any protection was asked for at all."""
-        return any(getattr(self, field.name) is not None for field in fields(self) if field.name != "seed")
+        return any(getattr(self, field.name) is not None for field in fields(self))
 
     @property
     def chosen(self) -> MechanismName:
@@ -138,19 +137,19 @@ class Wish:
         return ReleaseName.METRIC if self.epsilon is None and self.noise is None else ReleaseName.INTERVAL
 
 
-def build_mechanism(wish: Wish, region: Region) -> Mechanism:
+def build_mechanism(wish: Wish, region: Region, seed: int | None = None) -> Mechanism:
     """Return the mechanism wished for; refuse options that do not go with it."""
     name = wish.chosen
     if name is MechanismName.PLANAR_LAPLACE:
-        return _planar_laplace(wish, region)
+        return _planar_laplace(wish, region, seed)
     if name is MechanismName.DPRS:
-        return _dprs(wish, region)
+        return _dprs(wish, region, seed)
     _refuse_metres(wish, name)
     _refuse_dprs_options(wish, name)
-    return _LOCAL[name](epsilon=_given(wish.epsilon, 1.0), region=region, seed=wish.seed)
+    return _LOCAL[name](epsilon=_given(wish.epsilon, 1.0), region=region, seed=seed)
 
 
-def _planar_laplace(wish: Wish, region: Region) -> Mechanism:
+def _planar_laplace(wish: Wish, region: Region, seed: int | None) -> Mechanism:
     name = MechanismName.PLANAR_LAPLACE
     _refuse(
         wish,
@@ -159,7 +158,7 @@ def _planar_laplace(wish: Wish, region: Region) -> Mechanism:
         hint="its epsilon is per distance; use --hide-within 500m or --epsilon-per-km instead",
     )
     _refuse_dprs_options(wish, name)
-    return PlanarLaplace(hide_within_m=_hide_within_m(wish), region=region, seed=wish.seed)
+    return PlanarLaplace(hide_within_m=_hide_within_m(wish), region=region, seed=seed)
 
 
 def _hide_within_m(wish: Wish) -> float:
@@ -170,7 +169,7 @@ def _hide_within_m(wish: Wish) -> float:
     return metres(_given(wish.hide_within, "500m"), "--hide-within")
 
 
-def _dprs(wish: Wish, region: Region) -> Mechanism:
+def _dprs(wish: Wish, region: Region, seed: int | None) -> Mechanism:
     release = wish.chosen_release
     if wish.intervals is not None:
         _refuse(
@@ -202,7 +201,7 @@ def _dprs(wish: Wish, region: Region) -> Mechanism:
         "population": wish.population,
     }
     given = {name: value for name, value in params.items() if value is not None}
-    return DPRS(**given, intervals=wish.intervals, region=region, seed=wish.seed)
+    return DPRS(**given, intervals=wish.intervals, region=region, seed=seed)
 
 
 def _refuse_dprs_options(wish: Wish, name: MechanismName) -> None:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from nearveil.errors import DataError, UsageError
+from nearveil.cli.json_files import read_text
+from nearveil.errors import UsageError
 from nearveil.io.people import People
 from nearveil.mechanisms.intervals import Intervals, intervals_from_json
 from nearveil.region import Region
@@ -74,7 +75,12 @@ GammaOption = Annotated[
     ),
 ]
 FitMethodOption = Annotated[
-    FitMethodName | None, typer.Option(help="How intervals are found.", show_default="pic", rich_help_panel="Mechanism")
+    FitMethodName | None,
+    typer.Option(
+        help="How intervals are found.",
+        show_default="private-grid; for the release paper, pic",
+        rich_help_panel="Mechanism",
+    ),
 ]
 PopulationOption = Annotated[
     int | None,
@@ -141,12 +147,7 @@ def read_intervals(path: Path | None) -> Intervals | None:
     """Read an intervals file, if one is named."""
     if path is None:
         return None
-    try:
-        return intervals_from_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"the intervals file {path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is no intervals file; make one with 'nearveil fit'") from None
+    return intervals_from_json(read_text(path, "intervals"))
 
 
 def places_in_region(people: People, region: Region, *, clip: bool) -> FloatArray:

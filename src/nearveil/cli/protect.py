@@ -10,47 +10,28 @@ from typing import Annotated, Any
 import typer
 
 from nearveil.cli.console import progress_bar, say, say_json
-from nearveil.cli.mechanism_choice import (
-    EpsilonOption,
-    EpsilonPerKmOption,
-    FitEpsilonOption,
-    HideWithinOption,
-    IntervalsOption,
-    LeastRadiusOption,
-    MechanismOption,
-    NoiseOption,
-    ReleaseOption,
-    Wish,
-    build_mechanism,
-)
+from nearveil.cli.mechanism_choice import Wish, build_mechanism
 from nearveil.cli.options import (
-    CentresOption,
     ClipOption,
-    DeltaOption,
     DropOption,
-    FitMethodOption,
     ForceOption,
-    GammaOption,
     JsonOption,
     LatitudeOption,
     LongitudeOption,
     PerRowOption,
     PersonOption,
-    PopulationOption,
     RegionOption,
-    RoundsOption,
     ScalingOption,
     SeedOption,
     chosen_region,
     places_in_region,
-    read_intervals,
 )
 from nearveil.cli.people_checks import read_checked
+from nearveil.cli.protection_options import takes_protection
 from nearveil.evaluation.displacement import Displacement, summarise_displacement
 from nearveil.io.files import check_people_output, write_people
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.fitting import GRID_ROUNDS
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.types import FloatArray
 
@@ -60,28 +41,15 @@ _ROWS_COMPOSE = (
 )
 
 
+@takes_protection
 def protect(
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV, GeoJSON or Parquet file of true places.")],
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write; its extension is its format.")],
     *,
     region: RegionOption = None,
-    mechanism: MechanismOption = None,
-    release: ReleaseOption = None,
-    noise: NoiseOption = None,
-    hide_within: HideWithinOption = None,
-    epsilon_per_km: EpsilonPerKmOption = None,
-    epsilon: EpsilonOption = None,
-    fit_epsilon: FitEpsilonOption = None,
-    delta: DeltaOption = None,
-    least_radius: LeastRadiusOption = None,
+    wish: Wish,
     person: PersonOption = None,
     per_row: PerRowOption = False,
-    intervals: IntervalsOption = None,
-    centres: CentresOption = None,
-    rounds: RoundsOption = None,
-    gamma: GammaOption = None,
-    fit_method: FitMethodOption = None,
-    population: PopulationOption = None,
     latitude: LatitudeOption = None,
     longitude: LongitudeOption = None,
     drop: DropOption = None,
@@ -93,26 +61,7 @@ def protect(
 ) -> None:
     """Publish other places for everybody in INPUT, and say truthfully what that protects."""
     started = time.perf_counter()
-    fitted = read_intervals(intervals)
-    wish = Wish(
-        mechanism=mechanism,
-        epsilon=epsilon,
-        hide_within=hide_within,
-        epsilon_per_km=epsilon_per_km,
-        delta=delta,
-        release=release,
-        noise=noise,
-        centres=centres,
-        rounds=rounds,
-        gamma=gamma,
-        fit_method=fit_method,
-        population=population,
-        intervals=fitted,
-        seed=seed,
-        fit_epsilon=fit_epsilon,
-        least_radius=least_radius,
-    )
-    chosen = build_mechanism(wish, chosen_region(region, scaling, fitted))
+    chosen = build_mechanism(wish, chosen_region(region, scaling, wish.intervals), seed)
     check_people_output(output, force=force)
     people, several_rows = read_checked(
         source, latitude=latitude, longitude=longitude, drop=tuple(drop or ()), person=person, per_row=per_row
@@ -131,8 +80,7 @@ def protect(
 
 def _publish(mechanism: Mechanism, true: FloatArray) -> FloatArray:
     if isinstance(mechanism, DPRS) and mechanism.intervals is None:
-        rounds = mechanism.rounds if mechanism.fit_plan.method == "pic" else GRID_ROUNDS
-        with progress_bar("finding intervals", rounds) as advance:
+        with progress_bar("finding intervals", mechanism.fit_plan.steps) as advance:
             mechanism.fit(true, progress=advance)
     with progress_bar("moving people", len(true)) as advance:
         return mechanism.perturb(true, progress=advance)

@@ -21,8 +21,6 @@ from nearveil.types import Progress
 FitMethod = Literal["pic", "private-grid"]
 FIT_METHODS: tuple[FitMethod, ...] = ("pic", "private-grid")
 
-__all__ = ["FIT_METHODS", "GRID_ROUNDS", "FitMethod", "FitPlan", "build_intervals"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitPlan:
@@ -44,6 +42,11 @@ class FitPlan:
             check_count(self.population, "population", least=1, most=10**11)
             if self.method != "private-grid":
                 raise UsageError("population goes with the method private-grid; leave it out")
+
+    @property
+    def steps(self) -> int:
+        """How often `build_intervals` reports progress."""
+        return self.rounds if self.method == "pic" else GRID_ROUNDS
 
     @property
     def queries(self) -> int:

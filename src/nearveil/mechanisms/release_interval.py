@@ -110,8 +110,9 @@ class IntervalRelease:
 
     def _certificate(self) -> Certificate:
         loss = self.loss
-        # Any disc will do; the largest shows the numbers with the most digits.
-        disc = int(np.argmax(self.intervals.radii))
+        # All discs are alike; the one that lies deepest in the region has its places in the region, too.
+        edge = np.array(self.intervals.region.half_extent_square) - np.abs(self.intervals.centres)
+        disc = int(np.argmax(edge.min(axis=1) - self.intervals.radii))
         centre, reach = self.intervals.centres[disc], self.intervals.radii[disc] * math.sqrt(0.5)
         first, second = centre + reach, centre - reach
         return Certificate(

@@ -1,0 +1,152 @@
+"""A certificate as one file, and the check that anyone can make of it.
+
+The file holds the mechanism as plain values and its guarantee with the certificate. Checking rebuilds the mechanism,
+computes the certificate anew, looks up the density at the places named, and tries many more places at random.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyproj
+
+from nearveil.errors import DataError
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.nearest_centre import nearest_centre_table
+from nearveil.mechanisms.spec import mechanism_from_spec, mechanism_to_spec
+from nearveil.privacy.certificate import Certificate
+from nearveil.privacy.guarantee import Guarantee, Notion, guarantee_from_dict
+from nearveil.types import FloatArray
+
+FORMAT = "nearveil-certificate"
+FORMAT_VERSION = 1
+
+_TRIES = 20_000
+# Two computers may differ in the last digits.
+_TOLERANCE = 1e-6
+_GEOD = pyproj.Geod(ellps="WGS84")
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateCheck:
+    """What checking a certificate found.
+
+    Attributes
+    ----------
+    bound, attained : float
+        As the file says them.
+    tried : int
+        How many pairs of places were tried at random.
+    worst_tried : float
+        The largest loss among them, in the unit of the bound.
+    faults : tuple of str
+        What is wrong with the certificate; nothing, if it holds.
+    """
+
+    bound: float
+    attained: float
+    tried: int
+    worst_tried: float
+    faults: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found wrong."""
+        return not self.faults
+
+
+def certificate_to_json(mechanism: Mechanism) -> str:
+    """Return the file: the mechanism, what it promises, and the certificate for it."""
+    guarantee = mechanism.guarantee
+    _certificate_of(guarantee)
+    document = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "subject": mechanism_to_spec(mechanism),
+        "guarantee": guarantee.to_dict(),
+    }
+    return json.dumps(document, indent=1, allow_nan=False)
+
+
+def certificate_from_json(text: str) -> tuple[Mechanism, Guarantee]:
+    """Read a file that `certificate_to_json` made: the mechanism rebuilt, and the guarantee as the file has it."""
+    try:
+        document: dict[str, Any] = json.loads(text)
+        if (document["format"], document["version"]) != (FORMAT, FORMAT_VERSION):
+            raise KeyError("format")
+        subject, guarantee = document["subject"], document["guarantee"]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        raise DataError("this is no certificate file, or a damaged one; make one with 'nearveil certify'") from None
+    return mechanism_from_spec(subject), guarantee_from_dict(guarantee)
+
+
+def check_certificate(
+    mechanism: Mechanism, stated: Guarantee, *, tries: int = _TRIES, seed: int | None = None
+) -> CertificateCheck:
+    """Check what a file states of a mechanism against the mechanism itself."""
+    certificate, anew = _certificate_of(stated), mechanism.guarantee
+    faults = []
+    if (stated.notion, stated.unit) != (anew.notion, anew.unit) or stated.epsilon < anew.epsilon * (1 - _TOLERANCE):
+        faults.append("the mechanism described does not promise what the file states")
+    if certificate.bound < _certificate_of(anew).bound * (1 - _TOLERANCE):
+        faults.append("the bound is below the one computed anew")
+    found = _loss_at(mechanism, certificate, anew.notion)
+    if not math.isclose(found, certificate.attained, rel_tol=1e3 * _TOLERANCE):
+        faults.append("the places named do not attain the loss stated")
+    worst = _worst_of_many(mechanism, anew.notion, tries, np.random.default_rng(seed))
+    if worst > certificate.bound * (1 + _TOLERANCE):
+        faults.append("two places were found that lose more than the bound")
+    return CertificateCheck(certificate.bound, certificate.attained, tries, worst, tuple(faults))
+
+
+def _certificate_of(guarantee: Guarantee) -> Certificate:
+    if guarantee.certificate is None:
+        raise DataError("there is no certificate for this mechanism; nothing can be checked")
+    return guarantee.certificate
+
+
+def _loss_at(mechanism: Mechanism, certificate: Certificate, notion: Notion) -> float:
+    first, second, output = (np.array([place]) for place in (certificate.first, certificate.second, certificate.output))
+    loss = mechanism.log_density(first, output) - mechanism.log_density(second, output)
+    return float(_per_unit(mechanism, notion, loss, first, second)[0])
+
+
+def _worst_of_many(mechanism: Mechanism, notion: Notion, tries: int, rng: np.random.Generator) -> float:
+    first, second = _promised_pairs(mechanism, notion, tries, rng)
+    outputs = mechanism.draw(first, rng)
+    loss = mechanism.log_density(first, outputs) - mechanism.log_density(second, outputs)
+    return float(_per_unit(mechanism, notion, loss, first, second).max(initial=0.0))
+
+
+def _per_unit(
+    mechanism: Mechanism, notion: Notion, loss: FloatArray, first: FloatArray, second: FloatArray
+) -> FloatArray:
+    if notion is not Notion.METRIC:
+        return loss
+    here, there = mechanism.leave(first), mechanism.leave(second)
+    *_, ground_m = _GEOD.inv(here[:, 1], here[:, 0], there[:, 1], there[:, 0])
+    per_metre: FloatArray = loss / np.asarray(ground_m)
+    return per_metre
+
+
+def _promised_pairs(
+    mechanism: Mechanism, notion: Notion, tries: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Pairs at random that the promise covers, in the frame."""
+    region = mechanism.resolved_region
+    half = np.array(region.half_extent_m if mechanism.frame == "metres" else region.half_extent_square)
+    # Not quite to the edge, where the map may leave the region.
+    places = 0.99 * half * rng.uniform(-1, 1, (2 * tries, 2))
+    if notion is not Notion.INTERVAL or not isinstance(mechanism, DPRS):
+        return places[:tries], places[tries:]
+    intervals = mechanism.current_intervals
+    cell = nearest_centre_table(np.ascontiguousarray(intervals.centres), region.half_extent_square)(places)
+    order = np.argsort(cell, kind="stable")
+    places, cell = places[order], cell[order]
+    together = cell[:-1] == cell[1:]
+    return places[:-1][together], places[1:][together]

@@ -1,0 +1,102 @@
+"""``nearveil certify``: the largest privacy loss, computed, and a file with which anyone can check it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from textwrap import fill
+from typing import Annotated
+
+import typer
+
+from nearveil.audit.certificate_file import (
+    CertificateCheck,
+    certificate_from_json,
+    certificate_to_json,
+    check_certificate,
+)
+from nearveil.cli.console import say, say_json
+from nearveil.cli.json_files import read_text
+from nearveil.cli.made_up_city import fitted_on_made_up_people
+from nearveil.cli.mechanism_choice import Wish, build_mechanism
+from nearveil.cli.options import ForceOption, JsonOption, RegionOption, ScalingOption, chosen_region
+from nearveil.cli.protection_options import takes_protection
+from nearveil.errors import DataError, UsageError
+from nearveil.io.atomic import check_output, replacing
+from nearveil.mechanisms.base import Mechanism
+
+_WIDTH = 100
+
+
+@takes_protection
+def certify(
+    *,
+    out: Annotated[Path | None, typer.Option(help="Write the certificate here.", metavar="FILE.json")] = None,
+    check: Annotated[
+        Path | None, typer.Option(help="Check a certificate instead of making one.", metavar="FILE.json")
+    ] = None,
+    region: RegionOption = None,
+    wish: Wish,
+    scaling: ScalingOption = None,
+    json: JsonOption = False,
+    force: ForceOption = False,
+) -> None:
+    """Compute the largest privacy loss of a mechanism over all pairs of places that it promises to protect.
+
+    Without --intervals, DPRS gets the intervals of a made-up city.
+    """
+    if check is not None:
+        if wish.is_given or out is not None or region is not None or scaling is not None:
+            raise UsageError("--check takes everything from the certificate; leave the other options out")
+        _check(check, as_json=json)
+        return
+    if out is not None:
+        check_output(out, force=force)
+    mechanism = fitted_on_made_up_people(build_mechanism(wish, chosen_region(region, scaling, wish.intervals)))
+    text = certificate_to_json(mechanism)
+    if out is not None:
+        with replacing(out, force=force) as partial:
+            partial.write_text(text, encoding="utf-8")
+    if json:
+        say_json(mechanism.guarantee.to_dict())
+    else:
+        say(_words(mechanism, out))
+
+
+def _words(mechanism: Mechanism, out: Path | None) -> str:
+    guarantee = mechanism.guarantee
+    certificate = guarantee.certificate
+    if certificate is None:
+        raise DataError("there is no certificate for this mechanism")
+    unit = "" if guarantee.unit == "per person" else f" {guarantee.unit}"
+    frame = "metres from the centre" if certificate.frame == "metres" else "in the square [-1, 1]²"
+    found = (
+        f"{guarantee.title}: the loss is at most {certificate.bound:.6g}{unit} ({certificate.method}), which epsilon = "
+        f"{guarantee.epsilon:.6g}{unit} covers. {certificate.attained:.6g}{unit} is attained between "
+        f"{_place(certificate.first)} and {_place(certificate.second)} at the output {_place(certificate.output)}, "
+        f"{frame} of the region."
+    )
+    kept = f"Written to {out}; check it with 'nearveil certify --check {out}'." if out else "Keep it with --out FILE."
+    return "\n".join([fill(found, _WIDTH), fill(f"How: {certificate.how}", _WIDTH), kept])
+
+
+def _place(place: tuple[float, float]) -> str:
+    return f"({place[0]:.6g}, {place[1]:.6g})"
+
+
+def _check(path: Path, *, as_json: bool) -> None:
+    mechanism, stated = certificate_from_json(read_text(path, "certificate"))
+    found = check_certificate(mechanism, stated)
+    if as_json:
+        say_json({**asdict(found), "holds": found.holds})
+    elif found.holds:
+        say(_check_words(found))
+    if not found.holds:
+        raise DataError(f"the certificate in {path} does not hold: {'; '.join(found.faults)}")
+
+
+def _check_words(found: CertificateCheck) -> str:
+    return (
+        f"The certificate holds: computed anew, the bound is no more than {found.bound:.6g}; the places named attain "
+        f"{found.attained:.6g};\nof {found.tried:,} pairs tried at random none lost more than {found.worst_tried:.6g}."
+    )

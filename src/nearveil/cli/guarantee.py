@@ -1,0 +1,63 @@
+"""``nearveil guarantee``: a card in plain words."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nearveil.cli.console import say, say_json
+from nearveil.cli.json_files import read_text
+from nearveil.cli.made_up_city import fitted_on_made_up_people
+from nearveil.cli.mechanism_choice import Wish, build_mechanism
+from nearveil.cli.options import JsonOption, RegionOption, ScalingOption, chosen_region
+from nearveil.cli.protection_options import takes_protection
+from nearveil.errors import DataError, UsageError
+from nearveil.privacy.explain import explain
+from nearveil.privacy.guarantee import Guarantee, guarantee_from_dict
+
+
+@takes_protection
+def guarantee(
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]", help="What 'protect --json', 'fit --json' or 'certify' gave; - for standard input."
+        ),
+    ] = None,
+    *,
+    region: RegionOption = None,
+    wish: Wish,
+    scaling: ScalingOption = None,
+    card: Annotated[bool, typer.Option("--card", help="Print the card itself, not the explanation.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Explain in plain words what a release promises, and what it does not.
+
+    Either the guarantee in FILE, or that of the mechanism that the options describe (DPRS on a made-up city).
+    """
+    if source is not None and (wish.is_given or region is not None or scaling is not None):
+        raise UsageError("give either a FILE or options that describe a mechanism, not both")
+    if source is not None:
+        found = _read(source)
+    else:
+        mechanism = build_mechanism(wish, chosen_region(region, scaling, wish.intervals))
+        found = fitted_on_made_up_people(mechanism).guarantee
+    if json:
+        say_json(found.to_dict())
+    else:
+        say(found.card() if card else explain(found))
+
+
+def _read(source: Path) -> Guarantee:
+    text = sys.stdin.read() if str(source) == "-" else read_text(source, "guarantee")
+    try:
+        document: Any = json_format.loads(text)
+    except json_format.JSONDecodeError:
+        raise DataError(f"{source} holds no JSON; 'nearveil protect --json' prints a guarantee") from None
+    if isinstance(document, dict) and isinstance(document.get("guarantee"), dict):
+        document = document["guarantee"]
+    return guarantee_from_dict(document)

@@ -1,0 +1,119 @@
+"""``nearveil certify`` and ``nearveil guarantee``: numbers that anyone can check, and what they mean in plain words."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def certificate(run: Run, tmp_path: Path) -> Path:
+    path = tmp_path / "certificate.json"
+    outcome = run("certify", "--epsilon", 1, "--centres", 60, "--out", path)
+    assert outcome.code == 0, outcome.err
+    return path
+
+
+def test_a_certificate_is_written_and_holds(run: Run, certificate: Path) -> None:
+    outcome = run("certify", "--check", certificate)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "The certificate holds" in outcome.out
+    found = json.loads(run("certify", "--check", certificate, "--json").out)
+    assert found["holds"] is True
+    assert 0.9 < found["worst_tried"] <= found["bound"] <= 1.0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--hide-within", "200m"),
+        ("--epsilon", 3, "--noise", "gaussian"),
+        ("--release", "paper"),
+        ("--mechanism", "srr"),
+        ("--mechanism", "square", "--epsilon", 2),
+        ("--mechanism", "laplace"),
+        ("--mechanism", "planar-laplace", "--region", "paris"),
+    ],
+)
+def test_every_mechanism_can_be_certified(run: Run, tmp_path: Path, options: tuple[object, ...]) -> None:
+    path = tmp_path / "c.json"
+    outcome = run("certify", *options, "--out", path, "--json")
+    assert outcome.code == 0, outcome.err
+    document = json.loads(outcome.out)
+    assert document["certificate"]["bound"] <= document["epsilon"] * (1 + 1e-12)
+    assert run("certify", "--check", path).code == 0
+    # Nothing is lost by a second run that may not replace the file.
+    assert run("certify", *options, "--out", path).code == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"bound": 0.9}, "bound is below"),
+        ({"attained": 0.5}, "do not attain"),
+        ({"second": [0.0, 0.0]}, "do not attain"),
+    ],
+)
+def test_a_certificate_that_was_tampered_with_does_not_hold(
+    run: Run, certificate: Path, change: dict[str, object], words: str
+) -> None:
+    document = json.loads(certificate.read_text())
+    document["guarantee"]["certificate"].update(change)
+    certificate.write_text(json.dumps(document))
+    outcome = run("certify", "--check", certificate)
+    assert outcome.code == 3
+    assert "does not hold" in outcome.err
+    assert words in outcome.err
+    assert json.loads(run("certify", "--check", certificate, "--json").out)["holds"] is False
+
+
+def test_a_mechanism_with_less_noise_than_stated_is_noticed(run: Run, certificate: Path) -> None:
+    document = json.loads(certificate.read_text())
+    document["subject"]["params"]["epsilon"] = 1.5
+    certificate.write_text(json.dumps(document))
+    outcome = run("certify", "--check", certificate)
+    assert outcome.code == 3
+    for words in ("does not promise what the file states", "lose more than the bound"):
+        assert words in outcome.err
+
+
+def test_files_that_are_no_certificates(run: Run, tmp_path: Path, certificate: Path) -> None:
+    damaged = tmp_path / "damaged.json"
+    for text in ("{}", "[1]", "not json", certificate.read_text()[:-30]):
+        damaged.write_text(text)
+        outcome = run("certify", "--check", damaged)
+        assert (outcome.code, len(outcome.err.strip().splitlines())) == (3, 1)
+    assert run("certify", "--check", tmp_path / "none.json").code == 3
+    assert run("certify", "--check", certificate, "--epsilon", 1).code == 2
+
+
+def test_a_guarantee_in_plain_words(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    metric = run("guarantee", "--centres", 60)
+    assert metric.code == 0, metric.err
+    said = " ".join(metric.out.split())
+    # A loss of 0.4 over 100 m: e^0.4 / (1 + e^0.4) = 0.599.
+    assert "100 m apart: 60 % sure (at most 1.5 times likelier)" in said
+    assert "5,000 m apart: not hidden" in said
+    assert "FITTED ON" in said
+    interval = " ".join(run("guarantee", "--epsilon", 1, "--centres", 60).out.split())
+    assert "at most 2.72 times likelier" in interval
+    assert "73 % sure" in interval
+    assert "Do not rely on it" in run("guarantee", "--release", "paper", "--centres", 60).out
+    printed = tmp_path / "result.json"
+    printed.write_text(run("protect", people_csv, tmp_path / "o.csv", "--epsilon", 1, "--centres", 60, "--json").out)
+    assert "73 % sure" in " ".join(run("guarantee", printed).out.split())
+    assert run("guarantee", printed, "--card").out.startswith("┌─ GUARANTEE")
+    assert json.loads(run("guarantee", printed, "--json").out) == json.loads(printed.read_text())["guarantee"]
+
+
+def test_what_cannot_be_explained(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    for text in ("{}", "[]", "nothing", '{"guarantee": {"notion": "magic"}}'):
+        path.write_text(text)
+        outcome = run("guarantee", path)
+        assert (outcome.code, len(outcome.err.strip().splitlines())) == (3, 1)
+    path.write_text("{}")
+    assert run("guarantee", path, "--epsilon", 1).code == 2
