@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nearveil.cli.console import progress_bar, say, say_json
+from nearveil.cli.ledger_options import BudgetOption, Charge, LedgerOption
 from nearveil.cli.mechanism_choice import Wish, build_mechanism
 from nearveil.cli.options import (
     ClipOption,
@@ -50,6 +51,8 @@ def protect(
     wish: Wish,
     person: PersonOption = None,
     per_row: PerRowOption = False,
+    ledger: LedgerOption = None,
+    budget: BudgetOption = None,
     latitude: LatitudeOption = None,
     longitude: LongitudeOption = None,
     drop: DropOption = None,
@@ -62,6 +65,7 @@ def protect(
     """Publish other places for everybody in INPUT, and say truthfully what that protects."""
     started = time.perf_counter()
     chosen = build_mechanism(wish, chosen_region(region, scaling, wish.intervals), seed)
+    charge = Charge(ledger, budget, person, per_row=per_row)
     check_people_output(output, force=force)
     people, several_rows = read_checked(
         source, latitude=latitude, longitude=longitude, drop=tuple(drop or ()), person=person, per_row=per_row
@@ -69,6 +73,7 @@ def protect(
     true = places_in_region(people, chosen.resolved_region, clip=clip)
     clipped = int((true != people.points).any(axis=1).sum()) if clip else 0
     published = _publish(chosen, true)
+    charge.record(chosen, people)
     summary = _summary(chosen, wish, len(people), several_rows=several_rows, clipped=clipped)
     write_people(people.with_points(published), output, force=force, metadata=_file_metadata(summary))
     displacement = summarise_displacement(people.points, published)

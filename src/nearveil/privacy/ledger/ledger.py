@@ -90,18 +90,35 @@ class Ledger:
         UsageError
             If it is no event, the draw is on record with other content, or the notion has no budget.
         """
-        check_event(event)
+        return self.record_all([event])[0]
+
+    def record_all(self, events: Iterable[Event]) -> list[Recorded]:
+        """Put several events of different notions on record, if everybody can afford all of them; else none.
+
+        Notions have accounts of their own, so events of different notions can be judged one by one.
+        """
+        asked = [check_event(event) for event in events]
+        if len({event.notion for event in asked}) < len(asked):
+            raise UsageError("events of one notion must be recorded one after another, each beside those before it")
         with self._up_to_date() as descriptor:
-            known = self._draws.get(event.draw_id)
-            if known is not None:
-                if not known.is_same_draw(event):
-                    raise UsageError("this draw_id is on record with other content; give each draw a name of its own")
-                return Recorded(known, repeated=True)
-            self._check_clock(event)
-            self._check_budgets(event)
-            self._journal.append(descriptor, event_to_bytes(event))
-            self._take_in(event)
-        return Recorded(event, repeated=False)
+            known = [self._on_record(event) for event in asked]
+            fresh = [event for event, before in zip(asked, known, strict=True) if before is None]
+            for event in fresh:
+                self._check_clock(event)
+                self._check_budgets(event)
+            for event in fresh:
+                self._journal.append(descriptor, event_to_bytes(event))
+                self._take_in(event)
+        return [
+            Recorded(event if before is None else before, repeated=before is not None)
+            for event, before in zip(asked, known, strict=True)
+        ]
+
+    def _on_record(self, event: Event) -> Event | None:
+        known = self._draws.get(event.draw_id)
+        if known is not None and not known.is_same_draw(event):
+            raise UsageError("this draw_id is on record with other content; give each draw a name of its own")
+        return known
 
     def spent(self, person: str, notion: Notion, at: datetime) -> Cost:
         """Return what a person has lost in the window that ends at a moment, or in the fixed one that contains it."""

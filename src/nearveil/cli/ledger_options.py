@@ -1,0 +1,90 @@
+"""Options that charge a release to a ledger."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearveil.errors import UsageError
+from nearveil.io.people import People
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.ledger import Budget, Fit, Ledger, Release
+from nearveil.privacy.ledger.events import Event
+
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option(help="Charge everybody here before publishing; needs --person and --budget.", metavar="FILE"),
+]
+BudgetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="What a person may lose in a window of time, such as metric:0.02/30d or central:4/365d; may be repeated.",
+        metavar="NOTION:EPSILON[,DELTA]/TIME",
+    ),
+]
+
+_UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
+_NUMBER = r"([0-9.]+(?:[eE][-+]?[0-9]+)?)"
+_BUDGET = re.compile(rf"(\w+):{_NUMBER}(?:,{_NUMBER})?/(\d{{1,6}})([dhm])")
+# What the numbers of a computer cannot reach needs a delta, however small.
+_LEAST_DELTA = 1e-9
+
+
+def budget_from_text(text: str) -> Budget:
+    """Read a budget.
+
+    Examples
+    --------
+    >>> print(budget_from_text("metric:0.02/30d").promise)
+    All that is published of a person's places of any 30 days costs at most epsilon = 0.02 and delta = 1e-09 per metre \
+(metric).
+    """
+    match = _BUDGET.fullmatch(text.strip())
+    if match is None or match[1] not in list(Notion):
+        raise UsageError(
+            f"--budget takes a notion ({', '.join(Notion)}), an epsilon and a time, such as metric:0.02/30d or "
+            "central:4,1e-5/365d"
+        )
+    try:
+        epsilon, delta = float(match[2]), float(match[3] or _LEAST_DELTA)
+    except ValueError:
+        raise UsageError("--budget has an epsilon or delta that is no number; write such as metric:0.02/30d") from None
+    window = int(match[4]) * _UNITS[match[5]]
+    return Budget(notion=Notion(match[1]), epsilon=epsilon, delta=delta, window=window)
+
+
+class Charge:
+    """Everybody's loss in a release, to be put on record before anything is published."""
+
+    def __init__(self, path: Path | None, budgets: list[str] | None, person: str | None, *, per_row: bool) -> None:
+        self._person = person
+        self._ledger: Ledger | None = None
+        if path is None:
+            if budgets:
+                raise UsageError("--budget needs a --ledger to keep it in")
+            return
+        if person is None or per_row:
+            raise UsageError("--ledger charges people: name their column with --person, one row each")
+        if not budgets:
+            raise UsageError("--ledger needs at least one --budget, such as metric:0.02/30d")
+        parsed = [budget_from_text(text) for text in budgets]
+        self._ledger = Ledger(path, parsed)
+
+    def record(self, mechanism: Mechanism, people: People) -> None:
+        """Put the release on record, and the fit if the intervals are from the same people, or refuse both."""
+        if self._ledger is None or self._person is None:
+            return
+        who = tuple(str(person) for person in people.carried.column(self._person).to_pylist())
+        when, draw_id = datetime.now(UTC), secrets.token_hex(16)
+        events: list[Event] = [Release.under(mechanism.guarantee, who=who, when=when, draw_id=f"release/{draw_id}")]
+        if isinstance(mechanism, DPRS) and mechanism.intervals is None:
+            fitted = mechanism.current_intervals.guarantee(mechanism.delta)
+            events.append(Fit.under(fitted, who=who, when=when, draw_id=f"fit/{draw_id}"))
+        self._ledger.record_all(events)

@@ -1,0 +1,89 @@
+"""``nearveil protect --ledger``: a release is charged before it is published, and refused where it costs too much."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from nearveil.cli.ledger_options import budget_from_text
+from nearveil.errors import UsageError
+from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.ledger import Budget, Ledger, Release
+from tests.cli.conftest import Run
+
+BUDGETS = ("--budget", "metric:0.009/30d", "--budget", "central:4/30d")
+
+
+def test_a_release_and_its_fit_are_charged_and_a_third_is_refused(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    """At 500 m a release costs 0.004 per metre: two fit into 0.009, a third does not, and nothing is written then."""
+    ledger = tmp_path / "ledger"
+    arguments = ("protect", people_csv, "--person", "id", "--centres", 50, "--ledger", ledger, *BUDGETS)
+    for number in (1, 2):
+        outcome = run(*arguments[:2], tmp_path / f"{number}.csv", *arguments[2:])
+        assert outcome.code == 0, outcome.err
+    refused = run(*arguments[:2], tmp_path / "3.csv", *arguments[2:])
+    assert refused.code == 5
+    assert len(refused.err.strip().splitlines()) == 1
+    assert not (tmp_path / "3.csv").exists()
+    window = timedelta(days=30)
+    budgets = [Budget(notion=notion, epsilon=9.0, delta=1e-3, window=window) for notion in (Notion.METRIC, Notion.CENTRAL)]
+    kept = Ledger(ledger, budgets)
+    now = datetime.now(UTC)
+    assert kept.spent("17", Notion.METRIC, now).epsilon == pytest.approx(0.008)
+    # The third fit was not charged either, though there is budget for it.
+    assert kept.spent("17", Notion.CENTRAL, now).epsilon == pytest.approx(2.0)
+    assert len(kept.history("17")) == 4
+
+
+def test_intervals_made_before_are_not_charged_again(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    assert run("fit", people_csv, tmp_path / "i.json", "--centres", 50).code == 0
+    outcome = run(
+        "protect", people_csv, tmp_path / "o.csv", "--intervals", tmp_path / "i.json", "--epsilon", 1, "--person", "id",
+        "--ledger", tmp_path / "ledger", "--budget", "interval:1/1d",
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    kept = Ledger(tmp_path / "ledger", [budget_from_text("interval:1/1d")])
+    assert [type(event) for event in kept.history("3")] == [Release]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--budget", "metric:1/1d"), "--ledger"),
+        (("--ledger", "l"), "--person"),
+        (("--ledger", "l", "--person", "id"), "at least one --budget"),
+        (("--ledger", "l", "--person", "id", "--budget", "magic:1/1d"), "--budget takes a notion"),
+        (("--ledger", "l", "--person", "id", "--budget", "metric:1"), "--budget takes a notion"),
+        (("--ledger", "l", "--person", "id", "--budget", "metric:1.2.3/1d"), "no number"),
+        (("--ledger", "l", "--person", "id", "--per-row", "--budget", "metric:1/1d"), "one row each"),
+    ],
+)
+def test_wrong_usage(
+    run: Run, people_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = run("protect", people_csv, tmp_path / "o.csv", *options)
+    assert (outcome.code, words in outcome.err) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
+
+
+def test_a_notion_without_a_budget_is_refused_and_nothing_is_published(
+    run: Run, people_csv: Path, tmp_path: Path
+) -> None:
+    outcome = run(
+        "protect", people_csv, tmp_path / "o.csv", "--centres", 50, "--person", "id",
+        "--ledger", tmp_path / "ledger", "--budget", "metric:1/1d",
+    )  # fmt: skip
+    assert (outcome.code, "central" in outcome.err) == (2, True)
+    assert not (tmp_path / "o.csv").exists()
+    kept = Ledger(tmp_path / "ledger", [budget_from_text("metric:1/1d")])
+    assert kept.history("3") == ()
+
+
+def test_events_of_one_notion_are_not_judged_side_by_side(tmp_path: Path) -> None:
+    kept = Ledger(tmp_path / "ledger", [budget_from_text("local:1/1d")])
+    now = datetime.now(UTC)
+    twice = [Release(who=("a",), when=now, notion=Notion.LOCAL, epsilon=0.6, draw_id=name) for name in ("x", "y")]
+    with pytest.raises(UsageError, match="one after another"):
+        kept.record_all(twice)
+    assert kept.history("a") == ()
