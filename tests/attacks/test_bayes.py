@@ -16,6 +16,7 @@ from nearveil.attacks.bayes.attacker import BayesAttacker
 from nearveil.attacks.bayes.channel import DensityChannel, SampledChannel, channel_of, edge_sides
 from nearveil.attacks.bayes.guesses import best_disc, geometric_median
 from nearveil.attacks.bayes.prior import flat_prior, prior_from_points, prior_from_published
+from nearveil.attacks.bayes.remapped import RemappedChannel
 from nearveil.attacks.bayes.score import BayesScore, score_attacker
 from nearveil.errors import UsageError
 from nearveil.mechanisms.public_intervals import build_public_intervals
@@ -316,3 +317,23 @@ def test_what_cannot_be_asked(city: FloatArray, san_francisco: Region) -> None:
         score_attacker(attacker, city[:5], city[:5], leave_out=True)
     with pytest.raises(UsageError, match="draws"):
         SampledChannel(publish=mechanism.perturb, region=san_francisco, draws=1)
+
+
+@pytest.mark.statistical
+def test_likelihood_of_remapped_places_is_that_of_what_is_published(san_francisco: Region, city: FloatArray) -> None:
+    """The mean of L(elsewhere) / L(here) over what is published from here is 1, if both are true up to one constant.
+
+    False-alarm rate: 20 means, each allowed five standard errors and 0.01 for the rays' steps, below 1e-4 in all.
+    """
+    mechanism = DPRS(release="metric", hide_within_m=500, centres=200, seed=1).fit(city)
+    channel = channel_of(mechanism)
+    assert isinstance(channel, RemappedChannel)
+    rng = np.random.default_rng(5)
+    for here in city[100:104]:
+        here_m = san_francisco.to_metres(here[None])[0]
+        places_m = here_m + np.array([[0.0, 0.0], [300, 0], [0, -300], [400, 400], [100, -50], [-250, 80]])
+        published = mechanism.perturb(np.tile(here, (4000, 1)), rng)
+        logs = channel.at(places_m)(published)
+        ratios = np.exp(logs[1:] - logs[0])
+        error = ratios.std(axis=1) / math.sqrt(ratios.shape[1])
+        assert (np.abs(ratios.mean(axis=1) - 1) < 5 * error + 0.01).all()

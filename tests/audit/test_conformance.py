@@ -17,10 +17,14 @@ SPARSE = [(column, row) for column in range(16) for row in range(16) if (7 * col
 
 # Few intervals and little noise, so that a scale 30 % off can be seen; seeded, so that intervals are always the same.
 MECHANISMS: dict[str, Callable[[], Mechanism]] = {
-    "dprs-laplace": lambda: DPRS(epsilon=20.0, centres=12, seed=3),
-    "dprs-gaussian": lambda: DPRS(epsilon=30.0, centres=3, noise="gaussian", seed=3),
-    "dprs-overlapping": lambda: DPRS(epsilon=20.0, centres=12, gamma=0.8, seed=3),
-    "dprs-private-grid": lambda: DPRS(epsilon=20.0, centres=12, fit_method="private-grid", seed=3),
+    "paper-laplace": lambda: DPRS(release="paper", epsilon=20.0, centres=12, seed=3),
+    "paper-gaussian": lambda: DPRS(release="paper", epsilon=30.0, centres=3, noise="gaussian", seed=3),
+    "paper-overlapping": lambda: DPRS(release="paper", epsilon=20.0, centres=12, gamma=0.8, seed=3),
+    "paper-private-grid": lambda: DPRS(release="paper", epsilon=20.0, centres=12, fit_method="private-grid", seed=3),
+    "interval-laplace": lambda: DPRS(epsilon=3.0, centres=12, seed=3),
+    "interval-gaussian": lambda: DPRS(epsilon=3.0, noise="gaussian", fit_method="pic", centres=12, seed=3),
+    "interval-overlapping": lambda: DPRS(epsilon=3.0, gamma=0.8, centres=12, seed=3),
+    "metric": lambda: DPRS(release="metric", hide_within_m=800, centres=12, seed=3),
     "planar-laplace": lambda: PlanarLaplace(hide_within_m=800),
     "axis-laplace": lambda: AxisLaplace(epsilon=4.0),
     "srr": lambda: SRR(epsilon=3.0),

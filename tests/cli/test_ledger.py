@@ -25,9 +25,8 @@ def test_a_release_and_its_fit_are_charged_and_a_third_is_refused(run: Run, peop
     assert refused.code == 5
     assert len(refused.err.strip().splitlines()) == 1
     assert not (tmp_path / "3.csv").exists()
-    window = timedelta(days=30)
-    budgets = [Budget(notion=notion, epsilon=9.0, delta=1e-3, window=window) for notion in (Notion.METRIC, Notion.CENTRAL)]
-    kept = Ledger(ledger, budgets)
+    roomy = {"epsilon": 9.0, "delta": 1e-3, "window": timedelta(days=30)}
+    kept = Ledger(ledger, [Budget(notion=notion, **roomy) for notion in (Notion.METRIC, Notion.CENTRAL)])  # type: ignore[arg-type]
     now = datetime.now(UTC)
     assert kept.spent("17", Notion.METRIC, now).epsilon == pytest.approx(0.008)
     # The third fit was not charged either, though there is budget for it.

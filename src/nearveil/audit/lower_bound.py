@@ -1,16 +1,92 @@
-"""A statistical lower bound on the privacy loss between two inputs."""
+"""Statistical lower bounds on a privacy loss, from counts of an event.
+
+Why they hold. Let an event be fixed before its samples are drawn, P and Q its probabilities under two inputs. The
+Clopper-Pearson bounds P_low and Q_high each fail with probability at most (1 - confidence) / 2, so with the given
+confidence both hold (no independence between the two sides is needed). A claim (ε, δ) means P <= e^ε Q + δ, hence
+e^ε >= (P - δ) / Q >= (P_low - δ) / Q_high: a claim that is true is exceeded by ln((P_low - δ) / Q_high) with
+probability at most 1 - confidence.
+"""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betainccinv, betaincinv
 
 from nearveil.errors import UsageError
-from nearveil.types import BoolArray, FloatArray
+from nearveil.types import FloatArray
 
-_THRESHOLDS = 64
+_TAIL_THRESHOLDS = 120
+_BODY_THRESHOLDS = 40
+_TIE = 1e-9
+
+
+def clopper_pearson_low(hits: FloatArray | float, trials: int, error: float) -> FloatArray:
+    """Return what a probability exceeds, but for the error rate, after so many hits in so many trials."""
+    hits = np.asarray(hits, dtype=np.float64)
+    low: FloatArray = np.where(hits > 0, betaincinv(np.maximum(hits, 1e-300), trials - hits + 1, error), 0.0)
+    return low
+
+
+def clopper_pearson_high(hits: FloatArray | float, trials: int, error: float) -> FloatArray:
+    """Return what a probability stays below, but for the error rate, after so many hits in so many trials."""
+    hits = np.asarray(hits, dtype=np.float64)
+    missed = trials - hits
+    high: FloatArray = np.where(missed > 0, betainccinv(hits + 1, np.maximum(missed, 1e-300), error), 1.0)
+    return high
+
+
+def loss_bounds(
+    hits: FloatArray | float,
+    trials: int,
+    false_hits: FloatArray | float,
+    false_trials: int,
+    *,
+    delta: float,
+    confidence: float,
+) -> FloatArray:
+    """Return the lower bound on the loss for each pair of counts; -inf where they show nothing.
+
+    Parameters
+    ----------
+    hits, false_hits : float or ndarray
+        How often the event came under the input it speaks for, and under the other.
+    trials, false_trials : int
+        Number of samples on each side, drawn after the event was chosen.
+    delta : float
+        Probability that the loss may be larger.
+    confidence : float
+        Probability that the bound holds; its error is shared by the two sides.
+    """
+    error = (1 - confidence) / 2
+    likely = clopper_pearson_low(hits, trials, error) - delta
+    return _log_ratio(likely, clopper_pearson_high(false_hits, false_trials, error))
+
+
+def largest_loss_bound(trials: int, *, delta: float, confidence: float) -> float:
+    """Return the bound that a perfect event gives: always under one input, never under the other."""
+    return float(loss_bounds(trials, trials, 0, trials, delta=delta, confidence=confidence))
+
+
+def expected_loss_bounds(
+    hits: FloatArray,
+    false_hits: FloatArray,
+    seen: int,
+    *,
+    caution: float = 0.01,
+    trials: int,
+    delta: float,
+    confidence: float,
+) -> FloatArray:
+    """Return the bound to be expected from fresh ``trials`` on each side, after counts among ``seen`` on each.
+
+    The counts are first taken for worse than they are, wrongly so with the error rate ``caution``, so that a lucky
+    tail is not preferred to a solid one. A guess, for choosing only.
+    """
+    likely = clopper_pearson_low(hits, seen, caution)
+    unlikely = clopper_pearson_high(false_hits, seen, caution)
+    return loss_bounds(likely * trials, trials, unlikely * trials, trials, delta=delta, confidence=confidence)
 
 
 def epsilon_lower_bound(
@@ -19,9 +95,8 @@ def epsilon_lower_bound(
     """Return an epsilon that the loss between two inputs exceeds, with the given confidence.
 
     Each sample of either input's output comes as a score, the larger the more it speaks for the first input (the
-    log-ratio of densities, say). The event "score above a threshold" is chosen on one half of the samples and counted
-    on the other, so that the choice cannot flatter the count. Both directions are tried; Clopper-Pearson intervals
-    share the error.
+    log-ratio of densities, say). The event "score at or above a threshold" is chosen on one half of the samples and
+    counted on the other, so that the choice cannot flatter the count. Both directions are tried and share the error.
 
     Returns
     -------
@@ -29,41 +104,58 @@ def epsilon_lower_bound(
         At least 0; 0 means that nothing was found.
     """
     first_scores, second_scores = _finite(first_scores), _finite(second_scores)
-    error = (1 - confidence) / 2
+    # Two directions, each with half the error.
+    confidence = 1 - (1 - confidence) / 2
     return max(
         0.0,
-        _one_direction(first_scores, second_scores, delta, error),
-        _one_direction(-second_scores, -first_scores, delta, error),
+        _one_direction(first_scores, second_scores, delta, confidence),
+        _one_direction(-second_scores, -first_scores, delta, confidence),
     )
+
+
+def _log_ratio(likely: FloatArray, unlikely: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio: FloatArray = np.where((likely > 0) & (unlikely > 0), np.log(likely / unlikely), -math.inf)
+    return ratio
 
 
 def _finite(scores: FloatArray) -> FloatArray:
     """Scores as finite numbers; an infinite one, of an output that only one input can give, is the largest there is."""
     if np.isnan(scores).any():
         raise UsageError("a score is not a number; an output must be possible for at least one of the two inputs")
-    largest = np.finfo(np.float64).max
+    largest = np.finfo(np.float64).max / 2
     return np.clip(scores, -largest, largest)
 
 
-def _one_direction(likely: FloatArray, unlikely: FloatArray, delta: float, error: float) -> float:
-    half_likely, half_unlikely = len(likely) // 2, len(unlikely) // 2
-    pooled = np.concatenate([likely[:half_likely], unlikely[:half_unlikely]])
-    # Order statistics, not values between them: scores may be as large as numbers get.
-    thresholds = np.unique(np.quantile(pooled, np.linspace(0, 1, _THRESHOLDS, endpoint=False), method="lower"))
-    guesses = [
-        _bound(likely[:half_likely] > threshold, unlikely[:half_unlikely] > threshold, delta, error)
-        for threshold in thresholds
-    ]
+def _one_direction(likely: FloatArray, unlikely: FloatArray, delta: float, confidence: float) -> float:
+    half = min(len(likely), len(unlikely)) // 2
+    thresholds = telling_thresholds(np.concatenate([likely[:half], unlikely[:half]]))
+    hits, false_hits = (count_reaching(side[:half], thresholds) for side in (likely, unlikely))
+    guesses = loss_bounds(hits, half, false_hits, half, delta=delta, confidence=confidence)
     best = thresholds[int(np.argmax(guesses))]
-    return _bound(likely[half_likely:] > best, unlikely[half_unlikely:] > best, delta, error)
+    fresh_likely, fresh_unlikely = likely[half:], unlikely[half:]
+    bound = loss_bounds(
+        float((fresh_likely >= best).sum()),
+        len(fresh_likely),
+        float((fresh_unlikely >= best).sum()),
+        len(fresh_unlikely),
+        delta=delta,
+        confidence=confidence,
+    )
+    return float(bound)
 
 
-def _bound(hits: BoolArray, false_hits: BoolArray, delta: float, error: float) -> float:
-    """Lower bound on ln((P - delta) / Q) from the counts of an event under both inputs."""
-    low = _clopper_pearson_low(int(hits.sum()), len(hits), error / 2) - delta
-    high = 1 - _clopper_pearson_low(int((~false_hits).sum()), len(false_hits), error / 2)
-    return math.log(low / high) if low > 0 and high > 0 else -math.inf
+def count_reaching(scores: FloatArray, thresholds: FloatArray) -> FloatArray:
+    """Return how many scores are at or above each threshold."""
+    counts: FloatArray = len(scores) - np.searchsorted(np.sort(scores), thresholds, side="left").astype(np.float64)
+    return counts
 
 
-def _clopper_pearson_low(successes: int, trials: int, error: float) -> float:
-    return float(beta.ppf(error, successes, trials - successes + 1)) if successes else 0.0
+def telling_thresholds(scores: FloatArray) -> FloatArray:
+    """Return thresholds for "at or above": fine in the upper tail, where losses are largest, and coarse in the body."""
+    tail = np.geomspace(1 / len(scores), 1.0, _TAIL_THRESHOLDS)
+    shares = np.concatenate([1 - tail, np.linspace(0, 1, _BODY_THRESHOLDS)])
+    # Order statistics, not values between them: scores may be as large as numbers get, and have atoms.
+    thresholds: FloatArray = np.unique(np.quantile(scores, shares, method="higher"))
+    # A little below, so that round-off cannot undo a tie with an atom.
+    return thresholds - _TIE * np.maximum(1.0, np.abs(thresholds))

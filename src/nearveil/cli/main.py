@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from nearveil.cli.attack import attack
+from nearveil.cli.audit import audit
 from nearveil.cli.certify import certify
 from nearveil.cli.console import complain, say
 from nearveil.cli.demo import demo
@@ -50,7 +51,7 @@ def _options(
     del version
 
 
-for command in (protect, attack, certify, guarantee, reproduce, fit, demo):
+for command in (protect, attack, audit, certify, guarantee, reproduce, fit, demo):
     app.command()(command)
 # A region may start with a minus sign.
 app.command(context_settings={"ignore_unknown_options": True})(region)

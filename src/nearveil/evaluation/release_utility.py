@@ -100,20 +100,23 @@ def _fit(dataset: Dataset, method: FitMethod, epsilon: float, seed: int) -> Inte
 
 
 def release_table(rows: Sequence[ReleaseRow]) -> tuple[list[str], list[list[str]]]:
-    """Return headers and cells."""
-    headers = ["dataset", "intervals", "epsilon", "release", *(f"recall@{k}" for k in KS), "metric hides within (m)"]
+    """Return headers and cells: a line for each population, kind of intervals and epsilon."""
+    headers = ["dataset", "intervals", "epsilon"]
+    headers += [f"recall@{k} {release}" for k in KS for release in RELEASES]
+    lines: dict[tuple[str, FitMethod, float], dict[ReleaseName, ReleaseRow]] = {}
+    for row in rows:
+        lines.setdefault((row.dataset, row.method, row.epsilon), {})[row.release] = row
     cells = [
         [
-            row.dataset,
-            row.method,
-            f"{row.epsilon:g}",
-            row.release,
-            *(_recall(row.recall[k]) for k in KS),
-            "" if row.hide_within_m is None else f"{row.hide_within_m:,.0f}",
+            dataset,
+            method,
+            f"{epsilon:g}",
+            *(_recall(line[release].recall[k]) for k in KS for release in RELEASES),
+            f"{line['metric'].hide_within_m:,.0f} m",
         ]
-        for row in rows
+        for (dataset, method, epsilon), line in lines.items()
     ]
-    return headers, cells
+    return [*headers, "metric hides within"], cells
 
 
 def _recall(mean: Mean) -> str:

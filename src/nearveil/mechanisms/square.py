@@ -115,11 +115,11 @@ class Square(Mechanism):
         """A place and an output beside it in one corner, another place whose square does not reach there."""
         corner = self.resolved_region.half_extent_square
         opposite = (-corner[0], -corner[1])
-        loss = float(self.log_density(np.array(corner), np.array(corner)))
-        loss -= float(self.log_density(np.array(opposite), np.array(corner)))
+        # With a square as large as the region nobody can be told from anybody.
+        reached = bool((self._corner(np.array(opposite)) + self.side >= np.array(corner)).all())
         return Certificate(
             bound=self.epsilon,
-            attained=max(loss, 0.0),
+            attained=0.0 if reached else self.epsilon,
             first=corner,
             second=opposite,
             output=corner,

@@ -25,14 +25,15 @@ def draw_release_chart(rows: Sequence[ReleaseRow], path: Path) -> None:
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     with house_style():
         figure, grid = plt.subplots(
-            len(KS), len(datasets), figsize=(max(8.5, 1.5 + 2.9 * len(datasets)), 6.2), sharex=True, sharey="row", squeeze=False,
-            layout="constrained",
+            len(KS), len(datasets), figsize=(max(8.5, 1.5 + 2.9 * len(datasets)), 6.2), sharex=True, sharey="row",
+            squeeze=False, layout="constrained",
         )  # fmt: skip
         for k, line in zip(KS, grid, strict=True):
             for dataset, axes in zip(datasets, line, strict=True):
                 _panel(axes, [row for row in rows if row.dataset == dataset], k)
                 axes.set_title(dataset if k == KS[0] else "")
             line[0].set_ylabel(f"recall@{k}")
+            line[0].set_ylim(0, 1.05 * max(row.recall[k].value for row in rows))
         for axes in grid[-1]:
             axes.set_xlabel("epsilon")
         handles, labels = grid[0][0].get_legend_handles_labels()
@@ -52,7 +53,6 @@ def _panel(axes: Axes, rows: Sequence[ReleaseRow], k: int) -> None:
             yerr=[row.recall[k].half_width or 0.0 for row in line],
             color=colour, marker=shape, linestyle=_LINES[method], markersize=5, capsize=2, label=f"{release}, {method}",
         )  # fmt: skip
-    axes.set_ylim(bottom=0)
     axes.set_xticks(sorted({row.epsilon for row in rows}))
     axes.grid(color="#DDDDDD", linewidth=0.7)
     axes.set_axisbelow(True)

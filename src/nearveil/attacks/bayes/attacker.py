@@ -16,8 +16,9 @@ from functools import cached_property
 
 import numpy as np
 
-from nearveil.attacks.bayes.channel import Channel, Likelihood, channel_of
+from nearveil.attacks.bayes.channel import Channel, channel_of
 from nearveil.attacks.bayes.guesses import best_disc, geometric_median, mean_distance
+from nearveil.attacks.bayes.likelihood import Likelihood
 from nearveil.attacks.bayes.prior import Candidates, Prior
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
@@ -62,7 +63,8 @@ class BayesAttacker:
     Examples
     --------
     >>> from nearveil import PlanarLaplace, named_region
-    >>> from nearveil.attacks.bayes.prior import flat_prior
+    >>> from nearveil.attacks.bayes.likelihood import Likelihood
+    from nearveil.attacks.bayes.prior import flat_prior
     >>> mechanism = PlanarLaplace(hide_within_m=200, region="san-francisco")
     >>> attacker = BayesAttacker(mechanism=mechanism, prior=flat_prior(named_region("san-francisco")))
     >>> guess = attacker.estimate(np.array([[37.7, -122.4]]))

@@ -15,14 +15,14 @@ from typing import Protocol
 import numpy as np
 from scipy.special import logsumexp
 
+from nearveil.attacks.bayes.likelihood import Likelihood
+from nearveil.attacks.bayes.remapped import RemappedChannel
 from nearveil.errors import UsageError
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
 from nearveil.region import PUBLISHED_DECIMALS, Region
 from nearveil.types import BoolArray, FloatArray
-
-Likelihood = Callable[[FloatArray], FloatArray]
-"""Published places (m, 2) in degrees to log-likelihoods (places, m)."""
 
 Publisher = Callable[[FloatArray, np.random.Generator], FloatArray]
 """Draws published places for true ones, both in degrees."""
@@ -203,6 +203,9 @@ def channel_of(mechanism: Mechanism | Channel) -> Channel:
         return mechanism
     if _density_is_of_what_is_published(mechanism):
         return DensityChannel(mechanism)
+    # Discs of the per-axis square are ellipses on the ground, which the ray does not know.
+    if isinstance(mechanism, DPRS) and mechanism.remaps and mechanism.resolved_region.scaling == "isotropic":
+        return RemappedChannel(mechanism)
     return SampledChannel(publish=mechanism.perturb, region=mechanism.resolved_region)
 
 

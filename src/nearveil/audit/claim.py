@@ -1,0 +1,122 @@
+"""What a mechanism is said to promise, as something that can be put to the test."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from nearveil.audit.pairs import Pair
+from nearveil.errors import DataError, UsageError
+from nearveil.privacy.guarantee import Basis, Guarantee, Notion, round_up
+
+# Distances and densities are computed in floating point; a claim is not broken by the last digits.
+_ROUND_OFF = 1e-9
+_METRES = {"per metre": 1.0, "per kilometre": 1e-3, "per km": 1e-3}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A promise about pairs of places.
+
+    Parameters
+    ----------
+    notion : Notion
+        Which pairs it speaks of: all of them (local; metric, by distance), or those that share an interval.
+        A central claim is about data sets and covers no pair of places.
+    epsilon : float
+        The largest loss; per metre on the ground for the metric notion.
+    delta : float
+        Probability with which the loss may be larger.
+    text : str
+        The claim in words.
+    """
+
+    notion: Notion
+    epsilon: float
+    delta: float
+    text: str
+
+    def __post_init__(self) -> None:
+        if not (_is_number(self.epsilon) and self.epsilon >= 0):
+            raise UsageError("a claim's epsilon must be a number, 0 or more")
+        if not (_is_number(self.delta) and 0 <= self.delta < 1):
+            raise UsageError("a claim's delta must be a number from 0 up to but not including 1")
+
+    @property
+    def unit(self) -> str:
+        """What epsilon is counted in."""
+        return "per metre" if self.notion is Notion.METRIC else "per person"
+
+    def claimed_loss(self, pair: Pair) -> float | None:
+        """Return the largest loss claimed between the two places; None if the claim does not speak of them."""
+        if self.notion is Notion.CENTRAL or (self.notion is Notion.INTERVAL and pair.same_interval is not True):
+            return None
+        loss = self.epsilon * pair.distance_m if self.notion is Notion.METRIC else self.epsilon
+        return loss * (1 + _ROUND_OFF) + _ROUND_OFF
+
+    def epsilon_of(self, loss: float, pair: Pair) -> float:
+        """Return a loss between the two places in the unit of the claim."""
+        return loss / pair.distance_m if self.notion is Notion.METRIC else loss
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the claim as plain values for JSON."""
+        return {
+            "notion": str(self.notion),
+            "epsilon": self.epsilon,
+            "unit": self.unit,
+            "delta": self.delta,
+            "text": self.text,
+        }
+
+
+def own_claim(guarantee: Guarantee) -> Claim:
+    """Return what a mechanism's guarantee itself states."""
+    return Claim(guarantee.notion, guarantee.epsilon, guarantee.delta, _in_words(guarantee))
+
+
+def paper_claim(guarantee: Guarantee) -> Claim:
+    """Return what the paper claims for a release, where that is refuted.
+
+    Theorem 3 speaks of data sets that differ in one person, in a published list of everybody's places: that is any
+    two places of the person, whatever interval they are in.
+    """
+    for statement in guarantee.also:
+        if statement.basis is Basis.REFUTED_CLAIM:
+            return Claim(Notion.LOCAL, statement.epsilon, statement.delta, _in_words(statement))
+    raise UsageError("this release makes no claim of the paper's; audit its own claim, or give one")
+
+
+def claim_from_json(text: str) -> Claim:
+    """Read a claim: notion, epsilon and delta, or a whole guarantee as ``nearveil protect --json`` writes it."""
+    try:
+        document = json.loads(text)
+        return claim_from_dict(document.get("guarantee", document))
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        reason = f": {error}" if isinstance(error, UsageError) else ""
+        raise DataError(
+            f'this is no claim{reason}; write {{"notion": "local", "epsilon": 1.0, "delta": 0}} with a notion out of '
+            "local, interval and metric (epsilon per metre)"
+        ) from None
+
+
+def claim_from_dict(document: dict[str, Any]) -> Claim:
+    """Read a claim from plain values, as `Claim.to_dict` and `Guarantee.to_dict` give them."""
+    notion, epsilon = Notion(document["notion"]), document["epsilon"]
+    unit = document.get("unit", "per metre")
+    if notion is Notion.METRIC and _is_number(epsilon):
+        if unit not in _METRES:
+            raise UsageError("the unit of a metric epsilon is 'per metre' or 'per kilometre'")
+        epsilon *= _METRES[unit]
+    text = document.get("text") or document.get("title") or f"{notion}, epsilon = {epsilon:.6g}"
+    return Claim(notion, epsilon, document.get("delta", 0.0), str(text))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _in_words(guarantee: Guarantee) -> str:
+    delta = f", delta = {round_up(guarantee.delta)}" if guarantee.delta else ""
+    return f"{guarantee.title}: epsilon = {round_up(guarantee.epsilon)} {guarantee.unit}{delta}"

@@ -1,0 +1,100 @@
+"""Exploring: which pair, which event, which direction gives a mechanism away most.
+
+Nothing here needs to be right for the audit to be right: what is chosen is measured afterwards on fresh samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearveil.audit.events import DIRECTIONS, Direction, Event, Score, learn_scores
+from nearveil.audit.lower_bound import count_reaching, expected_loss_bounds, telling_thresholds
+from nearveil.audit.pairs import Pair
+from nearveil.audit.sampling import EXPLORE_STREAM, Sampler
+from nearveil.audit.subject import Subject
+from nearveil.types import FloatArray
+
+CAUTIONS = (0.01, 0.1, 0.5)
+"""One event is chosen for each: the error rates at which counts are taken for worse than they are."""
+
+_RANKING = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What the confirming samples will be: so many for each place, at this delta and confidence for each event."""
+
+    trials: int
+    delta: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Suspect:
+    """A pair, the events found for it, and the bound to be expected when they are confirmed.
+
+    The events differ in how much they trust small counts: a rare event may show the largest loss, or have been luck.
+    """
+
+    pair: Pair
+    claimed_loss: float
+    events: tuple[Event, ...]
+    expected_bound: float
+
+    @property
+    def merit(self) -> float:
+        """How much the pair is worth confirming: the excess over the claim, or else how near it comes, below 0."""
+        excess = self.expected_bound - self.claimed_loss
+        return excess if excess > 0 else max(excess / self.claimed_loss, -1e9)
+
+
+def explore(
+    sampler: Sampler, covered: list[tuple[Pair, float]], per_place: int, aim: Aim, round_number: int
+) -> list[Suspect]:
+    """Look at each pair, with its claimed loss, on so many samples for each place; the most suspect first."""
+    suspects = []
+    for number, (pair, claimed_loss) in enumerate(covered):
+        first, second = (
+            sampler.draw(place, per_place, (EXPLORE_STREAM, round_number, number, side))
+            for side, place in enumerate((pair.first, pair.second))
+        )
+        suspects.append(_suspect(sampler.subject, pair, claimed_loss, (first, second), aim))
+    return sorted(suspects, key=lambda suspect: -suspect.merit)
+
+
+def _suspect(
+    subject: Subject, pair: Pair, claimed_loss: float, outputs: tuple[FloatArray, FloatArray], aim: Aim
+) -> Suspect:
+    """Learn scores on one half, choose among them on the other: a score flatters the samples it was learned on."""
+    half = len(outputs[0]) // 2
+    options: list[list[tuple[Event, float]]] = [[] for _ in CAUTIONS]
+    for score in learn_scores(outputs[0][:half], outputs[1][:half], pair, subject):
+        scores = [score.score(side[half:], pair, subject) for side in outputs]
+        for direction in DIRECTIONS:
+            for found, option in zip(options, _best_events(score, direction, scores, aim), strict=True):
+                found.append(option)
+    best = [max(found, key=lambda option: option[1]) for found in options]
+    return Suspect(pair, claimed_loss, tuple(event for event, _ in best), best[_RANKING][1])
+
+
+def _best_events(score: Score, direction: Direction, scores: list[FloatArray], aim: Aim) -> list[tuple[Event, float]]:
+    """Return for each level of caution the best threshold and the bound to expect of it."""
+    likely, unlikely = scores if direction == "first" else (-scores[1], -scores[0])
+    thresholds = telling_thresholds(np.concatenate([likely, unlikely]))
+    hits, false_hits = count_reaching(likely, thresholds), count_reaching(unlikely, thresholds)
+    found = []
+    for caution in CAUTIONS:
+        bounds = expected_loss_bounds(
+            hits,
+            false_hits,
+            len(likely),
+            caution=caution,
+            trials=aim.trials,
+            delta=aim.delta,
+            confidence=aim.confidence,
+        )
+        best = int(np.argmax(bounds))
+        found.append((Event(score, float(thresholds[best]), direction), float(bounds[best])))
+    return found

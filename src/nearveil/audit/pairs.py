@@ -1,0 +1,65 @@
+"""Pairs of made-up places whose outputs are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyproj
+
+from nearveil.audit.subject import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two made-up places.
+
+    Parameters
+    ----------
+    first, second : tuple
+        Latitude and longitude in degrees.
+    kind : str
+        Where they lie, in words that follow "two places 60 m apart,".
+    same_interval : bool, optional
+        Whether they share an interval; None where intervals are unknown.
+    """
+
+    first: Place
+    second: Place
+    kind: str
+    same_interval: bool | None = None
+
+    @property
+    def distance_m(self) -> float:
+        """Distance on the ground, in metres."""
+        return _distance_m(self.first, self.second)
+
+    def __str__(self) -> str:
+        distance = self.distance_m
+        apart = f"{distance:,.0f} m" if distance < 10_000 else f"{distance / 1000:,.1f} km"
+        return f"two places {apart if distance > 0.5 else 'less than a metre'} apart, {self.kind}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the pair as plain values for JSON."""
+        return {
+            "first": list(self.first),
+            "second": list(self.second),
+            "kind": self.kind,
+            "same_interval": self.same_interval,
+            "distance_m": self.distance_m,
+        }
+
+
+def pair_from_dict(document: dict[str, Any]) -> Pair:
+    """Read a pair that `Pair.to_dict` gave."""
+    first, second = (tuple(float(degrees) for degrees in document[end]) for end in ("first", "second"))
+    if len(first) != 2 or len(second) != 2:
+        raise ValueError("a place is a latitude and a longitude")
+    return Pair((first[0], first[1]), (second[0], second[1]), str(document["kind"]), document["same_interval"])
+
+
+@lru_cache(maxsize=512)
+def _distance_m(first: Place, second: Place) -> float:
+    *_, metres = pyproj.Geod(ellps="WGS84").inv(first[1], first[0], second[1], second[0])
+    return float(metres)

@@ -1,0 +1,173 @@
+"""A witness: two places, an event and its counts, that anyone can check again on fresh samples."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from nearveil.audit.claim import Claim, claim_from_dict
+from nearveil.audit.events import Event, event_from_dict
+from nearveil.audit.lower_bound import loss_bounds
+from nearveil.audit.pairs import Pair, pair_from_dict
+from nearveil.errors import DataError
+
+FORMAT = "nearveil-witness"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How often an event came: under the place it speaks for (hits), and under the other (false hits)."""
+
+    hits: int
+    trials: int
+    false_hits: int
+    false_trials: int
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.hits <= self.trials and 0 <= self.false_hits <= self.false_trials and self.trials > 0):
+            raise ValueError("counts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Witness:
+    """What was measured, on samples drawn after pair and event were chosen.
+
+    Parameters
+    ----------
+    claim : Claim
+        What the mechanism is said to promise.
+    pair : Pair
+        Two made-up places.
+    event : Event
+        The outputs that were counted, and the place they speak for.
+    counts : Counts
+        What was counted.
+    confidence : float
+        Probability that the bound holds.
+    events_counted : int
+        How many events were counted on the same samples, this one among them; they share the error (Bonferroni).
+    seed : int
+        The audit's seed.
+    subject : dict
+        How to find the mechanism again, for whoever wrote the witness down; opaque here.
+    """
+
+    claim: Claim
+    pair: Pair
+    event: Event
+    counts: Counts
+    confidence: float
+    events_counted: int
+    seed: int
+    subject: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def bound(self) -> float:
+        """Lower bound on the loss between the two places; -inf if the counts show nothing."""
+        return bound_of(self.counts, self.claim, shared_confidence(self.confidence, self.events_counted))
+
+    @property
+    def claimed_loss(self) -> float:
+        """The largest loss claimed between the two places; infinite if the claim does not speak of them."""
+        loss = self.claim.claimed_loss(self.pair)
+        return math.inf if loss is None else loss
+
+    @property
+    def violates(self) -> bool:
+        """Whether the counts break the claim."""
+        return self.bound > self.claimed_loss
+
+    def explain(self) -> str:
+        """Say in a sentence or two what was seen."""
+        return explain_counts(self.pair, self.event, self.counts, self.claim, self.claimed_loss, self.bound)
+
+    def to_json(self) -> str:
+        """Write the witness as one JSON document; `witness_from_json` reads it back."""
+        document = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "explanation": self.explain(),
+            "violates": self.violates,
+            "claim": self.claim.to_dict(),
+            "pair": self.pair.to_dict(),
+            "event": self.event.to_dict(),
+            "counts": {name: getattr(self.counts, name) for name in Counts.__slots__},
+            "confidence": self.confidence,
+            "events_counted": self.events_counted,
+            "bound": self.bound if math.isfinite(self.bound) else None,
+            "claimed_loss": self.claimed_loss if math.isfinite(self.claimed_loss) else None,
+            "seed": self.seed,
+            "subject": self.subject,
+        }
+        return json.dumps(document, indent=1, allow_nan=False)
+
+
+def witness_from_json(text: str) -> Witness:
+    """Read a witness that `Witness.to_json` wrote. Its bound is computed again from its counts."""
+    try:
+        document = json.loads(text)
+        if document["format"] != FORMAT:
+            raise KeyError("format")
+        version = document["version"]
+        if version == FORMAT_VERSION:
+            return _from_document(document)
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+        raise DataError("this is no witness file, or a damaged one; make one with 'nearveil audit'") from None
+    raise DataError(f"the witness has format version {version}, this Nearveil reads {FORMAT_VERSION}; audit again")
+
+
+def _from_document(document: dict[str, Any]) -> Witness:
+    confidence = float(document["confidence"])
+    events_counted = int(document["events_counted"])
+    if not (0 < confidence < 1 and events_counted >= 1 and isinstance(document["subject"], dict)):
+        raise ValueError("confidence")
+    return Witness(
+        claim=claim_from_dict(document["claim"]),
+        pair=pair_from_dict(document["pair"]),
+        event=event_from_dict(document["event"]),
+        counts=Counts(**{name: int(document["counts"][name]) for name in Counts.__slots__}),
+        confidence=confidence,
+        events_counted=events_counted,
+        seed=int(document["seed"]),
+        subject=document["subject"],
+    )
+
+
+def shared_confidence(confidence: float, events: int) -> float:
+    """Return the confidence for each of several events with which all of their bounds hold together."""
+    return 1 - (1 - confidence) / events
+
+
+def bound_of(counts: Counts, claim: Claim, confidence: float) -> float:
+    """Return the lower bound on the loss that the counts give at the claim's delta."""
+    bound = loss_bounds(
+        counts.hits,
+        counts.trials,
+        counts.false_hits,
+        counts.false_trials,
+        delta=claim.delta,
+        confidence=confidence,
+    )
+    return float(bound)
+
+
+def explain_counts(pair: Pair, event: Event, counts: Counts, claim: Claim, claimed_loss: float, bound: float) -> str:
+    """Say in a sentence or two what was seen."""
+    other = "second" if event.direction == "first" else "first"
+    never = "never" if counts.false_hits == 0 else f"{counts.false_hits:,} times"
+    delta = f", plus delta {claim.delta:.3g}" if claim.delta > 1e-12 else ""
+    allowed = f"{_times(claimed_loss)} as likely{delta}" if math.isfinite(claimed_loss) else "anything"
+    shown = f"at least {_times(bound)} as likely" if bound > 0 else "not shown to be likelier at all"
+    sentence = str(pair)
+    return (
+        f"{sentence[0].upper()}{sentence[1:]}: outputs {event.describe()}, came {counts.hits:,} times out "
+        f"of {counts.trials:,} from the {event.direction} and {never} out of {counts.false_trials:,} from the {other}. "
+        f"The claim allows {allowed}; they are {shown}."
+    )
+
+
+def _times(loss: float) -> str:
+    return f"{math.exp(loss):,.3g} times" if loss < 50 else f"e^{loss:.3g} times"

@@ -1,0 +1,69 @@
+"""How ``nearveil audit`` ends: an exit code for each verdict, and others for everything else."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
+from typing import Any, NoReturn
+
+import typer
+
+from nearveil.audit.report import Verdict
+from nearveil.cli.console import complain
+from nearveil.errors import NearveilError, UsageError
+
+EXIT_CODES = {Verdict.CONSISTENT: 0, Verdict.VIOLATED: 1, Verdict.INCONCLUSIVE: 3}
+WRONG_USAGE = 2
+FAILED = 4
+
+
+def leave_with(verdict: Verdict) -> NoReturn:
+    """Leave with the verdict's exit code, once everything is printed."""
+    # What cannot be printed must show now, and not when Python has taken the exit code for settled.
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    raise typer.Exit(EXIT_CODES[verdict])
+
+
+def only_verdicts(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command leave with an exit code that is no verdict, unless it calls `leave_with`."""
+
+    @wraps(command)
+    def run(**options: Any) -> None:
+        raise typer.Exit(_exit_code(lambda: command(**options)))
+
+    return run
+
+
+def _exit_code(work: Callable[[], None]) -> int:
+    try:
+        work()
+    except typer.Exit as verdict:
+        return verdict.exit_code
+    except UsageError as error:
+        return _complained(str(error), WRONG_USAGE)
+    except NearveilError as error:
+        return _complained(str(error))
+    except BrokenPipeError:
+        # Whoever read the output has left; what is still waiting to be printed goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except MemoryError:
+        return _complained("there is not enough memory for this audit; ask for fewer --samples")
+    except (Exception, SystemExit) as error:
+        if os.environ.get("NEARVEIL_DEBUG"):
+            traceback.print_exc()
+        name = type(error).__name__
+        return _complained(f"the audit failed ({name}); set NEARVEIL_DEBUG=1 to see where, and please report it")
+    return _complained("the audit ended without a verdict; please report it")
+
+
+def _complained(text: str, code: int = FAILED) -> int:
+    # Where nothing can be printed, the exit code has to do.
+    with suppress(OSError):
+        complain(text)
+    return code

@@ -1,0 +1,135 @@
+"""What ``nearveil audit`` is asked to audit: a mechanism of ours, somebody's function or somebody's command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from nearveil.audit.claim import Claim
+from nearveil.audit.external import CommandSubject, ExternalSubject, ModuleSubject
+from nearveil.audit.external.subject import DEFAULT_TIMEOUT_S
+from nearveil.audit.pair_choice import audit_pairs, mechanism_pairs
+from nearveil.audit.pairs import Pair
+from nearveil.audit.subject import MechanismSubject, Subject
+from nearveil.cli.audit_claims import claim_on_guarantee, stated_claim
+from nearveil.cli.made_up_city import PEOPLE, SEED, fitted_on_made_up_people
+from nearveil.cli.mechanism_choice import Wish, build_mechanism
+from nearveil.errors import UsageError
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.spec import mechanism_to_spec
+from nearveil.region import Region
+
+_MADE_UP = f"intervals of the demo's made-up city ({PEOPLE:,} people, seed {SEED}; others with --intervals)"
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Somebody else's mechanism, as the options name it: a function, a command, or neither."""
+
+    function: str | None = None
+    command: str | None = None
+    timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.function is not None and self.command is not None:
+            raise UsageError("--callable and --command both say what to audit; give one of them")
+        if not self.is_given and self.timeout_s is not None:
+            raise UsageError("--timeout goes with --callable and --command; leave it out")
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is one."""
+        return self.function is not None or self.command is not None
+
+    @property
+    def document(self) -> dict[str, str]:
+        """How a witness names it."""
+        if self.function is not None:
+            return {"kind": "callable", "callable": self.function}
+        return {"kind": "command", "command": self.command or ""}
+
+    def subject(self, region: Region) -> ExternalSubject:
+        """Return it, ready to be called."""
+        limit = DEFAULT_TIMEOUT_S if self.timeout_s is None else self.timeout_s
+        if self.function is not None:
+            return ModuleSubject(self.function, region, limit)
+        return CommandSubject(self.command or "", region, limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What to audit, as the options say it."""
+
+    wish: Wish
+    region: Region
+    claim: str | None
+    external: External
+
+    def __post_init__(self) -> None:
+        if not self.external.is_given:
+            return
+        for field in fields(self.wish):
+            # Intervals tell where to look, also in a mechanism that is not ours.
+            if field.name != "intervals" and getattr(self.wish, field.name) is not None:
+                option = f"--{field.name.replace('_', '-')}"
+                raise UsageError(f"{option} is for mechanisms of Nearveil and not for --callable or --command")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Audited:
+    """Something to audit, what it is said to promise, and where to look.
+
+    ``document`` says how to find it again, and ``words`` what it is.
+    """
+
+    subject: Subject
+    claim: Claim
+    pairs: list[Pair]
+    intervals: Intervals | None
+    document: dict[str, Any]
+    words: str
+
+
+@contextmanager
+def audited(asked: Asked) -> Iterator[Audited]:
+    """Give what is to be audited; end what was started for it."""
+    external, region = asked.external, asked.region
+    if not external.is_given:
+        yield _own(asked)
+        return
+    claim = stated_claim(asked.claim)
+    with external.subject(region) as subject:
+        yield Audited(
+            subject=subject,
+            claim=claim,
+            pairs=audit_pairs(region, claim, intervals=asked.wish.intervals),
+            intervals=asked.wish.intervals,
+            document={**external.document, "region": asdict(region)},
+            words=f"{external.function or external.command} in {region}",
+        )
+
+
+def _own(asked: Asked) -> Audited:
+    mechanism = fitted_on_made_up_people(build_mechanism(asked.wish, asked.region))
+    words = mechanism_words(mechanism, asked.wish.chosen.value)
+    if isinstance(mechanism, DPRS):
+        words += f", on {_MADE_UP if asked.wish.intervals is None else 'the given intervals'}"
+    claim = claim_on_guarantee(asked.claim, mechanism.guarantee)
+    return Audited(
+        subject=MechanismSubject(mechanism),
+        claim=claim,
+        pairs=mechanism_pairs(mechanism, claim),
+        intervals=mechanism.current_intervals if isinstance(mechanism, DPRS) else None,
+        document={"kind": "mechanism", **mechanism_to_spec(mechanism)},
+        words=words,
+    )
+
+
+def mechanism_words(mechanism: Mechanism, name: str) -> str:
+    """Say which mechanism it is."""
+    release = f", release {mechanism.release}" if isinstance(mechanism, DPRS) else ""
+    return f"{name}{release} in {mechanism.resolved_region}"

@@ -1,0 +1,98 @@
+"""Claims: read from guarantees and files, and asked what they allow between two places."""
+
+import json
+import math
+
+import pytest
+
+from nearveil import DPRS, PlanarLaplace, Square
+from nearveil.audit.claim import Claim, claim_from_dict, claim_from_json, own_claim, paper_claim
+from nearveil.audit.pairs import Pair
+from nearveil.errors import DataError, UsageError
+from nearveil.privacy.guarantee import Notion
+from nearveil.types import FloatArray
+
+NEAR = Pair((37.70, -122.40), (37.71, -122.40), "one above the other")
+
+
+@pytest.mark.parametrize(
+    ("notion", "same_interval", "expected"),
+    [
+        (Notion.LOCAL, None, 0.5),
+        (Notion.LOCAL, False, 0.5),
+        (Notion.INTERVAL, True, 0.5),
+        (Notion.INTERVAL, False, None),
+        (Notion.INTERVAL, None, None),
+        (Notion.CENTRAL, True, None),
+    ],
+)
+def test_which_pairs_a_claim_speaks_of(notion: Notion, same_interval: bool | None, expected: float | None) -> None:
+    pair = Pair(NEAR.first, NEAR.second, NEAR.kind, same_interval)
+    loss = Claim(notion, 0.5, 0.0, "").claimed_loss(pair)
+    assert loss is None if expected is None else loss == pytest.approx(expected)
+
+
+def test_a_metric_claim_counts_metres_on_the_ground() -> None:
+    """A hundredth of a degree of latitude is 1,110 m; the loss comes back as epsilon per metre."""
+    claim = own_claim(PlanarLaplace(hide_within_m=500).guarantee)
+    loss = claim.claimed_loss(NEAR)
+    assert loss == pytest.approx(1109.9 * 2 / 500, rel=1e-3)
+    assert loss is not None
+    assert claim.epsilon_of(loss, NEAR) == pytest.approx(claim.epsilon)
+    assert claim.unit == "per metre"
+
+
+def test_round_off_breaks_no_claim() -> None:
+    loss = Claim(Notion.LOCAL, 1.0, 0.0, "").claimed_loss(NEAR)
+    assert loss is not None
+    assert 1 < loss < 1 + 1e-8
+
+
+def test_the_papers_claim_is_about_any_two_places(city: FloatArray) -> None:
+    guarantee = DPRS(release="paper", centres=20, seed=1).fit(city).guarantee
+    claim = paper_claim(guarantee)
+    assert claim.notion is Notion.LOCAL
+    assert claim.epsilon == pytest.approx(1.0)
+    assert claim.delta == 1e-5
+    assert own_claim(guarantee).notion is Notion.INTERVAL
+    with pytest.raises(UsageError, match="no claim of the paper's"):
+        paper_claim(Square().guarantee)
+
+
+def test_a_claim_is_read_from_json() -> None:
+    guarantee = PlanarLaplace().guarantee
+    for document in (guarantee.to_dict(), {"guarantee": guarantee.to_dict()}, own_claim(guarantee).to_dict()):
+        claim = claim_from_json(json.dumps(document))
+        assert (claim.notion, claim.epsilon, claim.delta) == (Notion.METRIC, guarantee.epsilon, guarantee.delta)
+    short = claim_from_json('{"notion": "local", "epsilon": 1}')
+    assert (short.notion, short.epsilon, short.delta) == (Notion.LOCAL, 1, 0.0)
+    assert claim_from_json('{"notion": "metric", "epsilon": 4, "unit": "per kilometre"}').epsilon == 0.004
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "3",
+        "{}",
+        '{"notion": "local"}',
+        '{"notion": "secret", "epsilon": 1}',
+        '{"notion": "local", "epsilon": "1"}',
+        '{"notion": "local", "epsilon": true}',
+        '{"notion": "local", "epsilon": NaN}',
+        '{"notion": "local", "epsilon": -1}',
+        '{"notion": "local", "epsilon": 1, "delta": 1}',
+        '{"notion": "local", "epsilon": 1, "delta": null}',
+        '{"notion": "metric", "epsilon": 1, "unit": "per mile"}',
+        '{"guarantee": null}',
+    ],
+)
+def test_what_is_no_claim_is_refused(text: str) -> None:
+    with pytest.raises(DataError, match="no claim"):
+        claim_from_json(text)
+
+
+def test_an_unlimited_epsilon_is_no_claim() -> None:
+    with pytest.raises(UsageError, match="epsilon"):
+        claim_from_dict({"notion": "local", "epsilon": math.inf})

@@ -1,0 +1,276 @@
+"""The audit of fits: it catches k-means that forgets noise, and does not accuse ours."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from nearveil.audit.claim import Claim, own_claim
+from nearveil.audit.fit_audit import (
+    Fit,
+    audit_fit,
+    fit_witness_from_json,
+    intervals_fit,
+    recheck_fit,
+    round_answers_fit,
+    worst_case_data,
+)
+from nearveil.audit.fit_audit.statistics import Event, Statistic, event_from_dict
+from nearveil.audit.report import Verdict
+from nearveil.audit.subject import AuditError
+from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms import centres, nearest_centre, pic, private_grid
+from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
+from nearveil.privacy.guarantee import Notion
+from nearveil.region import Region
+from nearveil.region_names import named_region
+from nearveil.types import FloatArray, IntArray
+
+pytestmark = pytest.mark.statistical
+
+# The whole square is the region, so that a person at the corner changes both sums by 1.
+REGION = named_region("san-francisco").with_scaling("per-axis")
+DATA = worst_case_data(REGION, 4)
+TWO = np.array([[-0.5, -0.5], [0.5, 0.5]])
+
+
+def central(epsilon: float, delta: float = 0.0) -> Claim:
+    return Claim(Notion.CENTRAL, epsilon, delta, "with and without one person")
+
+
+class Serial:
+    """Stands in for a pool of threads, which takes longer to start than a few people take to be summed."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        del workers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return
+
+    def map(self, work: Callable[..., Any], parts: Iterable[Any]) -> Iterator[Any]:
+        return map(work, parts)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our code path with coarse tables, exact like fine ones, and one thread: many times as many fits in a second."""
+    monkeypatch.setattr(nearest_centre, "_COARSE", 4)
+    monkeypatch.setattr(nearest_centre, "_FINER", 4)
+    for module in (centres, pic):
+        monkeypatch.setattr(module, "ThreadPoolExecutor", Serial)
+    # k-means on the noisy histogram is post-processing; one round of it is enough to audit what goes in.
+    monkeypatch.setattr(private_grid, "ROUNDS", 1)
+
+
+def forgetful_k_means(epsilon: float, rounds: int = 3) -> Fit:
+    """Private k-means from public centres as the paper may be read: empty clusters stay where they are, unnoised."""
+    scale = 3 * rounds / epsilon
+
+    def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
+        x, centres = REGION.to_square(points), TWO.copy()
+        for _ in range(rounds):
+            own = np.linalg.norm(x[:, None] - centres, axis=2).argmin(axis=1)
+            for j in set(own.tolist()):
+                noisy_sum = x[own == j].sum(axis=0) + rng.laplace(0, scale, 2)
+                noisy_count = (own == j).sum() + rng.laplace(0, scale)
+                centres[j] = np.clip(noisy_sum / max(noisy_count, 1.0), -1, 1)
+        return centres
+
+    return fit
+
+
+def test_k_means_without_noise_for_empty_clusters_is_caught_with_few_fits() -> None:
+    found = audit_fit(forgetful_k_means(1.0), central(1.0), DATA, REGION, fits=800, seed=1)
+    assert found.verdict is Verdict.VIOLATED
+    assert found.epsilon_lower > 2
+    assert "The claim allows 2.72 times as likely" in found.explanation
+    assert json.loads(json.dumps(found.to_dict()))["verdict"] == "violated"
+
+
+def test_its_witness_can_be_checked_again() -> None:
+    """Through JSON and on fresh fits; it says nothing against a fit that noises all clusters (rate 1e-3)."""
+    fit = forgetful_k_means(1.0)
+    found = audit_fit(fit, central(1.0), DATA, REGION, fits=800, seed=2)
+    witness = fit_witness_from_json(found.witness.to_json())
+    assert witness.violates
+    assert witness.to_json() == found.witness.to_json()
+    again = recheck_fit(witness, fit, fits=400, seed=2)
+    assert again.violates
+    assert again.counts != witness.counts
+    honest = intervals_fit(REGION, FitPlan(centres=2, rounds=1), 3.0)
+    assert not recheck_fit(witness, honest, fits=100, seed=2).violates
+    for damaged in ("{}", witness.to_json().replace('"hits"', '"bits"'), witness.to_json().replace("0.999", "7")):
+        with pytest.raises(DataError, match="no witness"):
+            fit_witness_from_json(damaged)
+
+
+@pytest.mark.usefixtures("quick")
+def test_pic_that_noises_occupied_clusters_only_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our own code path with the one mistake: an empty cluster's sums are the exact zeros."""
+    honest = pic._noisy_means
+
+    def forgetful(sums: IntArray, scale: float, rng: np.random.Generator) -> FloatArray:
+        return np.where(sums[:, 2:] > 0, honest(sums, scale, rng), 0.0)
+
+    monkeypatch.setattr(pic, "_noisy_means", forgetful)
+    fit = intervals_fit(REGION, FitPlan(centres=2, rounds=1), 6.0)
+    found = audit_fit(fit, central(0.5), DATA, REGION, fits=3000, seed=3)
+    assert found.verdict is Verdict.VIOLATED
+
+
+def test_a_number_that_only_one_data_set_can_give_is_found_among_all_others() -> None:
+    """Exactly 0.1 in one fit of four, hidden in noise around it: no threshold tells as much as equality does."""
+
+    def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
+        found = rng.normal(size=(3, 2))
+        if len(points) == 4 and rng.random() < 0.25:
+            found[rng.integers(3), 1] = 0.1
+        return found
+
+    found = audit_fit(fit, central(1.0), DATA[:1], REGION, fits=1600, seed=3)
+    assert found.verdict is Verdict.VIOLATED
+    assert found.witness.event.statistic == Statistic("equal", column=1, values=(0.1,))
+
+
+@pytest.mark.usefixtures("quick")
+def test_noise_that_is_30_percent_too_narrow_is_caught() -> None:
+    """One round at epsilon 3, its answers laid open; the noise unscaled is not accused (false-alarm rate 1e-3)."""
+    corner = DATA[2:3]
+    narrow = audit_fit(round_answers_fit(REGION, TWO, 0.7), central(3.0), corner, REGION, fits=20_000, seed=4)
+    honest = audit_fit(round_answers_fit(REGION, TWO, 1.0), central(3.0), corner, REGION, fits=10_000, seed=4)
+    assert narrow.verdict is Verdict.VIOLATED
+    assert honest.verdict is Verdict.CONSISTENT
+    assert honest.epsilon_lower > 2
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("method", "rounds"), [("pic", 1), ("pic", 3), ("private-grid", 1)])
+def test_our_fits_keep_their_promise(method: FitMethod, rounds: int) -> None:
+    """At the cost that the intervals themselves state (false-alarm rate 1e-3 each)."""
+    plan = FitPlan(method=method, centres=2, rounds=rounds)
+    budget = plan.budget(1.0, 1e-5)
+    claim = own_claim(build_intervals(DATA[0].without, REGION, plan, budget, rng=1).guarantee(1e-5))
+    assert claim.epsilon == pytest.approx(1.0, rel=0.02)
+    found = audit_fit(intervals_fit(REGION, plan, budget), claim, DATA, REGION, fits=3000, seed=5)
+    assert found.verdict is Verdict.CONSISTENT
+
+
+def test_a_fit_that_ignores_the_data_is_accused_as_rarely_as_stated() -> None:
+    """300 audits of a claim of 0 at 90 % confidence: binomial(300, 0.1) accusations at most, more have rate 1e-5."""
+    accused = 0
+    for seed in range(300):
+        found = audit_fit(
+            lambda _, rng: rng.normal(size=2), central(0.0), DATA[:1], REGION, fits=200, confidence=0.9, seed=seed
+        )
+        accused += found.verdict is Verdict.VIOLATED
+    assert accused <= binom.isf(1e-5, 300, 0.1)
+
+
+def test_what_shows_on_the_exploring_fits_only_is_no_evidence() -> None:
+    """The first hundred fits give the person away, the others do not."""
+    calls = []
+
+    def fit(points: FloatArray, _: np.random.Generator) -> FloatArray:
+        calls.append(len(points))
+        return np.array([float(len(points) == 5 and len(calls) <= 100)])
+
+    assert audit_fit(fit, central(0.0), DATA[:1], REGION, fits=400, seed=6).epsilon_lower == 0.0
+    assert len(calls) == 400
+
+
+@pytest.mark.parametrize("with_person", [True, False])
+def test_both_directions_are_tried(with_person: bool) -> None:
+    """An output that only one of the two data sets can give, in 30 % of fits."""
+
+    def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
+        shows = (len(points) == 5) == with_person and rng.random() < 0.3
+        return np.array([1.0 if shows else 0.0])
+
+    found = audit_fit(fit, central(1.0), DATA[:1], REGION, fits=800, seed=7)
+    assert found.verdict is Verdict.VIOLATED
+    assert found.witness.speaks_for_person is with_person
+
+
+def test_delta_is_taken_off() -> None:
+    def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return np.array([float(len(points) == 5 and rng.random() < 0.1)])
+
+    for delta, verdict in ((0.0, Verdict.VIOLATED), (0.15, Verdict.CONSISTENT)):
+        assert audit_fit(fit, central(1.0, delta), DATA[:1], REGION, fits=3000, seed=8).verdict is verdict
+
+
+def test_a_claim_beyond_what_the_fits_can_show_is_inconclusive() -> None:
+    found = audit_fit(lambda _, rng: rng.normal(size=2), central(5.0), DATA[:1], REGION, fits=200, seed=9)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.attainable_loss < 5
+    assert "needs more fits" in found.explanation
+
+
+def test_the_same_seed_gives_the_same_witness() -> None:
+    audits = [audit_fit(forgetful_k_means(1.0), central(1.0), DATA, REGION, fits=800, seed=5) for _ in range(2)]
+    assert audits[0].witness.to_json() == audits[1].witness.to_json()
+    assert audits[0].witness.seed == 5
+
+
+@pytest.mark.parametrize(
+    ("fit", "message"),
+    [
+        (lambda points, _: 1 / 0 * points, "ZeroDivisionError"),
+        (lambda _, __: [np.nan, 0.0], "not a number"),
+        (lambda points, _: points, "with one person more"),
+        (lambda _, rng: np.zeros(1 + rng.integers(2)), "fitted again"),
+        (lambda _, __: "37.77 here", "ValueError"),
+        (lambda _, __: 1.0, "no numbers"),
+        (lambda _, __: np.zeros((2, 2, 2)), "more than two dimensions"),
+    ],
+)
+def test_a_fit_that_fails_gets_an_error_and_no_verdict(fit: Fit, message: str) -> None:
+    with pytest.raises(AuditError, match=message) as caught:
+        audit_fit(fit, central(1.0), DATA, REGION, fits=800)
+    assert "37.77" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("claim", "options", "message"),
+    [
+        (central(1.0), {"fits": 30}, "at least 200"),
+        (central(1.0), {"confidence": 1.0}, "confidence"),
+        (central(1.0), {"data": []}, "at least one pair"),
+        (Claim(Notion.LOCAL, 1.0, 0.0, ""), {}, "central claim"),
+    ],
+)
+def test_wrong_options_are_refused(claim: Claim, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        audit_fit(lambda _, rng: rng.normal(size=2), claim, region=REGION, **{"data": DATA, **options})
+
+
+@pytest.mark.parametrize("region", [REGION, Region(-17.2, 179.8, -16.8, -179.8), Region(59.8, 10.5, 60.2, 11.1)])
+def test_the_data_are_people_of_the_region_and_differ_in_one(region: Region) -> None:
+    for pair in worst_case_data(region, 3):
+        assert len(region.check(pair.with_person)) == len(pair.without) + 1 == 4
+        assert (pair.with_person[:-1] == pair.without).all()
+        assert (pair.without != pair.without[0]).any()
+    corner = np.abs(region.to_square(worst_case_data(region, 3)[2].person[None]))[0]
+    assert corner == pytest.approx(region.half_extent_square, rel=0.01)
+    with pytest.raises(UsageError, match="at least 2"):
+        worst_case_data(region, 1)
+
+
+def test_statistics_take_what_they_say() -> None:
+    outputs = np.array([[[0.0, 3.0], [1.0, 1.0]], [[5.0, 2.0], [4.0, 4.0]]])
+    assert Statistic("coordinate", 1, 0)(outputs).tolist() == [1.0, 4.0]
+    assert Statistic("sorted", 0, 1)(outputs).tolist() == [1.0, 2.0]
+    assert Statistic("equal", column=1, values=(3.0,))(outputs).tolist() == [1.0, 0.0]
+    assert Statistic("distance", values=(1.0, 1.0))(outputs).tolist() == [0.0, pytest.approx(np.hypot(4, 1))]
+    assert Statistic("near", column=1, values=(1.0, 1.0))(outputs).tolist() == [1.0, 2.0]
+    event = Event(Statistic("coordinate", 1, 0), 1.0, above=False)
+    assert event.happened(outputs).tolist() == [True, False]
+    assert event_from_dict(json.loads(json.dumps(event.to_dict()))) == event
+    assert replace(event, above=True).happened(outputs).tolist() == [False, True]

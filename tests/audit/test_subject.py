@@ -1,0 +1,109 @@
+"""Subjects: what is no place, or not drawn afresh, is an error and never a verdict."""
+
+import numpy as np
+import pytest
+
+from nearveil import DPRS, PlanarLaplace, Square
+from nearveil.audit.auditor import audit
+from nearveil.audit.claim import Claim
+from nearveil.audit.pairs import Pair
+from nearveil.audit.subject import AuditError, MechanismSubject, PublishedSubject, checked_outputs
+from nearveil.privacy.guarantee import Notion
+from nearveil.region import Region
+from nearveil.region_names import named_region
+from nearveil.types import FloatArray
+
+PAIR = Pair((37.70, -122.50), (37.70, -122.30), "west and east")
+CLAIM = Claim(Notion.LOCAL, 1.0, 0.0, "")
+
+
+class Gives(PublishedSubject):
+    def __init__(self, change: object) -> None:
+        super().__init__(named_region("san-francisco"))
+        self._change = change
+
+    def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
+        published = Square(epsilon=1.0).perturb(points, rng)
+        return self._change(published) if callable(self._change) else self._change
+
+
+def put(value: float) -> object:
+    def change(published: FloatArray) -> FloatArray:
+        published[-1, 0] = value
+        return published
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put(np.nan), "not a number"),
+        (put(np.inf), "not a number"),
+        (put(52.0), "outside the region"),
+        (lambda published: published[:-1], "it must give"),
+        (lambda published: published[:, :1], "it must give"),
+        (lambda published: [*published.astype(str).tolist(), ["a", "b"]], "no array of numbers"),
+        (lambda published: [[None, None]] * len(published), "not a number"),
+        (None, "it must give"),
+        ("places", "no array of numbers"),
+    ],
+)
+def test_bad_outputs_are_an_error(change: object, message: str) -> None:
+    with pytest.raises(AuditError, match=message) as caught:
+        audit(Gives(change), CLAIM, [PAIR], samples=2_000, seed=1)
+    assert caught.value.exit_code == 4
+
+
+def test_a_fixed_seed_inside_the_mechanism_is_an_error() -> None:
+    """Its samples would never be fresh, and no confidence would hold."""
+
+    class Fixed(PublishedSubject):
+        def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
+            del rng
+            return Square(epsilon=1.0).perturb(points, 7)
+
+    with pytest.raises(AuditError, match="fixed seed"):
+        audit(Fixed(named_region("san-francisco")), CLAIM, [PAIR], samples=20_000, seed=1)
+
+
+def test_a_mechanism_without_chance_is_no_error() -> None:
+    """Truth told every time: the same outputs again, and rightly so."""
+
+    class Truth(PublishedSubject):
+        def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
+            del rng
+            return points
+
+    report = audit(Truth(named_region("san-francisco")), CLAIM, [PAIR], samples=20_000, seed=1)
+    assert report.verdict.value == "violated"
+
+
+def test_places_are_never_named_in_an_error() -> None:
+    region = Region(37.5, -122.6, 37.9, -122.2)
+    with pytest.raises(AuditError) as caught:
+        checked_outputs([[51.123456, 7.654321]], 1, region)
+    assert "51.12" not in str(caught.value)
+
+
+@pytest.mark.parametrize("release", ["interval", "metric", "paper"])
+def test_a_mechanism_is_audited_at_its_draw(release: str, city: FloatArray) -> None:
+    """Samples come from the mechanism's draw, in its frame, on several cores as on one; ratios from its density."""
+    mechanism = DPRS(release=release, centres=20, seed=1).fit(city)  # type: ignore[arg-type]
+    subject = MechanismSubject(mechanism)
+    count = 70_000
+    outputs, again = (subject.sample(PAIR.first, count, np.random.default_rng(3)) for _ in range(2))
+    assert (outputs == again).all()
+    assert len(np.unique(outputs, axis=0)) > 0.99 * count
+    ratio = subject.log_ratio(PAIR.first, PAIR.first, outputs[:100])
+    assert ratio is not None
+    assert (ratio == 0).all()
+    assert mechanism.resolved_region.contains(subject.outputs_in_degrees(outputs)).all()
+
+
+def test_metres_are_the_coordinates_of_published_places() -> None:
+    subject = Gives(lambda published: published)
+    at = subject.in_outputs(PAIR.first)
+    assert subject.outputs_in_degrees(at[None])[0] == pytest.approx(PAIR.first)
+    assert subject.log_ratio(PAIR.first, PAIR.second, at[None]) is None
+    assert isinstance(PlanarLaplace().resolved_region, Region)
