@@ -10,6 +10,7 @@ from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.private_grid import build_grid_intervals
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
+from nearveil.privacy.certificate import Certificate
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion
 from nearveil.randomness import Randomness, secure_randomness, seeded_randomness
 from nearveil.region import Region
@@ -20,6 +21,7 @@ __all__ = [
     "SRR",
     "AxisLaplace",
     "Basis",
+    "Certificate",
     "DataError",
     "Guarantee",
     "Intervals",

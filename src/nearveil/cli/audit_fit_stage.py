@@ -17,7 +17,7 @@ from nearveil.cli.audit_claims import OWN, stated_claim
 from nearveil.cli.audit_files import AuditFiles
 from nearveil.cli.audit_options import Effort
 from nearveil.cli.audit_subjects import Asked
-from nearveil.cli.audit_words import MEANING, confidence_words, facts, headline, paragraph
+from nearveil.cli.audit_words import COUNTED, MEANING, confidence_words, facts, headline, paragraph
 from nearveil.cli.console import progress_bar, say, say_json
 from nearveil.cli.mechanism_choice import MechanismName, ReleaseName, build_mechanism
 from nearveil.cli.options import FitMethodName
@@ -144,6 +144,10 @@ def _text(report: FitReport, words: str, seconds: float) -> str:
         found=found,
         fits=f"{report.fits:,} in {seconds:.1f} s, seed {report.seed}",
     )
-    told = report.explanation if report.verdict is Verdict.INCONCLUSIVE else f"Witness: {report.witness.explain()}"
+    told = (
+        report.explanation
+        if report.verdict is Verdict.INCONCLUSIVE
+        else f"{COUNTED[report.verdict]}: {report.witness.explain()}"
+    )
     title = headline(report.verdict, report.claim, report.epsilon_lower)
     return "\n\n".join([title, lines, paragraph(told), paragraph(MEANING[report.verdict])])

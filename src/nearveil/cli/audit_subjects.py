@@ -118,6 +118,8 @@ def _own(asked: Asked) -> Audited:
     words = mechanism_words(mechanism, asked.wish.chosen.value)
     if isinstance(mechanism, DPRS):
         words += f", on {_MADE_UP if asked.wish.intervals is None else 'the given intervals'}"
+    if mechanism.remaps:
+        words += "; at the draw, since moving it into the intervals afterwards cannot lose more"
     claim = claim_on_guarantee(asked.claim, mechanism.guarantee)
     return Audited(
         subject=MechanismSubject(mechanism),

@@ -23,6 +23,9 @@ MEANING = {
     Verdict.INCONCLUSIVE: "Nothing was tested, so this speaks neither for the claim nor against it.",
 }
 
+COUNTED = {Verdict.VIOLATED: "Witness", Verdict.CONSISTENT: "The nearest to a witness"}
+"""What to call the pair and the event that were counted."""
+
 _WIDTH = 110
 _MOST_ROWS = 8
 
@@ -33,7 +36,7 @@ def headline(verdict: Verdict, claim: Claim, epsilon_lower: float) -> str:
     if verdict is Verdict.VIOLATED:
         return f"VIOLATED: {claimed}, and it is at least {epsilon_lower:.4g}"
     if verdict is Verdict.CONSISTENT:
-        return f"CONSISTENT: {claimed}, and no more than {epsilon_lower:.4g} was found"
+        return f"CONSISTENT: {claimed}, and no more than {epsilon_lower:.4g} could be shown"
     return f"INCONCLUSIVE: {claimed}, and could not be put to the test"
 
 
@@ -48,7 +51,7 @@ def report_text(report: AuditReport, words: str) -> str:
             found=f"{found}, at a confidence of {confidence_words(report.confidence)}",
             samples=f"{report.samples:,} outputs in {report.seconds:.1f} s, seed {report.seed}",
         ),
-        paragraph(f"Witness: {report.witness.explain()}" if report.witness else report.explanation),
+        paragraph(f"{COUNTED[report.verdict]}: {report.witness.explain()}" if report.witness else report.explanation),
     ]
     table = _pairs_table(report)
     return "\n\n".join([*parts, *([table] if table else []), paragraph(MEANING[report.verdict])])
@@ -64,7 +67,13 @@ def facts(**lines: str) -> str:
     """Return labelled lines, one below the other."""
     width = max(map(len, lines)) + 4
     return "\n".join(
-        textwrap.fill(text, _WIDTH, initial_indent=f"  {label:<{width}}", subsequent_indent=" " * (width + 2))
+        textwrap.fill(
+            text,
+            _WIDTH,
+            initial_indent=f"  {label:<{width}}",
+            subsequent_indent=" " * (width + 2),
+            break_on_hyphens=False,
+        )
         for label, text in lines.items()
     )
 

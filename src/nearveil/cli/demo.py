@@ -53,8 +53,9 @@ def _protect_everybody(city: City) -> None:
         city.protect(advance)
     moved = summarise_displacement(city.people.places, city.closed.published[0].served)
     say(
-        f"Now everybody is protected by DPRS at epsilon = 1: moved by {moved.mean_m:,.0f} m on average (median\n"
-        f"{moved.p50_m:,.0f} m, 95 % under {moved.p95_m:,.0f} m). The service answers from published places only.\n"
+        "Now everybody is hidden within 500 m, as 'nearveil protect' does unless told otherwise: moved by\n"
+        f"{moved.mean_m:,.0f} m on average (median {moved.p50_m:,.0f} m, 95 % under {moved.p95_m:,.0f} m). The service "
+        "answers from published places only.\n"
     )
 
 

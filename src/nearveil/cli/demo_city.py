@@ -109,7 +109,7 @@ def write_files(city: City, out: Path) -> None:
             served,
             city.people.region,
             partial,
-            title="DPRS at epsilon = 1: everybody is moved into the private disc of their nearest centre",
+            title="Hidden within 500 m: noise, then the nearest point of the private discs",
             intervals=city.mechanism.current_intervals,
         )
     for name, places in (("people.csv", true), ("published.csv", served)):

@@ -14,7 +14,8 @@ from nearveil.report.style import DISC_COLOUR, INK
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_TIMES_AT_MOST = 50.0
+_LARGEST_LOSS = 50.0
+_AT = {"first": 0, "second": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def rates(witness: Witness) -> tuple[Rate, Rate]:
 
 def most_allowed(witness: Witness, unlikely: Rate) -> float:
     """Return how often the likelier place may give the event if the claim is true and the other's bound holds."""
-    loss = min(witness.claimed_loss, _TIMES_AT_MOST)
+    loss = min(witness.claimed_loss, _LARGEST_LOSS)
     return min(1.0, math.exp(loss) * unlikely.high + witness.claim.delta)
 
 
@@ -64,31 +65,30 @@ def draw_frequencies(axes: Axes, witness: Witness) -> None:
     allowed = most_allowed(witness, unlikely)
     floor = min(rate.low if rate.hits else rate.high for rate in (likely, unlikely)) / 4
     axes.set_yscale("log")
-    axes.set_ylim(floor, 3.0)
-    axes.set_xlim(-0.6, 1.6)
-    axes.axhspan(floor, allowed, xmin=0.03, xmax=0.5, color=DISC_COLOUR, alpha=0.25, linewidth=0, zorder=0.5)
-    axes.plot([-0.53, 0.5], [allowed, allowed], "--", color=INK, linewidth=1.2)
-    axes.text(-0.51, allowed * 0.93, f"at most {allowed:.3g}\nif the claim is true", fontsize=8, va="top", color=INK)
-    for x, rate in enumerate((likely, unlikely)):
-        _draw_rate(axes, x, rate)
-    axes.set_xticks([0, 1], [f"from {letter(rate.side)}" for rate in (likely, unlikely)])
+    axes.set_ylim(floor, 2.5 * max(likely.high, allowed))
+    axes.set_xlim(-0.5, 2.0)
+    x = _AT[likely.side]
+    axes.fill_between([x - 0.3, x + 0.7], floor, allowed, color=DISC_COLOUR, alpha=0.28, linewidth=0, zorder=0.5)
+    axes.plot([x - 0.3, x + 0.7], [allowed, allowed], "--", color=INK, linewidth=1.2)
+    words = f" if the claim is true,\n at most {allowed:.3g}\n from {letter(likely.side)}"
+    axes.text(x - 0.3, floor * 1.1, words, fontsize=8.5, va="bottom", color=INK)
+    for rate in (likely, unlikely):
+        # Words stay off the line of what is allowed.
+        _draw_rate(axes, rate, words_above=rate is likely and rate.share > allowed)
+    axes.set_xticks(list(_AT.values()), [f"from {letter(side)}" for side in _AT])
     axes.set_ylabel("share of outputs that are the event (yellow)")
     axes.set_title("How often the event came")
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6, zorder=0)
     axes.set_axisbelow(True)
 
 
-def _draw_rate(axes: Axes, x: int, rate: Rate) -> None:
-    colour, floor = COLOURS[rate.side], axes.get_ylim()[0]
-    low = rate.low if rate.hits else floor
-    axes.plot([x, x], [low, rate.high], "-", color=colour, linewidth=6, alpha=0.45, solid_capstyle="butt")
-    if rate.hits:
-        axes.plot([x], [rate.share], "o", color=colour, markersize=8, markeredgecolor="white", zorder=4)
-        words = f"{rate.hits:,}\nof {rate.trials:,}"
-    else:
-        axes.plot([x], [rate.high], "v", color=colour, markersize=8, markeredgecolor="white", zorder=4)
-        words = f"never in {rate.trials:,}:\nat most {rate.high:.2g}"
+def _draw_rate(axes: Axes, rate: Rate, *, words_above: bool) -> None:
+    colour, floor, x = COLOURS[rate.side], axes.get_ylim()[0], _AT[rate.side]
+    low, at = (rate.low, rate.share) if rate.hits else (floor, rate.high)
+    axes.plot([x, x], [low, rate.high], "-", color=colour, linewidth=7, alpha=0.5, solid_capstyle="butt")
+    axes.plot([x], [at], "o" if rate.hits else "v", color=colour, markersize=7, markeredgecolor="white", zorder=4)
+    words = f"{rate.hits:,}\nof {rate.trials:,}" if rate.hits else f"never in\n{rate.trials:,}"
     axes.annotate(
-        words, (x, rate.share if rate.hits else rate.high), (0, 12), textcoords="offset points", ha="center",
-        va="bottom", fontsize=9, color=colour, fontweight="bold", zorder=5,
+        words, (x, at), (9, -4 if words_above else 4), textcoords="offset points",
+        va="bottom" if words_above else "top", fontsize=9, color=colour, fontweight="bold", zorder=5,
     )  # fmt: skip

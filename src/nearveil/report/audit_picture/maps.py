@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"first": TRUE_COLOUR, "second": PUBLISHED_COLOUR}
 EVENT_COLOUR = "#F0E442"
+BORDER_DASHES = (0, (5, 3))
 
 _GRID = 360
 _LETTERS = {"first": "A", "second": "B"}
@@ -39,7 +40,7 @@ def draw_map(axes: Axes, scene: Scene, cloud: Cloud, view: View) -> None:
     axes.set_aspect("equal")
     axes.set_xlabel(f"{name} east of the point between A and B")
     axes.set_ylabel(f"{name} north of it")
-    axes.set_title(f"Published for someone at {letter(cloud.name)}", color=COLOURS[cloud.name])
+    axes.set_title(f"Outputs for someone at {letter(cloud.name)}", color=COLOURS[cloud.name])
 
 
 def _shade_event(axes: Axes, scene: Scene, view: View, unit: float) -> None:
@@ -59,22 +60,17 @@ def _one_colour() -> ListedColormap:
 
 
 def _draw_intervals(axes: Axes, scene: Scene, view: View, unit: float) -> None:
-    from matplotlib.patches import Ellipse, Polygon  # noqa: PLC0415
+    from matplotlib.collections import LineCollection  # noqa: PLC0415
+    from matplotlib.patches import Ellipse  # noqa: PLC0415
 
     if scene.discs is None:
         return
-    (west, east), (south, north) = view.limits
-    for polygon, (x, y, width, height) in zip(scene.cells, scene.discs, strict=True):
-        low, high = polygon.min(axis=0), polygon.max(axis=0)
-        if low[0] > east or high[0] < west or low[1] > north or high[1] < south:
-            continue
-        axes.add_patch(
-            Polygon(polygon / unit, closed=True, fill=False, edgecolor=INK, linewidth=0.8, linestyle=(0, (5, 3)))
-        )
-        disc = Ellipse(
-            (x / unit, y / unit), 2 * width / unit, 2 * height / unit, fill=False, edgecolor=DISC_COLOUR, linewidth=1.4
-        )
-        axes.add_patch(disc)
+    axes.add_collection(
+        LineCollection(list(scene.borders / unit), colors=INK, linewidths=0.9, linestyles=[BORDER_DASHES])
+    )
+    near = np.abs(scene.discs[:, :2] - view.middle) <= view.half + scene.discs[:, 2:]
+    for x, y, width, height in scene.discs[near.all(axis=1)] / unit:
+        axes.add_patch(Ellipse((x, y), 2 * width, 2 * height, fill=False, edgecolor=DISC_COLOUR, linewidth=1.4))
 
 
 def _draw_outputs(axes: Axes, cloud: Cloud, unit: float) -> None:

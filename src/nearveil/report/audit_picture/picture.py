@@ -10,14 +10,16 @@ from nearveil.audit.subject import Subject
 from nearveil.audit.witness import Witness
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.report.audit_picture.frequencies import draw_frequencies
-from nearveil.report.audit_picture.maps import EVENT_COLOUR, draw_map
+from nearveil.report.audit_picture.maps import BORDER_DASHES, EVENT_COLOUR, draw_map
 from nearveil.report.audit_picture.scene import Scene
 from nearveil.report.style import DISC_COLOUR, INK, house_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_LINE = 150
+_LINE = 190
+# Left, bottom, width and height; words above.
+_PANELS = (0.0, 0.0, 1.0, 0.87)
 
 
 def draw_audit(
@@ -40,20 +42,28 @@ def draw_audit(
     """
     # Heavy, and only needed where a picture is drawn.
     from matplotlib import pyplot as plt  # noqa: PLC0415
+    from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
     scene = Scene(witness, subject, intervals)
     with house_style():
-        figure, axes = plt.subplots(1, 3, figsize=(15, 6.3), layout="constrained", width_ratios=(1, 1, 0.62))
+        figure, axes = plt.subplots(
+            1, 3, figsize=(15, 6.6), layout=ConstrainedLayoutEngine(rect=_PANELS), width_ratios=(1, 1, 0.62)
+        )
         for panel, cloud, view in zip(axes[:2], scene.clouds, scene.views, strict=True):
             draw_map(panel, scene, cloud, view)
         draw_frequencies(axes[2], witness)
-        sentence = f"{witness.pair}, A and B. The event: outputs {witness.event.describe()}."
-        sentence = sentence.replace("the first", "A").replace("the second", "B")
-        figure.suptitle(f"{title}\n", fontsize=15, fontweight="bold", x=0.01, ha="left")
-        figure.text(0.01, 0.935, textwrap.fill(sentence[0].upper() + sentence[1:], _LINE), fontsize=10, va="top")
+        figure.text(0.012, 0.975, title, fontsize=15, fontweight="bold", va="top")
+        figure.text(0.012, 0.925, textwrap.fill(_sentence(witness, subject), _LINE), fontsize=10, va="top")
         _add_legend(figure, scene)
         figure.savefig(path, format="png")
         plt.close(figure)
+
+
+def _sentence(witness: Witness, subject: Subject) -> str:
+    pair, event = str(witness.pair), witness.event.describe().replace("the first", "A").replace("the second", "B")
+    remaps = getattr(getattr(subject, "mechanism", None), "remaps", False)
+    stage = " Outputs are shown as drawn, before they are moved into the intervals." if remaps else ""
+    return f"A and B are {pair}. The event: outputs {event}.{stage}"
 
 
 def _add_legend(figure: Figure, scene: Scene) -> None:
@@ -67,6 +77,6 @@ def _add_legend(figure: Figure, scene: Scene) -> None:
     if scene.discs is not None:
         handles += [
             Line2D([], [], color=DISC_COLOUR, linewidth=1.4, label="an interval"),
-            Line2D([], [], color=INK, linewidth=0.8, linestyle=(0, (5, 3)), label="border between cells"),
+            Line2D([], [], color=INK, linewidth=0.8, linestyle=BORDER_DASHES, label="border between cells"),
         ]
     figure.legend(handles=handles, loc="outside lower left", ncols=len(handles), frameon=False, fontsize=9)

@@ -22,6 +22,8 @@ _MARGIN = 1.15
 _LEAST_HALF_M = 5.0
 # Clouds farther apart than so many times their own size are shown each by itself.
 _FAR = 3.0
+# Corners that two cells share are computed twice, and differ by round-off, in units of the square.
+_SAME_POINT = 9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +60,7 @@ class Scene:
         self._middle = (places[0] + places[1]) / 2
         self.clouds = tuple(self._cloud(side, place) for side, place in enumerate(places))
         self.discs = None if intervals is None else self._discs(intervals)
-        self.cells = [] if intervals is None else self._cells(intervals)
+        self.borders = np.empty((0, 2, 2)) if intervals is None else self._borders(intervals)
 
     @property
     def views(self) -> tuple[View, View]:
@@ -93,9 +95,13 @@ class Scene:
         centres = intervals.centres * unit - self._middle * self._scale
         return np.column_stack([centres, intervals.radii[:, None] * unit])
 
-    def _cells(self, intervals: Intervals) -> list[FloatArray]:
-        unit = _metres_per_square_unit(intervals.region)
-        return [polygon * unit - self._middle * self._scale for polygon in cell_polygons(intervals)]
+    def _borders(self, intervals: Intervals) -> FloatArray:
+        """Sides of cells as pairs of points; each once, though two cells share it."""
+        sides = np.vstack([np.stack([cell, np.roll(cell, 1, axis=0)], axis=1) for cell in cell_polygons(intervals)])
+        in_order = np.array([sorted(side) for side in sides.round(_SAME_POINT).tolist()])
+        _, once = np.unique(in_order.reshape(-1, 4), axis=0, return_index=True)
+        borders: FloatArray = sides[once] * _metres_per_square_unit(intervals.region) - self._middle * self._scale
+        return borders
 
 
 def metres_per_output_unit(subject: Subject) -> FloatArray:

@@ -1,0 +1,121 @@
+"""The picture of an audit: what it puts where."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+
+from nearveil.audit.claim import Claim
+from nearveil.audit.events import DensityScore, Event
+from nearveil.audit.external import CallableSubject
+from nearveil.audit.histogram import HistogramScore
+from nearveil.audit.interval_pairs import interval_pairs
+from nearveil.audit.pairs import Pair
+from nearveil.audit.subject import MechanismSubject
+from nearveil.audit.witness import Counts, Witness
+from nearveil.io.synthetic import synthetic_city
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.privacy.guarantee import Notion
+from nearveil.region_names import named_region
+from nearveil.report.audit_picture import draw_audit
+from nearveil.report.audit_picture.frequencies import most_allowed, rates
+from nearveil.report.audit_picture.scene import Scene
+
+REGION = named_region("san-francisco")
+
+
+@pytest.fixture(scope="module")
+def paper() -> DPRS:
+    return DPRS(release="paper", centres=40, region=REGION, seed=1).fit(synthetic_city(3000, REGION, rng=1))
+
+
+def witness_of(pair: Pair, score: DensityScore | HistogramScore | None = None, threshold: float = 999.0) -> Witness:
+    return Witness(
+        claim=Claim(Notion.LOCAL, 1.0, 0.0, "everything"),
+        pair=pair,
+        event=Event(score or DensityScore(), threshold, "first"),
+        counts=Counts(hits=1000, trials=1000, false_hits=0, false_trials=1000),
+        confidence=0.99,
+        events_counted=1,
+        seed=1,
+    )
+
+
+def test_places_outputs_and_borders_lie_where_they_do(paper: DPRS) -> None:
+    pair = interval_pairs(paper.current_intervals)[0]
+    scene = Scene(witness_of(pair), MechanismSubject(paper), paper.current_intervals)
+    first, second = scene.clouds
+    assert math.dist(first.place, second.place) == pytest.approx(pair.distance_m, rel=1e-4)
+    assert first.place + second.place == pytest.approx([0, 0], abs=1e-6)
+    assert first.hits.all()
+    assert not second.hits.any()
+    assert scene.discs is not None
+    for cloud in scene.clouds:
+        inside = np.hypot(*(cloud.outputs[:, None] - scene.discs[:, :2]).transpose(2, 0, 1)) <= scene.discs[:, 2] + 1e-6
+        # All outputs of a place are in one and the same disc.
+        assert inside.all(axis=0).sum() == 1
+    # The border between the two places is drawn, once, half way between them.
+    towards = (second.place - first.place) / math.dist(first.place, second.place)
+    along = np.abs(scene.borders @ towards).max(axis=1)
+    assert (along < 0.1).sum() == 1
+
+
+def test_the_event_is_shaded_where_its_outputs_are(paper: DPRS) -> None:
+    pair = interval_pairs(paper.current_intervals)[0]
+    scene = Scene(witness_of(pair), MechanismSubject(paper), paper.current_intervals)
+    first, second = scene.clouds
+    for cloud in (first, second):
+        middle = cloud.outputs.mean(axis=0)
+        assert scene.event_on(middle[:1], middle[1:]).all() == (cloud is first)
+
+
+def test_clouds_far_apart_have_a_window_each(paper: DPRS) -> None:
+    near, far = interval_pairs(paper.current_intervals)[0], Pair((37.55, -122.55), (37.85, -122.25), "far apart")
+    subject = MechanismSubject(paper)
+    one, other = Scene(witness_of(near), subject, None).views
+    assert one == other
+    scene = Scene(witness_of(far), subject, None)
+    for view, cloud in zip(scene.views, scene.clouds, strict=True):
+        assert (np.abs(cloud.outputs - view.middle) <= view.half).mean() > 0.9
+        assert view.half < 10_000
+    assert math.dist(scene.views[0].middle, scene.views[1].middle) > 20_000
+
+
+def test_rates_and_what_is_allowed() -> None:
+    found = witness_of(Pair((37.6, -122.4), (37.7, -122.4), "somewhere"))
+    likely, unlikely = rates(found)
+    assert (likely.side, unlikely.side) == ("first", "second")
+    assert likely.low < likely.share == likely.high == 1.0
+    # 0 of 1000, the error shared by the two sides.
+    assert unlikely.high == pytest.approx(1 - 0.005 ** (1 / 1000))
+    assert most_allowed(found, unlikely) == pytest.approx(math.e * unlikely.high, rel=1e-6)
+    assert (likely.low > most_allowed(found, unlikely)) is found.violates
+    other_way = replace(found, event=replace(found.event, direction="second"))
+    assert rates(other_way)[0].side == "second"
+    untold = replace(found, claim=Claim(Notion.CENTRAL, 1.0, 0.0, "nothing"))
+    assert most_allowed(untold, unlikely) == 1.0
+
+
+@pytest.mark.parametrize("scaling", ["isotropic", "per-axis"])
+def test_it_is_drawn(tmp_path: Path, scaling: str) -> None:
+    region = REGION.with_scaling("per-axis" if scaling == "per-axis" else "isotropic")
+    dprs = DPRS(release="interval", centres=30, region=region, seed=1).fit(synthetic_city(2000, region, rng=1))
+    path = tmp_path / "picture.png"
+    pair = interval_pairs(dprs.current_intervals)[0]
+    draw_audit(witness_of(pair), MechanismSubject(dprs), path, title="VIOLATED", intervals=dprs.current_intervals)
+    image = plt.imread(path)
+    assert image.shape[1] > 1200
+    assert image.std() > 0.05
+    assert plt.get_fignums() == []
+
+
+def test_one_that_always_gives_the_same_point_is_drawn(tmp_path: Path) -> None:
+    """No spread at all, no density, and an event that covers everything."""
+    subject = CallableSubject(lambda points, _rng: points * 0 + [37.7, -122.4], REGION)
+    everything = HistogramScore(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(1))
+    pair = Pair((37.6, -122.5), (37.8, -122.3), "somewhere")
+    draw_audit(witness_of(pair, everything, -1.0), subject, tmp_path / "p.png", title="INCONCLUSIVE")
+    assert (tmp_path / "p.png").stat().st_size > 10_000
