@@ -46,7 +46,8 @@ class FastMap:
 
     def __call__(self, points: FloatArray) -> FloatArray:
         """Evaluate both outputs at every row."""
-        return _evaluate(np.ascontiguousarray(points), self.middle, self.half, self.coefficients)
+        values: FloatArray = _evaluate(np.ascontiguousarray(points), self.middle, self.half, self.coefficients)
+        return values
 
 
 @lru_cache(maxsize=64)

@@ -429,7 +429,8 @@ def test_the_command_starts_outside_the_package() -> None:
 
 def test_a_nearveil_that_cannot_be_loaded_gives_no_verdict(tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text("raise ImportError('broken')")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path}
     found = subprocess.run([*COMMAND, *QUICK], capture_output=True, text=True, check=False, env=environment)
     assert (found.returncode, found.stdout) == (4, "")
     assert found.stderr == "error: Nearveil failed (ImportError); there is no verdict\n"
@@ -439,13 +440,17 @@ def test_a_nearveil_that_cannot_be_loaded_gives_no_verdict(tmp_path: Path) -> No
 
 def test_output_that_goes_nowhere_is_no_verdict() -> None:
     """A full disk and a reader who left; Python itself would notice too late, or leave with 1."""
+    # Where output waits to be printed, as it does by default.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        found = subprocess.run([*COMMAND, *QUICK], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        found = subprocess.run([*COMMAND, *QUICK], stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=env)
         assert (found.returncode, found.stderr.count("\n")) == (4, 1)
-        mute = subprocess.run([*COMMAND, *QUICK, "--claim", "none.json"], stdout=full, stderr=full, check=False)
+        mute = subprocess.run(
+            [*COMMAND, *QUICK, "--claim", "none.json"], stdout=full, stderr=full, check=False, env=env
+        )
         assert mute.returncode == 4
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as pipe:
-        found = subprocess.run([*COMMAND, *QUICK], stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
+        found = subprocess.run([*COMMAND, *QUICK], stdout=pipe, stderr=subprocess.PIPE, text=True, check=False, env=env)
     assert found.returncode == 4

@@ -34,6 +34,13 @@ def test_a_release_and_its_fit_are_charged_and_a_third_is_refused(run: Run, peop
     assert len(kept.history("17")) == 4
 
 
+def test_a_fit_alone_is_charged(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    arguments = ("--centres", 50, "--person", "id", "--ledger", tmp_path / "ledger", "--budget", "central:1.5/30d")
+    assert run("fit", people_csv, tmp_path / "i.json", *arguments).code == 0
+    assert run("fit", people_csv, tmp_path / "j.json", *arguments).code == 5
+    assert not (tmp_path / "j.json").exists()
+
+
 def test_intervals_made_before_are_not_charged_again(run: Run, people_csv: Path, tmp_path: Path) -> None:
     assert run("fit", people_csv, tmp_path / "i.json", "--centres", 50).code == 0
     outcome = run(

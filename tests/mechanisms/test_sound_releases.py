@@ -90,7 +90,7 @@ def test_a_coarser_mesh_gives_a_larger_bound() -> None:
 
 
 def test_what_is_not_known_of_the_mass_is_in_the_bound() -> None:
-    """Both brackets take the unfavourable end: the bound exceeds what is attained by both gaps and the slope's share."""
+    """Both brackets take the unfavourable end: the bound exceeds what is attained by gaps and slope."""
     scale, angles = 40.0, 2000
     step = math.pi / 2 / angles
     low, high = _log_mass_bounds(np.array([step / 2]), scale)

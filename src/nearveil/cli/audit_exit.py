@@ -6,9 +6,8 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from functools import wraps
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import typer
 
@@ -49,9 +48,12 @@ def _exit_code(work: Callable[[], None]) -> int:
     except NearveilError as error:
         return _complained(str(error))
     except BrokenPipeError:
-        # Whoever read the output has left; what is still waiting to be printed goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output has left; there is nobody to complain to.
+        _let_go_of(sys.stdout)
         return FAILED
+    except OSError as error:
+        _let_go_of(sys.stdout)
+        return _complained(f"the audit failed: {error.strerror or 'the system refused'}; there is no verdict")
     except MemoryError:
         return _complained("there is not enough memory for this audit; ask for fewer --samples")
     except (Exception, SystemExit) as error:
@@ -63,7 +65,17 @@ def _exit_code(work: Callable[[], None]) -> int:
 
 
 def _complained(text: str, code: int = FAILED) -> int:
-    # Where nothing can be printed, the exit code has to do.
-    with suppress(OSError):
+    try:
         complain(text)
+    except OSError:
+        # Where nothing can be printed, the exit code has to do.
+        _let_go_of(sys.stderr)
     return code
+
+
+def _let_go_of(stream: TextIO) -> None:
+    """Send what cannot be printed nowhere: Python would try again at the end, and put its own exit code in place."""
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -31,6 +31,10 @@ DEFAULT_FITS = 400
 # Few centres and few people, so that one person shows; one round, so that hundreds of fits take seconds.
 _CENTRES, _ROUNDS = 2, 1
 _PEOPLE_PER_CENTRE = 2
+_NO_PROOF = (
+    "No violation was found with these fits. That is no proof that the claim is true: fits are slow, and so few of them "
+    "show gross faults only, such as an answer without noise."
+)
 _NOT_WRITTEN = ("seed", "intervals", "region")
 
 
@@ -129,10 +133,10 @@ def _claim(text: str | None, mechanism: DPRS, data: DataPair) -> Claim:
 
 def _words(mechanism: DPRS) -> str:
     plan = mechanism.fit_plan
-    rounds = f", {plan.rounds} rounds" if plan.method == "pic" else ""
+    rounds = f", rounds: {plan.rounds}" if plan.method == "pic" else ""
     return (
-        f"the fit of dprs by {plan.method}{rounds}, {plan.centres} centres, on made-up people: "
-        f"{_PEOPLE_PER_CENTRE * plan.centres} with and without one more"
+        f"the fit of dprs by {plan.method} (centres: {plan.centres}{rounds}; others with --centres and --rounds), on "
+        f"{_PEOPLE_PER_CENTRE * plan.centres} made-up people with and without one more"
     )
 
 
@@ -149,5 +153,6 @@ def _text(report: FitReport, words: str, seconds: float) -> str:
         if report.verdict is Verdict.INCONCLUSIVE
         else f"{COUNTED[report.verdict]}: {report.witness.explain()}"
     )
+    meaning = _NO_PROOF if report.verdict is Verdict.CONSISTENT else MEANING[report.verdict]
     title = headline(report.verdict, report.claim, report.epsilon_lower)
-    return "\n\n".join([title, lines, paragraph(told), paragraph(MEANING[report.verdict])])
+    return "\n\n".join([title, lines, paragraph(told), paragraph(meaning)])

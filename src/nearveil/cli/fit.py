@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from nearveil.cli.console import progress_bar, say, say_json
+from nearveil.cli.ledger_options import BudgetOption, Charge, LedgerOption
 from nearveil.cli.options import (
     CentresOption,
     ClipOption,
@@ -52,6 +53,8 @@ def fit(
     population: PopulationOption = None,
     person: PersonOption = None,
     per_row: PerRowOption = False,
+    ledger: LedgerOption = None,
+    budget: BudgetOption = None,
     latitude: LatitudeOption = None,
     longitude: LongitudeOption = None,
     clip: ClipOption = False,
@@ -74,17 +77,25 @@ def fit(
     if plan.method == "private-grid" and (delta is not None or rounds is not None):
         raise UsageError("--delta and --rounds go with --fit-method pic; the private grid needs neither")
     delta = 1e-5 if delta is None else delta
-    budget = plan.budget(epsilon, delta)
+    noise_budget = plan.budget(epsilon, delta)
+    charge = Charge(ledger, budget, person, per_row=per_row)
     check_output(output, force=force)
     people, several_rows = read_checked(
-        source, latitude=latitude, longitude=longitude, drop=(), person=person, per_row=per_row, carry=False
+        source,
+        latitude=latitude,
+        longitude=longitude,
+        drop=(),
+        person=person,
+        per_row=per_row,
+        carry=ledger is not None,
     )
     places = places_in_region(people, chosen, clip=clip)
     randomness = None if seed is None else seeded_randomness(seed, FIT_STREAM)
     with progress_bar("finding intervals", plan.steps) as advance:
-        found = build_intervals(places, chosen, plan, budget, rng=randomness, progress=advance)
+        found = build_intervals(places, chosen, plan, noise_budget, rng=randomness, progress=advance)
     if several_rows:
         found = replace(found, unit="row")
+    charge.record_fit(found, delta, people)
     with replacing(output, force=force) as partial:
         partial.write_text(found.to_json(), encoding="utf-8")
     _report(found, delta, output, json)

@@ -14,6 +14,7 @@ from nearveil.errors import UsageError
 from nearveil.io.people import People
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Fit, Ledger, Release
 from nearveil.privacy.ledger.events import Event
@@ -79,12 +80,20 @@ class Charge:
 
     def record(self, mechanism: Mechanism, people: People) -> None:
         """Put the release on record, and the fit if the intervals are from the same people, or refuse both."""
-        if self._ledger is None or self._person is None:
+        if self._ledger is None:
             return
-        who = tuple(str(person) for person in people.carried.column(self._person).to_pylist())
-        when, draw_id = datetime.now(UTC), secrets.token_hex(16)
+        who, when, draw_id = self._who(people), datetime.now(UTC), secrets.token_hex(16)
         events: list[Event] = [Release.under(mechanism.guarantee, who=who, when=when, draw_id=f"release/{draw_id}")]
         if isinstance(mechanism, DPRS) and mechanism.intervals is None:
             fitted = mechanism.current_intervals.guarantee(mechanism.delta)
             events.append(Fit.under(fitted, who=who, when=when, draw_id=f"fit/{draw_id}"))
         self._ledger.record_all(events)
+
+    def record_fit(self, intervals: Intervals, delta: float, people: People) -> None:
+        """Put the fit of these intervals on record, or refuse it."""
+        if self._ledger is not None:
+            cost, draw_id = intervals.guarantee(delta), f"fit/{secrets.token_hex(16)}"
+            self._ledger.record(Fit.under(cost, who=self._who(people), when=datetime.now(UTC), draw_id=draw_id))
+
+    def _who(self, people: People) -> tuple[str, ...]:
+        return tuple(str(person) for person in people.carried.column(self._person).to_pylist())

@@ -24,8 +24,8 @@ from nearveil.errors import NearveilError
 
 _HELP = """Audit and protect "people nearby" services.
 
-Exit codes: 0 done, 2 wrong usage, 3 data that cannot be used, 4 a result that cannot be written, 1 a failure of
-Nearveil itself.
+Exit codes: 0 done, 2 wrong usage, 3 data that cannot be used, 4 a result that cannot be written, 5 a budget that
+does not allow it, 1 a failure of Nearveil itself. 'nearveil audit' has exit codes of its own.
 """
 
 app = typer.Typer(

@@ -61,7 +61,7 @@ EpsilonOption = Annotated[
 FitEpsilonOption = Annotated[
     float | None,
     typer.Option(
-        help="dprs: what finding the intervals costs each person.",
+        help="dprs: what finding the intervals costs each person; twice that for another place.",
         show_default="as --epsilon, or 1",
         rich_help_panel="Mechanism",
     ),
@@ -186,6 +186,8 @@ def _dprs(wish: Wish, region: Region, seed: int | None) -> Mechanism:
     method = wish.fit_method or (FitMethodName.PIC if release is ReleaseName.PAPER else FitMethodName.PRIVATE_GRID)
     if method is FitMethodName.PRIVATE_GRID and wish.rounds is not None:
         raise UsageError("--rounds goes with --fit-method pic; the private grid needs none")
+    if release is not ReleaseName.PAPER and method is FitMethodName.PRIVATE_GRID and wish.intervals is None:
+        _refuse(wish, "the private grid", "delta", hint="it needs none; leave it out, or add --fit-method pic")
     params: dict[str, Any] = {
         "release": release.value,
         "epsilon": wish.epsilon,

@@ -36,6 +36,10 @@ from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.types import FloatArray
 
+_FITTED_HERE = (
+    "The intervals were fitted on the people of this file, so what holds for them is the statement that begins with "
+    "'Together'. With intervals made from other data (--intervals) the first statement is theirs."
+)
 _ROWS_COMPOSE = (
     "People may have several rows, and a person's rows compose: each is a release of its own, and their losses add up. "
     "Rows at one place average out, so that place is protected less with every row."
@@ -95,6 +99,9 @@ def _summary(mechanism: Mechanism, wish: Wish, rows: int, *, several_rows: bool,
     guarantee = mechanism.guarantee
     if several_rows:
         guarantee = guarantee.counted_per_row().with_note(_ROWS_COMPOSE)
+    fitted_here = isinstance(mechanism, DPRS) and mechanism.intervals is None
+    if fitted_here:
+        guarantee = guarantee.with_note(_FITTED_HERE)
     if clipped:
         guarantee = guarantee.with_note(
             f"{clipped:,} rows were outside the region and moved to its edge first; only the place on the edge is "
@@ -110,9 +117,10 @@ def _summary(mechanism: Mechanism, wish: Wish, rows: int, *, several_rows: bool,
         # The paper's release is asked for by the paper's epsilon, which is not a guarantee.
         "epsilon_holds": not (dprs and dprs.release == "paper"),
         "epsilon_per_km": 1000 * guarantee.epsilon if metric else None,
-        "delta": dprs.delta if dprs else guarantee.delta,
+        "delta": dprs.delta if dprs and dprs.release == "paper" else guarantee.delta,
         "region": str(mechanism.resolved_region),
         "clipped": clipped,
+        "fitted_on_these_people": fitted_here,
         "seeded": mechanism.seed is not None or bool(dprs and dprs.current_intervals.seeded),
         "guarantee": guarantee,
     }

@@ -73,7 +73,10 @@ def calibrated_disc_loss(epsilon: float, noise: Noise) -> DiscLoss:
         return DiscLoss(scale=math.sqrt(2 / epsilon), bound=epsilon, attained=epsilon)
     scale = 2 * math.sqrt(2) / epsilon
     bound = laplace_disc_loss(scale)
-    while bound > epsilon:
+    # Not "bound > epsilon": what is no number must not pass for a bound.
+    while not bound <= epsilon:
+        if not bound < 2 * epsilon + 1:
+            raise ArithmeticError("the loss on the disc could not be bounded; no release can be made of it")
         # The bound is nearly proportional to 1 / scale, so this is enough at the first or second time.
         scale *= bound / epsilon * (1 + 1e-12)
         bound = laplace_disc_loss(scale)

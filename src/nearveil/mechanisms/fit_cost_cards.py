@@ -31,6 +31,7 @@ def with_fit_cost(release: Guarantee, intervals: Intervals, delta: float) -> Gua
         statements.append(_together(release, intervals, delta))
     return replace(
         release,
+        title=f"{release.title}, given the intervals",
         neighbours=f"{release.neighbours}, the intervals being given",
         also=(*statements, *release.also),
         # A disc is disclosed by the notion of an interval only.
@@ -55,9 +56,12 @@ def _together(release: Guarantee, intervals: Intervals, delta: float) -> Guarant
         offset=epsilon if metric else 0.0,
         unit=release.unit,
         delta=min(1.0, fit_delta + release.delta),
-        neighbours=f"{release.neighbours}, the person being among those fitted on",
+        neighbours=(
+            f"{release.neighbours}{'' if metric else ' in the intervals that came out'}, the person being among those "
+            "fitted on"
+        ),
         protects=(
-            f"who was fitted on is also in the intervals, where another place costs up to {round_up(epsilon)} more; "
+            f"whoever was fitted on is in the intervals as well: another place costs up to {round_up(epsilon)} more; "
             "fit on public data or on places already published, and this statement falls away"
         ),
         basis=release.basis,

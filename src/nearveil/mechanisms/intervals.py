@@ -110,8 +110,8 @@ class Intervals:
             delta=delta,
             neighbours="the data fitted on, with and without one person, both large enough to be fitted at all",
             protects=(
-                "the discs hardly depend on any one person who was fitted on; they show where people in general "
-                "are, and replacing one person's place counts twice"
+                "how much the discs can depend on any one person who was fitted on is bounded by epsilon; they show "
+                "where people in general are, and replacing one person's place counts twice"
                 if self.answers
                 else "the discs were made without anybody's data"
             ),

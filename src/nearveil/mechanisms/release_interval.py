@@ -94,7 +94,8 @@ class IntervalRelease:
             protects=(
                 "within an interval places look alike up to epsilon; which interval a person is in is disclosed: "
                 "between places in different intervals nothing is promised, however near they are; each further "
-                "release of a person's place adds its loss to the first"
+                "release of a person's place adds its loss to the first, and with other intervals also narrows the "
+                "place down to where the cells overlap"
             ),
             basis=Basis.THEOREM if self.noise == "gaussian" else Basis.CERTIFICATE,
             because=(

@@ -53,7 +53,8 @@ def _statement(guarantee: Guarantee) -> str:
     if guarantee.certificate is not None:
         lines.append(_wrapped(_certificate(guarantee.certificate)))
     if guarantee.delta:
-        lines.append(_wrapped(f"With a probability of {round_up(guarantee.delta)} (delta) it may fail."))
+        delta = round_up(guarantee.delta)
+        lines.append(_wrapped(f"Outputs with a probability of {delta} (delta) in all are left out of this."))
     return "\n".join([title, *lines])
 
 
@@ -73,9 +74,8 @@ def _by_distance(guarantee: Guarantee) -> list[str]:
     for distance_m in _DISTANCES_M:
         loss = guarantee.epsilon * distance_m + guarantee.offset
         sure = believed_at_most(loss)
-        words = (
-            "not hidden from each other" if sure > _HOPELESS else f"{100 * sure:.0f} % sure ({_times(loss)} likelier)"
-        )
+        learned = f"{_percent(sure)} sure ({_times(loss)} likelier)"
+        words = "not hidden from each other" if sure > _HOPELESS else learned
         lines.append(f"    {distance_m:>5,} m apart: {words}")
         if sure > _HOPELESS:
             break
@@ -97,12 +97,19 @@ _MEANINGS: dict[Notion, Callable[[Guarantee], list[str]]] = {
 
 
 def _belief(loss: float) -> str:
-    return f"Somebody who held both equally likely can become {100 * believed_at_most(loss):.0f} % sure of one at most."
+    return f"Somebody who held both equally likely can become {_percent(believed_at_most(loss))} sure of one at most."
+
+
+def _percent(share: float) -> str:
+    """A share, never less than it is, and never a whole that it is not."""
+    digits = 0 if share < 0.99 else 2
+    rounded = math.ceil(share * 10 ** (2 + digits) - 1e-9) / 10**digits
+    return f"{rounded:.{digits}f} %" if rounded < 100 else "all but completely"
 
 
 def _times(loss: float) -> str:
     factor = math.exp(loss) if loss < 25 else math.inf
-    return f"at most {round_up(factor)} times" if factor < 1e6 else "more than a million times"
+    return f"at most {round_up(factor)} times" if factor < 1e6 else "perhaps more than a million times"
 
 
 def _certificate(certificate: Certificate) -> str:

@@ -67,6 +67,10 @@ class Event:
         """Return the event that one statement of a guarantee describes; its ``also`` are statements of their own."""
         if not guarantee.holds:
             raise UsageError("the guarantee does not hold, so its epsilon is no cost; record one that does hold")
+        if guarantee.offset:
+            raise UsageError(
+                "the guarantee has a loss beside that per metre, that of the fit; record release and fit, each alone"
+            )
         if guarantee.unit != unit_of(guarantee.notion):
             raise UsageError(
                 f"the guarantee counts {guarantee.unit}, the ledger {unit_of(guarantee.notion)}; "
