@@ -32,8 +32,8 @@ DEFAULT_FITS = 400
 _CENTRES, _ROUNDS = 2, 1
 _PEOPLE_PER_CENTRE = 2
 _NO_PROOF = (
-    "No violation was found with these fits. That is no proof that the claim is true: fits are slow, and so few of them "
-    "show gross faults only, such as an answer without noise."
+    "No violation was found with these fits. That is no proof that the claim is true: fits are slow, and so few of "
+    "them show gross faults only, such as an answer without noise."
 )
 _NOT_WRITTEN = ("seed", "intervals", "region")
 

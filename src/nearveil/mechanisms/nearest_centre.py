@@ -16,6 +16,8 @@ from nearveil.types import FloatArray, IntArray
 
 _COARSE = 32
 _FINER = 16
+# A few centres have few borders, and a fine table of them would take longer to build than to look up without.
+_FEW, _FINER_FOR_FEW = 64, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,9 @@ def candidate_table(
     everything = np.arange(len(centres), dtype=np.int64)
     all_cells = np.array([0, len(centres)], dtype=np.int64)
     coarse = _refine(centres, radii, *half_extent, 1, all_cells, everything, _COARSE)
-    first, candidates = _refine(centres, radii, *half_extent, _COARSE, *coarse, _FINER)
-    return _COARSE * _FINER, first, candidates
+    finer = _FINER if len(centres) > _FEW else _FINER_FOR_FEW
+    first, candidates = _refine(centres, radii, *half_extent, _COARSE, *coarse, finer)
+    return _COARSE * finer, first, candidates
 
 
 @inlined_kernel
