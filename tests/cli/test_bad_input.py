@@ -142,6 +142,17 @@ def test_files_that_are_not_what_they_seem(run: Run, tmp_path: Path) -> None:
     check(run("fit", source, tmp_path / "out.csv"), 2, ".json")
 
 
+def test_the_input_is_never_written_over(run: Run, tmp_path: Path) -> None:
+    source, link = tmp_path / "people.csv", tmp_path / "link.csv"
+    source.write_text(ENOUGH)
+    link.symlink_to(source)
+    for output in (source, link, tmp_path / "." / "people.csv"):
+        check(
+            run("protect", source, output, "--force", "--mechanism", "planar-laplace"), 2, "true places would be lost"
+        )
+    assert source.read_text() == ENOUGH
+
+
 def test_existing_output_is_kept(run: Run, tmp_path: Path) -> None:
     source, output = tmp_path / "people.csv", tmp_path / "out.csv"
     source.write_text(ENOUGH)

@@ -70,13 +70,32 @@ def test_a_certificate_that_was_tampered_with_does_not_hold(
     assert json.loads(run("certify", "--check", certificate, "--json").out)["holds"] is False
 
 
-@pytest.mark.parametrize("change", [{"delta": 0.0}, {"protects": "everything"}, {"notes": []}, {"also": []}])
+@pytest.mark.parametrize(
+    "change",
+    [{"delta": 0.0}, {"protects": "everything"}, {"notes": []}, {"also": []}, {"holds": False}, {"more": "words"}],
+)
 def test_a_card_that_was_rewritten_is_noticed(run: Run, certificate: Path, change: dict[str, object]) -> None:
     document = json.loads(certificate.read_text())
     document["guarantee"].update(change)
     certificate.write_text(json.dumps(document))
     outcome = run("certify", "--check", certificate)
     assert (outcome.code, "does not promise what the file states" in outcome.err) == (3, True)
+
+
+@pytest.mark.parametrize("change", [{"how": "it is 0"}, {"method": "closed form"}, {"frame": "metres"}])
+def test_a_certificate_with_another_reason_is_noticed(run: Run, certificate: Path, change: dict[str, object]) -> None:
+    document = json.loads(certificate.read_text())
+    document["guarantee"]["certificate"].update(change)
+    certificate.write_text(json.dumps(document))
+    outcome = run("certify", "--check", certificate)
+    assert (outcome.code, "does not promise what the file states" in outcome.err) == (3, True)
+
+
+def test_intervals_that_hide_their_cost_are_refused(run: Run, certificate: Path) -> None:
+    document = json.loads(certificate.read_text())
+    document["subject"]["params"]["intervals"]["budget"]["laplace_answers"] = []
+    certificate.write_text(json.dumps(document))
+    assert run("certify", "--check", certificate).code == 3
 
 
 def test_a_mechanism_with_less_noise_than_stated_is_noticed(run: Run, certificate: Path) -> None:

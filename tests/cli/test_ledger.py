@@ -3,6 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 from nearveil.cli.ledger_options import budget_from_text
@@ -57,6 +60,7 @@ def test_intervals_made_before_are_not_charged_again(run: Run, people_csv: Path,
     [
         (("--budget", "metric:1/1d"), "--ledger"),
         (("--ledger", "l"), "--person"),
+        (("--ledger", "l", "--person", "id", "--seed", "1", "--budget", "metric:1/1d"), "--seed protects nobody"),
         (("--ledger", "l", "--person", "id"), "at least one --budget"),
         (("--ledger", "l", "--person", "id", "--budget", "magic:1/1d"), "--budget takes a notion"),
         (("--ledger", "l", "--person", "id", "--budget", "metric:1"), "--budget takes a notion"),
@@ -71,6 +75,23 @@ def test_wrong_usage(
     outcome = run("protect", people_csv, tmp_path / "o.csv", *options)
     assert (outcome.code, words in outcome.err) == (2, True)
     assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
+
+
+def test_ids_that_could_name_one_person_twice_are_refused(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    table = pd_table(people_csv)
+    pq.write_table(table, tmp_path / "p.parquet")
+    outcome = run(
+        "protect", tmp_path / "p.parquet", tmp_path / "o.csv", "--epsilon", 1, "--centres", 50, "--person", "id",
+        "--ledger", tmp_path / "ledger", *BUDGETS,
+    )  # fmt: skip
+    assert (outcome.code, "two accounts" in outcome.err) == (3, True)
+    assert not (tmp_path / "o.csv").exists()
+
+
+def pd_table(people_csv: Path) -> pa.Table:
+    """The same people with their ids as floating-point numbers, as data frames like to have them."""
+    table = pa_csv.read_csv(people_csv)
+    return table.set_column(0, "id", table.column("id").cast(pa.float64()))
 
 
 def test_a_notion_without_a_budget_is_refused_and_nothing_is_published(

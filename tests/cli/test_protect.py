@@ -79,9 +79,29 @@ def test_json_for_machines(
     assert document["guarantee"]["notion"] == notion
     assert set(document["displacement_m"]) == {"mean", "p50", "p95"}
     assert document["release"] == release
-    assert document["epsilon_holds"] is (release != "paper")
+    # Seeded, so it protects nobody, whatever the mechanism.
+    assert (document["epsilon_holds"], document["holds_for_these_people"]) == (False, None)
     assert (document["epsilon"] is None) is (notion == "metric")
     assert document["epsilon_per_km"] == (pytest.approx(4.0) if notion == "metric" else None)
+
+
+@pytest.mark.parametrize(
+    ("options", "epsilon", "offset", "own"),
+    [
+        ((), 0.004, 2.0, False),
+        (("--epsilon", 1, "--fit-epsilon", 0.5), 2.0, 0.0, False),
+        (("--mechanism", "square"), 1.0, 0.0, True),
+        (("--mechanism", "planar-laplace"), 0.004, 0.0, True),
+    ],
+)
+def test_json_says_what_holds_for_the_people_of_the_file(
+    run: Run, people_csv: Path, tmp_path: Path, options: tuple[object, ...], epsilon: float, offset: float, own: bool
+) -> None:
+    """Who was fitted on loses what the intervals tell, too: twice the fit's epsilon on top."""
+    document = json.loads(run("protect", people_csv, tmp_path / "out.csv", *options, "--json").out)
+    holds = document["holds_for_these_people"]
+    assert (holds["epsilon"], holds["offset"]) == (pytest.approx(epsilon), pytest.approx(offset))
+    assert document["epsilon_holds"] is own
 
 
 def test_a_seed_repeats_and_secure_randomness_does_not(run: Run, people_csv: Path, tmp_path: Path) -> None:

@@ -117,6 +117,9 @@ def test_what_is_no_certificate_and_no_mechanism() -> None:
         with pytest.raises(DataError, match="damaged"):
             mechanism_from_spec(damaged)
 
+    with pytest.raises(UsageError, match="rescaled"):
+        mechanism_to_spec(MECHANISMS["interval"].rescaled(0.1))
+
     class Mine(Square):
         pass
 

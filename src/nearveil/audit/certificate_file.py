@@ -73,7 +73,7 @@ def certificate_to_json(mechanism: Mechanism) -> str:
     return json.dumps(document, indent=1, allow_nan=False)
 
 
-def certificate_from_json(text: str) -> tuple[Mechanism, Guarantee]:
+def certificate_from_json(text: str) -> tuple[Mechanism, dict[str, Any]]:
     """Read a file that `certificate_to_json` made: the mechanism rebuilt, and the guarantee as the file has it."""
     try:
         document: dict[str, Any] = json.loads(text)
@@ -82,16 +82,20 @@ def certificate_from_json(text: str) -> tuple[Mechanism, Guarantee]:
         subject, guarantee = document["subject"], document["guarantee"]
     except (json.JSONDecodeError, KeyError, TypeError):
         raise DataError("this is no certificate file, or a damaged one; make one with 'nearveil certify'") from None
-    return mechanism_from_spec(subject), guarantee_from_dict(guarantee)
+    guarantee_from_dict(guarantee)
+    return mechanism_from_spec(subject), guarantee
 
 
 def check_certificate(
-    mechanism: Mechanism, stated: Guarantee, *, tries: int = _TRIES, seed: int | None = None
+    mechanism: Mechanism, stated: dict[str, Any], *, tries: int = _TRIES, seed: int | None = None
 ) -> CertificateCheck:
-    """Check what a file states of a mechanism against the mechanism itself."""
-    certificate, anew = _certificate_of(stated), mechanism.guarantee
+    """Check what a file states of a mechanism, word by word, against the mechanism itself.
+
+    What the intervals cost those they were fitted on cannot be seen from the intervals, and is believed.
+    """
+    certificate, anew = _certificate_of(guarantee_from_dict(stated)), mechanism.guarantee
     faults = []
-    if not _alike(_without_certificate(stated), _without_certificate(anew)):
+    if not _alike(_without_numbers(stated), _without_numbers(anew.to_dict())):
         faults.append("the mechanism described does not promise what the file states")
     if certificate.bound < _certificate_of(anew).bound * (1 - _TOLERANCE):
         faults.append("the bound is below the one computed anew")
@@ -105,13 +109,16 @@ def check_certificate(
     return CertificateCheck(certificate.bound, certificate.attained, len(losses), worst, tuple(faults))
 
 
-def _without_certificate(guarantee: Guarantee) -> dict[str, Any]:
-    return {name: value for name, value in guarantee.to_dict().items() if name != "certificate"}
+def _without_numbers(guarantee: dict[str, Any]) -> dict[str, Any]:
+    """The card without what is looked at on its own: the numbers of the certificate, and the places."""
+    certificate = guarantee["certificate"]
+    words = {name: certificate[name] for name in certificate if name in ("frame", "method", "how")}
+    return {**guarantee, "certificate": words}
 
 
 def _alike(first: Any, second: Any) -> bool:
     """Whether two documents say the same, numbers up to what two computers may differ in."""
-    if isinstance(first, float) and isinstance(second, float):
+    if isinstance(first, int | float) and isinstance(second, int | float) and not isinstance(first, bool):
         return math.isclose(first, second, rel_tol=_TOLERANCE)
     if isinstance(first, dict) and isinstance(second, dict):
         return first.keys() == second.keys() and all(_alike(first[name], second[name]) for name in first)

@@ -28,7 +28,7 @@ class Claim:
     epsilon : float
         The largest loss; per metre on the ground for the metric notion.
     delta : float
-        Probability with which the loss may be larger.
+        What an event may have beyond e^epsilon times its probability in the other world.
     text : str
         The claim in words.
     """
@@ -73,6 +73,8 @@ class Claim:
 
 def own_claim(guarantee: Guarantee) -> Claim:
     """Return what a mechanism's guarantee itself states."""
+    if guarantee.offset:
+        raise UsageError("a claim with a loss beside that per metre (an offset) cannot be audited")
     return Claim(guarantee.notion, guarantee.epsilon, guarantee.delta, _in_words(guarantee))
 
 
@@ -104,6 +106,8 @@ def claim_from_json(text: str) -> Claim:
 def claim_from_dict(document: dict[str, Any]) -> Claim:
     """Read a claim from plain values, as `Claim.to_dict` and `Guarantee.to_dict` give them."""
     notion, epsilon = Notion(document["notion"]), document["epsilon"]
+    if document.get("offset"):
+        raise UsageError("a claim with a loss beside that per metre (an offset) cannot be audited")
     unit = document.get("unit", "per metre")
     if notion is Notion.METRIC and _is_number(epsilon):
         if unit not in _METRES:

@@ -156,5 +156,6 @@ def _refuse_outside(published: FloatArray, region: Region) -> None:
         row = int(np.flatnonzero(outside)[0])
         raise AuditError(
             f"row {row + 1} of what the mechanism gave lies outside the region {region} "
-            f"({int(outside.sum()):,} of {len(published):,} do); places are latitude, longitude in degrees"
+            f"({int(outside.sum()):,} of {len(published):,} do); let it move them to the region's edge first, which "
+            "cannot add to the loss (places are latitude, longitude in degrees)"
         )

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nearveil.audit.claim import Claim
 from nearveil.audit.fit_audit import FitWitness, fit_witness_from_json, recheck_fit
 from nearveil.audit.fit_audit.witness import FORMAT as FIT_FORMAT
 from nearveil.audit.interval_pairs import with_intervals
@@ -46,6 +47,7 @@ def check_witness(path: Path, external: External, effort: Effort, files: AuditFi
 
 def _check_places(text: str, external: External, effort: Effort, files: AuditFiles) -> Verdict:
     witness = replace(witness_from_json(text), confidence=effort.confidence)
+    witness = replace(witness, claim=_in_numbers(witness.claim))
     with _found_again(witness.subject, external) as (subject, intervals, words):
         witness = _with_pair_looked_up(witness, subject, intervals)
         samples = effort.samples or min(max(LEAST_SAMPLES, 2 * witness.counts.trials), _MOST_SAMPLES)
@@ -66,6 +68,7 @@ def _check_fit(text: str, effort: Effort, files: AuditFiles) -> Verdict:
     if files.picture is not None:
         raise UsageError("--picture draws places, and this witness is about a fit; leave it out")
     witness = replace(fit_witness_from_json(text), confidence=effort.confidence)
+    witness = replace(witness, claim=_in_numbers(witness.claim))
     mechanism = mechanism_of_fit(json.loads(text).get("subject"))
     fits = effort.samples or min(max(DEFAULT_FITS, 2 * witness.counts.trials), _MOST_FITS)
     with progress_bar("fitting", fits) as advance:
@@ -76,6 +79,11 @@ def _check_fit(text: str, effort: Effort, files: AuditFiles) -> Verdict:
     _report(verdict, fresh, max(fresh.bound, 0.0), words, effort, {"witness": document})
     files.write_witness(json.dumps(document, indent=1, allow_nan=False))
     return verdict
+
+
+def _in_numbers(claim: Claim) -> Claim:
+    """The claim with words made of its numbers: those in the file may say something else."""
+    return replace(claim, text=f"as the witness states it: {claim.notion}, epsilon = {claim.epsilon:.6g} {claim.unit}")
 
 
 def _is_fit_witness(text: str) -> bool:

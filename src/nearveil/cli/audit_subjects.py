@@ -121,6 +121,8 @@ def _own(asked: Asked) -> Audited:
     if mechanism.remaps:
         words += "; at the draw, since moving it into the intervals afterwards cannot lose more"
     claim = claim_on_guarantee(asked.claim, mechanism.guarantee)
+    if asked.claim in (None, "own") and any(not statement.holds for statement in mechanism.guarantee.also):
+        words += "; its own claim, within an interval. The paper's claim is another, and false: --claim paper"
     return Audited(
         subject=MechanismSubject(mechanism),
         claim=claim,

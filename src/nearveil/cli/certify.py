@@ -24,8 +24,13 @@ from nearveil.cli.protection_options import takes_protection
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import check_output, replacing
 from nearveil.mechanisms.base import Mechanism
+from nearveil.privacy.guarantee import Notion
 
 _WIDTH = 100
+_REFUTED = (
+    "This is the loss within an interval, and the interval is disclosed. The paper's claim for this release, between "
+    "all places, is false; 'nearveil audit --release paper --claim paper' shows it."
+)
 
 
 @takes_protection
@@ -77,7 +82,10 @@ def _words(mechanism: Mechanism, out: Path | None) -> str:
         f"{frame} of the region."
     )
     kept = f"Written to {out}; check it with 'nearveil certify --check {out}'." if out else "Keep it with --out FILE."
-    return "\n".join([fill(found, _WIDTH), fill(f"How: {certificate.how}", _WIDTH), kept])
+    parts = [fill(found, _WIDTH), fill(f"How: {certificate.how}", _WIDTH), kept]
+    if any(not statement.holds for statement in guarantee.also):
+        parts.append(fill(_REFUTED, _WIDTH))
+    return "\n".join(parts)
 
 
 def _place(place: tuple[float, float]) -> str:
@@ -90,13 +98,14 @@ def _check(path: Path, *, as_json: bool) -> None:
     if as_json:
         say_json({**asdict(found), "holds": found.holds})
     elif found.holds:
-        say(_check_words(found))
+        say(_check_words(found, " per metre" if mechanism.guarantee.notion is Notion.METRIC else ""))
     if not found.holds:
         raise DataError(f"the certificate in {path} does not hold: {'; '.join(found.faults)}")
 
 
-def _check_words(found: CertificateCheck) -> str:
+def _check_words(found: CertificateCheck, unit: str) -> str:
     return (
-        f"The certificate holds: computed anew, the bound is no more than {found.bound:.6g}; the places named attain "
-        f"{found.attained:.6g};\nof {found.tried:,} pairs tried at random none lost more than {found.worst_tried:.6g}."
+        f"The certificate holds: computed anew, the bound is no more than {found.bound:.6g}{unit}; the places named "
+        f"attain {found.attained:.6g}{unit};\nof {found.tried:,} pairs tried at random none lost more than "
+        f"{found.worst_tried:.6g}{unit}. What the intervals cost whoever they were fitted on is taken from the file."
     )

@@ -78,7 +78,7 @@ def fit(
         raise UsageError("--delta and --rounds go with --fit-method pic; the private grid needs neither")
     delta = 1e-5 if delta is None else delta
     noise_budget = plan.budget(epsilon, delta)
-    charge = Charge(ledger, budget, person, per_row=per_row)
+    charge = Charge(ledger, budget, person, per_row=per_row, seed=seed)
     check_output(output, force=force)
     people, several_rows = read_checked(
         source,

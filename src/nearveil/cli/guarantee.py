@@ -11,13 +11,19 @@ import typer
 
 from nearveil.cli.console import say, say_json
 from nearveil.cli.json_files import read_text
-from nearveil.cli.made_up_city import fitted_on_made_up_people
+from nearveil.cli.made_up_city import PEOPLE, fitted_on_made_up_people
 from nearveil.cli.mechanism_choice import Wish, build_mechanism
 from nearveil.cli.options import JsonOption, RegionOption, ScalingOption, chosen_region
 from nearveil.cli.protection_options import takes_protection
 from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.explain import explain
 from nearveil.privacy.guarantee import Guarantee, guarantee_from_dict
+
+_MADE_UP = (
+    f"All this is said of the intervals of a made-up city ({PEOPLE:,} people, a fixed seed). Those of your people have "
+    "other sizes; 'nearveil protect' prints their card, and 'nearveil guarantee FILE' explains it."
+)
 
 
 @takes_protection
@@ -46,6 +52,8 @@ def guarantee(
     else:
         mechanism = build_mechanism(wish, chosen_region(region, scaling, wish.intervals))
         found = fitted_on_made_up_people(mechanism).guarantee
+        if isinstance(mechanism, DPRS) and mechanism.intervals is None:
+            found = found.with_note(_MADE_UP)
     if json:
         say_json(found.to_dict())
     else:

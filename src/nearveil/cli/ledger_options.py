@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import secrets
+import unicodedata
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 
-from nearveil.errors import UsageError
+from nearveil.errors import DataError, UsageError
 from nearveil.io.people import People
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
@@ -44,8 +46,8 @@ def budget_from_text(text: str) -> Budget:
     Examples
     --------
     >>> print(budget_from_text("metric:0.02/30d").promise)
-    All that is published of a person's places of any 30 days costs at most epsilon = 0.02 and delta = 1e-09 per metre \
-(metric).
+    What is released under the metric notion of a person's places of any 30 days costs at most epsilon = 0.02 and \
+delta = 1e-09 per metre.
     """
     match = _BUDGET.fullmatch(text.strip())
     if match is None or match[1] not in list(Notion):
@@ -64,13 +66,17 @@ def budget_from_text(text: str) -> Budget:
 class Charge:
     """Everybody's loss in a release, to be put on record before anything is published."""
 
-    def __init__(self, path: Path | None, budgets: list[str] | None, person: str | None, *, per_row: bool) -> None:
+    def __init__(
+        self, path: Path | None, budgets: list[str] | None, person: str | None, *, per_row: bool, seed: int | None
+    ) -> None:
         self._person = person
         self._ledger: Ledger | None = None
         if path is None:
             if budgets:
                 raise UsageError("--budget needs a --ledger to keep it in")
             return
+        if seed is not None:
+            raise UsageError("--seed protects nobody, so there is nothing to charge; leave --seed or --ledger out")
         if person is None or per_row:
             raise UsageError("--ledger charges people: name their column with --person, one row each")
         if not budgets:
@@ -96,4 +102,11 @@ class Charge:
             self._ledger.record(Fit.under(cost, who=self._who(people), when=datetime.now(UTC), draw_id=draw_id))
 
     def _who(self, people: People) -> tuple[str, ...]:
-        return tuple(str(person) for person in people.carried.column(self._person).to_pylist())
+        ids = people.carried.column(self._person)
+        if not (pa.types.is_integer(ids.type) or pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)):
+            raise DataError(
+                f"the ids in {self._person!r} are neither whole numbers nor text, so a person could have two accounts; "
+                "write them as either"
+            )
+        # The same person must have the same name whatever the file's format.
+        return tuple(unicodedata.normalize("NFC", str(person)).strip() for person in ids.to_pylist())

@@ -29,6 +29,7 @@ from nearveil.cli.options import (
 )
 from nearveil.cli.people_checks import read_checked
 from nearveil.cli.protection_options import takes_protection
+from nearveil.errors import UsageError
 from nearveil.evaluation.displacement import Displacement, summarise_displacement
 from nearveil.io.files import check_people_output, write_people
 from nearveil.mechanisms.base import Mechanism
@@ -69,7 +70,9 @@ def protect(
     """Publish other places for everybody in INPUT, and say truthfully what that protects."""
     started = time.perf_counter()
     chosen = build_mechanism(wish, chosen_region(region, scaling, wish.intervals), seed)
-    charge = Charge(ledger, budget, person, per_row=per_row)
+    charge = Charge(ledger, budget, person, per_row=per_row, seed=seed)
+    if output.exists() and source.exists() and output.samefile(source):
+        raise UsageError("OUTPUT is the INPUT, whose true places would be lost; write to another file")
     check_people_output(output, force=force)
     people, several_rows = read_checked(
         source, latitude=latitude, longitude=longitude, drop=tuple(drop or ()), person=person, per_row=per_row
@@ -114,8 +117,11 @@ def _summary(mechanism: Mechanism, wish: Wish, rows: int, *, several_rows: bool,
         "mechanism": wish.chosen.value,
         "release": dprs.release if dprs else None,
         "epsilon": _epsilon(mechanism),
-        # The paper's release is asked for by the paper's epsilon, which is not a guarantee.
-        "epsilon_holds": not (dprs and dprs.release == "paper"),
+        # The paper's epsilon is no guarantee, a seed undoes the noise, and who was fitted on loses more.
+        "epsilon_holds": not (
+            (dprs and dprs.release == "paper") or mechanism.seed is not None or several_rows or fitted_here
+        ),
+        "holds_for_these_people": _what_holds(guarantee, mechanism, fitted_here=fitted_here),
         "epsilon_per_km": 1000 * guarantee.epsilon if metric else None,
         "delta": dprs.delta if dprs and dprs.release == "paper" else guarantee.delta,
         "region": str(mechanism.resolved_region),
@@ -124,6 +130,15 @@ def _summary(mechanism: Mechanism, wish: Wish, rows: int, *, several_rows: bool,
         "seeded": mechanism.seed is not None or bool(dprs and dprs.current_intervals.seeded),
         "guarantee": guarantee,
     }
+
+
+def _what_holds(guarantee: Guarantee, mechanism: Mechanism, *, fitted_here: bool) -> dict[str, Any] | None:
+    """The statement that is true of the people in this very file, in numbers; none where a seed was used."""
+    if mechanism.seed is not None:
+        return None
+    statement = guarantee.also[1] if fitted_here else guarantee
+    fields = ("notion", "epsilon", "offset", "unit", "delta")
+    return {name: value for name, value in statement.to_dict().items() if name in fields}
 
 
 def _epsilon(mechanism: Mechanism) -> float | None:

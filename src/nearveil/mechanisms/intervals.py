@@ -108,7 +108,10 @@ class Intervals:
             epsilon=epsilon,
             unit="per person",
             delta=delta,
-            neighbours="the data fitted on, with and without one person, both large enough to be fitted at all",
+            neighbours=(
+                "the data fitted on, with and without one person, both such as can be fitted at all (enough people, "
+                "not all at one place)"
+            ),
             protects=(
                 "how much the discs can depend on any one person who was fitted on is bounded by epsilon; they show "
                 "where people in general are, and replacing one person's place counts twice"
@@ -193,6 +196,9 @@ def _from_document(document: dict[str, Any]) -> Intervals:
         seeded=bool(document["seeded"]),
         unit=document["budget"]["unit"],
     )
+    # Intervals from data that was never asked, or public ones that cost something, cannot be.
+    if (intervals.method == "public") != (not intervals.answers):
+        raise ValueError("answers")
     if not np.allclose(intervals.radii, radii_around(intervals.centres, check_gamma(intervals.gamma)), rtol=1e-9):
         raise ValueError("radii")
     return intervals

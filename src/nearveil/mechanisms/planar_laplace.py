@@ -96,7 +96,7 @@ class PlanarLaplace(Mechanism):
                 f"places up to {10 * self.hide_within_m / 1000:,.3g} km apart)"
             ),
             protects=(
-                f"two places {self.hide_within_m:,.0f} m apart have a loss of 2: whatever is published, it is at most "
+                f"two places {self.hide_within_m:,.6g} m apart have a loss of 2: whatever is published, it is at most "
                 "e^2 = 7.4 times likelier from the one than from the other; places far apart are not hidden from each "
                 "other, and each further release of a person's place adds its loss to the first"
             ),
@@ -116,7 +116,7 @@ class PlanarLaplace(Mechanism):
             # East and west of the centre, where the projection keeps distances exactly.
             attained=self._rate,
             first=(0.0, 0.0),
-            second=(-self.hide_within_m, 0.0),
+            second=(-min(self.hide_within_m, self.resolved_region.half_extent_m[0]), 0.0),
             output=(0.0, 0.0),
             frame=self.frame,
             method=Method.CLOSED_FORM,

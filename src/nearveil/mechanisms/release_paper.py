@@ -70,8 +70,8 @@ class PaperRelease:
             neighbours="two places of one person that have the same nearest centre",
             protects=(
                 "which interval a person is in is disclosed: between places in different intervals nothing is "
-                "promised, however near they are; within an interval places look alike up to epsilon, which is small "
-                "because the noise fills the disc nearly evenly; each further release of a person's place adds its loss"
+                "promised, however near they are; within an interval places look alike up to epsilon; each further "
+                "release of a person's place adds its loss to the first"
             ),
             basis=Basis.THEOREM,
             because=(

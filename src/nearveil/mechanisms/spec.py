@@ -33,6 +33,8 @@ def mechanism_to_spec(mechanism: Mechanism) -> dict[str, Any]:
     names = {kind: name for name, kind in MECHANISMS.items()}
     if type(mechanism) not in names:
         raise UsageError(f"only Nearveil's own mechanisms can be written down, and {type(mechanism).__name__} is none")
+    if getattr(mechanism, "_noise_factor", 1.0) != 1.0:
+        raise UsageError("noise that was rescaled for a test is not what the parameters say, and is not written down")
     params = {name: value for name, value in mechanism.get_params().items() if name != "seed" and value is not None}
     params["region"] = mechanism.resolved_region
     if isinstance(mechanism, DPRS):

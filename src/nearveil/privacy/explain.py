@@ -12,6 +12,7 @@ from nearveil.privacy.guarantee import Guarantee, Notion, round_up
 _WIDTH = 96
 _DISTANCES_M = (10, 50, 100, 250, 500, 1000, 2000, 5000)
 _HOPELESS = 0.9999
+_NUMERICAL_DELTA = 1e-9
 
 
 def explain(guarantee: Guarantee) -> str:
@@ -51,18 +52,21 @@ def _statement(guarantee: Guarantee) -> str:
     lines.append(_wrapped(f"In short: {guarantee.protects}."))
     lines.append(_wrapped(f"Why it may be believed ({guarantee.basis}): {guarantee.because}."))
     if guarantee.certificate is not None:
-        lines.append(_wrapped(_certificate(guarantee.certificate)))
+        lines.append(_wrapped(_certificate(guarantee.certificate, _unit(guarantee))))
     if guarantee.delta:
-        delta = round_up(guarantee.delta)
-        lines.append(_wrapped(f"Outputs with a probability of {delta} (delta) in all are left out of this."))
+        lines.append(_wrapped(f"To a probability so bounded, {round_up(guarantee.delta)} (delta) may come on top."))
     return "\n".join([title, *lines])
 
 
 def _one_number(guarantee: Guarantee) -> list[str]:
     loss = guarantee.epsilon
-    return [
-        _wrapped(f"Whatever is published, it is {_times(loss)} likelier in the one than in the other. {_belief(loss)}")
-    ]
+    ratio = f"Whatever is published, it is {_times(loss)} likelier in the one than in the other{_but_for(guarantee)}."
+    return [_wrapped(f"{ratio} {_belief(loss)}")]
+
+
+def _but_for(guarantee: Guarantee) -> str:
+    """Where delta is more than what a computer's numbers cannot reach, the ratio alone is no bound."""
+    return ", but for delta" if guarantee.delta > _NUMERICAL_DELTA else ""
 
 
 def _by_distance(guarantee: Guarantee) -> list[str]:
@@ -112,11 +116,16 @@ def _times(loss: float) -> str:
     return f"at most {round_up(factor)} times" if factor < 1e6 else "perhaps more than a million times"
 
 
-def _certificate(certificate: Certificate) -> str:
+def _certificate(certificate: Certificate, unit: str) -> str:
+    bound = f"{round_up(certificate.bound, 6)}{unit}"
     return (
-        f"The number was computed ({certificate.method}): the loss is never above {certificate.bound:.6g}, and there "
-        f"are two places between which it is {certificate.attained:.6g}."
+        f"The number was computed ({certificate.method}): the loss is never above {bound}, and there are two places "
+        f"between which it is {certificate.attained:.6g}{unit}."
     )
+
+
+def _unit(guarantee: Guarantee) -> str:
+    return " per metre" if guarantee.notion is Notion.METRIC else ""
 
 
 def _wrapped(text: str, bullet: str = "") -> str:

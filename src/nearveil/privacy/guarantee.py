@@ -51,7 +51,7 @@ class Guarantee:
     unit : str
         What epsilon is counted in: ``"per person"``, ``"per metre"``.
     delta : float
-        Probability with which the loss may be larger.
+        What an event may have beyond e^epsilon times its probability in the other world.
     neighbours : str
         Which two worlds cannot be told apart.
     protects : str
@@ -66,6 +66,8 @@ class Guarantee:
         What a reader must know besides.
     offset : float
         Metric notion only: a loss that comes on top of epsilon times the distance, however near two places are.
+    per_row : bool
+        Whether it speaks of rows, of which a person may have several.
     certificate : Certificate, optional
         The largest loss as computed, with the places and the output that attain it.
     """
@@ -82,6 +84,7 @@ class Guarantee:
     also: tuple[Guarantee, ...] = ()
     notes: tuple[str, ...] = ()
     offset: float = 0.0
+    per_row: bool = False
     certificate: Certificate | None = None
 
     def __post_init__(self) -> None:
@@ -103,6 +106,7 @@ class Guarantee:
         return replace(
             self,
             title=_rows_for_persons(self.title),
+            per_row=True,
             unit="per row" if self.unit == "per person" else self.unit,
             neighbours=_rows_for_persons(self.neighbours),
             protects=_rows_for_persons(self.protects),
@@ -129,6 +133,7 @@ class Guarantee:
             "because": self.because,
             "holds": self.holds,
             "offset": self.offset,
+            "per_row": self.per_row,
             "certificate": self.certificate.to_dict() if self.certificate else None,
             "also": [statement.to_dict() for statement in self.also],
             "notes": list(self.notes),
@@ -157,6 +162,7 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
             epsilon=float(document["epsilon"]),
             delta=float(document["delta"]),
             offset=float(document.get("offset", 0.0)),
+            per_row=bool(document.get("per_row", False)),
             also=tuple(guarantee_from_dict(statement) for statement in document.get("also", ())),
             notes=tuple(str(note) for note in document.get("notes", ())),
             certificate=certificate_from_dict(certificate) if certificate else None,

@@ -203,8 +203,7 @@ def channel_of(mechanism: Mechanism | Channel) -> Channel:
         return mechanism
     if _density_is_of_what_is_published(mechanism):
         return DensityChannel(mechanism)
-    # Discs of the per-axis square are ellipses on the ground, which the ray does not know.
-    if isinstance(mechanism, DPRS) and mechanism.remaps and mechanism.resolved_region.scaling == "isotropic":
+    if isinstance(mechanism, DPRS) and mechanism.remaps and RemappedChannel.suits(mechanism):
         return RemappedChannel(mechanism)
     return SampledChannel(publish=mechanism.perturb, region=mechanism.resolved_region)
 

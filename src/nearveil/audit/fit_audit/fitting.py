@@ -30,6 +30,7 @@ def fit_both(fit: Fit, data: DataPair, fits: int, seed: int, stream: tuple[int, 
 
 
 def _fit_often(fit: Fit, people: FloatArray, fits: int, name: str, rng: np.random.Generator) -> FloatArray:
+    """Fit again and again; one that draws no fresh noise each time is judged as what it is, a fit without noise."""
     first = _fit_once(fit, people, name, rng)
     outputs = np.empty((fits, *first.shape))
     outputs[0] = first

@@ -1,8 +1,8 @@
 """Budgets: what may be spent on one person in a window of time.
 
-The promise of a budget is about the places of a window: whatever is published from them, then or later, costs the
-person at most epsilon. An event therefore counts at the moment of its places, and publishing the same draw again
-costs nothing, however much later.
+The promise of a budget is about the places of a window: whatever is published from them under its notion, then or
+later, costs the person at most epsilon. What is released of the same places under other notions comes on top. An event
+therefore counts at the moment of its places, and publishing the same draw again costs nothing, however much later.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Budget:
     Examples
     --------
     >>> print(Budget(notion=Notion.LOCAL, epsilon=1.0, window=timedelta(days=1)).promise)
-    All that is published of a person's places of any 1 day costs at most epsilon = 1 per person (local).
+    What is released under the local notion of a person's places of any 1 day costs at most epsilon = 1 per person.
     """
 
     notion: Notion
@@ -100,8 +100,8 @@ class Budget:
         which = "any" if self.windows is Windows.SLIDING else "each"
         delta = f" and delta = {self.delta:g}" if self.delta else ""
         promise = (
-            f"All that is published of a person's places of {which} {duration_text(self.window)} costs at most "
-            f"epsilon = {self.epsilon:g}{delta} {unit_of(self.notion)} ({self.notion})"
+            f"What is released under the {self.notion} notion of a person's places of {which} "
+            f"{duration_text(self.window)} costs at most epsilon = {self.epsilon:g}{delta} {unit_of(self.notion)}"
         )
         if self.windows is Windows.SLIDING:
             return f"{promise}."

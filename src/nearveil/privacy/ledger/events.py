@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 from nearveil.errors import UsageError
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.privacy.ledger.amounts import as_delta, as_epsilon
-from nearveil.privacy.ledger.noise import Noise, check_noise, pure_epsilon
+from nearveil.privacy.ledger.noise import Noise, check_noise, epsilon_at, pure_epsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Event:
     draw_id : str
         Names the draw of noise. Whatever is published again from one draw is one event and has one name.
     delta : float
-        Probability with which the loss may be larger; at least 0 and less than 1.
+        What an event may have beyond e^epsilon times its probability in the other world; at least 0 and less than 1.
     noise : tuple of LaplaceAnswers or GaussianAnswers
         The noise, where it is plain additive noise on numbers of known sensitivity, so that a Rényi curve follows.
         Leave it out for anything else: truncated noise, for one, may lose more than its plain kin.
@@ -71,10 +71,10 @@ class Event:
             raise UsageError(
                 "the guarantee has a loss beside that per metre, that of the fit; record release and fit, each alone"
             )
-        if guarantee.unit != unit_of(guarantee.notion):
+        if guarantee.per_row or guarantee.unit != unit_of(guarantee.notion):
             raise UsageError(
-                f"the guarantee counts {guarantee.unit}, the ledger {unit_of(guarantee.notion)}; "
-                "name the column that says which rows are of one person"
+                f"the guarantee counts {'rows' if guarantee.per_row else guarantee.unit}, the ledger "
+                f"{unit_of(guarantee.notion)}; name the column that says which rows are of one person"
             )
         return cls(
             who=who,
@@ -174,6 +174,8 @@ def _check_noise_against_claim(event: Event) -> None:
     # Counts and scales are rounded once each, so the claim may be short by a few units in the last place.
     if event.delta == 0 and event.epsilon < pure_epsilon(event.noise) * (1 - 1e-12):
         raise UsageError("the noise costs more than epsilon without a delta; state its true epsilon, or a delta")
+    if event.delta and event.epsilon < epsilon_at(event.noise, event.delta) * (1 - 1e-6):
+        raise UsageError("the noise costs more than epsilon at this delta; state its true epsilon, or leave noise out")
 
 
 def _identity(event: Event) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.privacy.paper_accounting import LaplaceAnswers
-from nearveil.privacy.renyi import gaussian_log_moment, laplace_log_moment
+from nearveil.privacy.renyi import epsilon_from_log_moment, gaussian_log_moment, laplace_log_moment
 
 LEAST_SCALE = 1e-9
 LARGEST_SCALE = 1e12
@@ -80,6 +80,21 @@ def losses_of(noise: Iterable[Noise]) -> Counter[Loss]:
 def pure_epsilon(noise: Iterable[Noise]) -> float:
     """Return the epsilon of the noise without delta; Gaussian noise has none."""
     return sum(part.count / part.scale if isinstance(part, LaplaceAnswers) else math.inf for part in noise)
+
+
+def epsilon_at(noise: Iterable[Noise], delta: float) -> float:
+    """Return the epsilon of the noise at a delta: by Rényi, or without delta where that is less."""
+    parts = tuple(noise)
+
+    def log_moment(order: float) -> float:
+        return sum(
+            part.count * laplace_log_moment(order, part.scale)
+            if isinstance(part, LaplaceAnswers)
+            else part.count * gaussian_log_moment(order, part.sigma)
+            for part in parts
+        )
+
+    return min(pure_epsilon(parts), epsilon_from_log_moment(log_moment, delta)[0])
 
 
 def check_noise(noise: object) -> tuple[Noise, ...]:
