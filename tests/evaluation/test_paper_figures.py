@@ -19,7 +19,9 @@ def recall(folder: Path, dataset: str, protocol: QueryProtocol) -> float:
     true_m = region.to_metres(points)
     found = []
     for seed in range(3):
-        published_m = region.to_metres(DPRS(epsilon=1.0, region=region, seed=seed).fit(points).perturb(points))
+        published_m = region.to_metres(
+            DPRS(release="paper", epsilon=1.0, region=region, seed=seed).fit(points).perturb(points)
+        )
         queries = query_points(true_m, region, protocol, 1000, np.random.default_rng(seed))
         found.append(measure_utility(true_m, published_m, queries, protocol=protocol, k=10).recall)
     return float(np.mean(found))

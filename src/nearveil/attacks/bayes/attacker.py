@@ -63,8 +63,7 @@ class BayesAttacker:
     Examples
     --------
     >>> from nearveil import PlanarLaplace, named_region
-    >>> from nearveil.attacks.bayes.likelihood import Likelihood
-    from nearveil.attacks.bayes.prior import flat_prior
+    >>> from nearveil.attacks.bayes.prior import flat_prior
     >>> mechanism = PlanarLaplace(hide_within_m=200, region="san-francisco")
     >>> attacker = BayesAttacker(mechanism=mechanism, prior=flat_prior(named_region("san-francisco")))
     >>> guess = attacker.estimate(np.array([[37.7, -122.4]]))
