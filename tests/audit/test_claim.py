@@ -96,3 +96,9 @@ def test_what_is_no_claim_is_refused(text: str) -> None:
 def test_an_unlimited_epsilon_is_no_claim() -> None:
     with pytest.raises(UsageError, match="epsilon"):
         claim_from_dict({"notion": "local", "epsilon": math.inf})
+
+
+def test_a_claim_with_an_offset_is_not_audited_as_if_it_had_none() -> None:
+    document = {"notion": "metric", "epsilon": 1e-9, "offset": 1.0, "delta": 0.0}
+    with pytest.raises(DataError, match="offset"):
+        claim_from_json(json.dumps(document))

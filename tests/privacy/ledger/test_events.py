@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from nearveil.errors import DataError, UsageError
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion
 from nearveil.privacy.ledger import Budget, Event, Fit, GaussianAnswers, Release, sequential_cost
+from nearveil.privacy.ledger.noise import epsilon_at
 from nearveil.privacy.ledger.records import event_from_bytes, event_to_bytes
 from nearveil.privacy.paper_accounting import LaplaceAnswers
 
@@ -146,9 +147,26 @@ GUARANTEE = Guarantee(
 def test_an_event_is_made_from_a_guarantee_that_holds() -> None:
     event = Release.under(GUARANTEE, who=("ann",), when=WHEN, draw_id="d1")
     assert (type(event), event.notion, event.epsilon, event.delta) == (Release, Notion.METRIC, 0.004, 1e-12)
-    for change, word in (({"basis": Basis.REFUTED_CLAIM}, "does not hold"), ({"unit": "per row"}, "per row")):
+    changes: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"basis": Basis.REFUTED_CLAIM}, "does not hold"),
+        ({"unit": "per row"}, "per row"),
+        ({"per_row": True}, "counts rows"),
+        ({"offset": 2.0}, "beside that per metre"),
+    )
+    for change, word in changes:
         with pytest.raises(UsageError, match=word):
-            Fit.under(dataclasses.replace(GUARANTEE, **change), who=("ann",), when=WHEN, draw_id="d1")  # type: ignore[arg-type]
+            Fit.under(dataclasses.replace(GUARANTEE, **change), who=("ann",), when=WHEN, draw_id="d1")
+    with pytest.raises(UsageError, match="counts rows"):
+        Fit.under(GUARANTEE.counted_per_row(), who=("ann",), when=WHEN, draw_id="d1")
+
+
+def test_noise_that_costs_more_than_is_stated_is_refused_with_a_delta_too() -> None:
+    """36 answers of scale 1 cost 36 without a delta, and far more than 0.01 at any small one."""
+    noise = (LaplaceAnswers(36, 1.0),)
+    for delta in (0.0, 1e-12, 1e-5):
+        with pytest.raises(UsageError, match="costs more than epsilon"):
+            Fit(**{**GOOD, "epsilon": 0.01, "delta": delta, "noise": noise})
+    assert Fit(**{**GOOD, "epsilon": epsilon_at(noise, 1e-5), "delta": 1e-5, "noise": noise}).noise == noise
 
 
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
@@ -170,7 +188,9 @@ ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.s
 )
 def test_written_and_read_again_an_event_is_the_same(kind: type[Event], **values: Any) -> None:
     values["who"] = tuple(values["who"])
-    values["noise"] = tuple(values["noise"]) if values["delta"] else ()
+    noise, delta = tuple(values["noise"]), values["delta"]
+    # Noise that costs more than is stated would be refused.
+    values["noise"] = noise if noise and delta and epsilon_at(noise, delta) <= values["epsilon"] else ()
     event = kind(**values)
     line = event_to_bytes(event)
     assert b"\n" not in line
