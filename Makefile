@@ -4,10 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo reproduce reproduce-quick test lint bench clean
 
 demo: $(READY)
 	$(BIN)/nearveil demo --out demo
+
+# The paper again: report/report.html. NEARVEIL_DATA_DIR names the folder with the real check-ins.
+reproduce: $(READY)
+	$(BIN)/nearveil reproduce --out report
+
+reproduce-quick: $(READY)
+	$(BIN)/nearveil reproduce --quick --out report-quick
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --doctest-modules
@@ -27,4 +34,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo report report-quick build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -165,17 +165,3 @@ def test_everybody_at_one_point(run: Run, tmp_path: Path) -> None:
     path.write_text("latitude,longitude\n" + "37.7,-122.4\n" * 30, encoding="utf-8")
     outcome = run("attack", "--input", path, "--k", 10, *SMALL)
     assert outcome.code == 0, outcome.err
-
-
-def test_table_1_from_one_command(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NEARVEIL_DATA_DIR", raising=False)
-    out = tmp_path / "report"
-    outcome = run(
-        "reproduce", "table1", "--dataset", "gaussian", "--runs", 1, "--instances", 1, "--out", out, "--cores", 1
-    )
-    assert outcome.code == 0, outcome.err
-    assert {path.name for path in out.iterdir()} == {"table1.csv", "table1.md", "table1.png"}
-    assert len((out / "table1.csv").read_text(encoding="utf-8").splitlines()) == 1 + 3 * 7
-    missing = run("reproduce", "table1", "--dataset", "gowalla", "--out", out)
-    assert missing.code == 3
-    assert "NEARVEIL_DATA_DIR" in missing.err

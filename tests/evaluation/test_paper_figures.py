@@ -1,13 +1,21 @@
 """DPRS rebuilt on the real data gives the paper's utility, under the protocol that gives it."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from nearveil import DPRS, named_region
+from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.cells.journal import open_journal
+from nearveil.evaluation.cells.runner import run_cells
+from nearveil.evaluation.parts import ablation, table3
+from nearveil.evaluation.parts.scope import Scope
+from nearveil.evaluation.parts.table3 import Measured
 from nearveil.evaluation.utility import QueryProtocol, measure_utility, query_points
 from nearveil.io.csv_file import read_csv
+from nearveil.io.datasets import DatasetName, load_dataset
 
 pytestmark = pytest.mark.realdata
 
@@ -34,3 +42,42 @@ def test_recall_of_table_3_at_epsilon_1(real_data_folder: Path, dataset: str, pa
 
 def test_recall_from_where_people_are_is_far_lower(real_data_folder: Path) -> None:
     assert recall(real_data_folder, "brightkite", "users") == pytest.approx(0.12, abs=0.02)
+
+
+class SmallTables(NamedTuple):
+    table3: list[Measured]
+    gains: dict[tuple[str, float], Mean]
+
+
+@pytest.fixture(scope="module")
+def small(real_data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> SmallTables:
+    """Table 3 and the ablation on Brightkite at epsilon = 1 and 5: two runs of 40 attacks and 400 queries."""
+    town = load_dataset(DatasetName.BRIGHTKITE, real_data_folder)
+    scope = Scope(datasets={town.name: town}, runs=2, instances=40, queries=400, targets=2, quick=True)
+    with open_journal(tmp_path_factory.mktemp("table3") / "cells.jsonl") as journal:
+        results = run_cells([*table3.cells(scope), *ablation.cells(scope)], scope.datasets, journal, cores=1)
+    return SmallTables(table3.measured(scope, results), ablation.pic_gains(scope, results, "users recall@10"))
+
+
+def test_rows_of_dprs_in_table_3(small: SmallTables) -> None:
+    """Wide limits around the paper's values, which 80 attacks and 800 queries cannot leave by chance."""
+    rows = [row for row in small.table3 if row.defence.label == "DPRS"]
+    assert [row.defence.epsilon for row in rows] == [1.0, 5.0]
+    for row in rows:
+        assert row.paper is not None
+        assert row.recall.value == pytest.approx(row.paper.recall, abs=0.10)
+        assert row.ratio.value == pytest.approx(row.paper.ratio, abs=0.15)
+        assert row.attack["exact"].score.acc.value <= 0.12
+        assert 0.35 < row.dist_km("exact").value < 1.0
+        # Where people ask from is what decides, and the paper does not say it.
+        assert row.users_recall.value < 0.5 * row.recall.value
+
+
+def test_baselines_of_table_3_keep_next_to_nothing(small: SmallTables) -> None:
+    rows = [row for row in small.table3 if row.defence.label != "DPRS"]
+    assert {row.defence.label for row in rows} == {"SRR", "Square", "2D Laplace", "per-axis Laplace"}
+    assert max(row.recall.value for row in rows) < 0.15
+
+
+def test_random_centres_do_almost_as_well_as_private_ones(small: SmallTables) -> None:
+    assert all(abs(gain.value) < 0.05 for gain in small.gains.values())

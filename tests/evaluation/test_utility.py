@@ -1,10 +1,12 @@
+import math
+
 import numpy as np
 import pyproj
 import pytest
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.displacement import ground_distance_m, summarise_displacement
-from nearveil.evaluation.utility import measure_utility, query_points
+from nearveil.evaluation.utility import measure_utilities, measure_utility, query_points
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -23,6 +25,40 @@ def test_recall_and_ratio_by_hand() -> None:
     found = measure_utility(true_m, published_m, np.zeros((1, 2)), protocol="users", k=2)
     assert found.recall == pytest.approx(0.5)
     assert found.distance_ratio == pytest.approx((1 + 2) / (1 + 4))
+
+
+def test_distance_error_by_hand() -> None:
+    """Of the two nearest one stays, the other seems to be 7 m farther away; whoever else is listed does not count."""
+    true_m = np.array([[1.0, 0], [2, 0], [3, 0], [4, 0]])
+    published_m = np.array([[1.0, 0], [9, 0], [8, 0], [2, 0]])
+    found = measure_utility(true_m, published_m, np.zeros((1, 2)), protocol="users", k=2)
+    assert found.distance_mse_m2 == pytest.approx((0 + 7**2) / 2)
+
+
+@pytest.mark.parametrize("spread_m", [0.0, 30.0, 3000.0])
+def test_every_measure_by_sets_one_query_after_the_other(spread_m: float, rng: np.random.Generator) -> None:
+    true_m = rng.uniform(-5000, 5000, (80, 2))
+    published_m = true_m + rng.normal(0, spread_m, (80, 2))
+    queries = rng.uniform(-6000, 6000, (15, 2))
+    for found in measure_utilities(true_m, published_m, queries, protocol="uniform", ks=(1, 7, 80)):
+        recalls, ratios, squares = [], [], []
+        for query in queries:
+            near = [math.dist(query, place) for place in true_m]
+            seem = [math.dist(query, place) for place in published_m]
+            truly = sorted(range(80), key=near.__getitem__)[: found.k]
+            listed = sorted(range(80), key=seem.__getitem__)[: found.k]
+            recalls.append(len({*truly} & {*listed}) / found.k)
+            ratios.append(sum(near[i] for i in truly) / sum(near[i] for i in listed))
+            squares += [(seem[i] - near[i]) ** 2 for i in truly]
+        assert found.recall == pytest.approx(np.mean(recalls))
+        assert found.distance_ratio == pytest.approx(np.mean(ratios))
+        assert found.distance_mse_m2 == pytest.approx(np.mean(squares), abs=1e-9)
+        assert (found.queries, found.protocol) == (15, "uniform")
+
+
+def test_who_asks_from_where_everybody_is_has_a_ratio_of_one() -> None:
+    found = measure_utility(np.zeros((5, 2)), np.ones((5, 2)), np.zeros((1, 2)), protocol="users", k=5)
+    assert (found.recall, found.distance_ratio, found.distance_mse_m2) == (1.0, 1.0, pytest.approx(2.0))
 
 
 def test_protocols_ask_from_where_they_say(san_francisco: Region, city: FloatArray, rng: np.random.Generator) -> None:

@@ -52,6 +52,18 @@ def test_density_broadcasts_over_places_and_outputs(rng: np.random.Generator) ->
 
 
 @pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN])
+def test_density_is_the_same_beside_outputs_outside(noise: int, rng: np.random.Generator) -> None:
+    """Masses are left out where no output needs them, whatever is broadcast against what."""
+    x, scale = rng.uniform(-1, 1, (6, 1, 2)), rng.uniform(0.2, 1.0, (6, 1))
+    t = rng.uniform(-1.3, 1.3, (6, 5, 2))
+    t[2] = 3.0
+    alone = [[log_density(noise, x[i, 0], t[i, j], scale[i, 0]) for j in range(5)] for i in range(6)]
+    assert log_density(noise, x, t, scale) == pytest.approx(np.array(alone, dtype=np.float64))
+    assert log_density(noise, x[:, 0], t[:, 0], scale[:, 0]) == pytest.approx(np.array(alone, dtype=np.float64)[:, 0])
+    assert np.isneginf(log_density(noise, x, t, scale)[2]).all()
+
+
+@pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN])
 @pytest.mark.parametrize("place", [(0.0, 0.0), (0.6, 0.8), (1.0, 1.0), (-3.0, 0.4)])
 @pytest.mark.parametrize("scale", [1e-4, 0.1, 2.0])
 def test_expected_displacement_is_the_mean_of_draws(noise: int, place: tuple[float, float], scale: float) -> None:

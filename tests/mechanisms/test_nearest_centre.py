@@ -7,14 +7,19 @@ from scipy.spatial import cKDTree
 from nearveil.mechanisms.nearest_centre import nearest_centre_table
 
 
-@given(seed=st.integers(0, 10_000), count=st.sampled_from([2, 3, 40, 800]), spread=st.sampled_from([1.0, 0.02, 1e-5]))
-def test_agrees_with_a_kd_tree(seed: int, count: int, spread: float) -> None:
+@given(
+    seed=st.integers(0, 10_000),
+    count=st.sampled_from([2, 3, 40, 800]),
+    spread=st.sampled_from([1.0, 0.02, 1e-5]),
+    lookups=st.sampled_from([None, 3000]),
+)
+def test_agrees_with_a_kd_tree(seed: int, count: int, spread: float, lookups: int | None) -> None:
     rng = np.random.default_rng(seed)
     half_extent = (0.8, 1.0)
     centres = np.clip(rng.normal(0, spread, (count, 2)), -0.8, 0.8)
     points = rng.uniform(-1, 1, (3000, 2)) * half_extent
     points[:1000] = np.clip(centres[rng.integers(count, size=1000)] + rng.normal(0, spread, (1000, 2)), -0.8, 0.8)
-    found = nearest_centre_table(centres, half_extent)(points)
+    found = nearest_centre_table(centres, half_extent, lookups=lookups)(points)
     distance, _ = cKDTree(centres).query(points)
     assert np.hypot(*(points - centres[found]).T) == pytest.approx(distance, rel=1e-12, abs=1e-15)
 

@@ -1,14 +1,8 @@
 """Rows for people and for machines say the same, the paper's values beside them."""
 
-from pathlib import Path
-
-import pytest
-
 from nearveil.evaluation.attack_experiment import AttackRow
 from nearveil.evaluation.attack_score import AttackScore, Mean
 from nearveil.evaluation.best_attacker import BestAttacker
-from nearveil.evaluation.paper_table1 import PAPER_TABLE_1
-from nearveil.report.attack_chart import draw_attack_chart
 from nearveil.report.attack_table import attack_document, with_paper
 from nearveil.report.tables import markdown_table
 
@@ -49,13 +43,6 @@ def test_the_paper_speaks_of_100_metres() -> None:
     assert len(headers) == 12
 
 
-def test_the_whole_of_the_papers_table() -> None:
-    assert len(PAPER_TABLE_1) == 24
-    assert PAPER_TABLE_1["zo-lia", "brightkite", 10] == (28.91, 0.948, 15.94)
-    assert PAPER_TABLE_1["zo-lia", "gowalla", 50] == (56.83, 0.926, 18.92)
-    assert PAPER_TABLE_1["gi-lia", "gaussian", 10] == (26.31, 0.940, 44.42)
-
-
 def test_rows_for_machines() -> None:
     document = attack_document(row("unfolding", colluders=0, protected=True), BestAttacker(300.0, 0.2, 0.03, 200))
     wanted = {
@@ -69,11 +56,3 @@ def test_rows_for_machines() -> None:
 
 def test_markdown() -> None:
     assert markdown_table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
-
-
-@pytest.mark.parametrize(
-    "rows", [[row("gi-lia")], [row("zo-lia"), row("adaptive", colluders=4), row("unfolding", colluders=0)]]
-)
-def test_the_chart_is_a_picture(rows: list[AttackRow], tmp_path: Path) -> None:
-    draw_attack_chart(rows, tmp_path / "chart.partial", tau_m=100.0)
-    assert (tmp_path / "chart.partial").read_bytes().startswith(b"\x89PNG")

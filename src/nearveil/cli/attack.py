@@ -218,7 +218,7 @@ class _Task:
         target = None if self._person is None else people.number_of(self._person)
         _check_k(self._ks, len(dataset.places))
         with progress_bar(f"protecting {dataset.name}", protocol.runs) as advance:
-            experiment = AttackExperiment(dataset, protocol, protection, advance)
+            experiment = AttackExperiment(dataset, protocol, protection).publish_all(advance)
         rows = self._attack(experiment, fighters, target)
         best = None
         if protection is not None:

@@ -67,7 +67,7 @@ def draw_one(
     force: bool,
 ) -> None:
     """Draw one attack as a picture and as an animation."""
-    setup, protected = experiment.setup(0), experiment.published[0].mechanism is not None
+    setup, protected = experiment.setup(0), experiment.published(0).mechanism is not None
     scene = Scene(
         result,
         setup.region,

@@ -51,7 +51,7 @@ def _find_one_person(city: City, out: Path) -> None:
 def _protect_everybody(city: City) -> None:
     with progress_bar("protecting the city", 2) as advance:
         city.protect(advance)
-    moved = summarise_displacement(city.people.places, city.closed.published[0].served)
+    moved = summarise_displacement(city.people.places, city.closed.published(0).served)
     say(
         "Now everybody is hidden within 500 m, as 'nearveil protect' does unless told otherwise: moved by\n"
         f"{moved.mean_m:,.0f} m on average (median {moved.p50_m:,.0f} m, 95 % under {moved.p95_m:,.0f} m). The service "

@@ -59,13 +59,13 @@ class City:
         """Protect everybody; once more for a service that moves the attacker's accounts as well."""
         mechanism = DPRS(release="metric", region=self.people.region)
         strict = AttackProtocol(runs=1, instances=INSTANCES, seed=self._seed, published_colluders=True)
-        self.closed = AttackExperiment(self.people, self.protocol, mechanism, progress)
-        self.closed_to_accounts = AttackExperiment(self.people, strict, mechanism, progress)
+        self.closed = AttackExperiment(self.people, self.protocol, mechanism).publish_all(progress)
+        self.closed_to_accounts = AttackExperiment(self.people, strict, mechanism).publish_all(progress)
 
     @property
     def mechanism(self) -> DPRS:
         """What protects the city."""
-        return cast(DPRS, self.closed.published[0].mechanism)
+        return cast(DPRS, self.closed.published(0).mechanism)
 
     def attack_one(self, experiment: AttackExperiment) -> AttackResult:
         """Attack the one person, with several accounts and a tight certificate."""
@@ -88,7 +88,7 @@ class City:
     def utility(self) -> list[Utility]:
         """How many true neighbours the published lists still have."""
         region, rng = self.people.region, np.random.default_rng(self._seed)
-        served_m = region.to_metres(self.closed.published[0].served)
+        served_m = region.to_metres(self.closed.published(0).served)
         found = []
         for protocol in PROTOCOLS:
             queries = query_points(self.open.true_m, region, protocol, QUERIES, rng)
@@ -102,7 +102,7 @@ class City:
 
 def write_files(city: City, out: Path) -> None:
     """Draw the city before and after, and write its people."""
-    true, served = city.people.places, city.closed.published[0].served
+    true, served = city.people.places, city.closed.published(0).served
     with replacing(out / "before-after.png", force=True) as partial:
         draw_before_after(
             true,

@@ -14,9 +14,11 @@ from nearveil.cli.attack import attack
 from nearveil.cli.audit import audit
 from nearveil.cli.certify import certify
 from nearveil.cli.console import complain, say
+from nearveil.cli.datasets import datasets_app
 from nearveil.cli.demo import demo
 from nearveil.cli.fit import fit
 from nearveil.cli.guarantee import guarantee
+from nearveil.cli.plan import plan
 from nearveil.cli.protect import protect
 from nearveil.cli.region import region
 from nearveil.cli.reproduce import reproduce
@@ -51,10 +53,11 @@ def _options(
     del version
 
 
-for command in (protect, attack, audit, certify, guarantee, reproduce, fit, demo):
+for command in (protect, plan, attack, audit, certify, guarantee, reproduce, fit, demo):
     app.command()(command)
 # A region may start with a minus sign.
 app.command(context_settings={"ignore_unknown_options": True})(region)
+app.add_typer(datasets_app, name="datasets")
 
 
 class _StoppedError(BaseException):

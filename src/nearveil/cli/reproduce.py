@@ -1,8 +1,7 @@
-"""``nearveil reproduce``: the paper's tables again, its numbers beside ours."""
+"""``nearveil reproduce``: the paper's tables and figures again, its numbers beside ours, and what it lacks."""
 
 from __future__ import annotations
 
-import csv
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -10,107 +9,150 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli.console import progress_bar, say, warn
-from nearveil.errors import DataError, OutputError
-from nearveil.evaluation.attack_experiment import AttackProtocol, AttackRow
-from nearveil.evaluation.release_utility import EPSILONS, METHODS, QUERIES, ReleaseRow, release_rows, release_table
-from nearveil.evaluation.table1 import attacks_in_table1, table1_rows
-from nearveil.io.atomic import replacing
-from nearveil.io.datasets import Dataset, DatasetName, load_dataset
-from nearveil.report.attack_chart import draw_attack_chart
-from nearveil.report.attack_table import table_notes, with_paper
-from nearveil.report.release_chart import draw_release_chart
-from nearveil.report.tables import markdown_table, text_table
+from nearveil.cli.console import say, warn, work_bar
+from nearveil.cli.reproduction_facts import FULL, QUICK, facts_of, warnings_of
+from nearveil.errors import OutputError
+from nearveil.evaluation.cells.journal import open_journal
+from nearveil.evaluation.cells.runner import run_cells
+from nearveil.evaluation.outcome import Outcome
+from nearveil.evaluation.parts.findings import findings
+from nearveil.evaluation.parts.registry import PARTS
+from nearveil.evaluation.parts.scope import Results, Scope
+from nearveil.io.datasets import Dataset, DatasetName, find_check_ins, load_dataset
+from nearveil.report.drawing import Drawn, draw_pictures
+from nearveil.report.html import write_report
+from nearveil.report.outcome_files import table_cells, write_outcome
+from nearveil.report.tables import text_table
 
-_FULL, _QUICK = (5, 50), (2, 8)
+ALL = "all"
+JOURNAL = "cells.jsonl"
+REPORT = "report.html"
+REPORT_TITLE = "Protecting k-nearest-neighbour queries: what holds, what does not, and why"
+
+_LEAD = (
+    "Services with a 'people nearby' feature hide coordinates and distances and show a ranked list. A recent paper "
+    "shows that the list alone gives people away (attacks GI-LIA and ZO-LIA) and proposes a defence (DPRS). Here all "
+    "of its tables and figures are measured again, its numbers beside ours, with the comparisons that it lacks. "
+    "Recall@k is the share of the true k nearest people whom a list over published places still has; Acc is the share "
+    "of people whom an attack finds within 100 m, and Dist its mean error. Every table says "
+    "under which protocol it was measured."
+)
+
+# In the order of the paper's tables.
+_ORDER = (DatasetName.BRIGHTKITE, DatasetName.GOWALLA, DatasetName.GAUSSIAN, DatasetName.BETA)
+
+PartName = StrEnum("PartName", [(name.upper(), name) for name in (ALL, *PARTS)])  # type: ignore[misc]
+
+_EVERYTHING = PartName(ALL)
 
 
-class Part(StrEnum):
-    """What can be reproduced."""
-
-    TABLE1 = "table1"
-    RELEASES = "releases"
+_FEW_PICTURES = 4
 
 
 def reproduce(
-    part: Annotated[Part, typer.Argument(help="What to reproduce.")],
+    part: Annotated[PartName, typer.Argument(help="What to reproduce.")] = _EVERYTHING,
     *,
-    dataset: Annotated[list[DatasetName] | None, typer.Option(help="May be repeated.", show_default="all four")] = None,
+    dataset: Annotated[
+        list[DatasetName] | None, typer.Option(help="May be repeated.", show_default="all that are at hand")
+    ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Folder with the check-ins of brightkite and gowalla.", show_default="NEARVEIL_DATA_DIR"),
+        typer.Option(
+            help="Folder with the check-ins of brightkite and gowalla.",
+            show_default="NEARVEIL_DATA_DIR, then the cache folder",
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the table and its picture; made if need be.")] = Path("report"),
-    runs: Annotated[int | None, typer.Option(help="Runs with seeds of their own.", show_default="5")] = None,
-    instances: Annotated[int | None, typer.Option(help="table1: targets in each run.", show_default="50")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="2 runs of 8: minutes instead of half an hour.")] = False,
-    seed: Annotated[int, typer.Option(help="Targets and ties depend on it.", metavar="N", min=0)] = 1,
+    out: Annotated[Path, typer.Option(help="Folder for everything that is written; made if need be.")] = Path("report"),
+    runs: Annotated[int | None, typer.Option(help="Runs with seeds of their own.", show_default="5", min=1)] = None,
+    instances: Annotated[
+        int | None, typer.Option(help="People attacked in each run.", show_default="50", min=1)
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="2 small runs and coarse sweeps: minutes, not an hour.")
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(help="The same seed gives the same numbers, but for times.", metavar="N", min=0)
+    ] = 1,
     cores: Annotated[int | None, typer.Option(help="Processes to use.", show_default="all cores", min=1)] = None,
 ) -> None:
-    """Reproduce a table on four populations, as text, CSV, Markdown and a picture.
+    """Reproduce one table or figure, or all of them in one HTML report.
 
-    'table1': the paper's attacks and ours. 'releases': what the three releases of DPRS cost in utility.
+    Every table is written as CSV and Markdown and every picture as PNG. Finished work is kept in the folder: the same
+    command goes on where an earlier one was stopped.
     """
-    default_runs, default_instances = _QUICK if quick else _FULL
-    protocol = AttackProtocol(
-        runs=default_runs if runs is None else runs,
-        instances=default_instances if instances is None else instances,
+    size = QUICK if quick else FULL
+    scope = Scope(
+        datasets={one.name: one for one in _load(dataset, data_dir)},
+        runs=runs or size.runs,
+        instances=instances or size.instances,
+        queries=size.queries,
+        targets=size.targets,
         seed=seed,
+        quick=quick,
     )
-    datasets = _load(dataset, data_dir)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"the folder {out} cannot be made: {error.strerror}") from None
-    if part is Part.RELEASES:
-        _releases(datasets, protocol, out)
-        return
-    rows: list[AttackRow] = []
-    for one in datasets:
-        with progress_bar(one.name, attacks_in_table1(protocol.runs, protocol.instances)) as advance:
-            rows += table1_rows(one, protocol, cores=cores or os.cpu_count() or 1, progress=advance)
-    headers, cells = with_paper(rows, tau_m=protocol.tau_m)
-    notes = table_notes(tau_m=protocol.tau_m, runs=protocol.runs, instances=protocol.instances)
-    _write("table1", headers, cells, notes, out)
-    with replacing(out / "table1.png", force=True) as partial:
-        draw_attack_chart(rows, partial, tau_m=protocol.tau_m)
-    say(f"\nWritten: {out / 'table1.csv'}, {out / 'table1.md'}, {out / 'table1.png'}")
+    names = list(PARTS) if part == ALL else [str(part)]
+    used = cores or os.cpu_count() or 1
+    results = _measure(names, scope, out, used)
+    outcomes = [PARTS[name].outcome(scope, results) for name in names]
+    drawn = _draw(outcomes, used)
+    for outcome in outcomes:
+        paths = write_outcome(outcome, out, drawn={name: one.png for name, one in drawn.items()})
+        if part != ALL:
+            _say_outcome(outcome, paths)
+    if part == ALL:
+        _write_report(scope, results, outcomes, drawn, out)
 
 
-def _releases(datasets: list[Dataset], protocol: AttackProtocol, out: Path) -> None:
-    rows: list[ReleaseRow] = []
-    for one in datasets:
-        with progress_bar(one.name, len(METHODS) * len(EPSILONS) * protocol.runs) as advance:
-            for method in METHODS:
-                for epsilon in EPSILONS:
-                    rows += release_rows(one, method, epsilon, runs=protocol.runs, seed=protocol.seed, progress=advance)
-    notes = (
-        f"users protocol, {QUERIES:,} queries, {protocol.runs} runs, 800 intervals, the same for the three releases of "
-        "a run; metric: the noise whose loss across the median disc is epsilon."
+def _measure(names: list[str], scope: Scope, out: Path, cores: int) -> Results:
+    cells = list(dict.fromkeys(cell for name in names for cell in PARTS[name].cells(scope)))
+    seconds = sum(cell.seconds for cell in cells)
+    with open_journal(out / JOURNAL) as journal, work_bar(f"measuring {len(cells):,} cells", seconds) as advance:
+        return run_cells(cells, scope.datasets, journal, cores=cores, progress=advance)
+
+
+def _draw(outcomes: list[Outcome], cores: int) -> dict[str, Drawn]:
+    pictures = sum(len(outcome.pictures) for outcome in outcomes)
+    with work_bar(f"drawing {pictures} pictures", pictures) as advance:
+        # To start processes takes longer than to draw a few.
+        return draw_pictures(outcomes, cores=cores if pictures > _FEW_PICTURES else 1, progress=advance)
+
+
+def _say_outcome(outcome: Outcome, paths: list[Path]) -> None:
+    for table in outcome.tables:
+        say(f"{text_table(*table_cells(table))}\n\n{table.protocol}\n")
+    say("\n".join(f"- {remark}" for remark in outcome.remarks))
+    say(f"\nWritten: {', '.join(str(path) for path in paths)}")
+
+
+def _write_report(scope: Scope, results: Results, outcomes: list[Outcome], drawn: dict[str, Drawn], out: Path) -> None:
+    found = findings(scope, results)
+    write_report(
+        out / REPORT,
+        title=REPORT_TITLE,
+        findings=found,
+        outcomes=outcomes,
+        facts=facts_of(scope, QUICK if scope.quick else FULL),
+        warnings=warnings_of(scope),
+        figures={name: one.figure for name, one in drawn.items()},
+        lead=_LEAD,
     )
-    _write("releases", *release_table(rows), notes, out)
-    with replacing(out / "releases.png", force=True) as partial:
-        draw_release_chart(rows, partial)
-    say(f"\nWritten: {out / 'releases.csv'}, {out / 'releases.md'}, {out / 'releases.png'}")
+    for finding in found:
+        say(f"{finding.headline}\n  {finding.words}\n")
+    say(f"Written: {out / REPORT}, and every table as CSV and Markdown and every picture as PNG beside it")
 
 
 def _load(names: list[DatasetName] | None, data_dir: Path | None) -> list[Dataset]:
     """Load what was asked for; if nothing was, whatever is there."""
     if names:
-        return [load_dataset(name, data_dir) for name in names]
+        return [load_dataset(name, data_dir) for name in _ORDER if name in names]
     found = []
-    for name in DatasetName:
-        try:
+    for name in _ORDER:
+        if name in (DatasetName.GAUSSIAN, DatasetName.BETA) or find_check_ins(name, data_dir) is not None:
             found.append(load_dataset(name, data_dir))
-        except DataError as error:
-            warn(f"left out: {error}")
+        else:
+            warn(f"without {name.value}, of which no file was found: 'nearveil datasets' says how to get it")
     return found
-
-
-def _write(name: str, headers: list[str], cells: list[list[str]], notes: str, out: Path) -> None:
-    say(text_table(headers, cells))
-    say("\n" + notes)
-    with replacing(out / f"{name}.csv", force=True) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([headers, *cells])
-    with replacing(out / f"{name}.md", force=True) as partial:
-        partial.write_text(markdown_table(headers, cells) + "\n" + notes + "\n", encoding="utf-8")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 
+from nearveil.attacks.result import AttackResult
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_instances import Instance, draw_instances, instances_of_person
-from nearveil.evaluation.attack_score import AttackScore, compare, score_attempts
+from nearveil.evaluation.attack_score import AttackScore, Attempt, compare, score_attempts
 from nearveil.evaluation.attack_trials import ServiceSetup, Trial, run_trials
 from nearveil.evaluation.contenders import Contender
 from nearveil.io.datasets import Dataset
@@ -89,28 +91,35 @@ class AttackExperiment:
         Protects everybody, anew in every run; without it the service answers from true places.
     """
 
-    def __init__(
-        self, dataset: Dataset, protocol: AttackProtocol, mechanism: Mechanism | None, progress: Progress | None = None
-    ) -> None:
+    def __init__(self, dataset: Dataset, protocol: AttackProtocol, mechanism: Mechanism | None) -> None:
         if not len(dataset.places):
             raise UsageError("a service without people cannot be attacked; give at least one person")
-        self.dataset, self.protocol = dataset, protocol
+        self.dataset, self.protocol, self.mechanism = dataset, protocol, mechanism
         self.true_m = dataset.region.to_metres(dataset.places)
-        self.published = []
-        for run in range(protocol.runs):
-            self.published.append(self._publish(mechanism, run))
-            if progress:
-                progress(1)
+        self._published: dict[int, PublishedRun] = {}
 
-    def _publish(self, mechanism: Mechanism | None, run: int) -> PublishedRun:
-        if mechanism is None:
+    def published(self, run: int) -> PublishedRun:
+        """What the service answers from in one run; published once, when it is first asked for."""
+        if run not in self._published:
+            self._published[run] = self._publish(run)
+        return self._published[run]
+
+    def publish_all(self, progress: Progress) -> Self:
+        """Publish all runs now, to show how long it takes."""
+        for run in range(self.protocol.runs):
+            self.published(run)
+            progress(1)
+        return self
+
+    def _publish(self, run: int) -> PublishedRun:
+        if self.mechanism is None:
             return PublishedRun(self.dataset.places, None)
-        own = mechanism.with_params(seed=self.protocol.seed_of(run)).fit(self.dataset.places)
+        own = self.mechanism.with_params(seed=self.protocol.seed_of(run)).fit(self.dataset.places)
         return PublishedRun(own.perturb(self.dataset.places), own)
 
     def setup(self, run: int) -> ServiceSetup:
         """The service of one run."""
-        published = self.published[run]
+        published = self.published(run)
         return ServiceSetup(
             self.dataset.region,
             self.dataset.region.to_metres(published.served),
@@ -148,38 +157,44 @@ class AttackExperiment:
         cells = [(k, contender) for k in ks for contender in contenders]
         trials = [Trial(setups[run], contender, k, targets[run, k]) for k, contender in cells for run in runs]
         results = run_trials(trials, cores=cores, progress=progress)
-        attempts = [
-            [
-                compare(
-                    result,
-                    instance,
-                    true_m=self.true_m,
-                    served_m=trial.setup.served_m,
-                    half_extent_m=self.dataset.region.half_extent_m,
-                    tau_m=self.protocol.tau_m,
-                )
-                for result, instance in zip(found, trial.instances, strict=True)
-            ]
-            for trial, found in zip(trials, results, strict=True)
-        ]
+        attempts = [self._compare(trial, found) for trial, found in zip(trials, results, strict=True)]
         edges = range(0, len(attempts) + 1, self.protocol.runs)
         return [
-            self._row(k, contender, score_attempts(
-                attempts[first:last],
-                tau_m=self.protocol.tau_m,
-                colluders=contender.colluders,
-                farthest_m=self.dataset.region.radius_m,
-            ))
+            self.row(k, contender, attempts[first:last])
             for (k, contender), (first, last) in zip(cells, pairwise(edges), strict=True)
-        ]  # fmt: skip
+        ]
 
-    def _row(self, k: int, contender: Contender, score: AttackScore) -> AttackRow:
+    def attempts(self, run: int, contender: Contender, k: int) -> list[Attempt]:
+        """Attack in one run, in this process."""
+        trial = Trial(self.setup(run), contender, k, self.instances(run, k))
+        return self._compare(trial, trial.run())
+
+    def row(self, k: int, contender: Contender, attempts: Sequence[Sequence[Attempt]]) -> AttackRow:
+        """Return the row of one contender from its attempts, run by run."""
         return AttackRow(
             attack=contender.attack.name,
             dataset=self.dataset.name,
             k=k,
             colluders=contender.colluders,
-            protected=self.published[0].mechanism is not None,
+            protected=self.mechanism is not None,
             published_colluders=self.protocol.published_colluders,
-            score=score,
+            score=score_attempts(
+                attempts,
+                tau_m=self.protocol.tau_m,
+                colluders=contender.colluders,
+                farthest_m=self.dataset.region.radius_m,
+            ),
         )
+
+    def _compare(self, trial: Trial, results: Sequence[AttackResult]) -> list[Attempt]:
+        return [
+            compare(
+                result,
+                instance,
+                true_m=self.true_m,
+                served_m=trial.setup.served_m,
+                half_extent_m=self.dataset.region.half_extent_m,
+                tau_m=self.protocol.tau_m,
+            )
+            for result, instance in zip(results, trial.instances, strict=True)
+        ]

@@ -31,7 +31,7 @@ def measure_best_attacker(experiment: AttackExperiment, progress: Progress | Non
     Its list of addresses is the population itself, the target's place among them: the strongest prior there is. It
     needs no list from the service and no accounts, so it is the same for every k.
     """
-    published = experiment.published[0]
+    published = experiment.published(0)
     if published.mechanism is None:
         return None
     dataset = experiment.dataset

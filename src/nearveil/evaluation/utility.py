@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,7 @@ from scipy.spatial import cKDTree
 
 from nearveil.errors import UsageError
 from nearveil.region import Region
-from nearveil.types import FloatArray
+from nearveil.types import FloatArray, IntArray
 
 QueryProtocol = Literal["uniform", "users"]
 """Where queries are asked from: anywhere in the region, or from people's true places."""
@@ -26,6 +27,8 @@ class Utility:
         Share of the true k nearest who are in the published list.
     distance_ratio : float
         Sum of true neighbours' distances over sum of the listed people's true distances.
+    distance_mse_m2 : float
+        Over the true k nearest: mean square of how much farther or nearer than they are they seem to be.
     """
 
     protocol: QueryProtocol
@@ -33,6 +36,7 @@ class Utility:
     queries: int
     recall: float
     distance_ratio: float
+    distance_mse_m2: float
 
 
 def query_points(
@@ -50,12 +54,38 @@ def measure_utility(
     true_m: FloatArray, published_m: FloatArray, queries_m: FloatArray, *, protocol: QueryProtocol, k: int
 ) -> Utility:
     """Compare the k nearest among true and among published places, all in metres."""
-    if not 1 <= k <= len(true_m):
+    return measure_utilities(true_m, published_m, queries_m, protocol=protocol, ks=(k,))[0]
+
+
+def measure_utilities(
+    true_m: FloatArray, published_m: FloatArray, queries_m: FloatArray, *, protocol: QueryProtocol, ks: Sequence[int]
+) -> list[Utility]:
+    """Do the same for several k at once."""
+    most = max(ks)
+    if not 1 <= min(ks) <= most <= len(true_m):
         raise UsageError(f"k must lie between 1 and the number of people, {len(true_m):,}")
-    true_distance, true_ids = cKDTree(true_m).query(queries_m, k=[*range(1, k + 1)], workers=-1)
-    _, listed = cKDTree(published_m).query(queries_m, k=[*range(1, k + 1)], workers=-1)
-    recall = np.mean([len(np.intersect1d(a, b, assume_unique=True)) for a, b in zip(true_ids, listed, strict=True)]) / k
-    listed_distance = np.linalg.norm(true_m[listed] - queries_m[:, None, :], axis=-1).sum(axis=1)
-    needed = true_distance.sum(axis=1)
-    ratio = np.where(listed_distance > 0, needed / np.where(listed_distance > 0, listed_distance, 1.0), 1.0)
-    return Utility(protocol, k, len(queries_m), float(recall), float(ratio.mean()))
+    true_distance, true_ids = cKDTree(true_m).query(queries_m, k=[*range(1, most + 1)])
+    _, listed = cKDTree(published_m).query(queries_m, k=[*range(1, most + 1)])
+    listed_distance = np.linalg.norm(true_m[listed] - queries_m[:, None, :], axis=-1)
+    published_distance = np.linalg.norm(published_m[true_ids] - queries_m[:, None, :], axis=-1)
+    return [
+        Utility(
+            protocol,
+            k,
+            len(queries_m),
+            recall=_shared(true_ids[:, :k], listed[:, :k]) / k,
+            distance_ratio=_ratio(true_distance[:, :k].sum(axis=1), listed_distance[:, :k].sum(axis=1)),
+            distance_mse_m2=float(np.mean((published_distance[:, :k] - true_distance[:, :k]) ** 2)),
+        )
+        for k in ks
+    ]
+
+
+def _shared(first: IntArray, second: IntArray) -> float:
+    """How many ids two lists share, on average over their rows; neither has an id twice."""
+    both = np.sort(np.concatenate([first, second], axis=1), axis=1)
+    return float(np.mean(np.sum(both[:, 1:] == both[:, :-1], axis=1)))
+
+
+def _ratio(needed: FloatArray, listed: FloatArray) -> float:
+    return float(np.where(listed > 0, needed / np.where(listed > 0, listed, 1.0), 1.0).mean())

@@ -11,11 +11,13 @@ import numpy as np
 
 from nearveil.errors import DataError
 from nearveil.io.files import read_people
+from nearveil.io.snap import SNAP_FILES, read_snap_places
 from nearveil.region import Region
 from nearveil.region_names import named_region
 from nearveil.types import FloatArray
 
 DATA_DIR_VARIABLE = "NEARVEIL_DATA_DIR"
+CACHE_DIR_VARIABLE = "NEARVEIL_CACHE_DIR"
 SYNTHETIC_PEOPLE = 25_000
 
 _SEED = 20_260
@@ -43,11 +45,15 @@ class Dataset:
         Public.
     places : ndarray of shape (n, 2)
         Latitude and longitude in degrees.
+    source : str
+        Where the places come from, for a report: ``generated``, ``SNAP original``, ``reconstruction (FILE)`` or
+        ``file (FILE)``; empty if nobody said.
     """
 
     name: str
     region: Region
     places: FloatArray
+    source: str = ""
 
 
 def load_dataset(name: DatasetName, data_dir: Path | None = None) -> Dataset:
@@ -59,16 +65,48 @@ def load_dataset(name: DatasetName, data_dir: Path | None = None) -> Dataset:
         ``gaussian``: 25,000 people with normal coordinates; ``beta``: 25,000 with B(2, 5) coordinates; both the same
         on every machine. ``brightkite``, ``gowalla``: real check-ins, read from a file, equal places dropped.
     data_dir : Path, optional
-        Folder with the files of check-ins; by default the one named by ``NEARVEIL_DATA_DIR``.
+        Folder with the files of check-ins, looked into before the usual ones (`find_check_ins`).
     """
     region = named_region("san-francisco")
     if name is DatasetName.GAUSSIAN:
-        return Dataset(name.value, region, _gaussian(region))
+        return Dataset(name.value, region, _gaussian(region), "generated")
     if name is DatasetName.BETA:
-        return Dataset(name.value, region, _beta(region))
-    people = read_people(_file_of(name, data_dir), carry=False)
-    places = region.check(people.points)
-    return Dataset(name.value, region, np.unique(places, axis=0))
+        return Dataset(name.value, region, _beta(region), "generated")
+    path = find_check_ins(name, data_dir)
+    if path is None:
+        raise DataError(
+            f"no file of {name.value} check-ins was found; name its folder with --data-dir or {DATA_DIR_VARIABLE}, or "
+            f"get it with: nearveil datasets fetch {name.value}"
+        )
+    if path.name == SNAP_FILES[name].name:
+        return Dataset(name.value, region, read_snap_places(path, region), "SNAP original")
+    places = region.check(read_people(path, carry=False).points)
+    kind = "reconstruction" if path.name.startswith(f"{name.value}_sf.") else "file"
+    return Dataset(name.value, region, np.unique(places, axis=0), f"{kind} ({path.name})")
+
+
+def find_check_ins(name: DatasetName, data_dir: Path | None = None) -> Path | None:
+    """Return the file of a population of real check-ins, or None.
+
+    The first folder that has one counts: the one given, the one named by ``NEARVEIL_DATA_DIR``, the `cache_folder`.
+    In a folder that has both SNAP's original and a part of it (``NAME_sf.csv.gz``), the original is taken, since it
+    is the real thing.
+    """
+    if data_dir is not None and not data_dir.is_dir():
+        raise DataError(f"there is no folder {data_dir}; check --data-dir")
+    named = os.environ.get(DATA_DIR_VARIABLE)
+    folders = [data_dir, Path(named) if named else None, cache_folder()]
+    file_names = [SNAP_FILES[name].name, *(pattern.format(name=name.value) for pattern in _FILE_NAMES)]
+    paths = (folder / file_name for folder in folders if folder is not None for file_name in file_names)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def cache_folder() -> Path:
+    """Return the folder for downloads: ``NEARVEIL_CACHE_DIR``, else ``nearveil`` in the user's folder of caches."""
+    if chosen := os.environ.get(CACHE_DIR_VARIABLE):
+        return Path(chosen)
+    caches = os.environ.get("XDG_CACHE_HOME")
+    return (Path(caches) if caches else Path.home() / ".cache") / "nearveil"
 
 
 def _gaussian(region: Region) -> FloatArray:
@@ -89,16 +127,3 @@ def _beta(region: Region) -> FloatArray:
 def _spread_over(region: Region, square: FloatArray) -> FloatArray:
     """Scale the square [-1, 1]² to the region, each axis on its own."""
     return region.clip(region.with_scaling("per-axis").from_square(square))
-
-
-def _file_of(name: DatasetName, data_dir: Path | None) -> Path:
-    folder = data_dir or (Path(os.environ[DATA_DIR_VARIABLE]) if os.environ.get(DATA_DIR_VARIABLE) else None)
-    if folder is None:
-        raise DataError(
-            f"{name.value} is read from a file of check-ins; name its folder with --data-dir or {DATA_DIR_VARIABLE}"
-        )
-    for pattern in _FILE_NAMES:
-        path = folder / pattern.format(name=name.value)
-        if path.exists():
-            return path
-    raise DataError(f"the folder {folder} has no {_FILE_NAMES[0].format(name=name.value)}; check --data-dir")

@@ -13,7 +13,7 @@ import numpy as np
 from nearveil.kernels import kernel
 from nearveil.mechanisms.chord_law import LAPLACE, half_chord, locate, log_chord_density
 from nearveil.mechanisms.disc_sampler import nearest_l1_to_unit_disc
-from nearveil.types import FloatArray
+from nearveil.types import BoolArray, FloatArray
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -25,7 +25,11 @@ def log_density(noise: int, x: FloatArray, t: FloatArray, scale: float | FloatAr
     """
     x, t = np.asarray(x, dtype=np.float64), np.asarray(t, dtype=np.float64)
     scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), x.shape[:-1])
-    masses = _log_chord_masses(noise, x.reshape(-1, 2), scales.ravel()).reshape(x.shape[:-1])
+    # A point drawn on the very edge may come out of rounding just beyond it.
+    inside = (t * t).sum(axis=-1) <= 1.0 + 1e-9
+    needed = _any_for_each(inside, x.shape[:-1])
+    masses = np.zeros(x.shape[:-1])
+    masses[needed] = _log_chord_masses(noise, x[needed], scales[needed])
     if noise == LAPLACE:
         # Beyond the disc's bounding box the law does not change any more.
         exponent = np.abs(t - np.clip(x, -1.0, 1.0)).sum(axis=-1) / scales
@@ -38,10 +42,17 @@ def log_density(noise: int, x: FloatArray, t: FloatArray, scale: float | FloatAr
         square = (t * t).sum(axis=-1) - 1.0 + 2.0 * distance * (1.0 - along)
         exponent = square / (2 * scales**2)
         log_norm = np.log(scales * math.sqrt(2 * math.pi))
-    # A point drawn on the very edge may come out of rounding just beyond it.
-    inside = (t * t).sum(axis=-1) <= 1.0 + 1e-9
     density: FloatArray = np.where(inside, -exponent - log_norm - masses, -np.inf)
     return density
+
+
+def _any_for_each(inside: BoolArray, shape: tuple[int, ...]) -> BoolArray:
+    """For each x, whether any t that it is broadcast against lies inside: the mass of others is not needed."""
+    whole = np.broadcast_shapes(inside.shape, shape)
+    own = (1,) * (len(whole) - len(shape)) + shape
+    repeated = tuple(axis for axis, size in enumerate(own) if size == 1 and whole[axis] != 1)
+    found: BoolArray = np.broadcast_to(inside, whole).any(axis=repeated, keepdims=True).reshape(shape)
+    return found
 
 
 @kernel

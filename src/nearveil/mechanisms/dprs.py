@@ -152,7 +152,7 @@ class DPRS(Mechanism):
             points,
             self.resolved_region,
             self.fit_plan,
-            self._fit_budget,
+            self.fit_budget,
             rng=self._own_randomness(FIT_STREAM),
             progress=progress,
         )
@@ -170,7 +170,8 @@ class DPRS(Mechanism):
         )
 
     @property
-    def _fit_budget(self) -> float:
+    def fit_budget(self) -> float:
+        """What `fit` spends, as in `FitPlan.budget`."""
         if self.release == "paper":
             return self.scales.fit_scale if self.fit_plan.method == "pic" else self.chosen_epsilon / 2
         return self.fit_plan.budget(self.chosen_fit_epsilon, self.delta)

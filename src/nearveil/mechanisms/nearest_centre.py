@@ -14,10 +14,11 @@ import numpy as np
 from nearveil.kernels import inlined_kernel, kernel
 from nearveil.types import FloatArray, IntArray
 
-_COARSE = 32
-_FINER = 16
+# How often cells are split along each side, step by step: each step looks only at what the one before has left.
+_STEPS = (8, 4, 4, 4)
 # A few centres have few borders, and a fine table of them would take longer to build than to look up without.
-_FEW, _FINER_FOR_FEW = 64, 2
+_FEW, _STEPS_FOR_FEW = 64, (8, 4, 2)
+_FEW_LOOKUPS, _STEPS_FOR_FEW_LOOKUPS = 100_000, (8, 4, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +46,32 @@ class NearestCentre:
         return _cluster_sums(x, unit, self.centres, *self.half_extent, self.cells_per_side, self.first, self.candidates)
 
 
-def nearest_centre_table(centres: FloatArray, half_extent: tuple[float, float]) -> NearestCentre:
-    """Build the table for centres within the box given by its half width and half height."""
-    return NearestCentre(centres, half_extent, *candidate_table(centres, np.zeros(len(centres)), half_extent))
+def nearest_centre_table(
+    centres: FloatArray, half_extent: tuple[float, float], *, lookups: int | None = None
+) -> NearestCentre:
+    """Build the table for centres within the box given by its half width and half height.
+
+    ``lookups``, how many points will be looked up, decides how fine the table is, and nothing else.
+    """
+    table = candidate_table(centres, np.zeros(len(centres)), half_extent, lookups=lookups)
+    return NearestCentre(centres, half_extent, *table)
 
 
 def candidate_table(
-    centres: FloatArray, radii: FloatArray, half_extent: tuple[float, float]
+    centres: FloatArray, radii: FloatArray, half_extent: tuple[float, float], *, lookups: int | None = None
 ) -> tuple[int, IntArray, IntArray]:
     """Return cells per side, and for each cell the discs that can be nearest to a point of it, as runs of a list.
 
     The distance to a disc is that to its centre less its radius; a radius of 0 makes it the centre itself.
     """
-    everything = np.arange(len(centres), dtype=np.int64)
-    all_cells = np.array([0, len(centres)], dtype=np.int64)
-    coarse = _refine(centres, radii, *half_extent, 1, all_cells, everything, _COARSE)
-    finer = _FINER if len(centres) > _FEW else _FINER_FOR_FEW
-    first, candidates = _refine(centres, radii, *half_extent, _COARSE, *coarse, finer)
-    return _COARSE * finer, first, candidates
+    steps = _STEPS if lookups is None or lookups > _FEW_LOOKUPS else _STEPS_FOR_FEW_LOOKUPS
+    steps = steps if len(centres) > _FEW else _STEPS_FOR_FEW
+    side, first = 1, np.array([0, len(centres)], dtype=np.int64)
+    candidates = np.arange(len(centres), dtype=np.int64)
+    for finer in steps:
+        first, candidates = _refine(centres, radii, *half_extent, side, first, candidates, finer)
+        side *= finer
+    return side, first, candidates
 
 
 @inlined_kernel

@@ -69,7 +69,7 @@ def build_pic_intervals(
     whole = square_in_fixed_point(region, people)
     found = redraw_unusable(uniform_in_region(region, centres, generator), region, generator)
     for _ in range(rounds):
-        sums = cluster_sums(whole, nearest_centre_table(found, region.half_extent_square))
+        sums = cluster_sums(whole, nearest_centre_table(found, region.half_extent_square, lookups=len(whole)))
         found = redraw_unusable(_noisy_means(sums, scale, generator), region, generator)
         if progress:
             progress(1)

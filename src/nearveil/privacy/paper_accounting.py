@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from scipy.optimize import brentq
@@ -120,6 +121,7 @@ def fit_scale_for(epsilon: float, *, queries: int, delta: float) -> float:
     return math.exp(float(brentq(excess, most - 12, most + 1e-9, xtol=1e-12)))
 
 
+@lru_cache(maxsize=128)
 def paper_scales(epsilon: float, *, delta: float, queries: int, noise: Noise = "laplace") -> PaperScales:
     """Return the scales that spend ``epsilon`` in the paper's accounting, half on fitting, half on the release.
 

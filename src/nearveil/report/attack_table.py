@@ -8,7 +8,7 @@ from typing import Any
 from nearveil.evaluation.attack_experiment import AttackRow
 from nearveil.evaluation.attack_score import Mean
 from nearveil.evaluation.best_attacker import BestAttacker
-from nearveil.evaluation.paper_table1 import PAPER_TABLE_1
+from nearveil.evaluation.paper_numbers import paper_table1
 
 HEADERS = (
     "attack", "dataset", "k", "colluders", "Dist (m)", "Acc", "Cost (s)", "queries", "p95", "× limit", "certified",
@@ -50,7 +50,7 @@ def attack_cells(row: AttackRow) -> list[str]:
 
 def paper_cells(row: AttackRow) -> list[str]:
     """The paper's values for the same cell, where it has any."""
-    cell = None if row.protected else PAPER_TABLE_1.get((row.attack, row.dataset, row.k))
+    cell = None if row.protected else paper_table1().get((row.attack, row.dataset, row.k))
     return ["–"] * 3 if cell is None else [f"{cell.dist_m:.2f}", f"{cell.acc:.3f}", f"{cell.cost_s:.2f}"]
 
 

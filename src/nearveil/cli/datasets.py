@@ -1,0 +1,171 @@
+"""``nearveil datasets``: the paper's populations, where they are, and how to get those that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from nearveil.cli.console import say, say_json
+from nearveil.cli.options import JsonOption
+from nearveil.errors import DataError, UsageError
+from nearveil.evaluation.dataset_statistics import DatasetStatistics, describe_dataset
+from nearveil.io.datasets import Dataset, DatasetName, cache_folder, find_check_ins, load_dataset
+from nearveil.io.download import ByteProgress
+from nearveil.io.fetch import Fetched, fetch_snap
+from nearveil.io.snap import SNAP_FILES, SNAP_URL
+from nearveil.report.tables import text_table
+
+datasets_app = typer.Typer(no_args_is_help=False, pretty_exceptions_enable=False)
+
+_GENERATED = (DatasetName.GAUSSIAN, DatasetName.BETA)
+
+
+class CheckIns(StrEnum):
+    """Populations that can be fetched."""
+
+    BRIGHTKITE = "brightkite"
+    GOWALLA = "gowalla"
+
+
+@datasets_app.callback(invoke_without_command=True)
+def datasets(
+    context: typer.Context,
+    *,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with files of check-ins, looked into first.",
+            show_default="NEARVEIL_DATA_DIR, then the cache folder",
+        ),
+    ] = None,
+    statistics: Annotated[
+        bool, typer.Option("--statistics", help="Also say how dense and how clumped the places are.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """List the four populations of the paper: where each was found and how many people it has.
+
+    'gaussian' and 'beta' are generated. 'brightkite' and 'gowalla' are real check-ins, which 'nearveil datasets fetch'
+    downloads.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    found = [(name, _load(name, data_dir)) for name in DatasetName]
+    described = {
+        name: describe_dataset(dataset) for name, dataset in found if statistics and isinstance(dataset, Dataset)
+    }
+    if json:
+        say_json({"datasets": [_facts(name, dataset, described.get(name), data_dir) for name, dataset in found]})
+        return
+    say(text_table(["dataset", "people", "from"], [_row(name, dataset, data_dir) for name, dataset in found]))
+    if described:
+        say("\n" + _statistics_table(list(described.values())))
+
+
+@datasets_app.command()
+def fetch(
+    names: Annotated[
+        list[CheckIns] | None, typer.Argument(metavar="brightkite|gowalla", help="What to fetch; by default both.")
+    ] = None,
+    *,
+    to: Annotated[
+        Path | None, typer.Option(help="Folder to put the files in.", metavar="FOLDER", show_default="the cache folder")
+    ] = None,
+    base_url: Annotated[str, typer.Option("--from", help="SNAP, or a mirror.", metavar="URL")] = SNAP_URL,
+    sha256: Annotated[
+        str | None, typer.Option(help="SHA-256 to expect, if you have one from elsewhere.", metavar="HEX")
+    ] = None,
+) -> None:
+    """Download SNAP's original files of check-ins (60 MB and 105 MB), and check them.
+
+    A download that was cut goes on where it ended. SNAP publishes no checksums. For gowalla one is known from several
+    public projects, and the file must have it. For brightkite none is known: gzip's own checksum and the number of
+    check-ins must be right, the SHA-256 is recorded beside the file, and later fetches must match it.
+    """
+    wanted = list(dict.fromkeys(names or CheckIns))
+    if sha256 is not None and len(wanted) != 1:
+        raise UsageError("--sha256 is of one file; name the one to fetch")
+    folder = cache_folder() if to is None else to
+    for name in wanted:
+        with _download_bar(SNAP_FILES[name].name) as progress:
+            fetched = fetch_snap(name.value, folder, base_url=base_url, sha256=sha256, progress=progress)
+        say("\n".join(_fetched_lines(name, fetched)))
+    if to is not None:
+        say(f"To use it: --data-dir {to}")
+
+
+def _load(name: DatasetName, data_dir: Path | None) -> Dataset | str:
+    """Return a population, or what to do to get it."""
+    if name not in _GENERATED and find_check_ins(name, data_dir) is None:
+        return f"not found; to get it: nearveil datasets fetch {name.value}"
+    try:
+        return load_dataset(name, data_dir)
+    except DataError as error:
+        return f"cannot be used: {error}"
+
+
+def _path(name: DatasetName, data_dir: Path | None) -> str | None:
+    return None if name in _GENERATED else str(find_check_ins(name, data_dir))
+
+
+def _row(name: DatasetName, dataset: Dataset | str, data_dir: Path | None) -> list[str]:
+    if isinstance(dataset, str):
+        return [name.value, "", dataset]
+    path = _path(name, data_dir)
+    return [name.value, f"{len(dataset.places):,}", dataset.source if path is None else f"{dataset.source}, {path}"]
+
+
+def _facts(
+    name: DatasetName, dataset: Dataset | str, described: DatasetStatistics | None, data_dir: Path | None
+) -> dict[str, object]:
+    if isinstance(dataset, str):
+        return {"name": name.value, "people": None, "source": None, "path": None, "problem": dataset}
+    facts: dict[str, object] = {
+        "name": name.value,
+        "people": len(dataset.places),
+        "source": dataset.source,
+        "path": _path(name, data_dir),
+    }
+    if described is not None:
+        facts["statistics"] = {key: getattr(described, key) for key in described.__slots__ if key != "name"}
+    return facts
+
+
+def _statistics_table(described: list[DatasetStatistics]) -> str:
+    headers = ["dataset", "places", "per km²", "nearest other", "Clark–Evans", "cells in use", "variance/mean", "Gini"]
+    rows = [
+        [
+            one.name,
+            f"{one.places:,}",
+            f"{one.density_per_km2:.2f}",
+            f"{one.median_nearest_m:.1f} m",
+            f"{one.clark_evans:.3f}",
+            f"{100 * one.occupied_share:.1f} %",
+            f"{one.variance_to_mean:.1f}",
+            f"{one.gini:.3f}",
+        ]
+        for one in described
+    ]
+    return text_table(headers, rows)
+
+
+def _fetched_lines(name: CheckIns, fetched: Fetched) -> list[str]:
+    state = "was there already" if fetched.was_there else "downloaded"
+    return [f"{name.value}: {fetched.path} ({state})", f"  SHA-256 {fetched.sha256}", f"  {fetched.basis.value}"]
+
+
+@contextmanager
+def _download_bar(title: str) -> Iterator[ByteProgress]:
+    """Show a bar in bytes on a terminal, and nothing elsewhere."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,114 @@
+"""The defences that experiments compare, as plain values: what a mechanism is built from, before any data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nearveil.evaluation.protocols import SCALING_OF, RegionProtocol
+from nearveil.mechanisms.axis_laplace import AxisLaplace
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS, ReleaseName
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.mechanisms.public_intervals import build_public_intervals
+from nearveil.mechanisms.square import Square
+from nearveil.mechanisms.srr import SRR
+from nearveil.privacy.paper_accounting import Noise
+from nearveil.region import Region
+
+Kind = Literal["dprs", "planar-laplace", "axis-laplace", "srr", "square"]
+Centres = Literal["pic", "private-grid", "public"]
+"""Where intervals come from: the paper's private k-means, the private grid, or public random points without data."""
+
+_LOCAL: dict[Kind, type[AxisLaplace] | type[SRR] | type[Square]] = {
+    "axis-laplace": AxisLaplace,
+    "srr": SRR,
+    "square": Square,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defence:
+    """A mechanism with its parameters.
+
+    Attributes
+    ----------
+    label : str
+        What tables and pictures call it; two that differ in nothing else are the same.
+    epsilon, hide_within_m : float, optional
+        One of the two. For planar Laplace epsilon is the loss between opposite corners of the region.
+    fit_epsilon : float, optional
+        What finding private intervals costs, for the sound releases; the paper's spends half of epsilon on it.
+    """
+
+    label: str = field(compare=False)
+    kind: Kind
+    epsilon: float | None = None
+    hide_within_m: float | None = None
+    release: ReleaseName = "paper"
+    noise: Noise = "laplace"
+    centres_from: Centres = "pic"
+    centres: int = 800
+    gamma: float = 0.5
+    fit_epsilon: float | None = None
+    region: RegionProtocol = "paper"
+
+    def build(self, region: Region, seed: int) -> Mechanism:
+        """Return the mechanism for a region, not fitted yet."""
+        scaled = region.with_scaling(SCALING_OF[self.region])
+        if self.kind == "dprs":
+            return self._dprs(scaled, seed)
+        if self.kind == "planar-laplace":
+            return PlanarLaplace(hide_within_m=self._length_m(scaled), region=scaled, seed=seed)
+        return _LOCAL[self.kind](epsilon=self._epsilon, region=scaled, seed=seed)
+
+    @property
+    def parameter(self) -> str:
+        """The parameter that is swept, with its unit."""
+        if self.hide_within_m is not None:
+            return f"hide within {self.hide_within_m:,.0f} m"
+        return f"epsilon = {self.epsilon:g}"
+
+    def _dprs(self, region: Region, seed: int) -> DPRS:
+        public = self.centres_from == "public"
+        intervals = (
+            build_public_intervals(region=region, centres=self.centres, gamma=self.gamma, rng=seed) if public else None
+        )
+        return DPRS(
+            release=self.release,
+            epsilon=self.epsilon,
+            hide_within_m=self.hide_within_m,
+            noise=self.noise,
+            centres=self.centres,
+            gamma=self.gamma,
+            # Public centres stand in for those of private k-means, under the same noise scales.
+            fit_method="pic" if self.centres_from != "private-grid" else "private-grid",
+            fit_epsilon=self.fit_epsilon,
+            intervals=intervals,
+            region=region,
+            seed=seed,
+        )
+
+    @property
+    def _epsilon(self) -> float:
+        if self.epsilon is None:
+            raise TypeError(f"{self.kind} takes an epsilon")
+        return self.epsilon
+
+    def _length_m(self, region: Region) -> float:
+        """A loss of 2 for each length: over the diameter, epsilon in all."""
+        return self.hide_within_m if self.hide_within_m is not None else 4 * region.radius_m / self._epsilon
+
+
+def paper_defences(epsilon: float, *, region: RegionProtocol = "paper") -> tuple[Defence, ...]:
+    """The paper's four mechanisms at one epsilon, and the per-axis Laplace noise whose density DPRS uses.
+
+    Each is calibrated by its own definition to the whole region; nothing is tuned to match the paper's numbers.
+    """
+    return (
+        Defence(label="DPRS", kind="dprs", epsilon=epsilon, region=region),
+        Defence(label="SRR", kind="srr", epsilon=epsilon, region=region),
+        Defence(label="Square", kind="square", epsilon=epsilon, region=region),
+        Defence(label="2D Laplace", kind="planar-laplace", epsilon=epsilon, region=region),
+        Defence(label="per-axis Laplace", kind="axis-laplace", epsilon=epsilon, region=region),
+    )

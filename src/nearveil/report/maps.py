@@ -1,0 +1,133 @@
+"""Maps of a region: land and water, people, where they are published, centres and discs."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from nearveil.evaluation.outcome import Map, MapLayer, MapPanel
+from nearveil.region import Region
+from nearveil.report.coastline import land_in
+from nearveil.report.panels import Format, Handle, draw_legend, draw_title, panel_grid, panel_width_in, save
+from nearveil.report.style import DARK, LIGHT, Theme, house_style
+from nearveil.types import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Marker, size of one alone, colour in the theme's palette.
+_LOOKS = {
+    "people": (".", 7.0, "blue"),
+    "published": (".", 7.0, "vermilion"),
+    "centres": ("+", 7.0, "ink"),
+    "attacker": ("*", 12.0, "purple"),
+}
+_CROWD = 300
+
+
+def draw_map(
+    map: Map, path: Path | BinaryIO, *, dark: bool = False, format: Format = "png", titled: bool = True
+) -> None:
+    """Draw maps side by side; the same maps give the same bytes. See `draw_chart` for the parameters.
+
+    Places and discs are an image even in SVG, so that many of them do not make it large.
+    """
+    theme = DARK if dark else LIGHT
+    columns = min(map.columns, len(map.panels))
+    width_in = panel_width_in(columns)
+    half_width_m, half_height_m = map.region.half_extent_m
+    height_in = width_in * half_height_m / half_width_m + 0.15
+    with house_style(theme):
+        figure, grid = panel_grid(len(map.panels), columns, width_in, height_in)
+        handles: dict[str, Handle] = {}
+        for panel, axes in zip(map.panels, grid.flat, strict=False):
+            _draw_ground(axes, map.region, theme)
+            handles |= _draw_layers(axes, panel, map.region, theme)
+            axes.set_title(textwrap.fill(panel.title, int(width_in * 9.5)))
+        if titled:
+            draw_title(figure, map.title)
+        draw_legend(figure, handles, handle_length=1.0)
+        save(figure, path, format)
+
+
+def _draw_ground(axes: Axes, region: Region, theme: Theme) -> None:
+    """Land and water in true proportions, a scale and the way north."""
+    from matplotlib.patches import Polygon  # noqa: PLC0415
+
+    width_km, height_km = (extent / 1000 for extent in region.half_extent_m)
+    rings = land_in(region)
+    # Where the coast is not known, all is ground.
+    axes.set_facecolor(theme.water if rings else theme.land)
+    for ring in rings:
+        axes.add_patch(
+            Polygon(region.to_metres(ring) / 1000, facecolor=theme.land, edgecolor=theme.shore, linewidth=0.7)
+        )
+    axes.set(xlim=(-width_km, width_km), ylim=(-height_km, height_km), aspect="equal", xticks=[], yticks=[])
+    _draw_scale(axes, width_km, height_km, theme)
+
+
+def _draw_scale(axes: Axes, width_km: float, height_km: float, theme: Theme) -> None:
+    from matplotlib.patheffects import withStroke  # noqa: PLC0415
+
+    halo = [withStroke(linewidth=2.5, foreground=theme.panel)]
+    length_km = _round_length(width_km / 2)
+    left, low = -width_km + 0.06 * width_km, -height_km + 0.06 * height_km
+    axes.plot([left, left + length_km], [low, low], color=theme.ink, linewidth=2, path_effects=halo, zorder=6,
+              solid_capstyle="butt")  # fmt: skip
+    words = f"{length_km:g} km" if length_km >= 1 else f"{1000 * length_km:g} m"
+    axes.text(left + length_km / 2, low + 0.03 * height_km, words, ha="center", va="bottom", fontsize=9, zorder=6,
+              path_effects=halo)  # fmt: skip
+    axes.annotate("N", (0.96, 0.975), (0.96, 0.885), "axes fraction", ha="center", va="center", fontsize=9, zorder=6,
+                  path_effects=halo, arrowprops={"arrowstyle": "-|>", "color": theme.ink, "shrinkB": 0})  # fmt: skip
+
+
+def _round_length(most_km: float) -> float:
+    """Return the longest of 1, 2 and 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(most_km))
+    return max(step * power for step in (1, 2, 5) if step * power <= most_km)
+
+
+def _draw_layers(axes: Axes, panel: MapPanel, region: Region, theme: Theme) -> dict[str, Handle]:
+    """Draw the layers, and return what the legend shows for each."""
+    handles: dict[str, Handle] = {}
+    for layer in panel.layers:
+        marker, _, colour_name = _LOOKS[layer.kind]
+        colour = theme.palette[colour_name]
+        places_km = region.to_metres(layer.places) / 1000
+        crowd = layer.kind in ("people", "published") and len(places_km) > _CROWD
+        axes.plot(
+            places_km[:, 0], places_km[:, 1], marker, color=colour, markersize=_size(layer),
+            alpha=0.55 if crowd else 1.0, markeredgewidth=0.9 if marker == "+" else 0, rasterized=True, zorder=3,
+        )  # fmt: skip
+        if layer.radii_m is None:
+            handles[layer.label] = axes.plot([], [], marker, color=colour, markersize=9 if marker == "." else 8)[0]
+        else:
+            # Faint enough for a crowd of them.
+            outline = theme.soft if layer.kind == "centres" else colour
+            _draw_discs(axes, places_km, layer.radii_m / 1000, outline)
+            handles[layer.label] = axes.plot([], [], "o", color=outline, fillstyle="none", markersize=9)[0]
+    return handles
+
+
+def _size(layer: MapLayer) -> float:
+    """Smaller dots for larger crowds, and small ones in the middle of discs."""
+    _, size, _ = _LOOKS[layer.kind]
+    if layer.radii_m is not None:
+        return 0.4 * size
+    return size * min(1.0, max(0.28, math.pow(_CROWD / max(len(layer.places), 1), 0.33)))
+
+
+def _draw_discs(axes: Axes, places_km: FloatArray, radii_km: FloatArray, colour: str) -> None:
+    from matplotlib.collections import EllipseCollection  # noqa: PLC0415
+
+    axes.add_collection(
+        EllipseCollection(
+            2 * radii_km, 2 * radii_km, np.zeros(len(radii_km)),
+            units="xy", offsets=places_km, offset_transform=axes.transData, facecolors="none", edgecolors=colour,
+            linewidths=0.9, rasterized=True, zorder=2,
+        )
+    )  # fmt: skip

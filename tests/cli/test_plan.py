@@ -1,0 +1,187 @@
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nearveil.cli import plan as plan_command_module
+from nearveil.cli import plan_people, protect
+from nearveil.cli.mechanism_choice import build_mechanism
+from nearveil.cli.plan_command import FileOptions, protect_command
+from nearveil.errors import UsageError
+from nearveil.evaluation.defences import Defence
+from nearveil.evaluation.parts.families import sound_families
+from nearveil.evaluation.planning.measuring import Sizes
+from nearveil.evaluation.planning.plan import Effort
+from nearveil.io.synthetic import synthetic_city
+from nearveil.mechanisms.private_grid import synthetic_people
+from nearveil.region import Region
+from nearveil.types import FloatArray
+from tests.cli.conftest import Run
+
+TINY = Effort(2, 1, 2, 2, Sizes(100, 6), Sizes(100, 12), Sizes(200, 8))
+QUICKLY = ("--quick", "--cores", 1)
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These are about what is said, not about how well it is measured."""
+    monkeypatch.setattr(plan_command_module, "QUICK", TINY)
+
+
+def write(path: Path, places: FloatArray) -> Path:
+    rows = np.column_stack([np.arange(len(places)), places])
+    np.savetxt(path, rows, delimiter=",", header="id,latitude,longitude", comments="", fmt=["%d", "%.7f", "%.7f"])
+    return path
+
+
+@pytest.fixture
+def few_csv(tmp_path: Path, city: FloatArray) -> Path:
+    return write(tmp_path / "people.csv", city[:1000])
+
+
+def test_plan_recommends_a_command_that_runs(run: Run, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(few_csv.parent)
+    planned = run("plan", "people.csv", "--hide-within", "400m", *QUICKLY, "--json", "--picture", "plan.png")
+    assert planned.code == 0, planned.err
+    document = json.loads(planned.out)
+    assert document["met"]
+    assert document["recommended"]["hide_within_m"] == 400
+    assert 0 < document["recommended"]["recall"]["value"] < 1
+    assert document["recommended"]["error_m"]["half_width"] > 0
+    assert "not covered by any guarantee" in document["words"]
+    assert document["covered_by_a_guarantee"] is False
+    assert document["planning_guarantee"] is None
+    assert (few_csv.parent / "plan.png").read_bytes().startswith(b"\x89PNG")
+    command = shlex.split(document["recommended"]["command"])
+    assert command[:4] == ["nearveil", "protect", "people.csv", "protected.csv"]
+    done = run(*command[1:], "--json")
+    assert done.code == 0, done.err
+    card = json.loads(done.out)["guarantee"]
+    # The card of the plan is that of the mechanism that then runs.
+    assert (card["epsilon"], card["notion"]) == (document["guarantee"]["epsilon"], document["guarantee"]["notion"])
+    assert [one["epsilon"] for one in card["also"]] == [one["epsilon"] for one in document["guarantee"]["also"]]
+    assert "seed" not in " ".join(document["guarantee"]["notes"])
+
+
+@pytest.mark.parametrize("defence", [family.members[1] for family in sound_families()], ids=lambda one: one.label)
+def test_every_command_means_the_defence_that_was_measured(
+    defence: Defence, run: Run, few_csv: Path, san_francisco: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+
+    def spy(*args: object) -> object:
+        built.append(build_mechanism(*args))  # type: ignore[arg-type]
+        raise UsageError("seen enough")
+
+    monkeypatch.setattr(protect, "build_mechanism", spy)
+    options = FileOptions(source=few_csv, latitude="latitude", longitude="longitude", clip=True)
+    run(*shlex.split(protect_command(defence, options))[1:])
+    wanted, found = defence.build(san_francisco, 1).get_params(), built[0].get_params()
+    assert found.pop("seed") is None
+    assert wanted.pop("seed") == 1
+    if defence.kind == "dprs" and defence.release == "metric":
+        assert found["release"] == "metric"
+    assert found == wanted
+
+
+def test_text_for_people(run: Run, few_csv: Path) -> None:
+    outcome = run("plan", few_csv, "--attacker-error", "0.3km", "--k", 5, *QUICKLY)
+    assert outcome.code == 0, outcome.err
+    for words in (
+        "Wish: the best attacker is wrong by at least 300 m", "recall@5", "Acc at 100 m", "Recommended:",
+        "nearveil protect", "GUARANTEE", "not covered by any guarantee", "1,000 different places", "by centres: ",
+    ):  # fmt: skip
+        assert words in re.sub(r"\s+", " ", outcome.out), words
+
+
+def test_a_wish_that_cannot_be_met_is_no_failure(run: Run, few_csv: Path) -> None:
+    outcome = run("plan", few_csv, "--recall", 0.9999, "--k", 100, "--between-all-places", *QUICKLY)
+    assert outcome.code == 0, outcome.err
+    assert "Nothing that was tried meets the wish; the nearest is" in re.sub(r"\s+", " ", outcome.out)
+    assert "Recommended" not in outcome.out
+    assert "within an interval" not in outcome.out
+
+
+def test_several_rows_are_pointed_out(run: Run, tmp_path: Path, city: FloatArray) -> None:
+    path = tmp_path / "visits.csv"
+    rows = np.column_stack([np.arange(500) % 100, np.vstack([city[:400], city[:100]])])
+    np.savetxt(path, rows, delimiter=",", header="user_id,lat,lon", comments="", fmt=["%d", "%.7f", "%.7f"])
+    outcome = run("plan", path, "--hide-within", "400m", *QUICKLY)
+    assert outcome.code == 0, outcome.err
+    assert "100 rows have the place of another row" in outcome.err
+    assert "'user_id' looks like a person's id and repeats" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "give one wish"),
+        (("--recall", 0.5, "--hide-within", "500m"), "give one wish"),
+        (("--recall", 1.5), "--recall is a share"),
+        (("--attacker-error", "far"), "--attacker-error takes a length"),
+        (("--recall", 0.5, "--k", 0), "--k must be"),
+        (("--recall", 0.5, "--picture", "plan.jpg"), ".png"),
+        (("--recall", 0.5, "--private-epsilon", 0), "--private-epsilon must lie between"),
+        (("--recall", 0.5, "--seed", -1), "--seed"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(options: tuple[object, ...], words: str, run: Run, few_csv: Path) -> None:
+    outcome = run("plan", few_csv, *options)
+    assert outcome.code == 2
+    assert words in outcome.err
+    assert outcome.out == ""
+    assert "Traceback" not in outcome.err
+
+
+def test_too_few_people(run: Run, tmp_path: Path, city: FloatArray) -> None:
+    outcome = run("plan", write(tmp_path / "few.csv", city[:20]), "--recall", 0.5)
+    assert outcome.code == 3
+    assert "20 people" in outcome.err
+
+
+def test_a_private_plan_says_nothing_of_the_file_but_through_the_made_up_people(
+    run: Run, tmp_path: Path, city: FloatArray, san_francisco: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two files that differ in rows, places, repetitions and ids, and one outcome of the noise: word for word alike."""
+    made_up = synthetic_city(700, san_francisco, rng=9)
+    monkeypatch.setattr(plan_people, "synthetic_people", lambda *_args, **_kwargs: made_up)
+    said = []
+    for places in (city[:1000], np.vstack([city[2000:2030], city[2000:2010]])):
+        path = write(tmp_path / "people.csv", places)
+        outcome = run("plan", path, "--hide-within", "300m", "--private-epsilon", 1, *QUICKLY, "--json")
+        assert outcome.code == 0, outcome.err
+        document = json.loads(outcome.out)
+        document.pop("seconds")
+        said.append((document, outcome.err))
+    assert said[0] == said[1]
+    assert said[0][1] == ""
+    assert said[0][0]["people"] == 700
+
+
+def test_a_private_plan_states_its_cost(run: Run, few_csv: Path) -> None:
+    asked = ("plan", few_csv, "--hide-within", "300m", "--private-epsilon", 0.5, *QUICKLY)
+    first, second = (json.loads(run(*asked, "--json").out) for _ in range(2))
+    assert first["planning_guarantee"]["epsilon"] == 0.5
+    assert first["covered_by_a_guarantee"]
+    assert "not covered" not in first["words"]
+    # Unseeded: not the same made-up people again, and the number of them is noisy.
+    assert first["sweep"] != second["sweep"]
+    text = run(*asked, "--seed", 3)
+    assert "protects nobody" in text.err
+    assert "so this plan protects nobody" in re.sub(r"\s+", " ", text.out)
+    assert "1,000" not in text.out.split("GUARANTEE")[0]
+
+
+def test_private_people_spend_the_budget_once(run: Run, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = []
+
+    def spy(*args: object, **kwargs: object) -> FloatArray:
+        spent.append(kwargs["epsilon"])
+        return synthetic_people(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(plan_people, "synthetic_people", spy)
+    assert run("plan", few_csv, "--hide-within", "300m", "--private-epsilon", 2, *QUICKLY).code == 0
+    assert spent == [2.0]

@@ -1,0 +1,213 @@
+"""``nearveil reproduce`` as a person runs it, stops it, and runs it again."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from nearveil.cli import reproduce as command
+from nearveil.cli.reproduction_facts import QUICK, facts_of, warnings_of
+from nearveil.evaluation.cells import attack_cell
+from nearveil.evaluation.cells.journal import open_journal
+from nearveil.evaluation.parts.registry import PARTS
+from nearveil.evaluation.parts.scope import Scope
+from nearveil.report.drawing import Drawn
+from tests.cli.conftest import Run
+from tests.evaluation.made_up_results import made_up_results, tiny_town
+from tests.report.test_html_report import Page
+
+TOWN = tiny_town("brightkite", people=1000)
+SMALL = ("--dataset", "brightkite", "--quick", "--runs", 1, "--instances", 2, "--cores", 1)
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that has a tiny population under a name of the paper's."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    np.savetxt(
+        folder / "brightkite.csv", TOWN.places, delimiter=",", header="latitude,longitude", comments="", fmt="%.7f"
+    )  # fmt: skip
+    for name in ("NEARVEIL_DATA_DIR", "NEARVEIL_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "nothing"))
+    return folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def lines(out: Path) -> list[bytes]:
+    path = out / "cells.jsonl"
+    return path.read_bytes().splitlines(keepends=True) if path.exists() else []
+
+
+def test_one_figure_from_one_command(run: Run, data: Path, tmp_path: Path) -> None:
+    first, again, other = (tmp_path / name for name in ("first", "again", "other"))
+    for out, seed in ((first, 1), (again, 1), (other, 2)):
+        outcome = run("reproduce", "figure9", *SMALL, "--data-dir", data, "--out", out, "--seed", seed)
+        assert outcome.code == 0, outcome.err
+        assert set(files(out)) == {"cells.jsonl", "figure9.csv", "figure9.md", "figure9.png"}
+    assert files(first) == files(again)
+    assert files(first)["figure9.csv"] != files(other)["figure9.csv"]
+    assert files(first)["figure9.csv"].startswith(b"dataset,gamma,")
+    assert files(first)["figure9.png"].startswith(b"\x89PNG")
+    assert "# Figure 9" in (first / "figure9.md").read_text(encoding="utf-8")
+    assert "gamma" in outcome.out
+    assert f"Written: {other / 'figure9.csv'}" in outcome.out
+
+
+def test_table_1_from_one_command(run: Run, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    outcome = run("reproduce", "table1", *SMALL, "--data-dir", data, "--out", out)
+    assert outcome.code == 0, outcome.err
+    assert set(files(out)) == {"cells.jsonl", "table1.csv", "table1.md", "table1.png"}
+    # Three attacks at three k, three at one.
+    assert len(files(out)["table1.csv"].splitlines()) == 1 + 3 * 3 + 3
+
+
+def test_what_is_finished_is_not_measured_again(run: Run, data: Path, tmp_path: Path) -> None:
+    arguments = ("reproduce", *SMALL, "--data-dir", data, "--out", tmp_path / "out")
+    run(*arguments[:1], "figure4", *arguments[1:])
+    before = lines(tmp_path / "out")
+    csv = files(tmp_path / "out")["figure4.csv"]
+    run(*arguments[:1], "figure4", *arguments[1:])
+    assert lines(tmp_path / "out") == before
+    assert files(tmp_path / "out")["figure4.csv"] == csv
+    # Figure 7 has one mechanism more.
+    assert run(*arguments[:1], "figure7", *arguments[1:]).code == 0
+    assert len(lines(tmp_path / "out")) == len(before) + 1
+
+
+def test_killed_in_the_middle_and_run_again(run: Run, data: Path, tmp_path: Path) -> None:
+    arguments = ["reproduce", "table3", "--dataset", "brightkite", "--data-dir", str(data), "--quick", "--runs", "2",
+                 "--instances", "3"]  # fmt: skip
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    code = "from nearveil.cli.main import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments, "--out", str(out), "--cores", "2"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while len(lines(out)) < 5:
+        try:
+            process.wait(timeout=0.005)
+        except subprocess.TimeoutExpired:
+            continue
+        raise AssertionError("it ended before it could be killed")
+    workers = psutil.Process(process.pid).children(recursive=True)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    # Whoever is killed takes the workers along.
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert not alive
+    finished = [line for line in lines(out) if line.endswith(b"\n")]
+    assert 5 <= len(finished) < 60
+    with (out / "cells.jsonl").open("wb") as file:
+        file.write(b"".join(finished) + finished[0][:50])
+
+    assert run(*arguments, "--out", out, "--cores", 1).code == 0
+    assert lines(out)[: len(finished)] == finished
+    assert len(lines(out)) == 60
+    keys = [json.loads(line.partition(b" ")[2])["key"] for line in lines(out)]
+    assert len(set(keys)) == 60
+    assert run(*arguments, "--out", whole, "--cores", 1).code == 0
+    assert {name: content for name, content in files(out).items() if name != "cells.jsonl"} == {
+        name: content for name, content in files(whole).items() if name != "cells.jsonl"
+    }
+
+
+def test_the_report_has_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attack_cell, "fitted", lambda mechanism, _dataset: mechanism)
+    scope = Scope(datasets={"brightkite": TOWN}, runs=2, instances=2, queries=10, targets=2, quick=True)
+    results = made_up_results(cell for part in PARTS.values() for cell in part.cells(scope))
+    outcomes = [part.outcome(scope, results) for part in PARTS.values()]
+    names = [picture.name for outcome in outcomes for picture in outcome.pictures]
+    drawn = {name: Drawn(b"", f'<figure data-name="{name}"></figure>') for name in names}
+    command._write_report(scope, results, outcomes, drawn, tmp_path)
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    anchors = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
+    assert {f"part-{name}" for name in PARTS} <= anchors
+    assert {f"finding-{number}" for number in (1, 2, 3)} <= anchors
+    links = [attributes["href"] for attributes, _ in page.all("a") if attributes["href"].startswith("#")]
+    assert {link.removeprefix("#") for link in links} <= anchors
+    for card, _ in page.all("article"):
+        assert card["id"].startswith("finding-")
+    assert "not in this report" not in page.source
+    assert page.source.count('<div class="evidence">') == 3
+    assert [figure["data-name"] for figure, _ in page.all("figure") if "data-name" in figure] == names
+    assert len(page.all("figure")) == len(names) + sum(len(outcome.tables) for outcome in outcomes)
+
+
+def test_facts_and_warnings() -> None:
+    scope = Scope(datasets={"brightkite": TOWN}, runs=2, quick=True, seed=7)
+    facts = dict(facts_of(scope, QUICK))
+    assert "--quick" in facts["Command"]
+    assert facts["Command"] == "nearveil reproduce --quick --seed 7 --instances 50 --dataset brightkite"
+    assert re.search(r"made up, 1,000 places, digest [0-9a-f]{12}", facts["Data: brightkite"])
+    quick, missing = warnings_of(scope)
+    assert "2 runs" in quick
+    assert all(name in missing for name in ("gowalla", "gaussian", "beta"))
+    assert "brightkite" not in missing
+    full = Scope(datasets=dict.fromkeys(("brightkite", "gowalla", "gaussian", "beta"), TOWN))
+    assert warnings_of(full) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("figure12",), 2, "figure12"),
+        (("table1", "--dataset", "mars"), 2, "mars"),
+        (("table1", "--runs", 0), 2, "--runs"),
+        (("table1", "--instances", 0), 2, "--instances"),
+        (("table1", "--cores", 0), 2, "--cores"),
+        (("table1", "--seed", -1), 2, "--seed"),
+        (("table1", "--dataset", "gowalla"), 3, "no file of gowalla check-ins was found"),
+        (("table1", "--data-dir", "nowhere"), 3, "there is no folder nowhere"),
+        (("table1", "--dataset", "gowalla", "--data-dir", "nowhere"), 3, "there is no folder nowhere"),
+    ],
+)
+def test_wrong_input(
+    run: Run, data: Path, tmp_path: Path, arguments: tuple[object, ...], code: int, words: str
+) -> None:
+    del data
+    outcome = run("reproduce", *arguments, "--out", tmp_path / "out")
+    assert (outcome.code, outcome.out) == (code, "")
+    assert words in outcome.err
+    assert "Traceback" not in outcome.err
+    assert code == 2 or len(outcome.err.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_used(run: Run, data: Path, tmp_path: Path) -> None:
+    def reproduce(out: Path) -> tuple[int, str]:
+        outcome = run("reproduce", "figure9", *SMALL, "--data-dir", data, "--out", out)
+        assert len(outcome.err.splitlines()) == 1
+        return outcome.code, outcome.err
+
+    (tmp_path / "file").touch()
+    code, words = reproduce(tmp_path / "file")
+    assert (code, "cannot be made" in words) == (4, True)
+    (tmp_path / "taken" / "cells.jsonl").mkdir(parents=True)
+    code, words = reproduce(tmp_path / "taken")
+    assert (code, "cannot be written" in words) == (4, True)
+    (tmp_path / "busy").mkdir()
+    with open_journal(tmp_path / "busy" / "cells.jsonl"):
+        code, words = reproduce(tmp_path / "busy")
+    assert (code, "another run is writing" in words) == (2, True)
+
+
+def test_too_few_people_for_the_papers_centres(run: Run, data: Path, tmp_path: Path) -> None:
+    (data / "brightkite.csv").write_text(
+        "latitude,longitude\n" + "".join(f"37.7{n:03d},-122.4\n" for n in range(300)), encoding="utf-8"
+    )
+    outcome = run("reproduce", "figure9", *SMALL, "--data-dir", data, "--out", tmp_path / "out")
+    assert outcome.code in (2, 3)
+    assert len(outcome.err.splitlines()) == 1

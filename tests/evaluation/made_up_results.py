@@ -1,0 +1,70 @@
+"""Towns of a few hundred people, and results that nobody measured: what parts say of them is known beforehand."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from nearveil.evaluation.cells.attack_cell import AttackCell
+from nearveil.evaluation.cells.audit_cell import AuditCell
+from nearveil.evaluation.cells.cell import Cell, Result
+from nearveil.evaluation.cells.frontier_cell import FrontierCell
+from nearveil.evaluation.cells.publication import KS, PROTOCOLS
+from nearveil.evaluation.cells.release_cell import RELEASES, ReleaseCell
+from nearveil.evaluation.cells.sampling_cell import SamplingCell
+from nearveil.io.datasets import Dataset
+from nearveil.io.synthetic import synthetic_city
+from nearveil.region_names import named_region
+
+Change = Callable[[Cell], dict[str, Any]]
+"""What to put in place of some made-up numbers of a cell."""
+
+STEP = 0.001
+"""From one run to the next."""
+
+
+def tiny_town(name: str, people: int = 600, seed: int = 1) -> Dataset:
+    region = named_region("san-francisco")
+    return Dataset(name, region, synthetic_city(people, region, rng=seed), "made up")
+
+
+def made_up_results(cells: Iterable[Cell], change: Change = lambda _cell: {}) -> dict[Cell, Result]:
+    return {cell: {**made_up(cell), **change(cell)} for cell in cells}
+
+
+def made_up(cell: Cell) -> dict[str, Any]:
+    if isinstance(cell, AttackCell):
+        return attempts(cell, found=cell.instances)
+    if isinstance(cell, AuditCell):
+        return audited("violated" if cell.claim == "paper" else "consistent")
+    if isinstance(cell, SamplingCell):
+        return {
+            "RSM ms": 0.1, "Nearveil ms": 0.05, "noise and resample ms": 2.0, "RSM tries": 1.5,
+            "noise and resample tries": 30.0,
+        }  # fmt: skip
+    if isinstance(cell, ReleaseCell):
+        found: dict[str, Any] = {f"{release} recall@{k}": 0.5 for release in RELEASES for k in (10, 50)}
+        return found | {"metric hides within_m": 1234.5}
+    attacker = {"attacker error_m": 200.0, "attacker acc": 0.2, "read off error_m": 300.0}
+    return utility(cell, 0.4) | (attacker if isinstance(cell, FrontierCell) else {})
+
+
+def utility(cell: Cell, recall: float) -> dict[str, float]:
+    found = {"displacement_m": 500.0, "moved under 100 m": 0.1, "median radius_m": 200.0}
+    for protocol in PROTOCOLS:
+        for k in KS:
+            found[f"{protocol} recall@{k}"] = recall + STEP * cell.run
+            found[f"{protocol} ratio@{k}"] = 0.9
+            found[f"{protocol} distance mse@{k}"] = 2e6
+    return found
+
+
+def attempts(cell: AttackCell, *, found: int, error_m: float = 550.0) -> dict[str, Any]:
+    """So many of its people are found to the metre, the others missed by so much."""
+    errors = [1.0] * found + [error_m] * (cell.instances - found)
+    return {"attempts": [[error, error, 80.0, 12, 0.25, True, 4, 4, 2] for error in errors]}
+
+
+def audited(verdict: str, at_least: float = 7.5) -> dict[str, Any]:
+    return {
+        "verdict": verdict, "claimed": 1.0, "delta": 0.0, "at least": at_least, "confidence": 0.999,
+        "unit": "per report", "pair": "here and there", "hits": 0.5, "false hits": 0.0,
+    }  # fmt: skip

@@ -1,0 +1,157 @@
+"""Who keeps most at a level of privacy, on curves drawn by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.defences import Defence
+from nearveil.evaluation.parts.families import Family, all_families, sound_families
+from nearveil.evaluation.parts.frontier_curves import (
+    FrontierPoint,
+    beats_clearly,
+    margin_over_others,
+    recall_at,
+    spread_at,
+    standings,
+)
+from nearveil.evaluation.parts.frontier_winners import winner_rows
+
+
+def curve(label: str, *points: tuple[float, float], dataset: str = "town", half_width: float | None = None,
+          error_half_width: float | None = None) -> list[FrontierPoint]:  # fmt: skip
+    family = Family(label, ())
+    defence = Defence(label=label, kind="srr", epsilon=1.0)
+    return [
+        FrontierPoint(
+            dataset, family, defence, Mean(error_m, error_half_width), Mean(0.1, None),
+            {"recall@10": Mean(recall, half_width)},
+        )
+        for error_m, recall in points
+    ]  # fmt: skip
+
+
+FALLING = curve("falling", (100, 0.8), (200, 0.6), (400, 0.2))
+
+
+@pytest.mark.parametrize(
+    ("error_m", "recall"),
+    [(100, 0.8), (150, 0.7), (200, 0.6), (300, 0.4), (400, 0.2), (400.1, None), (5000, None)],
+)
+def test_along_straight_lines(error_m: float, recall: float | None) -> None:
+    assert recall_at(FALLING, error_m) == (None if recall is None else pytest.approx(recall))
+    assert recall_at(FALLING[::-1], error_m) == recall_at(FALLING, error_m)
+
+
+def test_a_lower_error_than_any_point_is_served_by_the_best_of_them() -> None:
+    assert recall_at(FALLING, 10) == 0.8
+
+
+def test_a_point_with_more_privacy_and_more_recall_serves_as_well() -> None:
+    wavy = curve("wavy", (100, 0.5), (200, 0.3), (300, 0.6), (400, 0.1))
+    assert recall_at(wavy, 150) == 0.6
+    assert recall_at(wavy, 250) == 0.6
+    assert recall_at(wavy, 350) == pytest.approx(0.35)
+
+
+def test_two_points_at_one_error() -> None:
+    twice = curve("twice", (100, 0.5), (100, 0.7), (200, 0.1))
+    assert recall_at(twice, 100) == 0.7
+    assert recall_at(twice, 150) == pytest.approx(0.4)
+    assert recall_at(curve("point", (100, 0.5)), 100) == 0.5
+
+
+def test_a_family_that_was_not_measured_keeps_nothing() -> None:
+    assert recall_at([], 100) is None
+
+
+def test_standings_leave_out_who_does_not_reach_the_error() -> None:
+    low, flat = curve("low", (50, 0.9), (120, 0.85)), curve("flat", (10, 0.5), (5000, 0.5))
+    elsewhere = curve("flat", (10, 0.99), (5000, 0.99), dataset="elsewhere")
+    points = [*FALLING, *flat, *elsewhere, *low]
+    assert [(pytest.approx(recall), family.label) for recall, family in standings(points, "town", 110)] == [
+        (0.85 + 0.05 / 7, "low"), (0.78, "falling"), (0.5, "flat"),
+    ]  # fmt: skip
+    assert [family.label for _, family in standings(points, "town", 300)] == ["flat", "falling"]
+    assert standings(points, "town", 6000) == []
+    assert standings(points, "nowhere", 100) == []
+
+
+def test_of_equals_the_first_stands_first() -> None:
+    points = [*curve("b", (100, 0.5)), *curve("a", (100, 0.5))]
+    assert [family.label for _, family in standings(points, "town", 100)] == ["b", "a"]
+
+
+def test_margins_are_to_the_best_of_the_others_at_the_same_error() -> None:
+    flat, high = curve("flat", (10, 0.5), (5000, 0.5)), curve("high", (100, 0.9))
+    points = [*FALLING, *flat, *high]
+    margins = [margin_over_others(one, points) for one in FALLING]
+    assert margins == [pytest.approx(-0.1), pytest.approx(0.1), pytest.approx(-0.3)]
+    # Its own curve is no rival, and neither are those of another population.
+    assert margin_over_others(flat[1], points) is None
+    assert margin_over_others(FALLING[0], [*FALLING, *curve("high", (900, 0.99), dataset="elsewhere")]) is None
+
+
+def test_ties_are_no_victory() -> None:
+    points = [*curve("a", (100, 0.5), half_width=0.0), *curve("b", (100, 0.5), half_width=0.0)]
+    assert margin_over_others(points[0], points) == 0
+    assert not beats_clearly(points[0], points)
+
+
+@pytest.mark.parametrize(
+    ("half_width", "error_half_width", "clear"),
+    [(0.0, 0.0, True), (0.09, 0.0, True), (0.11, 0.0, False), (0.0, 150.0, False)],
+)
+def test_clearly_is_at_the_worse_ends_of_its_intervals(half_width: float, error_half_width: float, clear: bool) -> None:
+    """0.7 against 0.5 at 300 m; 150 m less for it and more for the other, and the other keeps 0.9."""
+    other = curve("other", (150, 0.9), (300, 0.5), (301, 0.5), half_width=half_width, error_half_width=error_half_width)
+    own = curve("own", (300, 0.7), half_width=half_width, error_half_width=error_half_width)
+    assert beats_clearly(own[0], [*other, *own]) is clear
+
+
+def test_one_run_is_never_clear() -> None:
+    points = [*curve("a", (100, 0.9)), *curve("b", (100, 0.1), half_width=0.01, error_half_width=1.0)]
+    assert not beats_clearly(points[0], points)
+
+
+def in_runs(label: str, *runs: tuple[tuple[float, float], ...]) -> list[FrontierPoint]:
+    """A curve from what every run gave: for each run, an error and a recall at each point."""
+    points = list(zip(*runs, strict=True))
+    means = [tuple(sum(values) / len(values) for values in zip(*point, strict=True)) for point in points]
+    found = curve(label, *((error_m, recall) for error_m, recall in means))
+    return [replace(one, runs=tuple(point)) for one, point in zip(found, points, strict=True)]
+
+
+def test_winners_have_intervals_of_pairs() -> None:
+    best = in_runs("best", ((100, 0.8), (300, 0.4)), ((100, 0.9), (300, 0.5)))
+    following = in_runs("following", ((100, 0.7), (300, 0.3)), ((100, 0.8), (300, 0.4)))
+    points = [*following, *best]
+    row = next(row for row in winner_rows(points, "town") if row[1] == 200.0)
+    assert (row[2], row[4]) == ("best", "following")
+    kept, margin = row[3], row[6]
+    assert isinstance(kept, Mean)
+    assert isinstance(margin, Mean)
+    # Along the lines 0.6 and 0.7, and a tenth less in both runs: 12.706 times the standard error.
+    assert (kept.value, kept.half_width) == (pytest.approx(0.65), pytest.approx(12.706 * 0.05, rel=1e-3))
+    assert (margin.value, margin.half_width) == (pytest.approx(0.1), pytest.approx(0.0, abs=1e-9))
+
+
+def test_where_a_run_does_not_reach_the_error_there_is_no_interval() -> None:
+    short = in_runs("short", ((100, 0.8), (300, 0.4)), ((90, 0.8), (110, 0.7)))
+    assert spread_at(short, 150) is None
+    assert spread_at(short, 100) == [pytest.approx(0.8), pytest.approx(0.75)]
+    assert spread_at([], 100) is None
+
+
+def test_families_are_told_apart_and_their_ends_kept() -> None:
+    families = all_families()
+    assert len({family.label for family in families}) == len(families)
+    assert {family.label for family in sound_families()} <= {family.label for family in families if family.sound}
+    assert not any(family.sound for family in families if family.label.startswith("paper"))
+    for family in families:
+        assert all(member.label == family.label for member in family.members)
+        thin = family.thinned(3)
+        assert (thin.members[0], thin.members[-1]) == (family.members[0], family.members[-1])
+        assert set(thin.members) <= set(family.members)
+        assert len(thin.members) == 3
+        assert family.inner().members == family.members[1:-1]

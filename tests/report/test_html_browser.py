@@ -1,0 +1,154 @@
+"""The report in a real browser: it works, it fits, and it asks nobody for anything."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.outcome import Column, Table
+from nearveil.report.html import write_report
+from tests.report.browser import CHROMIUM, Browser
+from tests.report.outcome_samples import FACTS, FINDINGS, OUTCOME, PLAIN
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+
+WIDE = Table(
+    "wide",
+    "A wide table",
+    (Column("name"), *(Column(f"column {number}", group=f"group {number // 4}") for number in range(14))),
+    tuple((f"row {row}", *(Mean(row * number / 7, 0.01) for number in range(14))) for row in range(60)),
+    "Made up.",
+)
+SHOWN = "[...document.images].filter(image => image.checkVisibility()).map(image => image.className)"
+NAMES = "[...document.querySelectorAll('#part-table-3 tbody th')].map(cell => cell.textContent.slice(0, 4))"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    outcomes = (OUTCOME, replace(PLAIN, tables=(WIDE,)))
+    write_report(path, title="A report", findings=FINDINGS, outcomes=outcomes, facts=FACTS, warnings=("Careful",))
+    return path
+
+
+@pytest.mark.parametrize("width", [360, 800, 1280])
+def test_it_fits_shows_all_pictures_and_asks_nobody(browser: Browser, page: Path, width: int) -> None:
+    browser.open(page, width=width)
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    browser.run("Promise.all([...document.images].map(image => image.decode()))")
+    assert browser.run("document.images.length") == 4
+    assert browser.run("[...document.images].every(image => image.naturalWidth > 0)")
+    assert browser.run(SHOWN) == ["light", "light"]
+    assert browser.complaints == []
+    assert {url.partition(":")[0] for url in browser.requests} == {"file", "data"}
+    assert [url for url in browser.requests if url.startswith("file")] == [page.as_uri()]
+
+
+def test_a_wide_table_is_scrolled_in_its_own_box_and_keeps_its_names_in_sight(browser: Browser, page: Path) -> None:
+    browser.open(page, width=360)
+    box = "document.querySelector('#part-plain .scroll')"
+    browser.run(f"{box}.scrollTo(500, 300)")
+    assert browser.run(f"[{box}.scrollLeft, {box}.scrollTop, {box}.tabIndex]") == [500, 300, 0]
+    where = f"(what => {box}.querySelector(what).getBoundingClientRect())"
+    for what in ("tbody tr:nth-child(20) th", "thead th"):
+        assert browser.run(f"{where}('{what}').left - {box}.getBoundingClientRect().left") == pytest.approx(0, abs=2)
+    assert browser.run(f"{where}('thead th').top - {box}.getBoundingClientRect().top") == pytest.approx(0, abs=2)
+
+
+def test_columns_are_sorted_by_their_numbers_and_back(browser: Browser, page: Path) -> None:
+    browser.open(page, width=1280)
+    header = "document.querySelector('#part-table-3 th[data-column=\"{}\"]')"
+
+    def press(column: int) -> tuple[list[str], str | None]:
+        browser.run(f"{header.format(column)}.querySelector('button').click()")
+        return browser.run(NAMES), browser.run(f"{header.format(column)}.getAttribute('aria-sort')")
+
+    printed = ["DPRS", "SRR", "</sc", "a|b"]
+    assert browser.run(NAMES) == printed
+    # 10 after 3: by number, not by letter.
+    assert press(1) == (["DPRS", "SRR", "a|b", "</sc"], "ascending")
+    assert press(1) == (["</sc", "a|b", "SRR", "DPRS"], "descending")
+    assert press(1) == (printed, None)
+    # What is empty is last both ways.
+    assert press(2) == (["SRR", "a|b", "DPRS", "</sc"], "ascending")
+    assert press(2) == (["DPRS", "a|b", "SRR", "</sc"], "descending")
+    # The two with 900 stay in order both ways, and only one column is marked.
+    assert press(4) == (["SRR", "a|b", "DPRS", "</sc"], "ascending")
+    assert press(4) == (["</sc", "DPRS", "SRR", "a|b"], "descending")
+    assert browser.run("document.querySelectorAll('#part-table-3 [aria-sort]').length") == 1
+    assert press(0) == (["</sc", "a|b", "DPRS", "SRR"], "ascending")
+    assert browser.complaints == []
+
+
+def test_headers_are_pressed_by_keyboard(browser: Browser, page: Path) -> None:
+    browser.open(page, width=1280)
+    browser.run("document.querySelector('#part-table-3 th[data-column=\"1\"] button').focus()")
+    for kind in ("rawKeyDown", "char", "keyUp"):
+        browser.ask("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+    assert browser.run(NAMES) == ["DPRS", "SRR", "a|b", "</sc"]
+
+
+def test_dark_follows_the_system_and_the_button(browser: Browser, page: Path) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    press = "document.getElementById('theme').click()"
+    browser.open(page, width=1280, dark=True)
+    browser.run("localStorage.clear()")
+    browser.open(page, width=1280, dark=True)
+    assert browser.run(SHOWN) == ["dark", "dark"]
+    assert browser.run(ground) == "rgb(20, 23, 28)"
+    assert browser.run("document.getElementById('theme').getAttribute('aria-label')") == "Switch to light colours"
+    browser.run(press)
+    assert (browser.run(SHOWN), browser.run(ground)) == (["light", "light"], "rgb(255, 255, 255)")
+    # Remembered, against the system.
+    browser.open(page, width=1280, dark=True)
+    assert browser.run(SHOWN) == ["light", "light"]
+    browser.run(press)
+    # Paper is white whatever the screen is.
+    browser.set_media("print", dark=True)
+    assert (browser.run(SHOWN), browser.run(ground)) == (["light", "light"], "rgb(255, 255, 255)")
+    browser.set_media("screen", dark=False)
+    assert browser.run(SHOWN) == ["dark", "dark"]
+    browser.run("localStorage.clear()")
+    assert browser.complaints == []
+
+
+def test_contents_are_beside_the_page_or_folded_above_it(browser: Browser, page: Path) -> None:
+    opened = "document.querySelector('nav details').open"
+    browser.open(page, width=1280)
+    assert browser.run(opened)
+    assert browser.run("document.querySelector('nav').getBoundingClientRect().right") < browser.run(
+        "document.querySelector('main').getBoundingClientRect().left"
+    )
+    browser.open(page, width=360)
+    assert not browser.run(opened)
+    browser.run("document.querySelector('nav summary').click()")
+    assert browser.run(opened)
+    browser.run("document.querySelector('nav a[href=\"#part-table-3\"]').click()")
+    assert not browser.run(opened)
+    assert browser.run("location.hash") == "#part-table-3"
+    # Not hidden under the bar.
+    assert browser.run("document.querySelector('#part-table-3').getBoundingClientRect().top") > browser.run(
+        "document.querySelector('nav').getBoundingClientRect().bottom"
+    )
+
+
+def test_paper_has_the_contents_and_no_buttons(browser: Browser, page: Path) -> None:
+    browser.open(page, width=360)
+    browser.set_media("print", dark=False)
+    assert not browser.run("document.getElementById('theme').checkVisibility()")
+    assert not browser.run("document.querySelector('.csv').checkVisibility()")
+    box = "document.querySelector('#part-plain .scroll')"
+    assert browser.run(f"getComputedStyle({box}).overflow") == "visible"
+    assert browser.run(f"getComputedStyle({box}).maxHeight") == "none"
+    pdf = browser.ask("Page.printToPDF", preferCSSPageSize=True)["data"]
+    assert pdf.startswith("JVBERi0")
+    assert browser.complaints == []

@@ -1,0 +1,158 @@
+"""Maps: land is where it is, people are where they are, and the scale is true."""
+
+import io
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import EllipseCollection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.path import Path as Outline
+
+from nearveil.evaluation.outcome import Map, MapLayer, MapPanel
+from nearveil.io.synthetic import synthetic_city
+from nearveil.region import Region
+from nearveil.region_names import named_region
+from nearveil.report import maps
+from nearveil.report.coastline import land_in
+from nearveil.report.maps import draw_map
+from nearveil.report.style import DARK, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
+from tests.report.outcome_samples import CITY, MAP, REGION
+
+Draw = Callable[..., Figure]
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Draw:
+    """Draw a map and look at the figure itself."""
+    figures: list[Figure] = []
+    monkeypatch.setattr(maps, "save", lambda figure, _path, _format: figures.append(figure))
+
+    def draw(map: Map, **options: Any) -> Figure:
+        draw_map(map, io.BytesIO(), **options)
+        figures[-1].draw_without_rendering()
+        return figures[-1]
+
+    return draw
+
+
+def dots(axes: Axes) -> list[Line2D]:
+    return [each for each in axes.lines if each.get_rasterized()]
+
+
+@pytest.mark.parametrize(
+    ("place", "dry"),
+    [
+        ((37.7749, -122.4194), True),  # city hall
+        ((37.8044, -122.2712), True),  # Oakland
+        ((37.8270, -122.3710), True),  # Treasure Island
+        ((37.5630, -122.3255), True),  # San Mateo
+        ((37.8591, -122.4853), True),  # Sausalito
+        ((37.7000, -122.5800), False),  # the Pacific
+        ((37.7000, -122.3200), False),  # the bay
+        ((37.8190, -122.4780), False),  # the Golden Gate
+    ],
+)
+def test_land_is_land_and_water_is_water(place: tuple[float, float], dry: bool) -> None:
+    assert sum(Outline(ring).contains_point(place) for ring in land_in(REGION)) == dry
+
+
+def test_land_reaches_beyond_the_region_and_is_unknown_elsewhere() -> None:
+    every = np.concatenate(land_in(REGION))
+    assert (every.min(axis=0) < [REGION.south, REGION.west]).all()
+    assert (every.max(axis=0) > [REGION.north, REGION.east]).all()
+    assert land_in(Region(37.7, -122.5, 37.8, -122.4))
+    for edges in ((37.4, -122.6, 37.9, -122.2), (37.5, -122.6, 37.9, -122.1)):
+        assert land_in(Region(*edges)) == []
+    assert land_in(named_region("fiji")) == []
+
+
+def test_the_file_is_small_and_says_where_it_is_from() -> None:
+    data = resources.files("nearveil.report").joinpath("data", "san_francisco_land.geojson").read_bytes()
+    assert len(data) < 60_000
+    about = json.loads(data)["properties"]
+    assert "Census" in about["source"]
+    assert "Public domain" in about["licence"]
+
+
+def test_people_are_where_they_are(drawn: Draw) -> None:
+    before, after = drawn(MAP).axes
+    (people,) = dots(before)
+    assert np.allclose(people.get_xydata(), REGION.to_metres(CITY) / 1000)
+    assert people.get_color() == TRUE_COLOUR
+    assert {each.get_color() for each in dots(after)} >= {PUBLISHED_COLOUR}
+    half_width, half_height = (extent / 1000 for extent in REGION.half_extent_m)
+    for axes in (before, after):
+        assert axes.get_xlim() == (-half_width, half_width)
+        assert axes.get_ylim() == (-half_height, half_height)
+        # One kilometre is as long to the east as to the north.
+        width, height = axes.get_window_extent().size
+        assert width / height == pytest.approx(half_width / half_height, rel=1e-3)
+
+
+def test_discs_have_their_radii(drawn: Draw) -> None:
+    (discs,) = [each for each in drawn(MAP).axes[1].collections if isinstance(each, EllipseCollection)]
+    for extents in (discs.get_widths(), discs.get_heights()):
+        assert np.array_equal(extents, [1.0, 4.0])
+    assert np.allclose(discs.get_offsets(), REGION.to_metres(CITY[:2]) / 1000)
+
+
+def test_the_scale_is_true_and_north_is_up(drawn: Draw) -> None:
+    axes = drawn(MAP).axes[0]
+    bar = next(each for each in axes.lines if not each.get_rasterized() and len(each.get_xydata()) == 2)  # type: ignore[arg-type]
+    length_km = math.dist(*bar.get_xydata())  # type: ignore[misc]
+    assert f"{length_km:g} km" in [text.get_text() for text in axes.texts]
+    assert "N" in [text.get_text() for text in axes.texts]
+    # Readable, and not across the whole map.
+    assert 0.1 < length_km / np.ptp(axes.get_xlim()) < 0.5
+
+
+def test_legend_has_each_layer_once(drawn: Draw) -> None:
+    twice = replace(MAP, panels=(*MAP.panels, MAP.panels[0]))
+    texts = [text.get_text() for text in drawn(twice).legends[0].get_texts()]
+    assert sorted(texts) == ["account", "disc", "person", "published"]
+
+
+def test_where_the_coast_is_unknown_all_is_ground(drawn: Draw) -> None:
+    berlin = named_region("berlin")
+    elsewhere = Map("m", "t", berlin, (MapPanel("p", (MapLayer("a", "people", np.array([berlin.centre])),)),), 3, "w")
+    axes = drawn(elsewhere).axes[0]
+    assert not axes.patches
+    assert to_hex(axes.get_facecolor()).upper() == LIGHT.land
+    assert to_hex(drawn(MAP).axes[0].get_facecolor()).upper() == LIGHT.water
+
+
+def test_dark_maps_are_dark(drawn: Draw) -> None:
+    figure = drawn(MAP, dark=True)
+    assert to_hex(figure.get_facecolor()).upper() == DARK.page
+    assert dots(figure.axes[0])[0].get_color() == DARK.palette["blue"]
+
+
+@pytest.mark.parametrize("format", ["svg", "png"])
+def test_the_same_map_gives_the_same_bytes(tmp_path: Path, format: str) -> None:
+    for name in ("one", "two"):
+        draw_map(MAP, tmp_path / name, format=format)  # type: ignore[arg-type]
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_many_people_do_not_make_a_drawing_large(tmp_path: Path) -> None:
+    crowd = synthetic_city(15_000, REGION, rng=1)
+    panel = MapPanel("p", (MapLayer("person", "people", crowd),))
+    draw_map(replace(MAP, panels=(panel,)), tmp_path / "map.svg", format="svg")
+    data = (tmp_path / "map.svg").read_bytes()
+    assert b"<image" in data
+    assert len(data) < 400_000
+
+
+def test_an_empty_layer_is_drawn(drawn: Draw) -> None:
+    nobody = MapPanel("p", (MapLayer("nobody", "people", np.empty((0, 2))),))
+    assert [text.get_text() for text in drawn(replace(MAP, panels=(nobody,))).legends[0].get_texts()] == ["nobody"]
