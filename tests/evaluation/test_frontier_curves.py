@@ -1,5 +1,6 @@
 """Who keeps most at a level of privacy, on curves drawn by hand."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -36,10 +37,10 @@ FALLING = curve("falling", (100, 0.8), (200, 0.6), (400, 0.2))
 
 @pytest.mark.parametrize(
     ("error_m", "recall"),
-    [(100, 0.8), (150, 0.7), (200, 0.6), (300, 0.4), (400, 0.2), (400.1, None), (5000, None)],
+    [(100, 0.8), (141.42, 0.7), (200, 0.6), (282.84, 0.4), (400, 0.2), (400.1, None), (5000, None)],
 )
-def test_along_straight_lines(error_m: float, recall: float | None) -> None:
-    assert recall_at(FALLING, error_m) == (None if recall is None else pytest.approx(recall))
+def test_along_lines_that_are_straight_on_the_scale_of_the_picture(error_m: float, recall: float | None) -> None:
+    assert recall_at(FALLING, error_m) == (None if recall is None else pytest.approx(recall, abs=1e-4))
     assert recall_at(FALLING[::-1], error_m) == recall_at(FALLING, error_m)
 
 
@@ -51,13 +52,13 @@ def test_a_point_with_more_privacy_and_more_recall_serves_as_well() -> None:
     wavy = curve("wavy", (100, 0.5), (200, 0.3), (300, 0.6), (400, 0.1))
     assert recall_at(wavy, 150) == 0.6
     assert recall_at(wavy, 250) == 0.6
-    assert recall_at(wavy, 350) == pytest.approx(0.35)
+    assert recall_at(wavy, math.sqrt(300 * 400)) == pytest.approx(0.35)
 
 
 def test_two_points_at_one_error() -> None:
     twice = curve("twice", (100, 0.5), (100, 0.7), (200, 0.1))
     assert recall_at(twice, 100) == 0.7
-    assert recall_at(twice, 150) == pytest.approx(0.4)
+    assert recall_at(twice, math.sqrt(100 * 200)) == pytest.approx(0.4)
     assert recall_at(curve("point", (100, 0.5)), 100) == 0.5
 
 
@@ -70,7 +71,8 @@ def test_standings_leave_out_who_does_not_reach_the_error() -> None:
     elsewhere = curve("flat", (10, 0.99), (5000, 0.99), dataset="elsewhere")
     points = [*FALLING, *flat, *elsewhere, *low]
     assert [(pytest.approx(recall), family.label) for recall, family in standings(points, "town", 110)] == [
-        (0.85 + 0.05 / 7, "low"), (0.78, "falling"), (0.5, "flat"),
+        (0.9 - 0.05 * math.log(110 / 50) / math.log(120 / 50), "low"), (0.8 - 0.2 * math.log2(1.1), "falling"),
+        (0.5, "flat"),
     ]  # fmt: skip
     assert [family.label for _, family in standings(points, "town", 300)] == ["flat", "falling"]
     assert standings(points, "town", 6000) == []
@@ -119,12 +121,13 @@ def in_runs(label: str, *runs: tuple[tuple[float, float], ...]) -> list[Frontier
     points = list(zip(*runs, strict=True))
     means = [tuple(sum(values) / len(values) for values in zip(*point, strict=True)) for point in points]
     found = curve(label, *((error_m, recall) for error_m, recall in means))
-    return [replace(one, runs=tuple(point)) for one, point in zip(found, points, strict=True)]
+    told = [tuple((error_m, 1 / error_m, recall) for error_m, recall in point) for point in points]
+    return [replace(one, runs=own) for one, own in zip(found, told, strict=True)]
 
 
 def test_winners_have_intervals_of_pairs() -> None:
-    best = in_runs("best", ((100, 0.8), (300, 0.4)), ((100, 0.9), (300, 0.5)))
-    following = in_runs("following", ((100, 0.7), (300, 0.3)), ((100, 0.8), (300, 0.4)))
+    best = in_runs("best", ((100, 0.8), (400, 0.4)), ((100, 0.9), (400, 0.5)))
+    following = in_runs("following", ((100, 0.7), (400, 0.3)), ((100, 0.8), (400, 0.4)))
     points = [*following, *best]
     row = next(row for row in winner_rows(points, "town") if row[1] == 200.0)
     assert (row[2], row[4]) == ("best", "following")
@@ -139,8 +142,26 @@ def test_winners_have_intervals_of_pairs() -> None:
 def test_where_a_run_does_not_reach_the_error_there_is_no_interval() -> None:
     short = in_runs("short", ((100, 0.8), (300, 0.4)), ((90, 0.8), (110, 0.7)))
     assert spread_at(short, 150) is None
-    assert spread_at(short, 100) == [pytest.approx(0.8), pytest.approx(0.75)]
+    assert spread_at(short, 100) == [
+        pytest.approx(0.8),
+        pytest.approx(0.8 - 0.1 * math.log(100 / 90) / math.log(110 / 90)),
+    ]
+    # One over the error stands for Acc: less is more private, on a plain scale.
+    assert spread_at(short, 1 / 100, "acc") == [pytest.approx(0.8), pytest.approx(0.8 - 0.1 * 0.55)]
+    assert spread_at(short, 1 / 150, "acc") is None
     assert spread_at([], 100) is None
+
+
+def test_by_acc_less_is_more_private() -> None:
+    line = [replace(one, acc=Mean(acc, 0.0)) for one, acc in zip(FALLING, (0.9, 0.5, 0.1), strict=True)]
+    assert [recall_at(line, acc, "acc") for acc in (0.95, 0.9, 0.7, 0.5, 0.1, 0.05)] == [
+        0.8, 0.8, pytest.approx(0.7), 0.6, 0.2, None,
+    ]  # fmt: skip
+    rival = [replace(curve("rival", (1, 0.5))[0], acc=Mean(0.5, 0.0))]
+    assert margin_over_others(line[1], [*line, *rival], "acc") == pytest.approx(0.1)
+    clear = replace(line[1], utility={"recall@10": Mean(0.6, 0.05)})
+    assert beats_clearly(clear, [clear, *rival], "acc")
+    assert not beats_clearly(replace(clear, acc=Mean(0.5, 0.01)), [clear, *rival, *line[:1]], "error")
 
 
 def test_families_are_told_apart_and_their_ends_kept() -> None:

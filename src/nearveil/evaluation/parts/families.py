@@ -10,7 +10,10 @@ from nearveil.privacy.paper_accounting import Noise
 LENGTHS_M = (50.0, 100.0, 200.0, 350.0, 500.0, 800.0, 1500.0)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 PAPER_EPSILONS = (0.5, 1.0, 3.0, 5.0, 10.0, 20.0)
-LOCAL_EPSILONS = (3.0, 6.0, 10.0, 20.0, 30.0, 45.0)
+# Where each of them begins to be of use: below, nothing is left of a list.
+SRR_EPSILONS = (6.0, 8.0, 9.0, 10.0, 11.0, 12.0, 14.0, 20.0)
+SQUARE_EPSILONS = (6.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 25.0)
+AXIS_EPSILONS = (10.0, 20.0, 45.0)
 CENTRES = (50, 100, 200, 400, 1600)
 FIT_EPSILON = 1.0
 
@@ -51,9 +54,9 @@ def all_families() -> tuple[Family, ...]:
         _paper("paper, Gaussian, private k-means", noise="gaussian"),
         _paper("paper, private grid", centres_from="private-grid"),
         _paper("paper, public random centres", centres_from="public"),
-        _local("SRR", "srr"),
-        _local("Square", "square"),
-        _local("per-axis Laplace", "axis-laplace"),
+        _local("SRR", "srr", SRR_EPSILONS),
+        _local("Square", "square", SQUARE_EPSILONS),
+        _local("per-axis Laplace", "axis-laplace", AXIS_EPSILONS),
     )
 
 
@@ -82,8 +85,8 @@ def _by_epsilon(defence: Defence, epsilons: tuple[float, ...]) -> tuple[Defence,
     return tuple(replace(defence, epsilon=epsilon) for epsilon in sorted(epsilons, reverse=True))
 
 
-def _local(label: str, kind: Kind) -> Family:
-    return Family(label, _by_epsilon(Defence(label=label, kind=kind, region="isotropic"), LOCAL_EPSILONS))
+def _local(label: str, kind: Kind, epsilons: tuple[float, ...]) -> Family:
+    return Family(label, _by_epsilon(Defence(label=label, kind=kind, region="isotropic"), epsilons))
 
 
 def _metric(label: str, centres_from: Centres) -> Defence:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nearveil.evaluation.cells.cell import Result
 from nearveil.evaluation.cells.frontier_cell import FrontierCell
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.outcome import Chart, Column, Outcome, Panel, Series, Table, Value
 from nearveil.evaluation.parts.families import FIT_EPSILON, Family, all_families
-from nearveil.evaluation.parts.frontier_curves import FrontierPoint, beats_clearly, margin_over_others
-from nearveil.evaluation.parts.frontier_winners import WINNER_COLUMNS, frontier_remarks, winner_rows
+from nearveil.evaluation.parts.frontier_curves import FrontierPoint, Yardstick, beats_clearly, margin_over_others
+from nearveil.evaluation.parts.frontier_winners import LEVELS, frontier_remarks, winner_columns, winner_rows
 from nearveil.evaluation.parts.scope import Results, Scope, mean_of
 from nearveil.evaluation.protocols import QUERY_WORDS, REGION_WORDS
 
@@ -41,21 +42,14 @@ def outcome(scope: Scope, results: Results) -> Outcome:
         f"{scope.targets} people a run from one published place each (geometric median for the error, most likely disc "
         f"for Acc at 100 m); {scope.words}. Sound releases of DPRS: intervals fitted at epsilon = {FIT_EPSILON:g}."
     )
-    winners = tuple(row for dataset in scope.datasets for row in winner_rows(points, dataset))
     tables = (
-        Table(
-            "frontier-winners",
-            "At each level of privacy (the best attacker's mean error), the defence that keeps most recall@10, the "
-            "next best, and the margin. Between measured points the curves are joined by straight lines.",
-            WINNER_COLUMNS,
-            winners,
-            protocol,
-        ),
+        *(_winner_table(scope, points, yardstick, protocol) for yardstick in LEVELS),
         Table(
             NAME,
-            "Every point. Beats all others by: how much more recall@10 than any other family keeps at the same error "
-            "of the best attacker; empty where another family is as good or better, or no other reaches that error. "
-            "Clearly: also at the worse ends of its own 95 % intervals and the better ends of all others'.",
+            "Every point. Beats all others by: how much more recall@10 than any other family keeps at the same mean "
+            "error of the best attacker, or at the same Acc; empty where another family is as good or better, or no "
+            "other reaches that. Clearly: also at the worse ends of its own 95 % intervals and the better ends of all "
+            "others'.",
             _POINT_COLUMNS,
             tuple(_point_row(one, points) for one in points),
             protocol,
@@ -67,6 +61,18 @@ def outcome(scope: Scope, results: Results) -> Outcome:
     )
     pictures = tuple(_chart(dataset, points) for dataset in scope.datasets)
     return Outcome(NAME, TITLE, question, tables, pictures, frontier_remarks(points))
+
+
+def _winner_table(scope: Scope, points: Sequence[FrontierPoint], yardstick: Yardstick, protocol: str) -> Table:
+    by = "mean error" if yardstick == "error" else "Acc at 100 m"
+    return Table(
+        f"frontier-winners-{yardstick}",
+        f"At each level of privacy, by the best attacker's {by}: the defence that keeps most recall@10, the next best, "
+        "and the margin. Between measured points curves are joined by lines, as in the picture.",
+        winner_columns(yardstick),
+        tuple(row for dataset in scope.datasets for row in winner_rows(points, dataset, yardstick)),
+        protocol,
+    )
 
 
 def point_cells(scope: Scope, dataset: str, defence: Defence) -> list[FrontierCell]:
@@ -99,8 +105,12 @@ def measured_point(scope: Scope, results: Results, dataset: str, family: Family,
         mean_of(results, own, "attacker error_m"),
         mean_of(results, own, "attacker acc"),
         {name: mean_of(results, own, measure) for name, measure in _MEASURES.items()},
-        tuple((results[cell]["attacker error_m"], results[cell][_MEASURES["recall@10"]]) for cell in own),
+        tuple(_compared(results[cell]) for cell in own),
     )
+
+
+def _compared(result: Result) -> tuple[float, float, float]:
+    return result["attacker error_m"], result["attacker acc"], result[_MEASURES["recall@10"]]
 
 
 def _families(scope: Scope) -> tuple[Family, ...]:
@@ -117,8 +127,10 @@ _POINT_COLUMNS = (
     Column("error (m)", "best attacker", ",.0f"),
     Column("Acc at 100 m", "best attacker"),
     *(Column(name, "utility") for name in _MEASURES),
-    Column("beats all others by"),
-    Column("clearly"),
+    Column("by", "beats all others at equal error"),
+    Column("clearly", "beats all others at equal error"),
+    Column("by ", "beats all others at equal Acc"),
+    Column("clearly ", "beats all others at equal Acc"),
 )
 
 
@@ -134,7 +146,6 @@ def _parameter(defence: Defence) -> str:
 
 
 def _point_row(point: FrontierPoint, points: Sequence[FrontierPoint]) -> tuple[Value, ...]:
-    margin = margin_over_others(point, points)
     return (
         point.dataset,
         point.family.label,
@@ -143,8 +154,16 @@ def _point_row(point: FrontierPoint, points: Sequence[FrontierPoint]) -> tuple[V
         point.error_m,
         point.acc,
         *point.utility.values(),
+        *_victory(point, points, "error"),
+        *_victory(point, points, "acc"),
+    )
+
+
+def _victory(point: FrontierPoint, points: Sequence[FrontierPoint], yardstick: Yardstick) -> tuple[Value, Value]:
+    margin = margin_over_others(point, points, yardstick)
+    return (
         margin if margin is not None and margin > 0 else None,
-        "yes" if beats_clearly(point, points) else None,
+        "yes" if beats_clearly(point, points, yardstick) else None,
     )
 
 
