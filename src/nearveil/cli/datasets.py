@@ -86,8 +86,8 @@ def fetch(
     """Download SNAP's original files of check-ins (60 MB and 105 MB), and check them.
 
     A download that was cut goes on where it ended. SNAP publishes no checksums. For gowalla one is known from several
-    public projects, and the file must have it. For brightkite none is known: gzip's own checksum and the number of
-    check-ins must be right, the SHA-256 is recorded beside the file, and later fetches must match it.
+    public projects, and the file must have it. For brightkite none is known: gzip's own checksum must be right and
+    the number of check-ins near SNAP's, the SHA-256 is recorded beside the file, and later fetches must match it.
     """
     wanted = list(dict.fromkeys(names or CheckIns))
     if sha256 is not None and len(wanted) != 1:

@@ -38,6 +38,7 @@ def facts_of(scope: Scope, usual: Size) -> list[tuple[str, str]]:
     again += [f"--instances {scope.instances}"] if scope.instances != usual.instances else []
     if len(scope.datasets) < len(DatasetName):
         again += [f"--dataset {name}" for name in scope.datasets]
+    again += ["--data-dir DIR"] if any(one.source != "generated" for one in scope.datasets.values()) else []
     facts = [
         ("Command", " ".join(again)),
         ("Runs", f"{scope.runs}, with {scope.instances} people attacked, {scope.queries:,} queries and {scope.targets} "
@@ -65,6 +66,12 @@ def warnings_of(scope: Scope) -> list[str]:
         found.append(
             f"A quick look: {scope.runs} runs with {scope.instances} attacks each and coarse sweeps. Intervals are "
             "wide, and some remarks compare means that a full run would not tell apart."
+        )
+        found.append("Adaptive and unfolding are tried on 3 people a run only; the frontier leaves most families out.")
+    if any("reconstruction" in dataset.source for dataset in scope.datasets.values()):
+        found.append(
+            "brightkite and gowalla are a reconstruction and not SNAP's originals: a third of the check-ins has the "
+            "middle of a 20 m cell, and there are fewer places than the paper has."
         )
     if scope.runs == 1:
         found.append("A single run: there are no intervals, and differences between means may be chance.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from nearveil.evaluation.utility import QueryProtocol
@@ -27,25 +26,3 @@ COLLUDER_WORDS: dict[ColluderProtocol, str] = {
     "published": "the attacker's accounts published like everybody else's",
 }
 SCALING_OF: dict[RegionProtocol, Scaling] = {"paper": "per-axis", "isotropic": "isotropic"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Protocol:
-    """What a table says under its numbers; None where it does not apply."""
-
-    queries: QueryProtocol | None = None
-    region: RegionProtocol | None = None
-    colluders: ColluderProtocol | None = None
-
-    def __str__(self) -> str:
-        words = [
-            *([QUERY_WORDS[self.queries]] if self.queries else []),
-            *([REGION_WORDS[self.region]] if self.region else []),
-            *([COLLUDER_WORDS[self.colluders]] if self.colluders else []),
-        ]
-        return "; ".join(words)
-
-    @property
-    def name(self) -> str:
-        """Short, for columns: ``uniform/paper``."""
-        return "/".join(part for part in (self.queries, self.region, self.colluders) if part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -77,8 +78,8 @@ def download(
         ) from None
     except urllib.error.HTTPError as error:
         raise DataError(f"{host} does not give {path.name} (it answers {error.code}); {_by_hand(path)}") from None
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, UnicodeError):
-        raise DataError(f"{host} cannot be reached; {_by_hand(path)}") from None
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, UnicodeError) as error:
+        raise DataError(f"{_why_not(host, error)}; {_by_hand(path)}") from None
     except OSError as error:
         raise OutputError(
             f"{path} cannot be written: {error.strerror or 'the system refused'}; choose another folder with --to"
@@ -87,6 +88,12 @@ def download(
 
 def _no_progress(_done: int, _total: int | None) -> None:
     pass
+
+
+def _why_not(host: str, error: Exception) -> str:
+    if isinstance(getattr(error, "reason", None), ssl.SSLError):
+        return f"the certificate of {host} is not trusted here (is the clock right?)"
+    return f"{host} cannot be reached"
 
 
 def _by_hand(path: Path) -> str:

@@ -22,8 +22,8 @@ class Basis(StrEnum):
     PUBLISHED = "its SHA-256 is the one known for this file"
     RECORDED = "its SHA-256 is the one recorded when it was first fetched"
     FIRST_USE = (
-        "no SHA-256 is known for this file: its gzip checksum and its number of check-ins are right, and its SHA-256 "
-        "is recorded beside it for the next time"
+        "no SHA-256 is known for this file: its gzip checksum is right and its number of check-ins near SNAP's, and "
+        "its SHA-256 is recorded beside it for the next time"
     )
 
 
@@ -62,7 +62,8 @@ def fetch_snap(
 
     The SHA-256 expected is the one given, else the one known, else the one in ``NAME.sha256`` beside the file, which
     an earlier fetch wrote. Where there is none, the file is trusted on first use: gzip's own checksum and length and
-    the number of check-ins have to be right, and its SHA-256 is written to ``NAME.sha256``.
+    have to be right, the number of check-ins near the one on SNAP's page, and its SHA-256 is written to
+    ``NAME.sha256``.
 
     Parameters
     ----------

@@ -128,6 +128,7 @@ _KNOWN = {
     "private grid (ours)": Look("blue", "s", "--"),
     # Claims.
     "claimed": Look("ink", "", ":"),
+    "the paper: RSM below": Look("ink", "", ":"),
     "paper, shown": Look("vermilion", "o", "-"),
     "interval, shown": Look("blue", "s", "--"),
     # Plans.

@@ -19,7 +19,7 @@ _ELSEWHERE = "choose another folder with --out"
 
 
 class CellJournal:
-    """Results by key. A line that was not written to its end is dropped and measured again.
+    """Results by key. A line that is damaged, or was not written to its end, is measured again.
 
     Parameters
     ----------
@@ -51,24 +51,26 @@ class CellJournal:
     def _read(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
         self._stream.seek(0)
-        whole = 0
+        end = 0
         for line in self._stream:
-            mark, _, told = line.rstrip(b"\n").partition(b" ")
-            if not line.endswith(b"\n") or mark != _mark(told):
-                self._refuse_strangers(whole, line)
+            # What has no end was being written when the process ended.
+            if not line.endswith(b"\n"):
                 break
-            document = json.loads(told)
-            found[document["key"]] = document["result"]
-            whole += len(line)
-        # What comes after the last whole line was being written when the process ended.
-        self._stream.seek(whole)
+            mark, _, told = line.rstrip(b"\n").partition(b" ")
+            if mark == _mark(told):
+                document = json.loads(told)
+                found[document["key"]] = document["result"]
+            else:
+                self._refuse_strangers(end)
+            end += len(line)
+        self._stream.seek(end)
         self._stream.truncate()
         return found
 
     @staticmethod
-    def _refuse_strangers(whole: int, line: bytes) -> None:
-        """A file that begins with a whole line of something else is somebody's, and must not be cut."""
-        if whole == 0 and line.endswith(b"\n"):
+    def _refuse_strangers(end: int) -> None:
+        """A file that begins with something else is somebody's; a damaged line further on is measured again."""
+        if end == 0:
             raise UsageError(f"there is a file in this folder that only looks like finished work; {_ELSEWHERE}")
 
 

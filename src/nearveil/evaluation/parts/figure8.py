@@ -104,6 +104,8 @@ def _chart(scope: Scope, times: dict[tuple[Noise, float, float, str], Mean]) -> 
                 Series(label, x, tuple(times[noise, radius, epsilon, f"{sampler} ms"] for radius, epsilon in places))
                 for sampler, label in SAMPLERS.items()
             ]
+            ends = (x[0], x[-1])
+            series.append(Series("the paper: RSM below", ends, (exact(PAPER_MOST_MS),) * 2))
             title = f"{noise.capitalize()} noise"
             panels.append(Panel(title, x_label, "ms for 100 points", tuple(series), log_y=True))
     words = "Time to move 100 points into a disc, against its radius and against epsilon, for both kinds of noise."

@@ -43,10 +43,15 @@ def _defence(scope: Scope, results: Results) -> Finding:
     worst = _percent([max(row.attack["exact"].score.acc.value for row in rows)])
     papers = _percent([row.paper.recall for row in rows if row.paper])
     gains = [100 * gain.value for gain in pic_gains(scope, results, "users recall@10").values()]
-    bayes = [one.acc.value for one in frontier_points(scope, results) if one.family.label == "paper, private k-means"]
+    bayes = [
+        one.acc.value
+        for one in frontier_points(scope, results)
+        if one.family.label == "paper, private k-means" and (one.defence.epsilon or 0) <= max(scope.epsilons)
+    ]
     return Finding(
-        f"With DPRS the paper's attack finds at most {worst} of people; lists keep {users} of those who are near.",
-        f"With DPRS, the paper's defence, ZO-LIA finds at most {worst} of people and is wrong by "
+        f"With DPRS, ZO-LIA finds at most {worst} of people; lists keep {users} of those who are near.",
+        f"With DPRS, the paper's defence, and accounts that are known exactly, ZO-LIA finds at most {worst} of people "
+        "within 100 m and is wrong by "
         f"{span([row.dist_km('exact').value for row in rows], '.2f')} km. Asked from anywhere in the region, lists "
         f"keep {recall} of the true ten nearest (the paper: {papers}); asked from where people are, {users}. Private "
         f"centres in place of random ones, which use no data at all, change that by {min(gains):+.1f} to "

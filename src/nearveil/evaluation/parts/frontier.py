@@ -40,7 +40,8 @@ def outcome(scope: Scope, results: Results) -> Outcome:
         f"{QUERY_WORDS['users'].capitalize()}, {scope.queries:,}; {REGION_WORDS['isotropic']}; best attacker: knows "
         f"the mechanism, its parameters and intervals, and every address but not who lives there, and guesses "
         f"{scope.targets} people a run from one published place each (geometric median for the error, most likely disc "
-        f"for Acc at 100 m); {scope.words}. Sound releases of DPRS: intervals fitted at epsilon = {FIT_EPSILON:g}."
+        f"for Acc at 100 m); {scope.words}.{_left_out(scope)} Sound releases of DPRS: intervals fitted at "
+        f"epsilon = {FIT_EPSILON:g}."
     )
     tables = (
         *(_winner_table(scope, points, yardstick, protocol) for yardstick in LEVELS),
@@ -56,8 +57,8 @@ def outcome(scope: Scope, results: Results) -> Outcome:
         ),
     )
     question = (
-        "Epsilon means different things for different mechanisms. What counts is what an attacker who knows everything "
-        "but the person's place gets, and what users get."
+        "Epsilon means different things for different mechanisms. What counts is what an attacker who knows the "
+        "mechanism and every address gets, and what users get."
     )
     pictures = tuple(_chart(dataset, points) for dataset in scope.datasets)
     return Outcome(NAME, TITLE, question, tables, pictures, frontier_remarks(points))
@@ -113,6 +114,11 @@ def _compared(result: Result) -> tuple[float, float, float]:
     return result["attacker error_m"], result["attacker acc"], result[_MEASURES["recall@10"]]
 
 
+def _left_out(scope: Scope) -> str:
+    missing = [family.label for family in all_families() if scope.quick and family.label not in _QUICK_FAMILIES]
+    return f" Left out of a quick look: {'; '.join(missing)}." if missing else ""
+
+
 def _families(scope: Scope) -> tuple[Family, ...]:
     if not scope.quick:
         return all_families()
@@ -127,10 +133,10 @@ _POINT_COLUMNS = (
     Column("error (m)", "best attacker", ",.0f"),
     Column("Acc at 100 m", "best attacker"),
     *(Column(name, "utility") for name in _MEASURES),
-    Column("by", "beats all others at equal error"),
-    Column("clearly", "beats all others at equal error"),
-    Column("by ", "beats all others at equal Acc"),
-    Column("clearly ", "beats all others at equal Acc"),
+    Column("by, error", "beats all others at equal error"),
+    Column("clearly, error", "beats all others at equal error"),
+    Column("by, Acc", "beats all others at equal Acc"),
+    Column("clearly, Acc", "beats all others at equal Acc"),
 )
 
 

@@ -126,7 +126,7 @@ def _chart(scope: Scope, found: Sequence[tuple[str, AuditCell, Result]]) -> Char
         for label in ("paper", "interval"):
             line = [one for name, cell, one in found if name == label and cell.dataset == dataset]
             series.append(Series(f"{label}, shown", x, tuple(exact(one["at least"]) for one in line)))
-        panels.append(Panel(dataset, "epsilon claimed", "loss shown, at least", tuple(series), log_y=True))
+        panels.append(Panel(dataset, "epsilon claimed", "loss shown, at least", tuple(series), log_x=True, log_y=True))
     words = (
         "The loss that an audit showed, against the epsilon claimed, for the paper's release and the release interval."
     )
@@ -138,9 +138,9 @@ def _remarks(found: Sequence[tuple[str, AuditCell, Result]]) -> tuple[str, ...]:
     own = [one for label, _, one in found if label != "paper"]
     return (
         f"The paper's claim is violated in {sum(one['verdict'] == 'violated' for one in paper)} of {len(paper)} "
-        f"audits: the loss shown is at least {span([one['at least'] for one in paper], '.1f')}. More samples show "
-        "more, for it is infinite: a published place lies in the disc of the nearest centre, so two places in "
-        "different cells never have an output in common.",
+        f"audits: the loss shown is at least {span([one['at least'] for one in paper], '.1f')}. So many "
+        "samples cannot show more; it is infinite: a published place lies in the disc of the nearest centre, so two "
+        "places in different cells never have an output in common.",
         f"The claims of the releases 'interval' and 'metric' are violated in "
         f"{sum(one['verdict'] == 'violated' for one in own)} of {len(own)} audits. An audit proves no claim; theirs "
         "rest on proofs.",

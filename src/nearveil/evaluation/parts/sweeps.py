@@ -14,6 +14,8 @@ from nearveil.evaluation.paper_numbers import paper_table3
 from nearveil.evaluation.parts.scope import Results, Scope, mean_of
 from nearveil.evaluation.protocols import QUERY_WORDS, REGION_WORDS
 
+_NO_NUMBERS = "The paper draws this figure and prints no numbers for it; values of its Table 3 stand where they apply."
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -86,18 +88,17 @@ def sweep_outcome(
     columns = (
         Column("dataset"), Column("line"), Column(sweep.x_name, form="g"),
         Column("recall, uniform", "ours"), Column("recall, users", "ours"), Column("recall", "paper, Table 3"),
-    )  # fmt: skip
+    )[: 6 if any(one.paper is not None for one in points) else 5]  # fmt: skip
     rows: tuple[tuple[Value, ...], ...] = tuple(
-        (one.dataset, one.label, one.x, one.uniform, one.users, one.paper) for one in points
+        (one.dataset, one.label, one.x, one.uniform, one.users, one.paper)[: len(columns)] for one in points
     )
     protocol = (
         f"{sweep.protocol}; {QUERY_WORDS['uniform']}, and {QUERY_WORDS['users']}, {scope.queries:,} each; "
         f"{REGION_WORDS['paper']}; {scope.words}."
     )
     table = Table(sweep.name, f"Recall along {sweep.x_label}.", columns, rows, protocol)
-    return Outcome(
-        sweep.name, sweep.title, sweep.question, (table,), (_chart(scope, sweep, points),), remarks(points)
-    )  # fmt: skip
+    said = (*remarks(points), _NO_NUMBERS)
+    return Outcome(sweep.name, sweep.title, sweep.question, (table,), (_chart(scope, sweep, points),), said)
 
 
 def rising(points: Sequence[SweptPoint], labels: Sequence[str]) -> str:
@@ -154,8 +155,8 @@ def _chart(scope: Scope, sweep: Sweep, points: Sequence[SweptPoint]) -> Chart:
 
 
 def _paper_series(points: Sequence[SweptPoint]) -> list[Series]:
-    known = [(exact(one.x), exact(one.paper)) for one in points if one.paper is not None]
-    if not known:
-        return []
-    x, y = zip(*known, strict=True)
-    return [Series("paper, Table 3", x, y, "paper")]
+    found = []
+    for line in _lines([one for one in points if one.paper is not None]):
+        x = tuple(exact(one.x) for one in line)
+        found.append(Series(line[0].label, x, tuple(exact(one.paper or 0.0) for one in line), "paper"))
+    return found

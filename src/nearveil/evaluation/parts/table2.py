@@ -51,7 +51,10 @@ def outcome(scope: Scope, results: Results) -> Outcome:
     )
     intervals = {name: _intervals(dataset, scope.seed) for name, dataset in scope.datasets.items()}
     maps = tuple(_map(scope.datasets[name], own) for name, own in intervals.items())
-    remarks = (*_remarks(scope, found), *(_on_the_map(scope.datasets[name], own) for name, own in intervals.items()))
+    remarks = (
+        *_remarks(scope, found),
+        *(_on_the_map(scope.datasets[name], own, scope.seed) for name, own in intervals.items()),
+    )
     return Outcome(NAME, TITLE, "Whom is all this measured on?", (table,), maps, remarks)
 
 
@@ -84,23 +87,26 @@ def _map(dataset: Dataset, intervals: dict[str, Intervals]) -> Map:
         layer = MapLayer("intervals", "centres", places, np.asarray(own.radii_m))
         panels.append(MapPanel(f"intervals, {label}", (layer,)))
     words = (
-        f"Three maps of {dataset.name}: where people are, the intervals that private k-means finds at epsilon = 1, and "
-        "those that the private grid finds."
+        f"Three maps of {dataset.name}: where people are, the intervals that private k-means finds with half of "
+        "epsilon = 1, and those that the private grid finds."
     )
-    title = f"{dataset.name}: people, and intervals found at epsilon = 1"
+    title = f"{dataset.name}: people, and intervals found with half of epsilon = 1"
     return Map(f"{NAME}-{dataset.name}", title, dataset.region, tuple(panels), 3, words)
 
 
-def _on_the_map(dataset: Dataset, intervals: dict[str, Intervals]) -> str:
+def _on_the_map(dataset: Dataset, intervals: dict[str, Intervals], seed: int) -> str:
     """How near centres are to people; to be read beside centres that know nothing of them."""
     own = next(iter(intervals.values()))
     count = len(own.centres)
-    public = build_public_intervals(region=own.region, centres=count, rng=1)
+    public = build_public_intervals(region=own.region, centres=count, rng=seed)
     told = [
         f"{label} {_median_distance_m(dataset, one):,.0f} m"
         for label, one in {**intervals, "random points": public}.items()
     ]
-    return f"{dataset.name}, median distance from a person to the nearest of {count} centres: {', '.join(told)}."
+    return (
+        f"{dataset.name}, median distance from a person to the nearest of {count} centres: "
+        f"{', '.join(told)} (one fit each)."
+    )
 
 
 def _median_distance_m(dataset: Dataset, intervals: Intervals) -> float:
