@@ -12,7 +12,7 @@ from nearveil.evaluation.cells.journal import open_journal
 from nearveil.evaluation.cells.runner import run_cells
 from nearveil.evaluation.parts import ablation, table3
 from nearveil.evaluation.parts.scope import Scope
-from nearveil.evaluation.parts.table3 import Measured
+from nearveil.evaluation.parts.table3_rows import Measured
 from nearveil.evaluation.utility import QueryProtocol, measure_utility, query_points
 from nearveil.io.csv_file import read_csv
 from nearveil.io.datasets import DatasetName, load_dataset

@@ -7,7 +7,7 @@ from nearveil.evaluation.cells.cell import Cell
 from nearveil.evaluation.defences import Centres, Defence
 from nearveil.evaluation.outcome import Chart, Column, Outcome, Panel, Series, Table, Value, exact
 from nearveil.evaluation.parts.scope import Results, Scope, difference, span
-from nearveil.evaluation.parts.table3 import Line, Measured, line_of, measure_line
+from nearveil.evaluation.parts.table3_rows import Line, Measured, line_of, measure_line
 from nearveil.evaluation.protocols import COLLUDER_WORDS, QUERY_WORDS, REGION_WORDS
 
 NAME = "ablation"
