@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -150,14 +151,17 @@ def test_facts_and_warnings() -> None:
     scope = Scope(datasets={"brightkite": TOWN}, runs=2, quick=True, seed=7)
     facts = dict(facts_of(scope, QUICK))
     assert "--quick" in facts["Command"]
-    assert facts["Command"] == "nearveil reproduce --quick --seed 7 --instances 50 --dataset brightkite"
+    assert facts["Command"] == "nearveil reproduce --quick --seed 7 --instances 50 --dataset brightkite --data-dir DIR"
     assert re.search(r"made up, 1,000 places, digest [0-9a-f]{12}", facts["Data: brightkite"])
-    quick, missing = warnings_of(scope)
+    quick, few, missing = warnings_of(scope)
     assert "2 runs" in quick
+    assert "3 people a run" in few
     assert all(name in missing for name in ("gowalla", "gaussian", "beta"))
     assert "brightkite" not in missing
     full = Scope(datasets=dict.fromkeys(("brightkite", "gowalla", "gaussian", "beta"), TOWN))
     assert warnings_of(full) == []
+    rebuilt = replace(TOWN, source="reconstruction (brightkite_sf.csv.gz)")
+    assert "not SNAP's originals" in warnings_of(replace(full, datasets={**full.datasets, "brightkite": rebuilt}))[0]
 
 
 @pytest.mark.parametrize(
