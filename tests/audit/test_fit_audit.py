@@ -61,8 +61,7 @@ class Serial:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our code path with coarse tables, exact like fine ones, and one thread: many times as many fits in a second."""
-    monkeypatch.setattr(nearest_centre, "_COARSE", 4)
-    monkeypatch.setattr(nearest_centre, "_FINER", 4)
+    monkeypatch.setattr(nearest_centre, "_STEPS_FOR_FEW", (8,))
     for module in (centres, pic):
         monkeypatch.setattr(module, "ThreadPoolExecutor", Serial)
     # k-means on the noisy histogram is post-processing; one round of it is enough to audit what goes in.
