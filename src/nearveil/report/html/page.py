@@ -49,21 +49,6 @@ def write_report(
     lead : str
         What the report is about, below its title.
     """
-    text = page_of(title, findings, outcomes, facts, warnings, figures, lead)
-    with replacing(path, force=True) as partial:
-        partial.write_text(text, encoding="utf-8", newline="\n")
-
-
-def page_of(
-    title: str,
-    findings: Sequence[Finding],
-    outcomes: Sequence[Outcome],
-    facts: Sequence[tuple[str, str]],
-    warnings: Sequence[str],
-    figures: Mapping[str, str] | None = None,
-    lead: str = "",
-) -> str:
-    """Return the whole page."""
     script = _file("page.js")
     parts = {
         "TITLE": escape(title),
@@ -78,7 +63,9 @@ def page_of(
         "OUTCOMES": "\n".join(outcome_section(outcome, figures) for outcome in outcomes),
     }
     # All at once, so that no text can name another part.
-    return re.sub(r"@@([A-Z]+)@@", lambda found: parts[found[1]], _file("page.html"))
+    text = re.sub(r"@@([A-Z]+)@@", lambda found: parts[found[1]], _file("page.html"))
+    with replacing(path, force=True) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _file(name: str) -> str:
