@@ -41,6 +41,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _with_files_of_its_own(njit(cache=True, nogil=True)(function))
 
 
+def brief_kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function that keeps Python's lock: microseconds of work that no thread may see half done."""
+    return _with_files_of_its_own(njit(cache=True)(function))
+
+
 def inlined_kernel(function: Callable[..., Any]) -> Any:
     """Compile a function into each of its callers."""
     return _with_files_of_its_own(njit(cache=True, nogil=True, inline="always")(function))

@@ -112,3 +112,21 @@ def _evaluate(points: FloatArray, middle: FloatArray, half: FloatArray, coeffici
             y += inner_y * first[i]
         out[row, 0], out[row, 1] = x, y
     return out
+
+
+@kernel
+def evaluate_at(first: float, second: float, coefficients: FloatArray) -> tuple[float, float]:
+    """Evaluate both outputs at one point of the square [-1, 1]², by Clenshaw's recurrence and without arrays."""
+    x = x_before = y = y_before = 0.0
+    for i in range(coefficients.shape[1] - 1, -1, -1):
+        inner_x = inner_x_before = inner_y = inner_y_before = 0.0
+        for j in range(coefficients.shape[2] - 1, 0, -1):
+            inner_x, inner_x_before = coefficients[0, i, j] + 2.0 * second * inner_x - inner_x_before, inner_x
+            inner_y, inner_y_before = coefficients[1, i, j] + 2.0 * second * inner_y - inner_y_before, inner_y
+        row_x = coefficients[0, i, 0] + second * inner_x - inner_x_before
+        row_y = coefficients[1, i, 0] + second * inner_y - inner_y_before
+        # The last step, that of the constant term, counts the argument once instead of twice.
+        twice = 2.0 if i > 0 else 1.0
+        x, x_before = row_x + twice * first * x - x_before, x
+        y, y_before = row_y + twice * first * y - y_before, y
+    return x, y

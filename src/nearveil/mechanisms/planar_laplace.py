@@ -66,8 +66,11 @@ class PlanarLaplace(Mechanism):
 
     def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Add a step of Gamma(2, 1/ε) length, the sum of two exponentials, in a uniform direction."""
-        # Three exponentials a row, so that the rows' draws stay apart; e^-E of the third is uniform.
-        noise = standard_exponential(rng, len(x), 3)
+        # Three exponentials a row, so that the rows' draws stay apart.
+        return self.displaced(x, standard_exponential(rng, len(x), 3))
+
+    def displaced(self, x: FloatArray, noise: FloatArray) -> FloatArray:
+        """Move every row of ``x`` (metres) by three standard exponentials: two make the length, e^-E the direction."""
         length = noise[:, :2].sum(axis=1) / self._rate
         angle = 2 * np.pi * np.exp(-noise[:, 2])
         return x + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])

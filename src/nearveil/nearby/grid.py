@@ -18,14 +18,15 @@ NOBODY = -1
 
 
 @inlined_kernel
-def _cell_along(value: float, low: float, size: float, cells: int) -> int:
+def cell_along(value: float, low: float, size: float, cells: int) -> int:
+    """Number of the cell along one axis."""
     return min(max(math.floor((value - low) / size), 0), cells - 1)
 
 
 @kernel
 def cell_of(x: float, y: float, low: FloatArray, size: float, columns: int, rows: int) -> int:
     """The cell of a point; points beyond the grid belong to its border cells."""
-    return _cell_along(y, low[1], size, rows) * columns + _cell_along(x, low[0], size, columns)
+    return cell_along(y, low[1], size, rows) * columns + cell_along(x, low[0], size, columns)
 
 
 @kernel
@@ -90,7 +91,7 @@ def nearest_slots(
     columns, rows = shape
     slots = np.full(k, NOBODY, dtype=np.int64)
     squares = np.full(k, np.inf)
-    column, row = _cell_along(qx, low[0], size, columns), _cell_along(qy, low[1], size, rows)
+    column, row = cell_along(qx, low[0], size, columns), cell_along(qy, low[1], size, rows)
     for ring in range(max(columns, rows) + 1):
         if ring > 1 and slots[k - 1] != NOBODY:
             # Border cells also hold points beyond the grid, but those are farther away than the border.
@@ -102,7 +103,7 @@ def nearest_slots(
             step = 1 if edge_row else max(2 * ring, 1)
             for c in range(column - ring, column + ring + 1, step):
                 if 0 <= c < columns:
-                    _visit(head[r * columns + c], qx, qy, places, tie_keys, after, slots, squares)
+                    visit(head[r * columns + c], qx, qy, np.inf, NOBODY, places, tie_keys, after, slots, squares)
     return slots, squares
 
 
@@ -117,23 +118,26 @@ def _distance_to_ring(qx: float, qy: float, column: int, row: int, ring: int, lo
 
 
 @kernel
-def _visit(
+def visit(
     slot: int,
     qx: float,
     qy: float,
+    farthest_square: float,
+    excluded: int,
     places: FloatArray,
     tie_keys: FloatArray,
     after: IntArray,
     slots: IntArray,
     squares: FloatArray,
 ) -> None:
-    """Merge the points of one cell into the k best so far."""
+    """Merge the points of one cell, but for one who is excluded and those too far away, into the k best so far."""
     last = len(slots) - 1
     while slot != NOBODY:
         dx, dy = places[slot, 0] - qx, places[slot, 1] - qy
         square = dx * dx + dy * dy
         rival = slots[last]
-        if rival == NOBODY or _comes_first(square, tie_keys[slot], squares[last], tie_keys[rival]):
+        wanted = square <= farthest_square and slot != excluded
+        if wanted and (rival == NOBODY or _comes_first(square, tie_keys[slot], squares[last], tie_keys[rival])):
             place = last
             while place > 0 and (
                 slots[place - 1] == NOBODY

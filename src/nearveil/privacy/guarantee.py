@@ -124,7 +124,8 @@ class Guarantee:
         return {
             "title": self.title,
             "notion": str(self.notion),
-            "epsilon": self.epsilon,
+            # JSON has no infinity; null says that there is no bound.
+            "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
             "unit": self.unit,
             "delta": self.delta,
             "neighbours": self.neighbours,
@@ -159,7 +160,7 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
         return Guarantee(
             notion=Notion(document["notion"]),
             basis=Basis(document["basis"]),
-            epsilon=float(document["epsilon"]),
+            epsilon=math.inf if document["epsilon"] is None else float(document["epsilon"]),
             delta=float(document["delta"]),
             offset=float(document.get("offset", 0.0)),
             per_row=bool(document.get("per_row", False)),

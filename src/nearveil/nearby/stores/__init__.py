@@ -1,0 +1,1 @@
+"""Where draws and the ledger are kept: never a true place."""

@@ -1,0 +1,208 @@
+"""Store: what every place to keep draws and the ledger in can do. No true place ever reaches it.
+
+What is kept of a draw is the noisy place before it is moved to the intervals, in whole steps of a public grid. Moving
+it looks at nothing else, so the intervals can be exchanged at an epoch's border without a new draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nearveil.errors import NearveilError
+from nearveil.types import FloatArray, IntArray
+
+STEP_M = 0.125
+"""Noisy places are kept in whole steps of this length, so that no low-order bit of a sum survives."""
+
+
+class StoreError(NearveilError):
+    """The store cannot be opened, read or written."""
+
+    exit_code = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """One person's noisy place.
+
+    Attributes
+    ----------
+    x_steps, y_steps : int
+        The noisy place in steps of `STEP_M` metres east and north of the region's centre.
+    tag : bytes
+        By what the ledger recognises the place that was drawn for: a keyed tag, or random bytes for a fresh draw.
+    window : int
+        The window that the draw counts in.
+    receipt : str
+        Names the report; a person's last acknowledged report can be found by it.
+    """
+
+    person: str
+    x_steps: int
+    y_steps: int
+    tag: bytes
+    window: int
+    receipt: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What is held about one person that a new report is judged by.
+
+    Attributes
+    ----------
+    pending, published : Draw or None
+        The draw that waits for the border, and the one that is published.
+    charged : frozenset of bytes
+        Tags of the places charged in the window asked about.
+    """
+
+    pending: Draw | None = None
+    published: Draw | None = None
+    charged: frozenset[bytes] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """The ledger's state, nobody named.
+
+    Attributes
+    ----------
+    charged_by_window : dict
+        How many places were charged in each window, those of erased people included.
+    """
+
+    people: int
+    published: int
+    pending: int
+    charged_by_window: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishedBatch:
+    """Some published people: ids, and noisy places in steps, shape (n, 2)."""
+
+    people: list[str]
+    steps: IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformKey:
+    """A platform's key as it is kept: its name and the SHA-256 of the secret."""
+
+    name: str
+    digest: bytes
+
+
+class Writing(Protocol):
+    """A transaction: all of it is kept, durably, or nothing."""
+
+    def held(self, people: Sequence[str], window: int) -> dict[str, Held]:
+        """Return what is held about those of the people who are known, who stay locked until the end."""
+
+    def put_pending(self, draws: Sequence[Draw], epoch: int) -> None:
+        """Let draws wait for the border to this epoch, each in place of what waited before."""
+
+    def drop_pending(self, people: Sequence[str]) -> None:
+        """Forget what waits."""
+
+    def publish_now(self, draws: Sequence[Draw], epoch: int) -> None:
+        """Publish without waiting, and without charge: only where protection is off."""
+
+
+class Store(Protocol):
+    """Published and pending draws, the ledger, keys and a few settings."""
+
+    def close(self) -> None:
+        """Let go of files and connections, and follow nobody any more."""
+
+    def follow(
+        self,
+        *,
+        on_erased: Callable[[str], None],
+        on_withdrawn: Callable[[str], None],
+        on_published_now: Callable[[PublishedBatch], None],
+        on_epoch: Callable[[int], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        """Be told, in a thread of the store's own, what other processes on the same store do, and not what this does.
+
+        Follow before anything is loaded, so that nothing falls in between. ``on_lost`` says that something may have
+        been missed: load everything again. A store that nobody else can be on never calls anything.
+        """
+
+    # -- people ----------------------------------------------------------------------------------------------
+
+    def add_people(self, people: Sequence[str]) -> list[str]:
+        """Add people; return those who were not there before. Ids are as `ids.check_ids` says."""
+
+    def has_person(self, person: str) -> bool:
+        """Whether somebody is known."""
+
+    def erase(self, person: str) -> bool:
+        """Erase all that is held about a person but the anonymous total; whether there was such a person."""
+
+    def withdraw(self, person: str) -> bool:
+        """Take a person off the map: forget what waits and what is published, and keep the charges; whether known."""
+
+    def record(self, person: str) -> dict[str, Any] | None:
+        """Return everything held about a person as plain values, tags in hexadecimal; None if not known."""
+
+    # -- reports and borders -----------------------------------------------------------------------------------
+
+    def writing(self) -> AbstractContextManager[Writing]:
+        """Begin a transaction; it is kept at the end of the block, and undone if the block raises."""
+
+    def publish(self, epoch: int, *, oldest_window: int) -> bool:
+        """Publish, in one transaction, what waits for this epoch or an earlier one; charge places not charged before.
+
+        Tags of windows before ``oldest_window`` are forgotten, their number stays. Returns whether this call did it:
+        an epoch is published once, however many processes try.
+        """
+
+    def last_epoch(self) -> int | None:
+        """Return the newest epoch that was published."""
+
+    def published(self, *, since_epoch: int | None = None) -> Iterator[PublishedBatch]:
+        """Return everybody who is published, or those published in this epoch or later, in batches."""
+
+    def totals(self) -> Totals:
+        """Return the ledger's state."""
+
+    # -- keys and settings -------------------------------------------------------------------------------------
+
+    def add_key(self, key: PlatformKey) -> None:
+        """Keep a platform's key; one of the same name is replaced."""
+
+    def remove_key(self, name: str) -> bool:
+        """Forget a key; whether there was one."""
+
+    def keys(self) -> list[PlatformKey]:
+        """Return all keys."""
+
+    def setting(self, name: str) -> str | None:
+        """Return a setting kept before."""
+
+    def keep_setting(self, name: str, value: str) -> None:
+        """Keep a setting."""
+
+
+class SearchableStore(Store, Protocol):
+    """A store that answers questions itself, where no index in memory is wanted."""
+
+    def keep_places(self, batches: Iterable[tuple[list[str], FloatArray]]) -> None:
+        """Keep where people are published after the move to the intervals, in metres, all at once."""
+
+    def nearest(
+        self,
+        place_m: tuple[float, float],
+        k: int,
+        *,
+        exclude: str | None = None,
+        within_m: float | None = None,
+        tie_key: bytes = b"",
+    ) -> list[str]:
+        """Return the k nearest published people, nearest first; a keyed hash orders those at one distance."""

@@ -1,0 +1,45 @@
+"""Platforms' keys and settings in PostgreSQL."""
+
+from __future__ import annotations
+
+from nearveil.nearby.stores.base import PlatformKey
+from nearveil.nearby.stores.postgis.database import Database
+
+_KEEP_KEY = """
+    INSERT INTO platform_keys (name, digest) VALUES (%s, %s)
+    ON CONFLICT (name) DO UPDATE SET digest = excluded.digest"""
+_KEEP_SETTING = """
+    INSERT INTO settings (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
+
+
+class PostgisKeeping:
+    """The part of the store that keeps keys and settings."""
+
+    _database: Database
+
+    def add_key(self, key: PlatformKey) -> None:
+        """Keep a platform's key; one of the same name is replaced."""
+        with self._database.transaction() as session:
+            session.run(_KEEP_KEY, (key.name, key.digest))
+
+    def remove_key(self, name: str) -> bool:
+        """Forget a key; whether there was one."""
+        with self._database.transaction() as session:
+            return session.run("DELETE FROM platform_keys WHERE name = %s", (name,)) > 0
+
+    def keys(self) -> list[PlatformKey]:
+        """Return all keys."""
+        with self._database.looking() as session:
+            rows = session.rows('SELECT name, digest FROM platform_keys ORDER BY name COLLATE "C"')
+        return [PlatformKey(name=name, digest=bytes(digest)) for name, digest in rows]
+
+    def setting(self, name: str) -> str | None:
+        """Return a setting kept before."""
+        with self._database.looking() as session:
+            row = session.one("SELECT value FROM settings WHERE name = %s", (name,))
+        return row[0] if row else None
+
+    def keep_setting(self, name: str, value: str) -> None:
+        """Keep a setting."""
+        with self._database.transaction() as session:
+            session.run(_KEEP_SETTING, (name, value))

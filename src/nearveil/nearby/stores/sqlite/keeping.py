@@ -1,0 +1,40 @@
+"""Platforms' keys and settings in the embedded store."""
+
+from __future__ import annotations
+
+from nearveil.nearby.stores.base import PlatformKey
+from nearveil.nearby.stores.sqlite.connections import Connections
+
+
+class SqliteKeeping:
+    """The part of the store that keeps keys and settings."""
+
+    _connections: Connections
+    # Nobody else can change settings, and they are asked for with every report.
+    _settings: dict[str, str]
+
+    def add_key(self, key: PlatformKey) -> None:
+        """Keep a platform's key; one of the same name is replaced."""
+        with self._connections.writing() as connection:
+            connection.run("REPLACE INTO platform_keys (name, digest) VALUES (?, ?)", (key.name, key.digest))
+
+    def remove_key(self, name: str) -> bool:
+        """Forget a key; whether there was one."""
+        with self._connections.writing() as connection:
+            return connection.count_changed("DELETE FROM platform_keys WHERE name = ?", (name,)) > 0
+
+    def keys(self) -> list[PlatformKey]:
+        """Return all keys."""
+        with self._connections.reading() as connection:
+            rows = connection.rows("SELECT name, digest FROM platform_keys ORDER BY name")
+        return [PlatformKey(name=name, digest=bytes(digest)) for name, digest in rows]
+
+    def setting(self, name: str) -> str | None:
+        """Return a setting kept before."""
+        return self._settings.get(name)
+
+    def keep_setting(self, name: str, value: str) -> None:
+        """Keep a setting."""
+        with self._connections.writing() as connection:
+            connection.run("REPLACE INTO settings (name, value) VALUES (?, ?)", (name, value))
+        self._settings[name] = value

@@ -1,0 +1,100 @@
+"""What the cards say is true, and says what is not promised."""
+
+import itertools
+import math
+from datetime import timedelta
+
+import numpy as np
+import pyproj
+import pytest
+
+from nearveil.errors import UsageError
+from nearveil.nearby.publishing.protection import Policy, Protection
+from nearveil.nearby.publishing.schedule import Schedule
+from nearveil.privacy.guarantee import guarantee_from_dict
+from nearveil.region import Region
+from nearveil.region_names import named_region
+
+HOURLY = Schedule(epoch=timedelta(hours=1), window=timedelta(days=30))
+
+
+@pytest.mark.parametrize("name", ["san-francisco", "fiji", "berlin"])
+def test_the_loss_between_two_places_is_at_most_what_the_card_says(name: str, rng: np.random.Generator) -> None:
+    region = named_region(name)
+    protection = Protection(region=region, hide_within_m=500.0)
+    card = protection.guarantee
+    largest = 0.0
+    for _ in range(300):
+        here = _somewhere(region, rng)
+        # Near each other, so that the constant matters.
+        there = region.clip(here + rng.normal(0, 0.003, (1, 2)))
+        ground_m = _on_the_ground(here, there)
+        loss = max(_losses(protection, here, there))
+        assert loss <= card.epsilon * ground_m + card.offset + 1e-9
+        largest = max(largest, (loss - card.epsilon * ground_m) / card.offset)
+    # The constant is needed: without a good part of it the statement would be false.
+    assert largest > 0.3
+
+
+def test_a_window_costs_as_much_as_its_places_together() -> None:
+    protection = Protection(region=named_region("paris"), hide_within_m=250.0, new_places=7)
+    one, together = protection.guarantee, protection.guarantee.also[0]
+    assert one.epsilon == 2 / 250
+    assert together.epsilon == pytest.approx(7 * one.epsilon)
+    assert together.offset == pytest.approx(7 * one.offset)
+    assert together.delta == pytest.approx(7 * one.delta)
+
+
+def test_the_place_card_says_what_is_not_hidden() -> None:
+    card = Protection(region=named_region("paris")).guarantee.card()
+    words = " ".join(card.replace("│", " ").split())
+    for said in ("back at a place", "losses of windows add up", "does not have the key", "at most 20 different places"):
+        assert said in words
+
+
+def test_fresh_noise_divides_the_budget_of_the_window() -> None:
+    protection = Protection(region=named_region("paris"), policy=Policy.FRESH, schedule=HOURLY)
+    assert protection.noise.hide_within_m == 500.0 * 720
+    assert protection.guarantee.epsilon == pytest.approx(2 / 500)
+    assert "360 km" in protection.guarantee.card()
+
+
+def test_no_protection_is_said_loudly_and_survives_json() -> None:
+    card = Protection(region=named_region("paris"), policy=Policy.OFF).guarantee
+    assert math.isinf(card.epsilon)
+    assert "off" in card.title
+    assert card.to_dict()["epsilon"] is None
+    assert guarantee_from_dict(card.to_dict()) == card
+
+
+@pytest.mark.parametrize("places", [0, -1, 1.5, True, 10_001])
+def test_budgets_of_places_that_make_no_sense_are_refused(places: int) -> None:
+    with pytest.raises(UsageError, match="whole number"):
+        Protection(region=named_region("paris"), new_places=places)
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(UsageError, match="place, fresh, off"):
+        Protection(region=named_region("paris"), policy="none")  # type: ignore[arg-type]
+
+
+def _somewhere(region: Region, rng: np.random.Generator) -> np.ndarray:
+    half_width, half_height = region.half_extent_m
+    return region.clip(region.from_metres(rng.uniform(-1, 1, (1, 2)) * (half_width, half_height)))
+
+
+def _on_the_ground(here: np.ndarray, there: np.ndarray) -> float:
+    return float(pyproj.Geod(ellps="WGS84").inv(here[0, 1], here[0, 0], there[0, 1], there[0, 0])[2])
+
+
+def _losses(protection: Protection, here: np.ndarray, there: np.ndarray) -> list[float]:
+    """The largest log-ratio of the noise around any two cells that the two places may count as in."""
+    grid, noise = protection.grid, protection.noise
+    cells = [grid.cells_near(*protection.region.to_metres(place)[0]) for place in (here, there)]
+    losses = []
+    for one, other in itertools.product(*cells):
+        centres = [np.array([grid.centre_of(cell)]) for cell in (one, other)]
+        # By the triangle inequality the ratio is largest in line with both, beyond the first.
+        beyond = centres[0] + 3 * (centres[0] - centres[1])
+        losses.append(float(noise.log_density(centres[0], beyond)[0] - noise.log_density(centres[1], beyond)[0]))
+    return losses
