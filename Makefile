@@ -4,10 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo reproduce reproduce-quick test lint bench clean
+.PHONY: demo serve-demo reproduce reproduce-quick test torture lint bench clean
 
 demo: $(READY)
 	$(BIN)/nearveil demo --out demo
+
+# The service with made-up people in it, until Ctrl-C.
+serve-demo: $(READY)
+	$(BIN)/nearveil serve-demo --out serve-demo
 
 # The paper again: report/report.html. NEARVEIL_DATA_DIR names the folder with the real check-ins.
 reproduce: $(READY)
@@ -18,6 +22,10 @@ reproduce-quick: $(READY)
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --doctest-modules
+
+# Kill the service fifty times on each store; some twenty minutes.
+torture: $(READY)
+	$(BIN)/python -m tests.services.torture --kills 50
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -34,4 +42,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo report report-quick build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo serve-demo report report-quick build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -18,10 +18,13 @@ from nearveil.cli.datasets import datasets_app
 from nearveil.cli.demo import demo
 from nearveil.cli.fit import fit
 from nearveil.cli.guarantee import guarantee
+from nearveil.cli.keys import keys_app
 from nearveil.cli.plan import plan
 from nearveil.cli.protect import protect
 from nearveil.cli.region import region
 from nearveil.cli.reproduce import reproduce
+from nearveil.cli.serve import serve
+from nearveil.cli.serve_demo import serve_demo
 from nearveil.errors import NearveilError
 
 _HELP = """Audit and protect "people nearby" services.
@@ -53,11 +56,12 @@ def _options(
     del version
 
 
-for command in (protect, plan, attack, audit, certify, guarantee, reproduce, fit, demo):
+for command in (protect, plan, attack, audit, certify, guarantee, reproduce, fit, serve, serve_demo, demo):
     app.command()(command)
 # A region may start with a minus sign.
 app.command(context_settings={"ignore_unknown_options": True})(region)
 app.add_typer(datasets_app, name="datasets")
+app.add_typer(keys_app, name="keys")
 
 
 class _StoppedError(BaseException):

@@ -1,0 +1,158 @@
+"""Clockwork: publishes at the borders of epochs and lets the index follow, in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from nearveil.nearby.published_index import PublishedIndex
+from nearveil.nearby.publishing.publisher import Publisher
+from nearveil.nearby.publishing.secret_keys import SecretKeys
+from nearveil.nearby.stores.base import Store
+from nearveil.server.database_index import DatabaseIndex
+from nearveil.server.intervals_in_use import IntervalsInUse
+from nearveil.server.logs import log_event, log_exception
+from nearveil.server.metrics import Metrics
+
+Index = PublishedIndex | DatabaseIndex
+
+LONGEST_WAIT_S = 30.0
+"""Clocks are set and machines sleep: the time is looked at again at least this often."""
+
+RETRY_S = 1.0
+
+
+class Clockwork:
+    """Keeps the store and the index at the epoch that it is.
+
+    Parameters
+    ----------
+    publisher, store, index, intervals, keys, metrics
+        Of the service.
+    clock : callable
+        Seconds since 1970.
+    at_border : callable, optional
+        Told each epoch that was loaded.
+    """
+
+    def __init__(
+        self,
+        *,
+        publisher: Publisher,
+        store: Store,
+        index: Index,
+        intervals: IntervalsInUse,
+        keys: SecretKeys,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.time,
+        at_border: Callable[[int], None] | None = None,
+    ) -> None:
+        self._publisher = publisher
+        self._store = store
+        self._index = index
+        self._intervals = intervals
+        self._keys = keys
+        self._metrics = metrics
+        self._clock = clock
+        self._at_border = at_border
+        self._turning = threading.Lock()
+        self._published: int | None = None
+        self._loaded: tuple[int, str | None] | None = None
+        self._missed_something = False
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="nearveil-clockwork", daemon=True)
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Publish what is overdue at once, and load the index in the background."""
+        self.publish()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop after what is being done."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch that questions are answered from; None before the index is loaded."""
+        return self._loaded[0] if self._loaded else None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the index is loaded and the thread is there to renew it."""
+        return self._loaded is not None and not self._stopping.is_set()
+
+    # -- borders ---------------------------------------------------------------------------------------------
+
+    def publish(self) -> None:
+        """Publish if a border has passed; cheap if not."""
+        epoch = self._publisher.epoch
+        if self._published is None or self._published < epoch:
+            self._publisher.publish_due()
+            # Somebody else may have done it; either way it is done.
+            self._published = epoch
+
+    def turn(self) -> None:
+        """Publish what is due and let the index follow, whoever published it."""
+        with self._turning:
+            started = time.perf_counter()
+            self.publish()
+            newest = self._store.last_epoch()
+            missed, self._missed_something = self._missed_something, False
+            if newest is not None and (missed or self._loaded is None or newest > self._loaded[0]):
+                self._load(newest, everything=missed)
+                self._metrics.published(time.perf_counter() - started, epoch=newest)
+
+    def lost(self) -> None:
+        """Load everything again, soon: what other processes did may have been missed."""
+        self._missed_something = True
+        self._wake.set()
+
+    def soon(self) -> None:
+        """Let the thread look at the time now."""
+        self._wake.set()
+
+    def _load(self, epoch: int, *, everything: bool) -> None:
+        dated = self._intervals.at(epoch)
+        fingerprint = dated.fingerprint if dated else None
+        remap = self._intervals.remap(epoch)
+        window = self._publisher.protection.schedule.window_of(epoch)
+        tie_key = self._keys.tie_key(window, epoch)
+        if not everything and self._loaded is not None and self._loaded[1] == fingerprint:
+            self._index.advance(self._store.published(since_epoch=self._loaded[0] + 1), remap, tie_key)
+        else:
+            # At the start, and where new intervals move everybody.
+            self._index.load(self._store.published(), remap, tie_key)
+        self._loaded = (epoch, fingerprint)
+        self._metrics.set_index_size(len(self._index))
+        log_event("epoch", epoch=epoch, people=len(self._index))
+        if self._at_border is not None:
+            self._at_border(epoch)
+
+    # -- the thread --------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            # Looked at after clearing, so that a close that came just before is not slept through.
+            if self._stopping.is_set():
+                return
+            self._wake.wait(self._turn_and_wait())
+
+    def _turn_and_wait(self) -> float:
+        """Do what is due; return how long there is nothing to do."""
+        try:
+            self.turn()
+            # After what is loaded, not after now: a border may have passed while it was loaded.
+            loaded = self._publisher.epoch if self._loaded is None else self._loaded[0]
+            border = self._publisher.starts_at(loaded + 1)
+        except Exception as error:  # whatever went wrong, the next border must not be missed
+            log_exception("border failed", error)
+            return RETRY_S
+        return min(max(border - self._clock(), 0.0), LONGEST_WAIT_S)

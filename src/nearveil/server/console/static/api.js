@@ -1,0 +1,55 @@
+// Talks to the service; every failure comes back as words.
+
+const KEY = "nearveil-platform-key";
+
+export const key = {
+  // A browser may forbid all storage; the page then asks again after a reload, and nothing else is lost.
+  value: (() => { try { return sessionStorage.getItem(KEY); } catch { return null; } })(),
+  keep(value) {
+    this.value = value;
+    try { sessionStorage.setItem(KEY, value); } catch { /* forgotten */ }
+  },
+  forget() {
+    this.value = null;
+    try { sessionStorage.removeItem(KEY); } catch { /* nothing kept */ }
+  },
+};
+
+export class Refusal extends Error {
+  constructor(status, words) {
+    super(words);
+    this.status = status;
+  }
+}
+
+export async function ask(path, body) {
+  const options = { headers: { Authorization: `Bearer ${key.value}` }, cache: "no-store" };
+  if (body !== undefined) {
+    options.method = "POST";
+    options.headers["Content-Type"] = "application/json";
+    options.body = JSON.stringify(body);
+  }
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch {
+    throw new Refusal(0, "The service does not answer. Check that it is running, and try again.");
+  }
+  if (!answer.ok) throw new Refusal(answer.status, await words(answer));
+  return answer.json();
+}
+
+async function words(answer) {
+  if (answer.status === 401) return "This is not a valid platform key, or it was removed. Sign in with another one.";
+  if (answer.status === 403) return "This key or token may not look at the console. Sign in with a platform key.";
+  if (answer.status === 429) {
+    const wait = answer.headers.get("Retry-After");
+    return `The service is busy with requests of this key. Try again in ${wait ?? "a few"} seconds.`;
+  }
+  try {
+    const problem = await answer.json();
+    return `${problem.title}. ${problem.detail}`;
+  } catch {
+    return `The service answered with status ${answer.status}. Try again in a moment.`;
+  }
+}

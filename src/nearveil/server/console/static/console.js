@@ -1,0 +1,96 @@
+// The page as a whole: sign in, fetch, show, and keep up to date.
+
+import { ask, key } from "./api.js";
+import { setUpAttack } from "./attack.js";
+import { showDial } from "./dial.js";
+import { showLedger, tick } from "./ledger.js";
+import { showPeople } from "./people.js";
+import { showPromise } from "./promise.js";
+import { setUpTheme } from "./theme.js";
+import { $, count } from "./words.js";
+
+const REFRESH_S = 10;
+let beats = null, age = 0, refreshing = false, outOfDate = false;
+
+function complain(refusal) {
+  $("notice").hidden = !refusal;
+  if (!refusal) return;
+  $("notice").querySelector("p").textContent = refusal.message;
+  if (refusal.status === 401 || refusal.status === 403) signOut();
+}
+
+function signOut() {
+  key.forget();
+  clearInterval(beats);
+  $("console").hidden = $("sign-out").hidden = true;
+  $("sign-in").hidden = false;
+  $("key").value = "";
+  $("key").focus();
+}
+
+async function open() {
+  try {
+    const [state, map, prediction] = await Promise.all(
+      ["state", "map", "prediction"].map((part) => ask(`/v1/console/${part}`)));
+    complain(null);
+    // Shown first: charts measure the room they have.
+    $("sign-in").hidden = true;
+    $("console").hidden = $("sign-out").hidden = false;
+    showState(state, map);
+    showPeople(map);
+    if (beats === null) {
+      showDial(prediction, state);
+      setUpAttack(map, complain);
+      if (map.tile_address) $("tiles-note").textContent = ", but for the map tiles";
+    }
+    clearInterval(beats);
+    beats = setInterval(beat, 1000);
+    age = 0;
+  } catch (refusal) {
+    $("sign-in").hidden = false;
+    complain(refusal);
+  }
+}
+
+function showState(state, map) {
+  const policy = { place: "noise per place", fresh: "fresh noise per epoch", off: "protection off" }[state.policy];
+  if (map) {
+    $("about").textContent = `${title(map.region.name ?? "a region of its own")}, ${policy}`
+      + (state.policy === "off" ? "" : `, hide within ${count(state.hide_within_m)} m`);
+  }
+  showLedger(state);
+  showPromise(state.guarantee, state.policy);
+}
+
+const title = (name) => name.split("-").map((word) => word[0].toUpperCase() + word.slice(1)).join(" ");
+
+async function beat() {
+  age += 1;
+  const passed = tick();
+  if (document.hidden || refreshing || !(passed || age >= REFRESH_S)) return;
+  refreshing = true;
+  try {
+    showState(await ask("/v1/console/state"));
+    if (passed) showPeople(await ask("/v1/console/map"));
+    // What somebody else complained of is not mended by this.
+    if (outOfDate) complain(null);
+    outOfDate = false;
+  } catch (refusal) {
+    complain(refusal);
+    outOfDate = true;
+  } finally {
+    age = 0;
+    refreshing = false;
+  }
+}
+
+setUpTheme();
+$("sign-out").addEventListener("click", () => { complain(null); signOut(); });
+$("notice").querySelector("button").addEventListener("click", () => complain(null));
+$("sign-in").querySelector("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  key.keep($("key").value.trim());
+  open();
+});
+if (key.value) open();
+else $("sign-in").hidden = false;

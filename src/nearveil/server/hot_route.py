@@ -1,0 +1,165 @@
+"""The two routes that are called by the thousand, questions and reports, as plain ASGI in front of everything else.
+
+They do what the other routes do, in the same order: who calls, how often, whose id, the body, the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+
+from pydantic import ValidationError
+
+from nearveil.errors import DataError
+from nearveil.nearby.publishing.publisher import Report, Status
+from nearveil.server.access import Caller
+from nearveil.server.answers import Answers, Send
+from nearveil.server.bodies import MOST_BYTES, ClientLeftError, Receive, read_body, validation_problem
+from nearveil.server.guard import CALLER, App, Scope
+from nearveil.server.logs import log_exception
+from nearveil.server.models import PERSON_PATTERN, Place, Question
+from nearveil.server.problems import Problem, forbidden, invalid, not_found, not_ready, outside_region
+from nearveil.server.service import Service
+from nearveil.server.service_problems import internal
+
+NEARBY_PATH = "/v1/nearby"
+_LOCATION = re.compile(r"/v1/people/[^/]+/location")
+_PERSON = re.compile(PERSON_PATTERN.strip("^$"))
+_QUESTION_FIELDS = frozenset(Question.model_fields)
+_PLACE_FIELDS = frozenset(Place.model_fields)
+
+
+class HotRoutes:
+    """Answers questions and takes reports; hands everything else on.
+
+    Parameters
+    ----------
+    service : Service
+        What answers.
+    rest : ASGI application
+        For all other requests.
+    """
+
+    def __init__(self, service: Service, rest: App) -> None:
+        self._service = service
+        self._rest = rest
+        self._answers = Answers(is_unprotected=service.is_unprotected)
+        self._parse_question = Question.__pydantic_validator__.validate_json
+        self._parse_place = Place.__pydantic_validator__.validate_json
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] == "http":
+            method = scope["method"]
+            if method == "POST" and scope["path"] == NEARBY_PATH:
+                await self._guarded(self.ask, scope, receive, send)
+                return
+            if method == "PUT" and _LOCATION.fullmatch(scope["path"]):
+                await self._guarded(self.report, scope, receive, send)
+                return
+        await self._rest(scope, receive, send)
+
+    async def _guarded(
+        self,
+        handle: Callable[[Scope, Receive], Awaitable[tuple[int, bytes]]],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        try:
+            status, body = await handle(scope, receive)
+        except Problem as problem:
+            self._service.metrics.rejected(problem.name)
+            await self._answers.send_problem(send, problem)
+        except ClientLeftError:
+            return
+        except Exception as error:  # a bug: its values may be places, so nothing of it is passed on
+            log_exception("request failed", error)
+            self._service.metrics.rejected("internal")
+            await self._answers.send_problem(send, internal())
+        else:
+            await self._answers.send_json(send, status, body)
+
+    # -- questions -------------------------------------------------------------------------------------------
+
+    async def ask(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+        """Answer who is near."""
+        started = time.perf_counter()
+        service, headers = self._service, scope["headers"]
+        caller = scope.get(CALLER) or service.admit(_authorization(headers))
+        body = await read_body(receive, headers, MOST_BYTES)
+        try:
+            question = self._parse_question(body)
+        except ValidationError as error:
+            raise validation_problem(error, _QUESTION_FIELDS) from None
+        asker = _asker(caller, question)
+        x_m, y_m = self._place(question, asker, caller)
+        wanted = (x_m, y_m, question.k, asker, question.within_m)
+        if service.answers_from_memory:
+            ids = service.index.ranked_metres(*wanted)
+        else:
+            ids = await asyncio.to_thread(service.index.ranked_metres, *wanted)
+        service.metrics.question(time.perf_counter() - started)
+        # Ids have no character that JSON would escape.
+        return 200, ('{"ids":["' + '","'.join(ids) + '"]}').encode() if ids else b'{"ids":[]}'
+
+    def _place(self, question: Question, asker: str | None, caller: Caller) -> tuple[float, float]:
+        """Return the place asked about, once it is known to be one and the asker may ask."""
+        service = self._service
+        if service.clockwork.epoch is None:
+            raise not_ready()
+        try:
+            x_m, y_m = service.index.to_metres(question.latitude, question.longitude)
+        except DataError:
+            raise outside_region() from None
+        if asker is not None:
+            if caller.kind == "platform":
+                service.spend(Caller("person", asker))
+            service.watch_question(asker, x_m, y_m)
+        return x_m, y_m
+
+    # -- reports ---------------------------------------------------------------------------------------------
+
+    async def report(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+        """Take a report, and answer when it is kept."""
+        service, headers = self._service, scope["headers"]
+        caller = scope.get(CALLER) or service.admit(_authorization(headers))
+        person = scope["path"].split("/")[3]
+        if _PERSON.fullmatch(person) is None:
+            raise invalid("The id in the path is not valid.")
+        if caller.kind == "person" and caller.name != person:
+            raise forbidden()
+        body = await read_body(receive, headers, MOST_BYTES)
+        try:
+            place = self._parse_place(body)
+        except ValidationError as error:
+            raise validation_problem(error, _PLACE_FIELDS) from None
+        try:
+            x_m, y_m = service.index.to_metres(place.latitude, place.longitude)
+        except DataError:
+            raise outside_region() from None
+        answer = await service.reports.submit(Report(person, x_m, y_m))
+        if answer.status is Status.UNKNOWN_PERSON:
+            raise not_found()
+        service.watch_move(person, x_m, y_m)
+        when = "null" if answer.publishes_at is None else repr(answer.publishes_at)
+        text = f'{{"status":"{answer.status.value}","receipt":"{answer.receipt}","publishes_at":{when}}}'
+        return 202, text.encode()
+
+
+def _asker(caller: Caller, question: Question) -> str | None:
+    """Return who asks: a token's person, or whom a platform says."""
+    if caller.kind == "platform":
+        return question.asker
+    if question.asker is not None and question.asker != caller.name:
+        raise forbidden()
+    return caller.name
+
+
+def _authorization(headers: list[tuple[bytes, bytes]]) -> str | None:
+    for name, value in headers:
+        if name == b"authorization":
+            return value.decode("latin-1")
+    return None

@@ -1,0 +1,55 @@
+"""What a store was made with: another key, region or grid would silently change everybody's noise."""
+
+from __future__ import annotations
+
+import hmac
+import json
+
+from nearveil.errors import UsageError
+from nearveil.nearby.publishing.keyed import keyed_bytes
+from nearveil.nearby.publishing.protection import Protection
+from nearveil.nearby.publishing.secret_keys import SecretKeys
+from nearveil.nearby.stores.base import Store
+
+IDENTITY_SETTING = "identity"
+
+_OTHER_PROTECTION = (
+    "this store was made with another key file, region, policy, hide-within, epoch or window, and with these people's "
+    "noise would change; start with those, or with another store"
+)
+_OTHER_NOISE = (
+    "the key of the noise is not the one that this store was used with in this window; start with the right key file, "
+    "and let a new key hold from a later window"
+)
+
+
+def check_identity(store: Store, protection: Protection, keys: SecretKeys, window: int) -> None:
+    """Remember what the noise of a window comes from; raise if the store remembers otherwise."""
+    made_with = _made_with(protection, keys)
+    noise = _digest(keys.noise_key(window), "nearveil noise identity", str(window))
+    kept = store.setting(IDENTITY_SETTING)
+    if kept is not None:
+        known = json.loads(kept)
+        if not hmac.compare_digest(known["made_with"], made_with):
+            raise UsageError(_OTHER_PROTECTION)
+        if known["window"] == window and not hmac.compare_digest(known["noise"], noise):
+            raise UsageError(_OTHER_NOISE)
+    document = json.dumps({"made_with": made_with, "window": window, "noise": noise})
+    if document != kept:
+        store.keep_setting(IDENTITY_SETTING, document)
+
+
+def _made_with(protection: Protection, keys: SecretKeys) -> str:
+    region, schedule = protection.region, protection.schedule
+    # Keyed, so that the setting tells nothing to whoever reads the store; the tokens' key outlives rotations.
+    parts = (
+        repr((region.south, region.west, region.north, region.east)),
+        str(protection.policy),
+        repr(protection.hide_within_m),
+        repr((schedule.epoch_s, schedule.epochs_per_window)),
+    )
+    return _digest(keys.tokens, "nearveil store identity", *parts)
+
+
+def _digest(key: bytes, purpose: str, *parts: str) -> str:
+    return keyed_bytes(key, purpose, *(part.encode() for part in parts))[:16].hex()

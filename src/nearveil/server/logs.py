@@ -1,0 +1,189 @@
+"""Logs: JSON lines on standard error that hold no place, no body, no query and no message of others.
+
+Nothing is written because it was not thought of: an event's name and fields must be on a list and look as they should,
+an error is its type and the lines of Nearveil that it passed, and of what other packages log only known sentences are
+repeated. Their messages, and those of errors, may hold anything.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+_LOGGER = logging.getLogger("nearveil.service")
+_PACKAGE = Path(__file__).parents[1]
+_FRAMES = 6
+
+_NUMBERS = frozenset(
+    (
+        "batch", "charged", "code_number", "count", "epoch", "intervals", "ms", "pending", "people", "pid", "port",
+        "published", "seconds", "status", "waiting", "window",
+    )
+)  # fmt: skip
+_WORDS = frozenset(
+    (
+        "caused_by", "code", "error", "fingerprint", "flag", "host", "index", "logger", "method", "policy",
+        "problem", "route", "signal", "store_kind", "version", "where",
+    )
+)  # fmt: skip
+_EVENT = re.compile(r"[A-Za-z][A-Za-z ,_-]{0,80}\.?")
+_WORD = re.compile(r"[A-Za-z0-9_/{}.:<> \[\]-]{0,400}")
+# Sentences of uvicorn that hold nothing of a request.
+_KNOWN_SENTENCES = frozenset(
+    {
+        "Waiting for application startup.",
+        "Application startup complete.",
+        "Application startup failed. Exiting.",
+        "Waiting for application shutdown.",
+        "Application shutdown complete.",
+        "Shutting down",
+        "Waiting for connections to close. (CTRL+C to force quit)",
+        "Waiting for background tasks to complete. (CTRL+C to force quit)",
+        "Invalid HTTP request received.",
+        "Exception in ASGI application\n",
+        "Started server process [%d]",
+        "Finished server process [%d]",
+    }
+)
+
+
+def set_up_logs(level: str = "info", stream: TextIO | None = None) -> None:
+    """Write all logs of this process as JSON lines, those of uvicorn and other packages included.
+
+    Start uvicorn with ``log_config=None``, or it takes its loggers back.
+    """
+    handler = _Handler(stream or sys.stderr)
+    handler.setFormatter(_Formatter())
+    number = logging.getLevelNamesMapping()[level.upper()]
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(max(number, logging.WARNING))
+    for name in ("nearveil.service", "uvicorn", "uvicorn.error", "uvicorn.asgi"):
+        _take_over(logging.getLogger(name), number)
+    # Its lines hold paths, queries and addresses; what is wanted of them is logged as an event.
+    access = logging.getLogger("uvicorn.access")
+    access.handlers.clear()
+    access.propagate, access.disabled = False, True
+    logging.captureWarnings(True)
+    threading.excepthook = _log_thread_failure
+    sys.excepthook = _log_failure
+    sys.unraisablehook = _log_unraisable
+
+
+def log_event(event: str, *, level: str = "info", **fields: object) -> None:
+    """Log that something happened; fields that are not on the list, or do not look as they should, are dropped."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    if _LOGGER.isEnabledFor(number):
+        _LOGGER.log(number, _event_name(event), extra={"nearveil_fields": _allowed(fields)})
+
+
+def log_exception(event: str, error: BaseException, **fields: object) -> None:
+    """Log an error by its type and where in Nearveil it arose, without its message."""
+    log_event(event, level="error", **fields, **_facts(error))
+
+
+def _take_over(logger: logging.Logger, number: int) -> None:
+    logger.handlers.clear()
+    logger.propagate, logger.disabled = True, False
+    logger.setLevel(number)
+
+
+def _event_name(event: str) -> str:
+    return event if _EVENT.fullmatch(event) else "event without a proper name"
+
+
+def _allowed(fields: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if _is_allowed(name, value)}
+
+
+def _is_allowed(name: str, value: object) -> bool:
+    if name in _NUMBERS:
+        return isinstance(value, bool | int | float) and math.isfinite(value)
+    return name in _WORDS and isinstance(value, str) and _WORD.fullmatch(value) is not None
+
+
+# -- errors ------------------------------------------------------------------------------------------------------
+
+
+def _facts(error: BaseException) -> dict[str, object]:
+    """Return an error's type, those of the errors before it, codes that are numbers, and the lines it passed."""
+    causes = [type(cause).__name__ for cause in _causes(error)]
+    facts: dict[str, object] = {"error": type(error).__name__, "where": _own_lines(error)}
+    if causes:
+        facts["caused_by"] = " < ".join(causes)
+    for found in (error, *_causes(error)):
+        number, state = getattr(found, "errno", None), getattr(found, "sqlstate", None)
+        if isinstance(number, int):
+            facts.setdefault("code_number", number)
+        if isinstance(state, str) and re.fullmatch("[0-9A-Z]{5}", state):
+            facts.setdefault("code", state)
+    return facts
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen = {id(error)}
+    cause = error.__cause__ or error.__context__
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def _own_lines(error: BaseException) -> str:
+    lines = [
+        f"{Path(frame.f_code.co_filename).relative_to(_PACKAGE)}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if Path(frame.f_code.co_filename).is_relative_to(_PACKAGE)
+    ]
+    return " > ".join(lines[-_FRAMES:])
+
+
+def _log_thread_failure(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None and args.exc_type is not SystemExit:
+        log_exception("thread failed", args.exc_value)
+
+
+def _log_failure(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
+    log_exception("process failed", error)
+
+
+def _log_unraisable(args: Any) -> None:
+    if args.exc_value is not None:
+        log_exception("cleaning up failed", args.exc_value)
+
+
+# -- lines -------------------------------------------------------------------------------------------------------
+
+
+class _Formatter(logging.Formatter):
+    """One JSON object per record; of a record that is not ours, next to nothing."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {"time": moment.replace("+00:00", "Z"), "level": record.levelname.lower()}
+        own = getattr(record, "nearveil_fields", None) if record.name == _LOGGER.name else None
+        return json.dumps(line | (self._foreign(record) if own is None else {"event": record.msg, **own}))
+
+    @staticmethod
+    def _foreign(record: logging.LogRecord) -> dict[str, object]:
+        known = isinstance(record.msg, str) and record.msg in _KNOWN_SENTENCES
+        event = record.msg.partition(" [")[0].strip() if known else "message of another package"
+        fields = _allowed({"logger": record.name, "where": f"{record.module}:{record.lineno}"})
+        error = record.exc_info[1] if record.exc_info else None
+        return {"event": event, **fields, **(_allowed(_facts(error)) if error is not None else {})}
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """A handler that keeps quiet when it cannot write: Python would print the record instead."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the method it replaces
+        """Do nothing."""

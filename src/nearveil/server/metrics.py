@@ -1,0 +1,114 @@
+"""Metrics: what the service counts, for Prometheus. No label holds an id or a place."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+from nearveil.nearby.publishing.publisher import Status
+from nearveil.server.problems import PROBLEM_NAMES
+from nearveil.server.suspicion import Flag
+
+_QUESTION_SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0)
+_BORDER_SECONDS = (0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+_MOST_PROBLEMS = 40
+
+
+class Metrics:
+    """Counters and gauges of one service, in a registry of their own.
+
+    `question` is for one thread, that of the event loop; all others for any.
+    """
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._questions = _Questions()
+        self._registry.register(self._questions)
+        reports = self._counter("nearveil_reports", "Reports, by what became of them.", "status")
+        self._reports = {status: reports.labels(status.value) for status in Status}
+        suspects = self._counter("nearveil_suspects", "Questions and moves of people who are flagged.", "flag")
+        self._suspects = {flag: suspects.labels(flag.value) for flag in Flag}
+        self._all_rejected = self._counter("nearveil_rejected", "Requests that were refused.", "problem")
+        self._rejected = {name: self._all_rejected.labels(name) for name in sorted(PROBLEM_NAMES)}
+        self._borders = Histogram(
+            "nearveil_publication_seconds",
+            "Borders of epochs, by the time until what was published there could be found.",
+            buckets=_BORDER_SECONDS,
+            registry=self._registry,
+        )
+        self._epoch = self._gauge("nearveil_epoch", "Newest epoch that was published.")
+        self._index_size = self._gauge("nearveil_index_people", "People who can be found.")
+        self._people = self._gauge("nearveil_people", "People who are known.")
+        self._pending = self._gauge("nearveil_pending_draws", "Draws that wait for the next border.")
+        self._charged = self._gauge("nearveil_charged_places", "Places charged in this window, of everybody together.")
+
+    def question(self, seconds: float) -> None:
+        """Count a question that was answered."""
+        self._questions.observe(seconds)
+
+    def report(self, status: Status) -> None:
+        """Count a report by what became of it."""
+        self._reports[status].inc()
+
+    def suspect(self, flag: Flag) -> None:
+        """Count a question or a move of somebody who is flagged."""
+        self._suspects[flag].inc()
+
+    def rejected(self, problem: str) -> None:
+        """Count a request that was refused, by the problem's name."""
+        counter = self._rejected.get(problem)
+        if counter is None:
+            # Names are ours, and few: whatever comes beyond that is none.
+            name = problem if len(self._rejected) < _MOST_PROBLEMS and problem.replace("-", "").isalpha() else "other"
+            counter = self._rejected.setdefault(name, self._all_rejected.labels(name))
+        counter.inc()
+
+    def published(self, seconds: float, *, epoch: int) -> None:
+        """Count a border that this process published or took over, and how long it took."""
+        self._borders.observe(seconds)
+        self._epoch.set(epoch)
+
+    def set_index_size(self, people: int) -> None:
+        """Say how many people can be found."""
+        self._index_size.set(people)
+
+    def set_totals(self, *, people: int, pending: int, charged: int) -> None:
+        """Say how many people are known and how many draws wait, and how many places are charged in this window."""
+        self._people.set(people)
+        self._pending.set(pending)
+        self._charged.set(charged)
+
+    def exposition(self) -> tuple[bytes, str]:
+        """Return the metrics as text and its content type."""
+        return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
+
+    def _counter(self, name: str, help_text: str, label: str) -> Counter:
+        return Counter(name, help_text, [label], registry=self._registry)
+
+    def _gauge(self, name: str, help_text: str) -> Gauge:
+        return Gauge(name, help_text, registry=self._registry)
+
+
+class _Questions:
+    """A histogram without locks: it is counted once per question."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(_QUESTION_SECONDS) + 1)
+        self._seconds = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(_QUESTION_SECONDS, seconds)] += 1
+        self._seconds += seconds
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """Return the histogram as Prometheus wants it: counts up to each bound."""
+        bounds = [*(str(bound) for bound in _QUESTION_SECONDS), "+Inf"]
+        buckets = [(bound, float(count)) for bound, count in zip(bounds, accumulate(self._counts), strict=True)]
+        yield HistogramMetricFamily(
+            "nearveil_question_seconds", "Questions, by the time to answer.", buckets=buckets, sum_value=self._seconds
+        )

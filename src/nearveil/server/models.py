@@ -1,0 +1,186 @@
+"""What requests and answers hold. Requests are strict: no unknown field, no text for a number, no infinity."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PERSON_PATTERN = r"^[A-Za-z0-9_.:@-]{1,128}$"
+LONGEST_PERSON = 128
+MOST_PEOPLE_AT_ONCE = 10_000
+MOST_NEIGHBOURS = 100
+LONGEST_TOKEN_S = 30 * 24 * 3600
+EARTH_HALF_ROUND_M = 20_100_000.0
+"""No two places on Earth are farther apart."""
+
+PersonId = Annotated[
+    str,
+    Field(
+        pattern=PERSON_PATTERN,
+        min_length=1,
+        max_length=LONGEST_PERSON,
+        description="1 to 128 characters of A-Z a-z 0-9 _ . : @ -",
+        examples=["ann"],
+    ),
+]
+Latitude = Annotated[float, Field(ge=-90, le=90, description="Degrees north, WGS84.", examples=[37.7749])]
+Longitude = Annotated[float, Field(ge=-180, le=180, description="Degrees east, WGS84.", examples=[-122.4194])]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+
+# -- requests ------------------------------------------------------------------------------------------------
+
+
+class Place(_Model):
+    """Where somebody is. It is perturbed on receipt and never kept."""
+
+    latitude: Latitude
+    longitude: Longitude
+
+
+class Question(_Model):
+    """Who is near a place."""
+
+    latitude: Latitude
+    longitude: Longitude
+    k: Annotated[int, Field(ge=1, le=MOST_NEIGHBOURS, description="How many people at most.", examples=[10])] = 10
+    within_m: Annotated[
+        float | None,
+        Field(ge=1, le=EARTH_HALF_ROUND_M, description="Only people published within so many metres."),
+    ] = None
+    asker: Annotated[
+        PersonId | None,
+        Field(description="Who asks, with a platform's key: left out of the answer. A token says so itself."),
+    ] = None
+
+
+class PeopleToAdd(_Model):
+    """People to be known from now on."""
+
+    ids: Annotated[list[PersonId], Field(max_length=MOST_PEOPLE_AT_ONCE, examples=[["ann", "bob"]])]
+
+
+class TokenWish(_Model):
+    """How long a person's token is to be good for."""
+
+    expires_in_s: Annotated[int, Field(ge=1, le=LONGEST_TOKEN_S, examples=[3600])] = 3600
+
+
+# -- answers -------------------------------------------------------------------------------------------------
+
+
+class Health(_Model):
+    """The process answers."""
+
+    status: Annotated[str, Field(examples=["ok"])]
+
+
+class Readiness(_Model):
+    """Whether questions and reports are taken."""
+
+    status: Annotated[str, Field(examples=["ready"])]
+    epoch: Annotated[int, Field(examples=[486_204])]
+    people_on_the_map: Annotated[int, Field(examples=[25_000])]
+
+
+class PersonAdded(_Model):
+    """Whether somebody is new."""
+
+    id: PersonId
+    created: bool
+
+
+class PeopleAdded(_Model):
+    """How many of the people were not known before."""
+
+    created: Annotated[int, Field(examples=[2])]
+
+
+class Token(_Model):
+    """A person's token; only that person should have it."""
+
+    token: Annotated[str, Field(examples=["nvt_…"])]
+    expires_at: Annotated[float, Field(description="Seconds since 1970.", examples=[1_750_003_600.0])]
+
+
+class ReportTaken(_Model):
+    """What became of a report."""
+
+    status: Annotated[
+        str,
+        Field(
+            description=(
+                "pending: a draw waits for the next border. same place: what is published is right already. "
+                "budget spent: one new place too many in this window, the last published place stays. "
+                "published: protection is off."
+            ),
+            json_schema_extra={"enum": ["pending", "same place", "budget spent", "published"]},
+            examples=["pending"],
+        ),
+    ]
+    receipt: Annotated[str, Field(description="Names the draw that holds now; empty if there is none.")]
+    publishes_at: Annotated[float | None, Field(description="Seconds since 1970.", examples=[1_750_003_200.0])]
+
+
+class Nearby(_Model):
+    """Who is near, nearest first, by published places: no distance and no coordinate."""
+
+    ids: Annotated[list[str], Field(examples=[["bob", "eve"]])]
+
+
+class RegionShown(_Model):
+    """The public region, in degrees; across the antimeridian west is greater than east."""
+
+    south: float
+    west: float
+    north: float
+    east: float
+
+
+class Card(_Model):
+    """What is promised to the people of this service."""
+
+    protection: Annotated[str, Field(examples=["place"])]
+    region: RegionShown
+    guarantee: Annotated[dict[str, Any], Field(description="The card's statements; an infinite epsilon is null.")]
+    text: Annotated[str, Field(description="The same in plain words.")]
+
+
+class Ledger(_Model):
+    """The ledger's state; it names nobody."""
+
+    people: int
+    published: int
+    pending: int
+    charged_by_window: Annotated[dict[str, int], Field(description="Places charged in each window.")]
+    epoch: int
+    window: int
+    next_border: Annotated[float, Field(description="Seconds since 1970.")]
+    policy: str
+    new_places_per_window: Annotated[int, Field(description="How many draws of one person are published at most.")]
+
+
+class IntervalsTaken(_Model):
+    """From when on new intervals hold."""
+
+    from_epoch: int
+
+
+class IntervalsShown(_Model):
+    """The intervals in use, and those that wait for a border."""
+
+    fingerprint: Annotated[str | None, Field(description="SHA-256 of the intervals; null if there are none.")]
+    number: int
+    method: str | None
+    next_fingerprint: str | None
+    next_from_epoch: int | None
+
+
+class EpochShown(_Model):
+    """The epoch that it is now."""
+
+    epoch: int

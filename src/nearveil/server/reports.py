@@ -1,0 +1,146 @@
+"""ReportWriter: many reports, one transaction. A thread writes, and every request waits for its own answer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nearveil.nearby.publishing.publisher import Answer, Report
+from nearveil.nearby.stores.base import StoreError
+from nearveil.server.logs import log_exception
+from nearveil.server.problems import Problem, not_ready
+from nearveil.server.service_problems import internal, not_kept, too_busy
+
+MOST_PER_TRANSACTION = 512
+MOST_WAITING = 20_000
+
+Receive = Callable[[Sequence[Report]], list[Answer]]
+Outcome = Answer | Problem
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    report: Report
+    future: asyncio.Future[Answer]
+    loop: asyncio.AbstractEventLoop
+
+
+class ReportWriter:
+    """Between the requests of an event loop and a store that is written durably, a batch at a time.
+
+    Parameters
+    ----------
+    receive : callable
+        Keeps a batch of reports durably and answers each: `Publisher.receive`.
+    kept : callable, optional
+        Told, in the writer's thread, what was kept, before anybody is answered.
+    most_waiting : int
+        How many reports may wait; more are refused.
+    """
+
+    def __init__(
+        self,
+        receive: Receive,
+        *,
+        kept: Callable[[Sequence[Report], Sequence[Answer]], None] | None = None,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        self._receive = receive
+        self._kept = kept
+        self._most_waiting = most_waiting
+        self._queue: deque[_Waiting] = deque()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="nearveil-reports", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more, write what waits, and return when all of it is answered."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._refuse_rest()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether reports are taken and written."""
+        return self._thread.is_alive() and not self._closing
+
+    async def submit(self, report: Report) -> Answer:
+        """Wait until a report is kept, and return its answer; raise a problem if it was not kept."""
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(report, loop.create_future(), loop)
+        with self._changed:
+            if self._closing:
+                raise not_ready()
+            if len(self._queue) >= self._most_waiting:
+                raise too_busy()
+            self._queue.append(waiting)
+            self._changed.notify()
+        return await waiting.future
+
+    # -- the writer's thread -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while batch := self._next_batch():
+            _settle_all(batch, self._outcomes([waiting.report for waiting in batch]))
+
+    def _next_batch(self) -> list[_Waiting]:
+        """Return what waits, at most a transaction's worth; nothing when it is time to stop."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._closing)
+            return [self._queue.popleft() for _ in range(min(len(self._queue), MOST_PER_TRANSACTION))]
+
+    def _outcomes(self, reports: list[Report]) -> Sequence[Outcome]:
+        try:
+            answers = self._receive(reports)
+            if self._kept is not None:
+                self._kept(reports, answers)
+        except StoreError as error:
+            log_exception("reports not kept", error)
+            return [not_kept() for _ in reports]
+        except Exception as error:  # the writer must outlive whatever goes wrong with one batch
+            log_exception("reports failed", error)
+            return [internal() for _ in reports]
+        return answers
+
+    def _refuse_rest(self) -> None:
+        """Answer what a writer that never started, or died, has left."""
+        with self._changed:
+            rest = list(self._queue)
+            self._queue.clear()
+        _settle_all(rest, [not_ready() for _ in rest])
+
+
+def _settle_all(batch: Sequence[_Waiting], outcomes: Sequence[Outcome]) -> None:
+    """Wake each loop once for all its requests: waking costs more than answering."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Answer], Outcome]]] = {}
+    for waiting, outcome in zip(batch, outcomes, strict=True):
+        by_loop.setdefault(waiting.loop, []).append((waiting.future, outcome))
+    for loop, settled in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle, settled)
+        except RuntimeError:
+            # The loop is closed, and nobody waits any more.
+            continue
+
+
+def _settle(settled: list[tuple[asyncio.Future[Answer], Outcome]]) -> None:
+    for future, outcome in settled:
+        if future.done():
+            continue  # whoever asked has left
+        if isinstance(outcome, Problem):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

@@ -1,0 +1,262 @@
+"""Service: everything that runs behind the HTTP interface, put together."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from nearveil.errors import UsageError
+from nearveil.mechanisms.intervals import intervals_from_document
+from nearveil.nearby.published_index import PublishedIndex
+from nearveil.nearby.publishing.protection import Policy
+from nearveil.nearby.publishing.publisher import Answer, Publisher, Report
+from nearveil.nearby.publishing.secret_keys import SecretKeys
+from nearveil.nearby.stores.base import PublishedBatch, SearchableStore, Store, Totals
+from nearveil.nearby.stores.opening import open_store
+from nearveil.privacy.guarantee import Guarantee
+from nearveil.region import Region
+from nearveil.server.access import Access, Caller
+from nearveil.server.card import service_card
+from nearveil.server.clockwork import Clockwork, Index
+from nearveil.server.database_index import DatabaseIndex
+from nearveil.server.identity import check_identity
+from nearveil.server.intervals_in_use import IntervalsInUse, read_intervals_file, safe_border
+from nearveil.server.known_people import KnownPeople
+from nearveil.server.limits import Limits
+from nearveil.server.metrics import Metrics
+from nearveil.server.moves import published_at_once
+from nearveil.server.problems import too_many_requests, unauthorised, unusual_behaviour
+from nearveil.server.reports import ReportWriter
+from nearveil.server.settings import Settings
+from nearveil.server.suspicion import Suspicion
+
+
+class Service:
+    """The parts of a running service and what the routes do with them.
+
+    Use `Service.open`, then `start`, and `close` at the end. What judges callers (`admit`, `spend`, `watch_question`,
+    `watch_move`, `forget`) is called from one thread alone, that of the event loop.
+
+    Parameters
+    ----------
+    settings : Settings
+        All that can be chosen.
+    store : Store
+        Opened; the service closes it.
+    keys : SecretKeys
+        Of the noise, the tokens and the order of equals.
+    clock : callable, optional
+        Seconds since 1970.
+    """
+
+    def __init__(
+        self, settings: Settings, store: Store, keys: SecretKeys, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.settings = settings
+        self.protection = settings.protection()
+        self.store = store
+        self.keys = keys
+        self.clock = clock
+        self.publisher = Publisher(self.protection, keys, store, clock=clock)
+        self.answers_from_memory = settings.index == "memory"
+        self.index = _index(self.protection.region, store, in_memory=self.answers_from_memory)
+        self.intervals = IntervalsInUse(store, self.protection.region)
+        self.metrics = Metrics()
+        self.people = KnownPeople(store)
+        self.access = Access(store, keys.tokens, clock)
+        self.limits = Limits(
+            key_per_s=settings.key_questions_per_s,
+            person_per_minute=settings.questions_per_minute,
+            person_burst=settings.question_burst,
+        )
+        self.suspicion = Suspicion()
+        self.clockwork = Clockwork(
+            publisher=self.publisher,
+            store=store,
+            index=self.index,
+            intervals=self.intervals,
+            keys=keys,
+            metrics=self.metrics,
+            clock=clock,
+            at_border=self._at_border,
+        )
+        self.reports = ReportWriter(self._receive, kept=self._kept)
+        self._uploading = threading.Lock()
+
+    @classmethod
+    def open(cls, settings: Settings, *, clock: Callable[[], float] = time.time) -> Service:
+        """Open the store and the keys that the settings name, and check that they belong together."""
+        keys = settings.secret_keys()
+        store = open_store(settings.store)
+        try:
+            service = cls(settings, store, keys, clock=clock)
+            service.check()
+        except BaseException:
+            store.close()
+            raise
+        return service
+
+    def check(self) -> None:
+        """Refuse a store that was made with other keys, and take the intervals that the settings name."""
+        epoch = self.publisher.epoch
+        check_identity(self.store, self.protection, self.keys, self.protection.schedule.window_of(epoch))
+        if self.settings.intervals is not None:
+            self.intervals.put_file(read_intervals_file(self.settings.intervals), epoch=epoch)
+
+    def start(self) -> None:
+        """Publish what is overdue, begin to take reports, and load the index in the background."""
+        # Followed from before the index is read, so that nothing falls in between.
+        self.store.follow(
+            on_erased=self.forget,
+            on_withdrawn=self._withdrawn,
+            on_published_now=self._published_now,
+            on_epoch=lambda _: self.clockwork.soon(),
+            on_lost=self._lost_track,
+        )
+        self.clockwork.start()
+        self.reports.start()
+
+    def close(self) -> None:
+        """Write what waits, stop the threads and let go of the store."""
+        self.reports.close()
+        self.clockwork.close()
+        self.store.close()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether reports and questions are taken."""
+        return self.clockwork.is_ready and self.reports.is_running
+
+    @property
+    def is_unprotected(self) -> bool:
+        """Whether protection is off."""
+        return self.protection.policy is Policy.OFF
+
+    # -- callers -----------------------------------------------------------------------------------------------
+
+    def admit(self, authorization: str | None) -> Caller:
+        """Return who calls; raise the problem of a caller who is unknown, or asks too often."""
+        caller = self.access.identify(authorization)
+        if caller.kind == "person" and not self.people.has(caller.name):
+            # A token outlives the person it was made for.
+            raise unauthorised()
+        self.spend(caller)
+        return caller
+
+    def spend(self, caller: Caller) -> None:
+        """Count a request of a caller; raise if it is one too many."""
+        wait_s = self.limits.spend(caller)
+        if wait_s is not None:
+            raise too_many_requests(wait_s)
+
+    def watch_question(self, person: str, x_m: float, y_m: float) -> None:
+        """Let a question count as part of somebody's behaviour; raise if they are throttled for it."""
+        flag = self.suspicion.note_question(person, x_m, y_m)
+        if flag is not None:
+            self.metrics.suspect(flag)
+            if self.settings.throttle_suspects:
+                raise unusual_behaviour(self.suspicion.hold_left_s(person))
+
+    def watch_move(self, person: str, x_m: float, y_m: float) -> None:
+        """Let a report count as part of somebody's behaviour; a report is never refused for it."""
+        flag = self.suspicion.note_move(person, x_m, y_m)
+        if flag is not None:
+            self.metrics.suspect(flag)
+
+    # -- people ------------------------------------------------------------------------------------------------
+
+    def add_people(self, people: Sequence[str]) -> list[str]:
+        """Add people; return those who are new."""
+        return self.store.add_people(list(dict.fromkeys(people)))
+
+    async def erase(self, person: str) -> bool:
+        """Erase somebody from the store, the map and memory; whether there was such a person."""
+        there = await asyncio.to_thread(self.store.erase, person)
+        self.forget(person)
+        return there
+
+    async def withdraw(self, person: str) -> bool:
+        """Take somebody off the map; whether there is such a person."""
+        there = await asyncio.to_thread(self.store.withdraw, person)
+        self.index.remove(person)
+        return there
+
+    def forget(self, person: str) -> None:
+        """Keep nothing in memory about somebody whom the store does not know any more."""
+        self.index.remove(person)
+        self.people.forget(person)
+        self.suspicion.forget(person)
+
+    # -- reports -----------------------------------------------------------------------------------------------
+
+    def _receive(self, reports: Sequence[Report]) -> list[Answer]:
+        # A border that has just passed comes first: what waited for it must not be replaced by what comes after it.
+        self.clockwork.publish()
+        return self.publisher.receive(reports)
+
+    def _kept(self, reports: Sequence[Report], answers: Sequence[Answer]) -> None:
+        for answer in answers:
+            self.metrics.report(answer.status)
+        if self.is_unprotected:
+            self._published_now(published_at_once(reports, answers, self.protection.region))
+
+    # -- what other processes on the store did -------------------------------------------------------------------
+
+    def _withdrawn(self, person: str) -> None:
+        self.index.remove(person)
+
+    def _published_now(self, batch: PublishedBatch) -> None:
+        places_m = self.intervals.remap(self.publisher.epoch)(batch.steps)
+        for person, (x_m, y_m) in zip(batch.people, places_m.tolist(), strict=True):
+            self.index.move(person, x_m, y_m)
+
+    def _lost_track(self) -> None:
+        self.people.forget_all()
+        self.clockwork.lost()
+
+    # -- the operator ------------------------------------------------------------------------------------------
+
+    def put_intervals(self, document: Any) -> int:
+        """Let uploaded intervals hold from the next border on; return from which epoch."""
+        intervals = intervals_from_document(document)
+        self.intervals.check(intervals)
+        with self._uploading:
+            epoch = self.publisher.epoch
+            from_epoch = safe_border(self.publisher, self.clock())
+            self.intervals.put(intervals, epoch=epoch, from_epoch=from_epoch)
+        return from_epoch
+
+    def advance(self) -> int:
+        """Go to the next epoch at once: a test hook."""
+        epoch = self.publisher.advance()
+        self.clockwork.turn()
+        return epoch
+
+    def card(self) -> Guarantee:
+        """Return what people are promised in this epoch."""
+        dated = self.intervals.at(self.publisher.epoch)
+        return service_card(self.protection, dated.intervals if dated else None)
+
+    def totals(self) -> Totals:
+        """Return the ledger's state, and let the metrics know."""
+        totals = self.store.totals()
+        window = self.protection.schedule.window_of(self.publisher.epoch)
+        self.metrics.set_totals(
+            people=totals.people, pending=totals.pending, charged=totals.charged_by_window.get(window, 0)
+        )
+        return totals
+
+    def _at_border(self, epoch: int) -> None:
+        check_identity(self.store, self.protection, self.keys, self.protection.schedule.window_of(epoch))
+        self.totals()
+
+
+def _index(region: Region, store: Store, *, in_memory: bool) -> Index:
+    if in_memory:
+        return PublishedIndex(region)
+    if not hasattr(store, "nearest"):
+        raise UsageError("this store cannot answer questions by itself; choose --index memory")
+    return DatabaseIndex(region, cast("SearchableStore", store))

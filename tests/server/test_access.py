@@ -1,0 +1,195 @@
+"""Who calls is told apart by keys and tokens alone, and a key that is removed stops working."""
+
+import hashlib
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearveil.errors import UsageError
+from nearveil.nearby.stores.base import PlatformKey, Store, StoreError
+from nearveil.server import access as access_module
+from nearveil.server.access import HORIZON_S, Access, Caller, new_platform_key
+from nearveil.server.problems import Problem
+from tests.server.clocks import Clock
+
+TOKEN_KEY = b"t" * 32
+
+
+class KeyStore:
+    """The part of a store that holds keys, and counts how often they are read."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, PlatformKey] = {}
+        self.reads = 0
+        self.broken = False
+
+    def keys(self) -> list[PlatformKey]:
+        self.reads += 1
+        if self.broken:
+            raise StoreError("gone")
+        return list(self.held.values())
+
+    def add(self, name: str) -> str:
+        secret, kept = new_platform_key(name)
+        self.held[name] = kept
+        return f"Bearer {secret}"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store() -> KeyStore:
+    return KeyStore()
+
+
+@pytest.fixture
+def access(store: KeyStore, clock: Clock) -> Access:
+    return Access(cast(Store, store), TOKEN_KEY, clock)
+
+
+def refused(access: Access, header: str | None) -> str:
+    with pytest.raises(Problem) as caught:
+        access.identify(header)
+    return caught.value.name
+
+
+def test_platforms_and_people(access: Access, store: KeyStore) -> None:
+    shop, news = store.add("shop"), store.add("news")
+    token, _ = access.issue_token("ann", 60)
+    for _ in range(2):
+        assert access.identify(shop) == Caller("platform", "shop")
+        assert access.identify(news) == Caller("platform", "news")
+        assert access.identify(f"Bearer {token}") == Caller("person", "ann")
+    assert access.identify(shop.replace("Bearer", "bearer")) == Caller("platform", "shop")
+
+
+def test_only_a_digest_of_the_whole_secret_is_kept(store: KeyStore) -> None:
+    header = store.add("shop")
+    kept = store.held["shop"]
+    assert kept.digest == hashlib.sha256(header.removeprefix("Bearer ").encode()).digest()
+    assert header[7:] not in repr(kept)
+    assert store.add("shop") != header
+
+
+@pytest.mark.parametrize(
+    "header",
+    [None, "", "Bearer", "Bearer ", "nvk_", "Bearer nvk_", "Bearer nvt_", "Bearer nvk_" + "a" * 43, "Basic YTpi",
+     "Bearer  nvk_" + "a" * 43, "Bearer nvk_" + "a" * 10_000, "Bearer nvk_" + "é" * 43, "Bearer nvx_" + "a" * 43],
+)  # fmt: skip
+def test_what_is_no_key(access: Access, store: KeyStore, header: str | None) -> None:
+    store.add("shop")
+    assert refused(access, header) == "unauthorised"
+
+
+@given(st.data())
+def test_every_character_of_a_key_counts(data: st.DataObject) -> None:
+    store = KeyStore()
+    header = store.add("shop")
+    access = Access(cast(Store, store), TOKEN_KEY, Clock())
+    position = data.draw(st.integers(7, len(header) - 1))
+    other = data.draw(st.characters().filter(lambda drawn: drawn != header[position]))
+    assert refused(access, header[:position] + other + header[position + 1 :]) == "unauthorised"
+    assert refused(access, header + other) == "unauthorised"
+    assert refused(access, header[:position]) == "unauthorised"
+    assert access.identify(header).name == "shop"
+
+
+def test_a_token_ends_although_it_was_seen_before(access: Access, clock: Clock) -> None:
+    token, expires_at = access.issue_token("ann", 60)
+    assert expires_at == clock.now + 60
+    assert access.identify(f"Bearer {token}").name == "ann"
+    clock.pass_time(59.9)
+    assert access.identify(f"Bearer {token}").name == "ann"
+    clock.pass_time(0.1)
+    assert refused(access, f"Bearer {token}") == "unauthorised"
+
+
+def test_a_token_of_another_service(access: Access) -> None:
+    other = Access(cast(Store, KeyStore()), b"x" * 32)
+    assert refused(access, f"Bearer {other.issue_token('ann', 60)[0]}") == "unauthorised"
+
+
+def test_a_removed_key_stops_working_within_the_horizon(access: Access, store: KeyStore, clock: Clock) -> None:
+    header = store.add("shop")
+    assert access.identify(header).name == "shop"
+    del store.held["shop"]
+    for _ in range(64):
+        clock.pass_time(HORIZON_S / 64)
+        try:
+            access.identify(header)
+        except Problem:
+            break
+    assert refused(access, header) == "unauthorised"
+    assert store.reads <= 3
+
+
+def test_a_clock_that_is_set_back_keeps_no_removed_key_alive(access: Access, store: KeyStore, clock: Clock) -> None:
+    header = store.add("shop")
+    access.identify(header)
+    del store.held["shop"]
+    clock.pass_time(-3600)
+    assert refused(access, header) == "unauthorised"
+
+
+def test_a_key_replaced_by_one_of_the_same_name(access: Access, store: KeyStore, clock: Clock) -> None:
+    old = store.add("shop")
+    access.identify(old)
+    new = store.add("shop")
+    clock.pass_time(HORIZON_S)
+    assert refused(access, old) == "unauthorised"
+    assert access.identify(new).name == "shop"
+
+
+def test_a_new_key_works_within_a_second(access: Access, store: KeyStore, clock: Clock) -> None:
+    access.identify(store.add("shop"))
+    later = store.add("news")
+    assert refused(access, later) == "unauthorised"
+    clock.pass_time(1)
+    assert access.identify(later).name == "news"
+
+
+def test_unknown_keys_do_not_burden_the_store(access: Access, store: KeyStore, clock: Clock) -> None:
+    known = store.add("shop")
+    for number in range(100):
+        refused(access, f"Bearer nvk_{number:043}")
+        access.identify(known)
+    assert store.reads == 1
+    clock.pass_time(1)
+    for number in range(100):
+        refused(access, f"Bearer nvk_{number:043}")
+    assert store.reads == 2
+
+
+def test_a_store_that_cannot_be_read_lets_nobody_in(access: Access, store: KeyStore, clock: Clock) -> None:
+    header = store.add("shop")
+    access.identify(header)
+    store.broken = True
+    assert access.identify(header).name == "shop"
+    clock.pass_time(HORIZON_S)
+    assert refused(access, header) == "not-ready"
+
+
+def test_what_is_remembered_is_bounded_and_holds_no_secret(
+    access: Access, store: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access_module, "_MOST_REMEMBERED", 8)
+    header = store.add("shop")
+    for number in range(50):
+        token, _ = access.issue_token(f"p{number}", 60)
+        assert access.identify(f"Bearer {token}").name == f"p{number}"
+        assert access.identify(header).name == "shop"
+        refused(access, f"Bearer nvk_{number:043}")
+    assert len(access._known) <= 8
+    assert all(isinstance(key, bytes) and len(key) == 32 for key in access._known)
+    assert repr(access) == "Access(1 platform keys)"
+
+
+@pytest.mark.parametrize("name", ["", "a" * 65, "a b", "a/b", "ä"])
+def test_names_of_keys(name: str) -> None:
+    with pytest.raises(UsageError, match="name"):
+        new_platform_key(name)

@@ -1,0 +1,326 @@
+"""Every route, called as clients call it, on a real store."""
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from nearveil.mechanisms.public_intervals import build_public_intervals
+from nearveil.nearby.publishing.publisher import Answer, Report
+from nearveil.region_names import named_region
+from nearveil.server.app import create_api
+from tests.server.running import HERE, HOUR_S, Running, running
+
+THERE = {"latitude": 37.612345, "longitude": -122.512345}
+
+
+@pytest.fixture
+def place() -> Iterator[Running]:
+    with running(test_hooks=True) as found:
+        yield found
+
+
+# -- people --------------------------------------------------------------------------------------------------------
+
+
+def test_a_person_is_created_once(place: Running) -> None:
+    first, second = (place.call("PUT", "/v1/people/ann") for _ in range(2))
+    assert (first.status_code, first.json()) == (201, {"id": "ann", "created": True})
+    assert (second.status_code, second.json()) == (200, {"id": "ann", "created": False})
+
+
+def test_many_people_are_created_at_once(place: Running) -> None:
+    place.call("PUT", "/v1/people/ann")
+    answer = place.call("POST", "/v1/people", json={"ids": ["ann", "bob", "eve", "bob"]})
+    assert (answer.status_code, answer.json()) == (200, {"created": 2})
+
+
+def test_an_export_holds_draws_and_no_true_place(place: Running) -> None:
+    place.add("ann")
+    receipt = place.report("ann").json()["receipt"]
+    own = place.call("GET", "/v1/people/ann", key=place.token("ann"))
+    assert own.json() == place.call("GET", "/v1/people/ann").json()
+    assert own.json()["pending"]["receipt"] == receipt
+    assert not any(str(value) in own.text for value in HERE.values())
+
+
+def test_an_erased_person_is_gone_everywhere(place: Running) -> None:
+    place.add("ann", "bob")
+    token = place.token("ann", 30 * 24 * 3600)
+    place.report("ann", key=token)
+    place.report("bob")
+    place.next_epoch()
+    charged = place.call("GET", "/v1/ledger").json()["charged_by_window"]
+    assert sorted(place.nearby()) == ["ann", "bob"]
+    assert place.call("DELETE", "/v1/people/ann", key=token).status_code == 204
+    assert place.nearby() == ["bob"]
+    # The token outlives its person, and is worth nothing.
+    assert place.report("ann", key=token).status_code == 401
+    assert place.call("DELETE", "/v1/people/ann").status_code == 404
+    assert place.call("GET", "/v1/people/ann").status_code == 404
+    assert place.report("ann").status_code == 404
+    assert place.call("GET", "/v1/ledger").json()["charged_by_window"] == charged
+
+
+def test_a_token_works_until_it_expires(place: Running) -> None:
+    place.add("ann")
+    answer = place.call("POST", "/v1/people/ann/tokens", json={"expires_in_s": 60})
+    assert answer.json()["expires_at"] == pytest.approx(place.clock.now + 60, abs=0.01)
+    token = answer.json()["token"]
+    assert place.report("ann", key=token).status_code == 202
+    place.clock.now += 61
+    assert place.report("ann", key=token).status_code == 401
+
+
+def test_there_are_no_tokens_for_strangers(place: Running) -> None:
+    assert place.call("POST", "/v1/people/nobody/tokens", json={}).status_code == 404
+
+
+# -- locations -------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_waits_for_the_border_and_a_place_is_charged_once(place: Running) -> None:
+    place.add("ann")
+    first = place.report("ann")
+    assert first.status_code == 202
+    assert first.json()["status"] == "pending"
+    assert first.json()["publishes_at"] % HOUR_S == 0
+    place.next_epoch()
+    again = place.report("ann").json()
+    assert again == {"status": "same place", "receipt": first.json()["receipt"], "publishes_at": None}
+
+
+def test_a_spent_budget_is_said() -> None:
+    with running(new_places=1) as place:
+        place.add("ann")
+        receipt = place.report("ann").json()["receipt"]
+        place.next_epoch()
+        assert place.report("ann", THERE).json() == {
+            "status": "budget spent",
+            "receipt": receipt,
+            "publishes_at": None,
+        }
+
+
+def test_somebody_taken_off_the_map_is_found_by_nobody_and_may_come_back(place: Running) -> None:
+    place.add("ann")
+    place.report("ann")
+    place.next_epoch()
+    assert place.call("DELETE", "/v1/people/ann/location", key=place.token("ann")).status_code == 204
+    assert place.nearby() == []
+    place.next_epoch()
+    assert place.nearby() == []
+    place.report("ann")
+    place.next_epoch()
+    assert place.nearby() == ["ann"]
+    assert place.call("DELETE", "/v1/people/nobody/location").status_code == 404
+
+
+def test_questions_are_ranked_filtered_and_leave_out_who_asks() -> None:
+    with running(policy="off", unprotected=True) as place:
+        place.add("ann", "bob", "eve")
+        for number, person in enumerate(("ann", "bob", "eve")):
+            answer = place.report(person, {"latitude": HERE["latitude"] + 0.01 * number, "longitude": -122.42})
+            assert answer.json()["status"] == "published"
+        assert place.nearby() == ["ann", "bob", "eve"]
+        assert place.nearby(extra={"k": 2}) == ["ann", "bob"]
+        # 0.01 degrees are 1.1 km.
+        assert place.nearby(extra={"within_m": 1500}) == ["ann", "bob"]
+        assert place.nearby(extra={"asker": "bob"}) == ["ann", "eve"]
+        token = place.token("eve")
+        assert place.nearby(key=token) == ["ann", "bob"]
+        assert place.nearby(key=token, extra={"asker": "eve"}) == ["ann", "bob"]
+        refused = place.call("POST", "/v1/nearby", json={**HERE, "asker": "ann"}, key=token)
+        assert refused.status_code == 403
+
+
+def test_ten_are_returned_if_nobody_says_how_many() -> None:
+    with running(policy="off", unprotected=True) as place:
+        people = [f"person-{number}" for number in range(12)]
+        place.add(*people)
+        for person in people:
+            place.report(person)
+        assert len(place.call("POST", "/v1/nearby", json=HERE).json()["ids"]) == 10
+
+
+def test_an_answer_holds_ids_and_nothing_else(place: Running) -> None:
+    place.add("ann")
+    place.report("ann")
+    place.next_epoch()
+    assert place.call("POST", "/v1/nearby", json={**HERE, "k": 3}).text == '{"ids":["ann"]}'
+
+
+def test_the_described_routes_answer_as_the_hot_ones_do(place: Running) -> None:
+    place.add("ann")
+    place.report("ann")
+    place.next_epoch()
+    plain = Running(place.service, place.clock, place.key, create_api(place.service))
+    assert plain.nearby() == place.nearby() == ["ann"]
+    assert plain.report("ann").json() == place.report("ann").json()
+    assert plain.report("nobody").status_code == 404
+
+
+# -- operators -------------------------------------------------------------------------------------------------------
+
+
+def test_the_card_is_that_of_the_policy_and_tells_of_the_intervals(place: Running, tmp_path: Path) -> None:
+    card = place.call("GET", "/v1/guarantee").json()
+    assert card["protection"] == "place"
+    assert card["guarantee"]["epsilon"] == pytest.approx(2 / 500)
+    assert "GUARANTEE" in card["text"]
+    named = tmp_path / "intervals.json"
+    named.write_text(build_public_intervals(region=named_region("san-francisco"), centres=9, rng=1).to_json())
+    with running(intervals=named) as other:
+        titles = [also["title"] for also in other.call("GET", "/v1/guarantee").json()["guarantee"]["also"]]
+    assert "The intervals" in titles
+
+
+def test_the_ledger_names_totals_only(place: Running) -> None:
+    place.add("ann", "bob")
+    place.report("ann")
+    ledger = place.call("GET", "/v1/ledger").json()
+    assert (ledger["people"], ledger["pending"], ledger["published"]) == (2, 1, 0)
+    assert ledger["next_border"] == (ledger["epoch"] + 1) * HOUR_S
+    assert "ann" not in str(ledger)
+
+
+def test_the_test_hook_advances_only_where_it_is_allowed(place: Running) -> None:
+    place.add("ann")
+    place.report("ann")
+    epoch = place.service.publisher.epoch
+    assert place.call("POST", "/v1/epoch").json() == {"epoch": epoch + 1}
+    assert place.nearby() == ["ann"]
+    with running() as strict:
+        assert strict.call("POST", "/v1/epoch").status_code == 404
+        assert strict.service.publisher.epoch == epoch
+
+
+def test_readiness_needs_the_index_and_the_writer(place: Running) -> None:
+    ready = place.call("GET", "/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+    loaded, place.service.clockwork._loaded = place.service.clockwork._loaded, None
+    assert place.call("GET", "/readyz").status_code == 503
+    assert place.call("POST", "/v1/nearby", json=HERE).status_code == 503
+    place.service.clockwork._loaded = loaded
+    place.service.reports.close()
+    assert place.call("GET", "/readyz").status_code == 503
+    assert place.report("ann").status_code == 503
+    assert place.call("GET", "/healthz").status_code == 200
+
+
+def test_metrics_count_reports_questions_and_refusals(place: Running) -> None:
+    place.add("ann")
+    place.report("ann")
+    place.nearby()
+    place.call("GET", "/nowhere")
+    text = place.call("GET", "/metrics").text
+    assert 'nearveil_reports_total{status="pending"} 1.0' in text
+    assert "nearveil_question_seconds_count 1.0" in text
+    assert 'nearveil_rejected_total{problem="not-found"} 1.0' in text
+    assert "nearveil_people 1.0" in text
+
+
+def test_probes_are_open_to_this_machine_if_a_setting_says_so() -> None:
+    with running() as closed:
+        assert closed.call("GET", "/metrics", key=None).status_code == 401
+    with running(open_probes=True) as opened:
+        for path in ("/metrics", "/readyz"):
+            assert opened.call("GET", path, key=None).status_code == 200
+            # Somebody behind a proxy on this machine is not on this machine.
+            forwarded = opened.call("GET", path, key=None, headers={"X-Forwarded-For": "127.0.0.1"})
+            assert forwarded.status_code == 401
+        assert opened.call("GET", "/v1/ledger", key=None).status_code == 401
+
+
+# -- what every answer has -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/v1/ledger", "/nowhere", "/v1/nearby"])
+def test_answers_are_not_stored_and_not_sniffed(place: Running, path: str) -> None:
+    headers = place.call("GET", path).headers
+    assert headers["cache-control"] == "no-store"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "server" not in headers
+
+
+def test_every_answer_says_that_protection_is_off() -> None:
+    with running(policy="off", unprotected=True) as place:
+        place.add("ann")
+        answers = [
+            place.report("ann"),
+            place.call("POST", "/v1/nearby", json=HERE),
+            place.call("GET", "/healthz"),
+            place.call("GET", "/v1/guarantee"),
+            place.call("GET", "/nowhere"),
+            place.call("POST", "/v1/nearby", key=None),
+        ]
+        assert [answer.headers["nearveil-protection"] for answer in answers] == ["off"] * 6
+        assert answers[3].json()["guarantee"]["epsilon"] is None
+    with running() as place:
+        assert "nearveil-protection" not in place.call("GET", "/healthz").headers
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_person_who_asks_too_often_waits() -> None:
+    with running(question_burst=3, questions_per_minute=1) as place:
+        place.add("ann")
+        token = place.token("ann")
+        statuses = [place.call("POST", "/v1/nearby", json=HERE, key=token).status_code for _ in range(4)]
+        assert statuses == [200, 200, 200, 429]
+        refused = place.report("ann", key=token)
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) >= 1
+        # The platform's key has a limit of its own, and whoever it asks for shares theirs.
+        assert place.call("POST", "/v1/nearby", json=HERE).status_code == 200
+        assert place.call("POST", "/v1/nearby", json={**HERE, "asker": "ann"}).status_code == 429
+
+
+def test_a_platform_that_asks_too_often_waits() -> None:
+    with running(key_questions_per_s=2) as place:
+        statuses = [place.call("GET", "/v1/guarantee").status_code for _ in range(3)]
+        assert statuses == [200, 200, 429]
+        assert place.call("GET", "/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("throttle", [False, True])
+def test_teleporting_is_flagged_and_throttled_if_configured(throttle: bool) -> None:
+    with running(throttle_suspects=throttle, questions_per_minute=0) as place:
+        place.add("ann")
+        token = place.token("ann")
+        statuses = set()
+        for number in range(40):
+            asked = HERE if number % 2 else THERE
+            statuses.add(place.call("POST", "/v1/nearby", json=asked, key=token).status_code)
+        assert statuses == ({200, 429} if throttle else {200})
+        counted = re.findall(r"nearveil_suspects_total\{[^}]*\} ([0-9.]+)", place.call("GET", "/metrics").text)
+        assert sum(map(float, counted)) > 0
+
+
+# -- at once -----------------------------------------------------------------------------------------------------------
+
+
+def test_reports_at_once_share_transactions(place: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    people = [f"person-{number}" for number in range(200)]
+    place.add(*people)
+    sizes: list[int] = []
+    receive = place.service.publisher.receive
+
+    def counted(reports: Sequence[Report]) -> list[Answer]:
+        sizes.append(len(reports))
+        return receive(reports)
+
+    monkeypatch.setattr(place.service.publisher, "receive", counted)
+
+    async def all_at_once() -> list[int]:
+        headers = {"Authorization": f"Bearer {place.key}"}
+        sent = (place._send("PUT", f"/v1/people/{person}/location", headers, {"json": HERE}) for person in people)
+        return [answer.status_code for answer in await asyncio.gather(*sent)]
+
+    assert asyncio.run(all_at_once()) == [202] * 200
+    assert sum(sizes) == 200
+    assert len(sizes) < 200
+    assert place.call("GET", "/v1/ledger").json()["pending"] == 200

@@ -1,0 +1,318 @@
+"""Borders: what is due is published, the index follows, and intervals change at borders alone."""
+
+import json
+import math
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.public_intervals import build_public_intervals
+from nearveil.nearby.publishing.secret_keys import new_keys
+from nearveil.nearby.stores.base import STEP_M, PublishedBatch, StoreError
+from nearveil.nearby.stores.sqlite import SqliteStore
+from nearveil.region_names import named_region
+from nearveil.server.intervals_in_use import IntervalsInUse, fingerprint
+from nearveil.server.settings import Settings
+from tests.server.running import HERE, HOUR_S, START_S, Clock, Running, in_folder, running
+
+
+@pytest.fixture
+def place() -> Iterator[Running]:
+    with running() as found:
+        found.add("ann", "bob")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def coarse() -> Intervals:
+    return build_public_intervals(region=named_region("san-francisco"), centres=9, gamma=0.01, rng=1)
+
+
+@pytest.fixture(scope="module")
+def fine() -> Intervals:
+    return build_public_intervals(region=named_region("san-francisco"), centres=400, rng=1)
+
+
+def test_a_draw_is_found_after_the_border_and_not_before(place: Running) -> None:
+    place.report("ann")
+    place.clock.now += HOUR_S / 2
+    place.service.clockwork.turn()
+    assert place.nearby() == []
+    place.next_epoch()
+    assert place.nearby() == ["ann"]
+
+
+def test_what_is_overdue_is_published_at_the_start(tmp_path: Path) -> None:
+    keys, clock = new_keys(), Clock()
+    with running(in_folder(tmp_path), keys=keys, clock=clock) as first:
+        first.add("ann")
+        first.report("ann")
+    clock.now += 5 * HOUR_S
+    with running(in_folder(tmp_path), keys=keys, clock=clock) as second:
+        assert second.nearby() == ["ann"]
+
+
+def test_a_report_after_the_border_does_not_replace_what_waited_for_it(place: Running) -> None:
+    place.report("ann")
+    receipt = place.call("GET", "/v1/people/ann").json()["pending"]["receipt"]
+    place.clock.now += HOUR_S
+    # The thread has not seen the border yet; the report comes first.
+    place.report("ann", {"latitude": 37.6, "longitude": -122.5})
+    held = place.call("GET", "/v1/people/ann").json()
+    assert held["published"]["receipt"] == receipt
+    assert held["pending"]["receipt"] != receipt
+
+
+def test_the_thread_turns_when_it_is_woken(place: Running) -> None:
+    place.report("ann")
+    turned = threading.Event()
+    place.service.clockwork._at_border = lambda _: turned.set()
+    place.clock.now += HOUR_S
+    place.service.clockwork.soon()
+    assert turned.wait(60)
+    assert place.nearby() == ["ann"]
+
+
+def test_a_store_that_fails_at_a_border_is_tried_again(place: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    clockwork = place.service.clockwork
+    place.report("ann")
+    place.clock.now += HOUR_S
+    with monkeypatch.context() as broken:
+        broken.setattr(place.service.store, "publish", _fails)
+        assert clockwork._turn_and_wait() == 1.0
+    assert clockwork._turn_and_wait() > 1.0
+    assert place.nearby() == ["ann"]
+
+
+def test_it_waits_until_the_border_but_never_for_long(place: Running) -> None:
+    place.clock.now = START_S + HOUR_S - 60.0 - 7.0
+    assert place.service.clockwork._turn_and_wait() == pytest.approx(7.0)
+    place.clock.now = START_S
+    assert place.service.clockwork._turn_and_wait() == 30.0
+
+
+def test_a_border_that_passes_while_the_index_is_loaded_is_not_missed(
+    place: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advance = place.service.index.advance
+
+    def slowly(*loaded: Any) -> None:
+        advance(*loaded)
+        place.clock.now += HOUR_S
+
+    place.clock.now += HOUR_S
+    with monkeypatch.context() as slow:
+        slow.setattr(place.service.index, "advance", slowly)
+        assert place.service.clockwork._turn_and_wait() == 0.0
+    assert place.service.clockwork._turn_and_wait() == 30.0
+
+
+def _fails(*_: Any, **__: Any) -> Any:
+    raise StoreError("the disk is full")
+
+
+# -- other processes on the same store ---------------------------------------------------------------------------
+
+
+class _Followed(SqliteStore):
+    """A store that says what others did, when a test does it."""
+
+    def follow(self, **told: Any) -> None:
+        self.told = told
+
+
+def _followed() -> _Followed:
+    store = _Followed.in_memory()
+    assert isinstance(store, _Followed)
+    return store
+
+
+def test_what_other_processes_do_shows_here() -> None:
+    store = _followed()
+    with running(store, policy="off", unprotected=True) as place:
+        place.add("ann", "bob", "eve")
+        steps = np.array([[0, 0], [8000, 0], [16000, 0]])
+        store.told["on_published_now"](PublishedBatch(["ann", "bob", "eve"], steps))
+        middle = dict(zip(("latitude", "longitude"), place.service.protection.region.centre, strict=True))
+        assert place.nearby(middle) == ["ann", "bob", "eve"]
+        store.told["on_withdrawn"]("ann")
+        assert place.nearby(middle) == ["bob", "eve"]
+        token = place.token("eve")
+        assert place.nearby(middle, key=token) == ["bob"]
+        # The other process has erased her, and says so.
+        store.erase("eve")
+        store.told["on_erased"]("eve")
+        assert place.call("GET", "/v1/guarantee", key=token).status_code == 401
+        assert place.nearby(middle) == ["bob"]
+
+
+def test_whoever_lost_track_loads_everything() -> None:
+    store = _followed()
+    with running(store) as place:
+        place.add("ann", "bob")
+        place.report("ann")
+        place.report("bob")
+        place.next_epoch()
+        # Withdrawn by another process, without a word.
+        store.withdraw("ann")
+        assert sorted(place.nearby()) == ["ann", "bob"]
+        store.told["on_lost"]()
+        place.service.clockwork.turn()
+        assert place.nearby() == ["bob"]
+
+
+# -- intervals ---------------------------------------------------------------------------------------------------
+
+
+def _shown(place: Running) -> list[float]:
+    """Where ann is published, in metres."""
+    region = place.service.protection.region
+    _, degrees = place.service.index.sample(1, np.random.default_rng(0))
+    return list(region.to_metres(degrees)[0].round(1).tolist())
+
+
+def _kept(place: Running) -> list[float]:
+    held = place.call("GET", "/v1/people/ann").json()["published"]
+    return [held["x_m"], held["y_m"]]
+
+
+def test_new_intervals_hold_from_the_border_on_and_for_everybody(place: Running, coarse: Intervals) -> None:
+    place.report("ann")
+    place.next_epoch()
+    before = _shown(place)
+    assert before == pytest.approx(_kept(place), abs=0.2)
+    answer = place.call("PUT", "/v1/intervals", content=coarse.to_json(), headers={"Content-Type": "application/json"})
+    assert answer.status_code == 202
+    epoch = place.service.publisher.epoch
+    assert answer.json() == {"from_epoch": epoch + 1}
+    place.service.clockwork.lost()
+    place.service.clockwork.turn()
+    assert _shown(place) == before
+    assert place.call("GET", "/v1/intervals").json()["next_from_epoch"] == epoch + 1
+    place.next_epoch()
+    steps = np.round(np.array([_kept(place)]) / STEP_M).astype(np.int64)
+    moved = place.service.intervals.remap(epoch + 1)(steps)[0]
+    assert _shown(place) == pytest.approx(moved.tolist(), abs=0.2)
+    assert _shown(place) != before
+    now = place.call("GET", "/v1/intervals").json()
+    assert (now["fingerprint"], now["number"], now["next_fingerprint"]) == (fingerprint(coarse), 9, None)
+
+
+def test_intervals_just_before_a_border_hold_from_the_one_after_it(place: Running, coarse: Intervals) -> None:
+    place.clock.now = START_S - 60.0 + HOUR_S - 1.0
+    epoch = place.service.publisher.epoch
+    assert place.service.put_intervals(json.loads(coarse.to_json())) == epoch + 2
+
+
+def test_the_last_put_before_a_border_counts(place: Running, coarse: Intervals, fine: Intervals) -> None:
+    epoch = place.service.publisher.epoch
+    for intervals in (coarse, fine):
+        place.service.put_intervals(json.loads(intervals.to_json()))
+    found = place.service.intervals.at(epoch + 1)
+    assert found is not None
+    assert found.fingerprint == fingerprint(fine)
+    assert place.service.intervals.at(epoch) is None
+
+
+def test_intervals_survive_a_restart_and_the_file_named_at_the_start_counts_once(
+    tmp_path: Path, coarse: Intervals, fine: Intervals
+) -> None:
+    keys, clock, named = new_keys(), Clock(), tmp_path / "coarse.json"
+    named.write_text(coarse.to_json())
+    with running(in_folder(tmp_path), keys=keys, clock=clock, intervals=named) as first:
+        # Nothing was published before: they hold at once.
+        assert first.call("GET", "/v1/intervals").json()["fingerprint"] == fingerprint(coarse)
+        first.service.put_intervals(json.loads(fine.to_json()))
+        first.next_epoch()
+    with running(in_folder(tmp_path), keys=keys, clock=clock, intervals=named) as second:
+        assert second.call("GET", "/v1/intervals").json()["fingerprint"] == fingerprint(fine)
+    named.write_text(build_public_intervals(region=named_region("san-francisco"), centres=16, rng=1).to_json())
+    with running(in_folder(tmp_path), keys=keys, clock=clock, intervals=named) as third:
+        # Another file: from the next border on, the epoch that has begun keeps what it has.
+        shown = third.call("GET", "/v1/intervals").json()
+        assert shown["fingerprint"] == fingerprint(fine)
+        assert shown["next_from_epoch"] == third.service.publisher.epoch + 1
+
+
+def test_intervals_of_another_region_are_refused(coarse: Intervals) -> None:
+    berlin = IntervalsInUse(SqliteStore.in_memory(), named_region("berlin"))
+    with pytest.raises(DataError, match="region"):
+        berlin.put(coarse, epoch=1, from_epoch=2)
+    assert berlin.at(5) is None
+
+
+# -- what a store was made with ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"hide_within": "400m"}, {"region": "berlin"}, {"policy": "fresh"}, {"epoch": "30m"}, {"window": "60d"}],
+    ids=str,
+)
+def test_a_store_is_refused_with_what_would_change_the_noise(tmp_path: Path, other: dict[str, Any]) -> None:
+    keys = new_keys()
+    with running(in_folder(tmp_path), keys=keys):
+        pass
+    with pytest.raises(UsageError, match="this store was made with"), running(in_folder(tmp_path), keys=keys, **other):
+        pass
+    # What does not change the noise may change.
+    with running(in_folder(tmp_path), keys=keys, new_places=3) as place:
+        assert place.call("GET", "/readyz").status_code == 200
+
+
+def test_other_keys_are_refused_and_keys_that_rotate_later_are_not(tmp_path: Path) -> None:
+    keys, clock = new_keys(), Clock()
+    with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
+        window = place.service.protection.schedule.window_of(place.service.publisher.epoch)
+    with pytest.raises(UsageError, match="this store was made with"), running(in_folder(tmp_path), clock=clock):
+        pass
+    rotated = keys.rotated(window)
+    with pytest.raises(UsageError, match="key of the noise"), running(in_folder(tmp_path), keys=rotated, clock=clock):
+        pass
+    with running(in_folder(tmp_path), keys=keys.rotated(window + 1), clock=clock) as place:
+        assert place.nearby(HERE) == []
+
+
+# -- a store that answers by itself ----------------------------------------------------------------------------------
+
+
+class _Searching(SqliteStore):
+    """A store that searches, slowly: what PostGIS does with an index."""
+
+    def keep_places(self, batches: Any) -> None:
+        self.places = getattr(self, "places", {})
+        for people, places_m in batches:
+            self.places.update(zip(people, places_m.tolist(), strict=True))
+
+    def nearest(self, place_m: tuple[float, float], k: int, *, exclude: str | None, **_: Any) -> list[str]:
+        found = {person for batch in self.published() for person in batch.people} - {exclude}
+        return sorted(found, key=lambda person: math.dist(self.places[person], place_m))[:k]
+
+
+def test_questions_can_go_to_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Settings, "_check", lambda _: None)
+    store = _Searching.in_memory()
+    with running(store, index="database", policy="off", unprotected=True) as place:
+        place.add("ann", "bob")
+        place.report("ann")
+        place.report("bob", {"latitude": 37.6, "longitude": -122.5})
+        assert place.nearby() == ["ann", "bob"]
+        assert place.nearby(extra={"asker": "ann"}) == ["bob"]
+        place.next_epoch()
+        assert place.call("GET", "/readyz").json()["people_on_the_map"] == 2
+        place.call("DELETE", "/v1/people/ann")
+        assert place.nearby() == ["bob"]
+        people, places = place.service.index.sample(5, np.random.default_rng(0))
+        assert (people, len(places)) == (["bob"], 1)
+
+
+def test_a_store_that_cannot_search_is_not_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Settings, "_check", lambda _: None)
+    with pytest.raises(UsageError, match="--index memory"), running(index="database"):
+        pass

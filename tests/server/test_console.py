@@ -1,0 +1,407 @@
+"""The console's routes: no data without a platform's key, no true place anywhere, and a whole story of an attack."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.nearby.publishing.protection import Protection
+from nearveil.region import Region
+from nearveil.region_names import named_region
+from nearveil.report.coastline import land_in
+from nearveil.server.console.city import made_up_people, on_land, snapped
+from nearveil.server.console.demonstration import DemonstrationWish, Turns, attack_somebody
+from nearveil.server.console.pages import content_policy, page_file, plotly_name, tile_origin
+from nearveil.server.console.prediction import HIDE_WITHIN_M, measure, predictions
+from nearveil.server.console.routes import MOST_SHOWN
+from nearveil.server.console.statements import card_of
+from nearveil.server.console.trace import few_boxes, told
+from nearveil.server.problems import Problem
+from nearveil.server.suspicion import Flag
+from tests.server.console_service import PEOPLE, Place, as_set, console_service, served
+
+ATTACKS = ("gi-lia", "zo-lia", "adaptive", "unfolding")
+DATA_ROUTES = (
+    ("GET", "/v1/console/map"),
+    ("GET", "/v1/console/state"),
+    ("GET", "/v1/console/prediction"),
+    ("POST", "/v1/console/demonstration"),
+)
+WISH: dict[str, Any] = {"attack": "gi-lia", "protected": False, "hide_within_m": 500, "k": 10, "seed": 1}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with console_service(tmp_path_factory.mktemp("service")) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def client(place: Place) -> Iterator[httpx.Client]:
+    with served(place.service) as address, httpx.Client(base_url=address, timeout=120) as client:
+        yield client
+
+
+# -- the page ------------------------------------------------------------------------------------------------
+
+
+def test_the_page_needs_no_key_and_holds_no_data(client: httpx.Client, place: Place) -> None:
+    answer = client.get("/")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "person-" not in answer.text
+    assert not re.search(r"\d{2}\.\d{3}", answer.text)
+    assert place.key not in answer.text
+
+
+def test_the_page_fits_its_content_policy(client: httpx.Client) -> None:
+    answer = client.get("/")
+    rules = answer.headers["content-security-policy"]
+    assert "script-src 'self';" in rules
+    assert "default-src 'none'" in rules
+    assert "unsafe-eval" not in rules
+    assert not re.search(r"<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=", answer.text)
+
+
+def test_every_file_that_the_page_and_its_scripts_name_is_there(client: httpx.Client) -> None:
+    named = set(re.findall(r'(?:src|href)="(/console/[^"]+)"', client.get("/").text))
+    assert len(named) == 4
+    seen: set[str] = set()
+    while named - seen:
+        for path in named - seen:
+            answer = client.get(path)
+            assert answer.status_code == 200, path
+            seen.add(path)
+            if "plotly" not in path:
+                named = named | {f"/console/{name}" for name in re.findall(r'from "\./([\w-]+\.js)"', answer.text)}
+    assert "/console/scene.js" in seen
+
+
+def test_plotly_comes_from_its_package_and_may_be_kept_for_ever(client: httpx.Client) -> None:
+    answer = client.get(f"/console/{plotly_name()}")
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert answer.headers["content-encoding"] == "gzip"
+    assert len(answer.content) > 1_000_000
+    assert client.get("/console/plotly-0.0.1.min.js").status_code == 404
+
+
+def test_our_files_are_asked_for_again_and_not_sent_again(client: httpx.Client) -> None:
+    first = client.get("/console/console.css")
+    assert first.headers["cache-control"] == "no-cache"
+    again = client.get("/console/console.css", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize("name", ["nothing.js", "..%2fprediction.json", "%2e%2e%2froutes.py", "prediction.json", ""])
+def test_nothing_else_is_served(client: httpx.Client, name: str) -> None:
+    assert client.get(f"/console/{name}").status_code == 404
+
+
+def test_no_script_of_others_is_in_the_package() -> None:
+    for name in ("console.js", "ground.js", "scene.js"):
+        assert len(page_file(name).plain) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("address", "origin"),
+    [
+        ("https://tiles.example.org/{z}/{x}/{y}.png", "https://tiles.example.org"),
+        ("http://127.0.0.1:8080/{z}/{x}/{y}.png", "http://127.0.0.1:8080"),
+        ("https://a.org;script-src * /{z}", None),
+        ("https://a.org 'unsafe-inline'/{z}", None),
+        ("javascript:alert(1)", None),
+        ("https://a.org:port/{z}", None),
+        (None, None),
+    ],
+)
+def test_only_a_tile_server_s_host_joins_the_policy(address: str | None, origin: str | None) -> None:
+    assert tile_origin(address) == origin
+    images = "img-src 'self' data: blob:" + (f" {origin}" if origin else "") + ";"
+    assert images in content_policy(address)
+
+
+# -- who may look --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("method", "path"), DATA_ROUTES)
+def test_data_needs_a_platform_s_key(client: httpx.Client, place: Place, method: str, path: str) -> None:
+    token, _ = place.service.access.issue_token("person-1", 3600)
+    body = WISH if method == "POST" else None
+    assert client.request(method, path, json=body).status_code == 401
+    forged = {"Authorization": "Bearer nvk_" + "A" * 43}
+    assert client.request(method, path, json=body, headers=forged).status_code == 401
+    person = {"Authorization": f"Bearer {token}"}
+    assert client.request(method, path, json=body, headers=person).status_code == 403
+    answer = client.request(method, path, json=body, headers=place.headers)
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+
+
+# -- the map -------------------------------------------------------------------------------------------------
+
+
+def test_the_map_has_published_places_and_no_true_one(client: httpx.Client, place: Place) -> None:
+    answer = client.get("/v1/console/map", headers=place.headers)
+    found = answer.json()
+    assert found["number"] == PEOPLE == len(found["places"])
+    _, published = place.service.index.sample(PEOPLE, np.random.default_rng(1))
+    shown = as_set(np.array(found["places"]))
+    assert shown == as_set(published)
+    assert not shown & as_set(place.true)
+    region = place.service.protection.region
+    moved_m = np.hypot(*(region.to_metres(place.true)[:, None] - region.to_metres(found["places"])).T)
+    # Whoever is nearest to a published place is rarely the one who is published there.
+    assert np.median(moved_m.min(axis=0)) > 50
+    assert "person-" not in answer.text
+
+
+def test_the_map_shows_at_most_a_sample(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nearveil.server.console import routes
+
+    monkeypatch.setattr(routes, "MOST_SHOWN", 30)
+    found = routes.map_of(place.service)
+    assert (len(found["places"]), found["number"]) == (30, PEOPLE)
+    assert MOST_SHOWN == 3000
+
+
+def test_the_coast_is_drawn_where_it_is_known(client: httpx.Client, place: Place, tmp_path: Path) -> None:
+    found = client.get("/v1/console/map", headers=place.headers).json()
+    lines = found["coastline"]["features"]
+    assert len(lines) == len(land_in(place.service.protection.region)) > 1
+    assert all(line["geometry"]["type"] == "LineString" for line in lines)
+    # GeoJSON has longitude first.
+    assert all(longitude < -120 for longitude, _ in lines[0]["geometry"]["coordinates"])
+    from nearveil.server.console.routes import map_of
+
+    tiles = "https://tiles.example.org/{z}/{x}/{y}.png"
+    with console_service(tmp_path, region="berlin", tile_address=tiles) as elsewhere:
+        there = map_of(elsewhere.service)
+    assert there["coastline"]["features"] == []
+    assert there["tile_address"] == tiles
+    assert found["tile_address"] is None
+
+
+# -- the ledger and the card -----------------------------------------------------------------------------------
+
+
+def test_the_state_is_the_ledger_s(client: httpx.Client, place: Place) -> None:
+    answer = client.get("/v1/console/state", headers=place.headers)
+    state = answer.json()
+    assert state["ledger"] == {
+        "people": PEOPLE,
+        "published": PEOPLE,
+        "pending": 0,
+        "charged_this_window": PEOPLE,
+        "budget_per_person": 20,
+    }
+    epoch = state["epoch"]
+    assert epoch["number"] == place.service.publisher.epoch
+    assert 0 < epoch["next_border"] - state["now"] <= 2 * epoch["length_s"]
+    assert state["window"]["ends"] >= epoch["next_border"]
+    assert "person-" not in answer.text
+
+
+def test_questions_and_suspects_are_counted(client: httpx.Client, place: Place) -> None:
+    before = client.get("/v1/console/state", headers=place.headers).json()["questions"]
+    question = {"latitude": 37.77, "longitude": -122.42, "k": 3}
+    assert client.post("/v1/nearby", json=question, headers=place.headers).status_code == 200
+    after = client.get("/v1/console/state", headers=place.headers).json()
+    assert (after["questions"], after["suspects"]) == (before + 1, 0)
+    place.service.metrics.suspect(Flag.IMPLAUSIBLE_TRAVEL)
+    place.service.metrics.suspect(Flag.ATTACK_SIGNATURE)
+    assert client.get("/v1/console/state", headers=place.headers).json()["suspects"] == 2
+
+
+def test_the_card_says_in_words_what_holds(client: httpx.Client, place: Place) -> None:
+    card = client.get("/v1/console/state", headers=place.headers).json()["guarantee"]
+    assert card["protected"] is True
+    assert [statement["holds"] for statement in card["statements"]] == [True, True]
+    assert card["text"].startswith("┌─ GUARANTEE")
+    first = card["statements"][0]
+    assert {term["term"] for term in first["terms"]} >= {"What it means", "The number", "Why"}
+    sure = [row["sure_percent"] for row in first["by_distance"]]
+    assert sure[:-1] == sorted(sure[:-1])
+    assert 50 < sure[0] < 100
+
+
+def test_no_protection_and_a_refuted_claim_are_said_to_protect_nobody(san_francisco: Region) -> None:
+    off = card_of(Protection(region=san_francisco, policy="off").guarantee)  # type: ignore[arg-type]
+    refuted = card_of(DPRS(release="paper", epsilon=1.0, centres=10, region=san_francisco, seed=1)
+                      .fit(made_up_people(san_francisco, 500)).guarantee)  # fmt: skip
+    for card in (off, refuted):
+        assert card["protected"] is False
+        assert not all(statement["holds"] for statement in card["statements"])
+        json.dumps(card, allow_nan=False)
+
+
+# -- the demonstration -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_without_protection_the_person_is_found_and_every_question_is_told(
+    client: httpx.Client, place: Place, attack: str
+) -> None:
+    found = client.post("/v1/console/demonstration", json={**WISH, "attack": attack}, headers=place.headers).json()
+    assert found["error_m"] <= 100
+    assert found["published_place"] is None
+    assert distance_m(found["inferred_place"], found["true_place"]) == pytest.approx(found["error_m"], abs=0.3)
+    check_trace(found)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_with_protection_the_published_place_is_found_and_not_the_person(
+    client: httpx.Client, place: Place, attack: str
+) -> None:
+    wish = {**WISH, "attack": attack, "protected": True}
+    found = client.post("/v1/console/demonstration", json=wish, headers=place.headers).json()
+    assert found["error_m"] > 100
+    assert distance_m(found["inferred_place"], found["published_place"]) < 100
+    assert "stays hidden" in found["result"]["words"]
+    check_trace(found)
+
+
+def check_trace(found: dict[str, Any]) -> None:
+    steps = found["steps"]
+    assert len(steps) == found["questions"] > 0
+    for number, step in enumerate(steps, 1):
+        assert step["words"].startswith(f"Question {number} of {len(steps)}:")
+        assert len(step["accounts"]) == len(step["account_ranks"])
+        assert step["view"]["half_m"] >= 250
+        assert -90 <= step["place"][0] <= 90
+    if found["attack"] == "gi-lia":
+        assert len(found["result"]["circles"]) == 2
+        assert any(step["ring_m"] for step in steps)
+        assert any(step["accounts"] for step in steps)
+    if found["attack"] == "adaptive":
+        assert all(0 < len(step["cells"]) <= 400 for step in steps)
+    if found["attack"] == "unfolding":
+        assert not any(step["accounts"] for step in steps)
+        assert found["others"]
+    assert 1000 < len(found["people"]) < 2000
+
+
+def test_a_demonstration_leaves_the_service_alone(client: httpx.Client, place: Place) -> None:
+    before = (place.service.store.totals(), len(place.service.index), place.service.metrics.exposition()[0])
+    answer = client.post("/v1/console/demonstration", json=WISH, headers=place.headers)
+    after = (place.service.store.totals(), len(place.service.index), place.service.metrics.exposition()[0])
+    assert before[:2] == after[:2]
+    assert b"nearveil" in after[2]
+    _, published = place.service.index.sample(PEOPLE, np.random.default_rng(1))
+    shown = as_set(np.array(answer.json()["people"]))
+    assert not shown & (as_set(place.true) | as_set(published))
+
+
+def test_the_same_seed_is_the_same_person_protected_or_not(san_francisco: Region) -> None:
+    scenes = [
+        attack_somebody(DemonstrationWish(attack="gi-lia", protected=protected, seed=seed), san_francisco)
+        for protected, seed in ((False, 4), (True, 4), (False, 5))
+    ]
+    assert scenes[0].truth == scenes[1].truth != scenes[2].truth
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attack": "guess"},
+        {"protected": "yes"},
+        {"hide_within_m": 49},
+        {"hide_within_m": 2001},
+        {"k": 4},
+        {"k": 10.5},
+        {"seed": -1},
+        {"seed": 2**31},
+        {"latitude": 37.7},
+    ],
+)
+def test_a_wrong_wish_is_refused(client: httpx.Client, place: Place, wrong: dict[str, Any]) -> None:
+    answer = client.post("/v1/console/demonstration", json={**WISH, **wrong}, headers=place.headers)
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_what_is_no_json_is_refused(client: httpx.Client, place: Place) -> None:
+    headers = {**place.headers, "Content-Type": "application/json"}
+    assert client.post("/v1/console/demonstration", content=b"{", headers=headers).status_code == 400
+    huge = b'{"attack": "' + b"x" * 70_000 + b'"}'
+    assert client.post("/v1/console/demonstration", content=huge, headers=headers).status_code == 413
+
+
+def test_one_at_a_time_for_a_key_and_few_in_all() -> None:
+    turns = Turns()
+    with turns.of("a"):
+        with pytest.raises(Problem) as refused, turns.of("a"):
+            pass
+        assert (refused.value.status, refused.value.headers["Retry-After"]) == (429, "2")
+        with turns.of("b"), pytest.raises(Problem), turns.of("c"):
+            pass
+    with pytest.raises(RuntimeError, match="on purpose"), turns.of("a"):
+        raise RuntimeError("on purpose")
+    with turns.of("a"):
+        pass
+
+
+def test_an_attack_ends_when_its_time_is_up(san_francisco: Region) -> None:
+    scene = attack_somebody(DemonstrationWish(attack="gi-lia", protected=False), san_francisco, most_seconds=-1.0)
+    story = told(scene)
+    assert (story["questions"], story["error_m"], story["inferred_place"]) == (0, None, None)
+    assert "gives up" in story["result"]["words"]
+
+
+# -- small parts -----------------------------------------------------------------------------------------------
+
+
+def test_few_boxes_cover_what_many_did(rng: np.random.Generator) -> None:
+    middles, half = rng.normal(0, 100, (1500, 2)), rng.uniform(0.5, 4, (1500, 1))
+    many = np.hstack([middles - half, middles + half])
+    few = few_boxes(many)
+    assert len(few) < 500
+    for x, y in middles:
+        assert ((few[:, 0] <= x) & (x <= few[:, 2]) & (few[:, 1] <= y) & (y <= few[:, 3])).any()
+    area = ((few[:, 2] - few[:, 0]) * (few[:, 3] - few[:, 1])).sum()
+    assert area < np.prod(many[:, 2:].max(axis=0) - many[:, :2].min(axis=0))
+    np.testing.assert_array_equal(few_boxes(many[:100]), many[:100])
+
+
+def test_made_up_people_live_on_land(san_francisco: Region) -> None:
+    people = made_up_people(san_francisco, 500)
+    rings = land_in(san_francisco)
+    assert on_land(people, rings).all()
+    assert san_francisco.contains(people).all()
+    # The Pacific, and the middle of the city.
+    assert on_land(np.array([[37.7, -122.58], [37.76, -122.44]]), rings).tolist() == [False, True]
+    assert len(made_up_people(named_region("berlin"), 50)) == 50
+
+
+def test_a_place_is_published_from_its_cell(san_francisco: Region) -> None:
+    grid = Protection(region=san_francisco, hide_within_m=400.0).grid
+    places = np.array([[12.0, -49.0], [61.0, 149.0], [-260.0, 51.0]])
+    expected = [grid.centre_of(grid.cell_at(x, y)) for x, y in places.tolist()]
+    np.testing.assert_allclose(snapped(places, 400.0), expected)
+
+
+def test_predictions_are_those_of_the_code() -> None:
+    shipped = predictions()
+    points = {point["hide_within_m"]: point for point in shipped["points"]}
+    assert tuple(points) == HIDE_WITHIN_M
+    for name, falls in (("recall_10", True), ("recall_50", True), ("error_m", False), ("within_100_m", True)):
+        values = [point[name] for point in points.values()]
+        assert values == sorted(values, reverse=falls)
+    region = named_region("san-francisco")
+    # One run of five, whose noise is that of the shipped figures.
+    found = measure(500.0, made_up_people(region), region, 1)
+    assert found["recall_10"] == pytest.approx(points[500.0]["recall_10"], abs=0.02)
+    assert found["recall_50"] == pytest.approx(points[500.0]["recall_50"], abs=0.02)
+    assert found["error_m"] == pytest.approx(points[500.0]["error_m"], rel=0.15)
+    assert found["within_100_m"] == pytest.approx(points[500.0]["within_100_m"], abs=0.05)
+
+
+def distance_m(one: list[float], other: list[float]) -> float:
+    north = (one[0] - other[0]) * 111_000
+    east = (one[1] - other[1]) * 111_320 * np.cos(np.radians(one[0]))
+    return float(np.hypot(north, east))

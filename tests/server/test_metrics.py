@@ -1,0 +1,83 @@
+"""What is counted, and that no label holds an id or a place."""
+
+import re
+from itertools import pairwise
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from nearveil.nearby.publishing.publisher import Status
+from nearveil.server.metrics import Metrics
+from nearveil.server.problems import PROBLEM_NAMES
+from nearveil.server.suspicion import Flag
+
+
+def samples(metrics: Metrics) -> dict[str, float]:
+    """Every number, by name and labels."""
+    text, kind = metrics.exposition()
+    assert kind.startswith("text/plain; version=0.0.4")
+    found = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for sample in family.samples:
+            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
+            found[f"{sample.name}{{{labels}}}"] = sample.value
+    return found
+
+
+def test_counting() -> None:
+    metrics = Metrics()
+    metrics.report(Status.PENDING)
+    metrics.report(Status.PENDING)
+    metrics.report(Status.BUDGET_SPENT)
+    metrics.suspect(Flag.ATTACK_SIGNATURE)
+    metrics.rejected("invalid")
+    metrics.rejected("not-kept")
+    metrics.rejected("not-kept")
+    metrics.published(0.4, epoch=12)
+    metrics.set_index_size(5)
+    metrics.set_totals(people=7, pending=2, charged=3)
+    found = samples(metrics)
+    assert found["nearveil_reports_total{status=pending}"] == 2
+    assert found["nearveil_reports_total{status=budget spent}"] == 1
+    assert found["nearveil_reports_total{status=same place}"] == 0
+    assert found["nearveil_suspects_total{flag=attack-signature}"] == 1
+    assert found["nearveil_suspects_total{flag=implausible-travel}"] == 0
+    assert found["nearveil_rejected_total{problem=invalid}"] == 1
+    assert found["nearveil_rejected_total{problem=not-kept}"] == 2
+    assert found["nearveil_publication_seconds_count{}"] == 1
+    assert found["nearveil_publication_seconds_sum{}"] == 0.4
+    assert (found["nearveil_epoch{}"], found["nearveil_index_people{}"]) == (12, 5)
+    assert [found[f"nearveil_{name}{{}}"] for name in ("people", "pending_draws", "charged_places")] == [7, 2, 3]
+
+
+def test_questions_are_a_histogram() -> None:
+    metrics = Metrics()
+    for seconds in (0.00005, 0.0001, 0.0015, 0.003, 7.0):
+        metrics.question(seconds)
+    found = samples(metrics)
+    assert found["nearveil_question_seconds_count{}"] == 5
+    assert abs(found["nearveil_question_seconds_sum{}"] - 7.00465) < 1e-9
+    assert found["nearveil_question_seconds_bucket{le=0.0001}"] == 2
+    assert found["nearveil_question_seconds_bucket{le=0.002}"] == 3
+    assert found["nearveil_question_seconds_bucket{le=1.0}"] == 4
+    assert found["nearveil_question_seconds_bucket{le=+Inf}"] == 5
+    counts = [value for name, value in found.items() if name.startswith("nearveil_question_seconds_bucket")]
+    assert all(fewer <= more for fewer, more in pairwise(counts))
+
+
+def test_labels_are_words_of_ours() -> None:
+    metrics = Metrics()
+    for number in range(200):
+        metrics.rejected(f"person-{number}")
+        metrics.rejected("37.77,-122.42")
+        metrics.rejected("x" * number)
+    problems = {name for name in samples(metrics) if name.startswith("nearveil_rejected_total")}
+    assert len(problems) <= 41
+    assert {f"nearveil_rejected_total{{problem={name}}}" for name in PROBLEM_NAMES} <= problems
+    assert not any(re.search("[0-9]", name) for name in problems)
+    assert samples(metrics)["nearveil_rejected_total{problem=other}"] >= 400
+
+
+def test_services_in_one_process_count_apart() -> None:
+    first, second = Metrics(), Metrics()
+    first.report(Status.PENDING)
+    assert samples(second)["nearveil_reports_total{status=pending}"] == 0

@@ -1,0 +1,67 @@
+"""Every refusal is a problem document, says what to do, and repeats nothing of the request."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearveil.server import problems
+from nearveil.server.problems import PROBLEM_NAMES, Problem, problem_body
+
+ALL: dict[str, tuple[int, Callable[[], Problem]]] = {
+    "malformed-json": (400, problems.malformed_json),
+    "unauthorised": (401, problems.unauthorised),
+    "forbidden": (403, problems.forbidden),
+    "not-found": (404, problems.not_found),
+    "method-not-allowed": (405, lambda: problems.method_not_allowed("GET, PUT")),
+    "too-large": (413, lambda: problems.too_large(65_536)),
+    "invalid": (422, problems.invalid),
+    "outside-region": (422, problems.outside_region),
+    "too-many-requests": (429, lambda: problems.too_many_requests(2.5)),
+    "unusual-behaviour": (429, lambda: problems.unusual_behaviour(60)),
+    "not-ready": (503, problems.not_ready),
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_problem_is_a_document(name: str) -> None:
+    status, make = ALL[name]
+    problem = make()
+    document = json.loads(problem_body(problem))
+    assert set(document) == {"type", "title", "status", "detail"}
+    assert (document["type"], document["status"]) == (f"urn:nearveil:problem:{name}", status)
+    assert (problem.name, problem.status) == (name, status)
+    assert all(document[part].strip() for part in ("title", "detail"))
+
+
+def test_the_list_of_names_is_complete() -> None:
+    assert set(ALL) == PROBLEM_NAMES
+
+
+def test_headers() -> None:
+    assert problems.unauthorised().headers["WWW-Authenticate"].startswith("Bearer")
+    assert problems.method_not_allowed("GET, PUT").headers == {"Allow": "GET, PUT"}
+    assert problems.not_found().headers == {}
+    assert "65,536" in problems.too_large(65_536).detail
+    assert problems.invalid("k is a whole number.").detail == "k is a whole number."
+
+
+@given(st.floats(0, 1e6))
+def test_retry_after_is_whole_seconds_and_never_too_early(wait_s: float) -> None:
+    for make in (problems.too_many_requests, problems.unusual_behaviour, problems.not_ready):
+        header = make(wait_s).headers["Retry-After"]
+        assert header.isdigit()
+        assert max(1.0, wait_s) <= int(header) < wait_s + 2
+
+
+@given(st.text(), st.text())
+def test_whatever_the_words_the_body_is_json(title: str, detail: str) -> None:
+    title, detail = (part.encode("utf-8", "replace").decode() for part in (title, detail))
+    document = json.loads(problem_body(Problem("invalid", 422, title, detail)))
+    assert (document["title"], document["detail"]) == (title, detail)
+
+
+def test_an_error_report_of_a_problem_has_only_its_name() -> None:
+    assert str(problems.invalid("latitude")) == "invalid"

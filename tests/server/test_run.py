@@ -1,0 +1,140 @@
+"""A real server process: it starts with nothing, and stopping it loses nothing that was acknowledged."""
+
+import signal
+import socket
+import stat
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from nearveil.errors import OutputError, UsageError
+from nearveil.nearby.stores.sqlite import SqliteStore
+from nearveil.server.access import Access
+from nearveil.server.run import address_of, first_platform_key, listen, make_data_folder
+from nearveil.server.settings import Settings
+from tests.server.running import HERE
+from tests.server.served import Served, served
+
+
+def _settings(**options: object) -> Settings:
+    return Settings.load(None, {}, options)
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_the_data_folder_is_its_owners_alone(tmp_path: Path) -> None:
+    folder = make_data_folder(_settings(store=str(tmp_path / "data" / "nearveil.db")))
+    assert folder == tmp_path / "data"
+    assert _mode(folder) == 0o700
+    assert make_data_folder(_settings(store="postgresql://localhost/nearveil")) is None
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot be made"):
+        make_data_folder(_settings(store=str(tmp_path / "file" / "nearveil.db")))
+
+
+def test_an_empty_store_gets_one_key_in_a_file_for_its_owner(tmp_path: Path) -> None:
+    store = SqliteStore.in_memory()
+    path = first_platform_key(store, tmp_path)
+    assert path is not None
+    assert _mode(path) == 0o600
+    secret = path.read_text().strip()
+    assert Access(store, b"0" * 32).identify(f"Bearer {secret}").kind == "platform"
+    assert secret.encode() not in store.keys()[0].digest
+    # Once there is a key, none is made; nor for a database that several processes share.
+    assert first_platform_key(store, tmp_path) is None
+    assert first_platform_key(SqliteStore.in_memory(), None) is None
+
+
+def test_a_port_in_use_is_one_sentence() -> None:
+    with listen(_settings(port=0)) as first:
+        address = address_of(first)
+        port = first.getsockname()[1]
+        assert address == f"http://127.0.0.1:{port}"
+        with pytest.raises(UsageError, match="choose another --port"):
+            listen(_settings(port=port))
+    with pytest.raises(UsageError, match="another --host"):
+        listen(_settings(host="no.such.host.invalid"))
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_an_address_of_ipv6_is_written_as_browsers_take_it() -> None:
+    try:
+        listening = listen(_settings(host="::1", port=0))
+    except UsageError:
+        pytest.skip("this machine has no IPv6")
+    with listening:
+        assert address_of(listening).startswith("http://[::1]:")
+
+
+def _report_until_refused(service: Served, person: str, acknowledged: dict[str, str], begun: threading.Event) -> None:
+    """Report new places one after the other until nobody listens; note each receipt that came back."""
+    with httpx.Client(headers={"Authorization": f"Bearer {service.key}"}) as client:
+        for number in range(100_000):
+            place = {"latitude": 37.6 + (number % 100) * 0.002, "longitude": -122.4}
+            try:
+                answer = client.put(f"{service.address}/v1/people/{person}/location", json=place)
+            except httpx.TransportError:
+                return
+            if answer.status_code != 202:
+                return
+            acknowledged[person] = answer.json()["receipt"]
+            if number == 3:
+                begun.set()
+
+
+def test_stopping_under_load_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    acknowledged: dict[str, str] = {}
+    people = [f"person-{each}" for each in range(4)]
+    begun = [threading.Event() for _ in people]
+    with served(tmp_path) as service:
+        service.call("POST", "/v1/people", json={"ids": people})
+        threads = [
+            threading.Thread(target=_report_until_refused, args=(service, person, acknowledged, event))
+            for person, event in zip(people, begun, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        assert all(event.wait(60) for event in begun)
+        assert service.stop(signal.SIGTERM) == 0
+        for thread in threads:
+            thread.join()
+    store = SqliteStore(tmp_path / "nearveil-data" / "nearveil.db")
+    try:
+        for person in people:
+            record = store.record(person)
+            assert record is not None
+            assert acknowledged[person] == record["pending"]["receipt"]
+    finally:
+        store.close()
+
+
+def test_a_service_that_starts_with_nothing_works_and_starts_again(tmp_path: Path) -> None:
+    with served(tmp_path, "--test-hooks", "--region", "san-francisco") as service:
+        assert service.call("PUT", "/v1/people/ann").status_code == 201
+        assert service.call("PUT", "/v1/people/ann/location", json=HERE).status_code == 202
+        service.call("POST", "/v1/epoch")
+        nearby = service.call("POST", "/v1/nearby", json={**HERE, "k": 1})
+        assert nearby.json() == {"ids": ["ann"]}
+        assert "server" not in nearby.headers
+        said = "\n".join(service.said)
+        assert "GUARANTEE" in said
+        assert "platform-key.txt" not in service.log.read_text()
+        data = tmp_path / "nearveil-data"
+        assert (_mode(data), _mode(data / "keys.json"), _mode(data / "platform-key.txt")) == (0o700, 0o600, 0o600)
+        assert service.key not in said + service.log.read_text()
+        assert service.stop() == 0
+    # What was asked and reported is nowhere in the folder, and nowhere in the log.
+    for path in (*data.iterdir(), service.log):
+        held = path.read_bytes()
+        assert not any(str(value).encode().lstrip(b"-") in held for value in HERE.values()), path.name
+    with served(tmp_path, "--test-hooks") as again:
+        assert again.key == service.key
+        assert again.call("POST", "/v1/nearby", json={**HERE, "k": 1}).json() == {"ids": ["ann"]}
+        assert again.stop(signal.SIGINT) == 0

@@ -1,0 +1,100 @@
+"""``nearveil serve``: what it says, and how it ends when something is wrong."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nearveil.cli.serve import serve
+from nearveil.errors import NearveilError
+from nearveil.nearby.publishing.protection import Policy
+from nearveil.nearby.publishing.secret_keys import new_keys, write_keys
+from nearveil.server.run import listen
+from nearveil.server.service import Service
+from nearveil.server.settings import Settings
+from tests.server.served import nearveil, served
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("NEARVEIL_")]:
+        monkeypatch.delenv(name)
+
+
+def _refused(code: int, **options: Any) -> str:
+    """Start with options that cannot work; return the one sentence."""
+    with pytest.raises(NearveilError) as caught:
+        serve(**{"port": 0, **options})
+    assert caught.value.exit_code == code, str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_it_shows_its_settings_without_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "settings.toml"
+    config.write_text('region = "berlin"\nnew_places = 7\n')
+    monkeypatch.setenv("NEARVEIL_HIDE_WITHIN", "800m")
+    monkeypatch.setenv("NEARVEIL_NEW_PLACES", "9")
+    serve(config=config, port=9001, show_config=True)
+    found = tomllib.loads(capsys.readouterr().out)
+    assert (found["region"], found["new_places"], found["hide_within"], found["port"]) == ("berlin", 9, "800m", 9001)
+    assert not (tmp_path / "nearveil-data").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "word"),
+    [
+        ({"policy": Policy.OFF}, 2, "--i-understand-that-this-protects-nobody"),
+        ({"epoch": "7m", "window": "1h"}, 2, "window"),
+        ({"region": "atlantis"}, 2, "region"),
+        ({"port": 70_000}, 2, "port"),
+        ({"host": "no.such.host.invalid"}, 2, "--host"),
+        ({"store": "postgresql://127.0.0.1:9/nearveil"}, 2, "--keys"),
+        ({"keys": Path("missing.json")}, 3, "key file"),
+        ({"intervals": Path("missing.json")}, 3, "intervals"),
+        ({"config": Path("missing.toml")}, 2, "missing.toml"),
+        ({"store": "settings/nearveil.db"}, 4, "folder"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_one_sentence_and_no_key_is_made(
+    tmp_path: Path, options: dict[str, Any], code: int, word: str
+) -> None:
+    (tmp_path / "settings").write_text("a file where a folder should be")
+    assert word in _refused(code, **options)
+    assert not list(tmp_path.glob("**/platform-key.txt"))
+
+
+def test_a_port_in_use_is_said() -> None:
+    with listen(Settings.load(None, {}, {"port": 0})) as busy:
+        assert "--port" in _refused(2, port=busy.getsockname()[1])
+
+
+def test_a_store_is_refused_with_other_keys_and_another_grid(tmp_path: Path) -> None:
+    (tmp_path / "nearveil-data").mkdir()
+    Service.open(Settings.load(None, {}, {})).close()
+    write_keys(tmp_path / "other.json", new_keys())
+    assert "another key file" in _refused(2, keys=tmp_path / "other.json")
+    assert "hide-within" in _refused(2, hide_within="100m")
+
+
+def test_the_command_ends_with_one_sentence_and_a_code(tmp_path: Path) -> None:
+    ended = nearveil("serve", "--policy", "off", folder=tmp_path)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: ")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_protection_off_and_open_addresses_are_loud(tmp_path: Path) -> None:
+    options = ["--policy", "off", "--i-understand-that-this-protects-nobody", "--host", "0.0.0.0"]  # noqa: S104
+    with served(tmp_path, *options) as service:
+        assert service.call("GET", "/healthz").headers["nearveil-protection"] == "off"
+        assert service.stop() == 0
+    log = service.log.read_text()
+    assert "PROTECTION IS OFF" in log
+    assert "TLS" in log

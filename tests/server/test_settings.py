@@ -1,0 +1,261 @@
+"""Settings come from a file, the environment and options in this order, and every mistake has a sentence."""
+
+import tomllib
+from dataclasses import fields, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearveil.errors import DataError, NearveilError, OutputError, UsageError
+from nearveil.nearby.publishing.protection import Policy
+from nearveil.nearby.publishing.secret_keys import new_keys, read_keys, write_keys
+from nearveil.server.settings import Settings
+from nearveil.server.settings_table import KNOWN_SETTINGS
+from nearveil.server.settings_values import duration, masked
+
+
+def config(folder: Path, text: str) -> Path:
+    path = folder / "nearveil.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_defaults_are_usable_and_the_table_is_complete() -> None:
+    settings = Settings.load()
+    assert settings == Settings()
+    assert set(settings.sources.values()) == {"default"}
+    assert [setting.name for setting in KNOWN_SETTINGS] == [field.name for field in fields(Settings)][:-1]
+    assert all(setting.help for setting in KNOWN_SETTINGS)
+    protection = settings.protection()
+    assert (protection.policy, protection.hide_within_m, protection.new_places) == (Policy.PLACE, 500.0, 20)
+    assert protection.schedule.epochs_per_window == 720
+
+
+def test_the_later_source_counts(tmp_path: Path) -> None:
+    path = config(tmp_path, 'port = 1\nhost = "a"\nregion = "berlin"\n')
+    environ = {"NEARVEIL_PORT": "2", "NEARVEIL_HOST": "b", "NEARVEIL_DEBUG": "1", "PORT": "9"}
+    settings = Settings.load(path, environ, {"port": 3, "host": None})
+    assert (settings.port, settings.host, settings.region, settings.epoch) == (3, "b", "berlin", "1h")
+    sources = [settings.sources[name] for name in ("port", "host", "region", "epoch")]
+    assert sources == ["option --port", "environment NEARVEIL_HOST", f"file {path}", "default"]
+
+
+def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
+    values = {
+        "store": "postgresql://db/x", "host": "0.0.0.0", "port": "0", "region": "fiji", "policy": "FRESH",  # noqa: S104
+        "hide_within": "0.2km", "epoch": "15m", "window": "1d", "new_places": "5", "intervals": "a.json",
+        "index": "database", "questions_per_minute": "1.5", "question_burst": "2", "key_questions_per_s": "3",
+        "throttle_suspects": "yes", "open_probes": "1", "test_hooks": "on", "console": "False",
+        "tile_address": "https://t/{z}/{x}/{y}.png", "access_log": "true", "log_level": "debug", "graceful_s": "0.5",
+    }  # fmt: skip
+    environ = {f"NEARVEIL_{name.upper()}": value for name, value in values.items()}
+    environ |= {"NEARVEIL_KEYS": new_keys().to_json()}
+    settings = Settings.load(environ=environ)
+    usual = Settings()
+    same = {field.name for field in fields(Settings) if getattr(settings, field.name) == getattr(usual, field.name)}
+    assert same == {"keys", "unprotected"}
+    assert (settings.console, settings.throttle_suspects, settings.policy) == (False, True, Policy.FRESH)
+    assert settings.protection().hide_within_m == 200.0
+    named = Settings.load(environ={"NEARVEIL_KEYS_FILE": str(tmp_path / "k.json")})
+    assert named.keys == tmp_path / "k.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "sentence"),
+    [
+        ("port", 65_536, "--port takes a whole number from 0 to 65,535"),
+        ("port", True, "whole number"),
+        ("port", "8e3", "whole number"),
+        ("port", 8000.0, "whole number"),
+        ("host", "", "--host takes text"),
+        ("host", "a\nb", "text"),
+        ("store", 5, "text"),
+        ("policy", "none", "--policy takes one of: place, fresh, off"),
+        ("hide_within", "far", "--hide-within takes a length"),
+        ("hide_within", True, "length"),
+        ("hide_within", -5, "length"),
+        ("epoch", "1 week", "--epoch takes a duration"),
+        ("epoch", 3600, "duration"),
+        ("window", "45m", "whole number of epochs"),
+        ("new_places", 0, "from 1 to 10,000"),
+        ("index", "disk", "memory, database"),
+        ("index", "database", "PostgreSQL"),
+        ("questions_per_minute", "nan", "--questions-per-minute takes a number from 0"),
+        ("question_burst", 0, "from 1"),
+        ("key_questions_per_s", "inf", "from 0"),
+        ("console", "perhaps", "--console takes true or false"),
+        ("console", 2, "true or false"),
+        ("tile_address", "https://t/1/2/3.png", "{z}, {x} and {y}"),
+        ("tile_address", "javascript:{z}{x}{y}", "{z}, {x} and {y}"),
+        ("tile_address", "https://t/{z}/{x}/{y}'>", "{z}, {x} and {y}"),
+        ("log_level", "loud", "debug, info, warning, error"),
+        ("region", "atlantis", "no region named"),
+        ("graceful_s", -1, "from 0 to 3,600"),
+        ("policy", "off", "--i-understand-that-this-protects-nobody"),
+    ],
+)
+def test_each_mistake_has_a_sentence(name: str, wrong: object, sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Settings.load(options={name: wrong})
+    assert sentence in str(caught.value)
+
+
+def test_a_mistake_says_where_it_is(tmp_path: Path) -> None:
+    path = config(tmp_path, 'port = "many"')
+    with pytest.raises(UsageError, match=r"port in .*nearveil\.toml takes"):
+        Settings.load(path)
+    with pytest.raises(UsageError, match=r"^NEARVEIL_PORT takes"):
+        Settings.load(environ={"NEARVEIL_PORT": "tcp://10.0.0.1:8000"})
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("prot = 1", "port"), ("hide-within = '1km'", "hide_within"), ("Epoch = '1h'", "epoch")]
+)
+def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path, text: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=f"did you mean '{meant}'"):
+        Settings.load(config(tmp_path, text))
+
+
+def test_unknown_options_are_refused() -> None:
+    with pytest.raises(UsageError, match="did you mean 'port'"):
+        Settings.load(options={"prt": None})
+
+
+@pytest.mark.parametrize("text", ["port", "port = 1\nport = 2", "[[", "store = 'postgresql://a:secret"])
+def test_files_that_are_not_toml_are_not_repeated(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match="not TOML") as caught:
+        Settings.load(config(tmp_path, text))
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        Settings.load(tmp_path / "none.toml")
+
+
+def test_protection_is_switched_off_by_the_loud_option_only(tmp_path: Path) -> None:
+    settings = Settings.load(options={"policy": "off", "unprotected": True})
+    assert settings.protection().policy is Policy.OFF
+    with pytest.raises(UsageError, match="--i-understand"):
+        Settings.load(config(tmp_path, "policy = 'off'\nunprotected = true"))
+    with pytest.raises(UsageError, match="--i-understand"):
+        Settings.load(environ={"NEARVEIL_POLICY": "off", "NEARVEIL_UNPROTECTED": "true"})
+
+
+# -- secrets -----------------------------------------------------------------------------------------------------
+
+
+def test_keys_come_from_the_environment_only_and_are_never_shown(tmp_path: Path) -> None:
+    keys = new_keys()
+    settings = Settings.load(environ={"NEARVEIL_KEYS": keys.to_json()})
+    assert settings.secret_keys() == keys
+    secrets = (keys.tokens.hex(), keys.noise[0].secret.hex())
+    for shown in (settings.show(), repr(settings), str(settings)):
+        assert not any(secret in shown for secret in secrets)
+    assert "# keys_text is not shown  # environment NEARVEIL_KEYS" in settings.show()
+    with pytest.raises(UsageError, match="NEARVEIL_KEYS"):
+        Settings.load(config(tmp_path, "keys_text = '{}'"))
+    with pytest.raises(UsageError, match="everybody on this machine"):
+        Settings.load(options={"keys_text": keys.to_json()})
+    with pytest.raises(UsageError, match="leave out one"):
+        Settings.load(environ={"NEARVEIL_KEYS": keys.to_json(), "NEARVEIL_KEYS_FILE": "k.json"})
+    with pytest.raises(DataError, match="no Nearveil keys"):
+        Settings.load(environ={"NEARVEIL_KEYS": "{}"})
+
+
+def test_keys_are_made_beside_the_embedded_store_once(tmp_path: Path) -> None:
+    settings = Settings.load(options={"store": str(tmp_path / "data" / "nearveil.db")})
+    keys = settings.secret_keys()
+    path = tmp_path / "data" / "keys.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert read_keys(path) == keys == settings.secret_keys()
+
+
+def test_named_keys_are_never_made(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    settings = Settings.load(options={"keys": path})
+    with pytest.raises(DataError, match="cannot be read"):
+        settings.secret_keys()
+    write_keys(path, keys := new_keys())
+    assert settings.secret_keys() == keys
+
+
+def test_services_on_one_database_share_their_keys() -> None:
+    with pytest.raises(UsageError, match="share their keys"):
+        Settings.load(options={"store": "postgresql://db/x"}).secret_keys()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="cannot be made"):
+        Settings.load(options={"store": str(tmp_path / "file" / "nearveil.db")}).secret_keys()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://ann:s3cret@db/x", "postgresql://ann:s3c@s3cret@db/x", "postgres://:s3cret@/x",
+        "postgresql://db/x?user=ann&password=s3cret", "postgresql://db/x?sslpassword=s3cret&a=b",
+        "postgresql://ann:a/s3cret@db/x?PASSWORD=s3cret", "host=db password=s3cret",
+    ],
+)  # fmt: skip
+def test_passwords_are_masked(address: str) -> None:
+    settings = replace(Settings(), store=address)
+    for shown in (settings.show(), repr(settings), masked(address)):
+        assert "s3cret" not in shown
+        assert "***" in shown
+
+
+@pytest.mark.parametrize("address", ["data/nearveil.db", "postgresql://db/x", "postgresql://ann@db:5432/x"])
+def test_addresses_without_passwords_are_shown(address: str) -> None:
+    assert masked(address) == address
+
+
+# -- showing -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_shown_is_a_settings_file_with_sources(tmp_path: Path) -> None:
+    tiles = "https://t/{z}/{x}/{y}?a=é\\"
+    settings = Settings.load(options={"region": "fiji", "port": 9, "tile_address": tiles, "console": False})
+    shown = settings.show()
+    assert "port = 9  # option --port" in shown.splitlines()
+    assert "# intervals is not set  # default" in shown.splitlines()
+    assert Settings.load(config(tmp_path, shown)) == settings
+    assert set(tomllib.loads(shown)) <= {setting.name for setting in KNOWN_SETTINGS}
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=30))
+def test_any_text_survives_being_shown(text: str) -> None:
+    try:
+        settings = Settings.load(options={"host": text})
+    except NearveilError:
+        return
+    assert tomllib.loads(settings.show())["host"] == masked(settings.host)
+
+
+# -- durations ---------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 36_525), st.sampled_from("smhd"))
+def test_durations(amount: int, unit: str) -> None:
+    seconds = amount * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[unit]
+    assert duration(f" {amount}{unit} ") == timedelta(seconds=seconds)
+
+
+@given(st.text(max_size=12))
+def test_a_duration_or_a_sentence(text: str) -> None:
+    try:
+        assert duration(text) > timedelta()
+    except UsageError as error:
+        assert "such as 90s, 15m, 1h or 30d" in str(error)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["0s", "1", "s", "-1h", "1.5h", "1H", "٣h", "36526d", "9999999999d", "99999999d", "1h1m"]
+)
+def test_what_is_no_duration(wrong: str) -> None:
+    with pytest.raises(UsageError, match="such as 90s"):
+        duration(wrong)
