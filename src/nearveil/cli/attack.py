@@ -1,4 +1,4 @@
-"""``nearveil attack``: how well a ranked list alone gives people away, on simulated services."""
+"""``nearveil attack``: how well a ranked list alone gives people away, on simulated services or a running one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ from typing import Annotated
 import typer
 
 from nearveil.cli.attack_pictures import AttackPictures
+from nearveil.cli.attack_service import (
+    AskersOption,
+    KeyOption,
+    PlainHttpOption,
+    TargetOption,
+    TargetsOption,
+    TruthOption,
+    UrlOption,
+    attack_service,
+    refuse_other_options,
+)
 from nearveil.cli.console import progress_bar, say, say_json, warn
 from nearveil.cli.mechanism_choice import Wish, build_mechanism
 from nearveil.cli.options import (
@@ -53,6 +64,7 @@ _RUNS, _INSTANCES = 5, 50
 @takes_protection
 def attack(
     *,
+    context: typer.Context,
     dataset: Annotated[
         list[DatasetName] | None,
         typer.Option(help="A population of the paper; may be repeated.", rich_help_panel="Whom"),
@@ -74,7 +86,7 @@ def attack(
     ] = None,
     name: Annotated[
         list[AttackName] | None,
-        typer.Option("--attack", help="May be repeated.", show_default="all", rich_help_panel="Attack"),
+        typer.Option("--attack", "--name", help="May be repeated.", show_default="all", rich_help_panel="Attack"),
     ] = None,
     k: Annotated[
         str, typer.Option("--k", help="People in a list; several as 10,30,50.", metavar="K", rich_help_panel="Attack")
@@ -134,12 +146,28 @@ def attack(
         bool, typer.Option("--json", help="Print a list of JSON objects instead of a table.", rich_help_panel="Output")
     ] = False,
     force: ForceOption = False,
+    url: UrlOption = None,
+    key: KeyOption = None,
+    targets: TargetsOption = None,
+    target: TargetOption = None,
+    truth: TruthOption = None,
+    askers: AskersOption = None,
+    plain_http: PlainHttpOption = False,
 ) -> None:
     """Attack people through ranked lists alone: the paper's populations or your own people, protected or not.
 
-    Nothing but a simulated service in memory is attacked. Any option that names a protection (--epsilon,
-    --hide-within, --mechanism ...) protects everybody first.
+    A simulated service in memory is attacked. Any option that names a protection (--epsilon, --hide-within,
+    --mechanism ...) protects everybody first. With --url a running service of your own is audited instead: the command
+    makes up its targets and colluders there, and removes them again.
     """
+    names = list(ATTACK_NAMES) if not name or AttackName.ALL in name else [one.value for one in dict.fromkeys(name)]
+    refuse_other_options(context, with_service=url is not None)
+    if url is not None:
+        attack_service(
+            url=url, key=key, region=region, names=names, k=k, colluders=colluders, tau=tau, targets=targets,
+            target=target, truth=truth, askers=askers, plain_http=plain_http, seed=seed, json=json,
+        )  # fmt: skip
+        return
     if published_colluders and not wish.is_given:
         raise UsageError("--published-colluders needs a protection to publish them by; add --epsilon 1, for instance")
     pictures = AttackPictures(trace, animate, force=force)
@@ -155,7 +183,7 @@ def attack(
     own_region = chosen_region(region, scaling, wish.intervals)
     populations = _populations(dataset, source, own_region, data_dir, id_column, latitude, longitude, clip=clip)
     task = _Task(
-        names=list(ATTACK_NAMES) if not name or AttackName.ALL in name else [one.value for one in dict.fromkeys(name)],
+        names=names,
         ks=numbers(k, "--k"),
         colluders=numbers(colluders, "--colluders"),
         person=person,

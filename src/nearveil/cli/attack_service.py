@@ -1,0 +1,167 @@
+"""``nearveil attack --url``: audits a running service of one's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearveil.cli.console import progress_bar, say, say_json, warn
+from nearveil.cli.options import metres, numbers
+from nearveil.client.audit import Audit, check_platform_key
+from nearveil.client.audit_plan import AuditPlan, KnownTarget
+from nearveil.client.audit_result import ServiceAudit
+from nearveil.client.audit_words import audit_notes, audit_table
+from nearveil.client.http import Client
+from nearveil.client.service_region import region_of
+from nearveil.errors import UsageError
+from nearveil.evaluation.attack_experiment import LEAST_TAU_M
+
+KEY_VARIABLE = "NEARVEIL_PLATFORM_KEY"
+_PLATFORM_PREFIX = "nvk_"
+_TARGETS = 20
+_PANEL = "A running service of your own"
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option(help="Its address, such as http://127.0.0.1:8000.", metavar="URL", rich_help_panel=_PANEL),
+]
+KeyOption = Annotated[
+    str | None,
+    typer.Option(
+        help="File with its platform key, or the key.",
+        metavar="FILE",
+        show_default=KEY_VARIABLE,
+        rich_help_panel=_PANEL,
+    ),
+]
+TargetsOption = Annotated[
+    int | None,
+    typer.Option(help="How many people to make up and attack.", show_default=str(_TARGETS), rich_help_panel=_PANEL),
+]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(help="Attack this account of your own instead.", metavar="ID", rich_help_panel=_PANEL),
+]
+TruthOption = Annotated[
+    str | None, typer.Option(help="Where that account truly is.", metavar="LAT,LON", rich_help_panel=_PANEL)
+]
+AskersOption = Annotated[
+    int | None,
+    typer.Option(help="Spread an attack's questions over so many accounts.", show_default="1", rich_help_panel=_PANEL),
+]
+PlainHttpOption = Annotated[
+    bool,
+    typer.Option("--plain-http", help="Let the key travel in clear to another machine.", rich_help_panel=_PANEL),
+]
+
+_SERVICE_ONLY = {"key", "targets", "target", "truth", "askers", "plain_http"}
+_WITH_SERVICE = {"url", "region", "name", "k", "colluders", "tau", "seed", "json", *_SERVICE_ONLY}
+
+
+def refuse_other_options(context: typer.Context, *, with_service: bool) -> None:
+    """Refuse options that would do nothing: those of simulated services with --url, those of --url without it."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and with_service and name not in _WITH_SERVICE:
+            raise UsageError(f"{parameter.opts[0]} is for simulated services and does not go with --url; leave it out")
+        if given and not with_service and name in _SERVICE_ONLY:
+            raise UsageError(f"{parameter.opts[0]} goes with --url; say which running service to audit")
+
+
+def attack_service(
+    *,
+    url: str,
+    key: str | None,
+    region: str | None,
+    names: Sequence[str],
+    k: str,
+    colluders: str,
+    tau: str,
+    targets: int | None,
+    target: str | None,
+    truth: str | None,
+    askers: int | None,
+    plain_http: bool,
+    seed: int,
+    json: bool,
+) -> None:
+    """Audit a running service and say what was found."""
+    lengths = numbers(k, "--k")
+    if len(lengths) != 1:
+        raise UsageError("an audit of a running service takes one --k")
+    plan = AuditPlan(
+        names=names,
+        k=lengths[0],
+        colluders=numbers(colluders, "--colluders"),
+        askers=1 if askers is None else askers,
+        targets=_TARGETS if targets is None else targets,
+        tau_m=_tau_m(tau),
+        known_target=_known_target(target, truth, targets),
+        seed=seed,
+    )
+    with Client(url, platform_key(key, os.environ), allow_plain_http=plain_http) as client:
+        check_platform_key(client)
+        audit = Audit(client, region_of(client, region), plan)
+        with progress_bar("attacking the service", audit.attacks) as advance:
+            found = audit.run(advance)
+    _say(found, json=json)
+
+
+def platform_key(given: str | None, environ: Mapping[str, str]) -> str:
+    """Return the platform's key: as it is, from a file, or from the environment. Errors never show it."""
+    text = given or environ.get(KEY_VARIABLE, "")
+    if not text:
+        raise UsageError(
+            f"only a service of your own can be audited: give its platform key by --key FILE or in {KEY_VARIABLE}"
+        )
+    if given and not given.startswith(_PLATFORM_PREFIX):
+        text = _read_key(Path(given))
+    if not text.startswith(_PLATFORM_PREFIX):
+        raise UsageError(
+            f"this is no platform key, which begins with {_PLATFORM_PREFIX}; make one with 'nearveil keys'"
+        )
+    return text
+
+
+def _read_key(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise UsageError("--key names no file that can be read; give the file that holds the platform key") from None
+
+
+def _tau_m(text: str) -> float:
+    tau_m = metres(text, "--tau")
+    if tau_m < LEAST_TAU_M:
+        raise UsageError("tau must be a distance of at least 1 m, such as 100m")
+    return tau_m
+
+
+def _known_target(target: str | None, truth: str | None, targets: int | None) -> KnownTarget | None:
+    if (target is None) != (truth is None):
+        raise UsageError("--target and --truth go together: an account of your own, and where it truly is")
+    if target is None or truth is None:
+        return None
+    if targets is not None:
+        raise UsageError("--target attacks one account, --targets makes several up; give one of them")
+    try:
+        latitude, longitude = (float(part) for part in truth.split(","))
+    except ValueError:
+        raise UsageError("--truth takes latitude and longitude in degrees, such as 37.77,-122.42") from None
+    return KnownTarget(target, latitude, longitude)
+
+
+def _say(found: ServiceAudit, *, json: bool) -> None:
+    if json:
+        say_json(found.document())
+        return
+    say(audit_table(found))
+    say("\n" + audit_notes(found))
+    if found.protection == "off":
+        warn("the service's protection is off: it publishes where people truly are")

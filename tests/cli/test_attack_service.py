@@ -1,0 +1,152 @@
+"""``nearveil attack --url`` as a person runs it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from nearveil.client.http import Client
+from nearveil.region import Region
+from tests.cli.conftest import Run
+from tests.client.stub_service import KEY, URL, StubService
+
+TOWN = Region(37.745, -122.455, 37.79, -122.398)
+HERE = ("attack", "--url", URL)
+SMALL = (*HERE, "--region=37.745,-122.455,37.79,-122.398", "--attack", "gi-lia", "--targets", 2)
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubService]:
+    stub = StubService(TOWN)
+    rng = np.random.default_rng(4)
+    stub.populate(TOWN.from_metres(rng.uniform(-0.95, 0.95, (400, 2)) * np.array(TOWN.half_extent_m)))
+
+    def client(url: str, key: str, **options: Any) -> Client:
+        return Client(url, key, transport=httpx.MockTransport(stub.handle), **options)
+
+    monkeypatch.setattr("nearveil.cli.attack_service.Client", client)
+    monkeypatch.delenv("NEARVEIL_PLATFORM_KEY", raising=False)
+    yield stub
+    assert len(stub.people) == 400, "accounts were left behind"
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    path = tmp_path / "platform-key.txt"
+    path.write_text(KEY + "\n", encoding="utf-8")
+    return path
+
+
+def test_table(run: Run, service: StubService, key_file: Path) -> None:
+    service.at_once = False
+    outcome = run(*SMALL, "--key", key_file)
+    assert outcome.code == 0, outcome.err
+    lines = outcome.out.splitlines()
+    assert lines[1].split()[:4] == ["gi-lia", "1", "2", "1.000"]
+    assert f"took the service {service.epoch - 100} epochs ahead" in outcome.out
+    assert "All 6 accounts of the audit are removed again." in outcome.out
+    assert KEY not in outcome.out + outcome.err
+
+
+def test_json(run: Run, service: StubService) -> None:
+    outcome = run(*SMALL, "--key", KEY, "--json", "--askers", 2, "--seed", 5)
+    assert outcome.code == 0, outcome.err
+    found = json.loads(outcome.out)
+    assert (found["targets"], found["not_listed"], found["accounts_removed"]) == (2, 0, 8)
+    [row] = found["attacks"]
+    assert (row["attack"], row["found"], row["acc"]) == ("gi-lia", 2, 1.0)
+    assert row["median_error_m"] < 10
+    assert len(service.askers()) == 4
+
+
+def test_the_key_of_the_environment(run: Run, service: StubService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEARVEIL_PLATFORM_KEY", KEY)
+    assert run(*SMALL).code == 0
+    assert service.requests
+
+
+def test_one_account_of_ones_own(run: Run, service: StubService, key_file: Path) -> None:
+    latitude, longitude = TOWN.from_metres(np.array([service.published["person-3"]]))[0]
+    truth = f"{latitude:.7f},{longitude:.7f}"
+    outcome = run(
+        *HERE, "--key", key_file, "--region=37.745,-122.455,37.79,-122.398", "--name", "adaptive", "--json",
+        "--target", "person-3", f"--truth={truth}",
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    [row] = json.loads(outcome.out)["attacks"]
+    assert (row["attack"], row["attacked"], row["found"]) == ("adaptive", 1, 1)
+    assert "person-3" in service.published
+
+
+BAD = [
+    ((), 2, "only a service of your own can be audited"),
+    (("--key", "nowhere.txt"), 2, "names no file that can be read"),
+    (("--key", "nvk_wrong"), 2, "does not accept this as a platform's key"),
+    (("--key", KEY, "--dataset", "gaussian"), 2, "--dataset is for simulated services"),
+    (("--key", KEY, "--hide-within", "500m"), 2, "--hide-within is for simulated services"),
+    (("--key", KEY, "--cores", "1"), 2, "--cores is for simulated services"),
+    (("--key", KEY, "--k", "10,20"), 2, "takes one --k"),
+    (("--key", KEY, "--k", "101"), 2, "1 to 100 people"),
+    (("--key", KEY, "--targets", "0"), 2, "1 to 1,000 targets"),
+    (("--key", KEY, "--tau", "0.2m"), 2, "at least 1 m"),
+    (("--key", KEY, "--target", "ann"), 2, "go together"),
+    (("--key", KEY, "--target", "ann", "--truth", "here"), 2, "latitude and longitude"),
+    (("--key", KEY, "--target", "ann", "--truth", "37.7,-122.4", "--targets", "3"), 2, "give one of them"),
+    (("--key", KEY, "--target", "ann", "--truth", "7.7,-122.4"), 3, "lies outside the region"),
+    (("--key", KEY, "--url", "http://example.org"), 2, "in clear"),
+    (("--key", KEY, "--colluders", "0", "--attack", "adaptive"), 2, "1 to 32 colluders"),
+]
+
+
+@pytest.mark.parametrize(("options", "code", "says"), BAD, ids=[says for _, _, says in BAD])
+def test_bad_input_is_one_sentence(
+    run: Run, service: StubService, options: tuple[str, ...], code: int, says: str
+) -> None:
+    outcome = run(*HERE, *options)
+    assert (outcome.code, outcome.out) == (code, "")
+    assert outcome.err.startswith("error: ")
+    assert says in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+    assert KEY not in outcome.err
+    assert all(request.method == "GET" for request in service.requests)
+
+
+def test_a_persons_token_is_no_platform_key(run: Run, service: StubService, tmp_path: Path) -> None:
+    path = tmp_path / "token.txt"
+    path.write_text("nvt_abc", encoding="utf-8")
+    outcome = run(*HERE, "--key", path)
+    assert (outcome.code, "no platform key" in outcome.err) == (2, True)
+    assert service.requests == []
+
+
+@pytest.mark.parametrize("option", ["--key", "--targets", "--target", "--truth", "--askers"])
+def test_options_of_the_audit_need_an_address(run: Run, option: str) -> None:
+    outcome = run("attack", "--dataset", "gaussian", option, "1")
+    assert (outcome.code, f"{option} goes with --url" in outcome.err) == (2, True)
+
+
+def test_stopped_by_hand(run: Run, service: StubService, key_file: Path) -> None:
+    """Ctrl-C while it attacks: exit code 130, and the fixture sees that no account is left."""
+    import signal
+
+    def interrupt(request: httpx.Request) -> None:
+        if request.url.path == "/v1/nearby" and len(service.requests) > 60:
+            service.refuse = lambda _: None
+            signal.raise_signal(signal.SIGINT)
+
+    service.refuse = interrupt
+    outcome = run(*SMALL, "--key", key_file)
+    assert (outcome.code, outcome.out) == (130, "")
+    assert len(service.requests) > 60
+
+
+def test_no_test_hook_and_long_epochs(run: Run, service: StubService, key_file: Path) -> None:
+    service.at_once = service.test_hooks = False
+    service.publishes_at = 9e9
+    outcome = run(*SMALL, "--key", key_file)
+    assert (outcome.code, outcome.out) == (4, "")
+    assert "--test-hooks" in outcome.err

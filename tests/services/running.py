@@ -1,0 +1,88 @@
+"""A real service in a process of its own, for tests that start, load and kill it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+
+START_S = 120.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class RunningService:
+    """`nearveil serve` with options, its log in a file, and the platform's key at hand."""
+
+    def __init__(
+        self, folder: Path, options: Sequence[str] = (), *, store: str | None = None, key: str | None = None
+    ) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = folder / "service.log"
+        address = store or str(folder / "data" / "nearveil.db")
+        self._command = [
+            *(sys.executable, "-c", "from nearveil.cli.main import main; main()", "serve"),
+            *("--store", address, "--port", str(self.port), *options),
+        ]
+        self._given_key = key
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start, and wait until it answers questions."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=dict(os.environ))
+        end = time.monotonic() + START_S
+        while time.monotonic() < end:
+            if self._process.poll() is not None:
+                raise AssertionError(f"the service ended: {self.log.read_text()[-2000:]}")
+            try:
+                if httpx.get(f"{self.url}/readyz", headers=self.headers, timeout=2.0).status_code == 200:
+                    return
+            except (httpx.TransportError, FileNotFoundError):
+                pass
+            time.sleep(0.05)
+        raise AssertionError(f"the service does not get ready: {self.log.read_text()[-2000:]}")
+
+    @property
+    def key(self) -> str:
+        """The platform's key, as the service wrote it at its first start."""
+        return self._given_key or (self.folder / "data" / "platform-key.txt").read_text().strip()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """Ask it to end, and wait until it has."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> int:
+        if self._process is None:
+            return 0
+        self._process.send_signal(how)
+        code = self._process.wait(60)
+        self._process = None
+        return code
