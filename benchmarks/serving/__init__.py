@@ -1,0 +1,1 @@
+"""What the load test of the service is made of."""

@@ -1,0 +1,88 @@
+"""A store with many published people, made once and copied for every run."""
+
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from nearveil.io.synthetic import synthetic_city
+from nearveil.nearby.publishing.keyed import TAG_BYTES
+from nearveil.nearby.stores.base import STEP_M, Draw
+from nearveil.region_names import named_region
+from nearveil.server.access import new_platform_key
+from nearveil.server.service import Service
+from nearveil.server.settings import Settings
+from nearveil.types import FloatArray, IntArray
+
+REGION = named_region("san-francisco")
+BATCH = 10_000
+HIDE_WITHIN_M = 500.0
+PLATFORM_KEY_FILE = "load-test-key.txt"
+
+
+def person_id(number: int) -> str:
+    """Return the id of a made-up person."""
+    return f"person-{number:07d}"
+
+
+def prepared_store(people: int, epoch: str, window: str) -> Path:
+    """Return a folder with a store of so many published people, its keys and a platform key."""
+    folder = Path(tempfile.gettempdir()) / f"nearveil-load-{os.getuid()}" / f"{people}-{epoch}-{window}"
+    if not (folder / PLATFORM_KEY_FILE).exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, mode=0o700)
+        _fill(folder, people, epoch, window)
+    return folder
+
+
+def places_to_ask_from(count: int) -> FloatArray:
+    """Return places where people are, in degrees."""
+    return synthetic_city(count, REGION, rng=2)
+
+
+def _fill(folder: Path, people: int, epoch: str, window: str) -> None:
+    settings = Settings.load(options={"store": str(folder / "nearveil.db"), "epoch": epoch, "window": window})
+    service = Service.open(settings)
+    try:
+        schedule = service.protection.schedule
+        now = schedule.epoch_at(time.time())
+        steps = _noisy_steps(people)
+        for first in range(0, people, BATCH):
+            ids = [person_id(number) for number in range(first, min(first + BATCH, people))]
+            service.store.add_people(ids)
+            with service.store.writing() as writing:
+                draws = [_draw(*row, schedule.window_of(now)) for row in zip(ids, steps[first:].tolist(), strict=False)]
+                writing.put_pending(draws, now)
+        service.store.publish(now, oldest_window=0)
+        secret, kept = new_platform_key("load-test")
+        service.store.add_key(kept)
+    finally:
+        service.close()
+    # Written last: a folder without it is not complete.
+    with os.fdopen(os.open(folder / PLATFORM_KEY_FILE, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+        file.write(secret)
+
+
+def _noisy_steps(people: int) -> IntArray:
+    rng = np.random.default_rng(1)
+    angle = 2 * np.pi * rng.random(people)
+    noise = rng.gamma(2, HIDE_WITHIN_M / 2, people)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    half_extent = np.array(REGION.half_extent_m)
+    noisy = REGION.to_metres(synthetic_city(people, REGION, rng=1)) + noise
+    steps: IntArray = np.rint(np.clip(noisy, -half_extent, half_extent) / STEP_M).astype(np.int64)
+    return steps
+
+
+def _draw(person: str, steps: list[int], window: int) -> Draw:
+    return Draw(
+        person=person,
+        x_steps=steps[0],
+        y_steps=steps[1],
+        tag=secrets.token_bytes(TAG_BYTES),
+        window=window,
+        receipt=secrets.token_hex(12),
+    )

@@ -1,0 +1,104 @@
+"""Sends reports at a steady rate over many connections, and counts what is acknowledged.
+
+Run with the port, the key file, the number of people, reports per second and seconds as arguments; prints JSON. Plain
+sockets and no HTTP library, because it shares the machine with what is measured.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections import Counter, deque
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import uvloop
+
+from benchmarks.serving.people import person_id, places_to_ask_from
+
+CONNECTIONS = 100
+TICK_S = 0.01
+
+
+class Connection(asyncio.Protocol):
+    """One connection with at most one report under way."""
+
+    def __init__(self, idle: deque["Connection"], statuses: Counter[str], waits_s: list[float]) -> None:
+        self._idle, self._statuses, self._waits_s = idle, statuses, waits_s
+        self._received = b""
+        self._sent_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Be ready."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._idle.append(self)
+
+    def send(self, report: bytes) -> None:
+        """Send a report."""
+        self._sent_at = time.perf_counter()
+        self._transport.write(report)
+
+    def data_received(self, data: bytes) -> None:
+        """Count the answer when it is complete."""
+        self._received += data
+        head, found, body = self._received.partition(b"\r\n\r\n")
+        if not found or len(body) < int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]):
+            return
+        self._statuses[head[9:12].decode()] += 1
+        self._waits_s.append(time.perf_counter() - self._sent_at)
+        self._received = b""
+        self._idle.append(self)
+
+
+async def send_reports(port: int, key: str, people: int, per_s: float, seconds: float) -> dict[str, object]:
+    """Send for so long; return how often each status came, and how long the slowest took."""
+    loop = asyncio.get_running_loop()
+    idle: deque[Connection] = deque()
+    statuses: Counter[str] = Counter()
+    waits_s: list[float] = []
+    for _ in range(CONNECTIONS):
+        await loop.create_connection(lambda: Connection(idle, statuses, waits_s), "127.0.0.1", port)
+    rng = np.random.default_rng()
+    places = places_to_ask_from(10_000).round(6).tolist()
+    started, due, sent, skipped = time.perf_counter(), 0, 0, 0
+    while (elapsed := time.perf_counter() - started) < seconds:
+        while due < elapsed * per_s:
+            due += 1
+            if not idle:
+                skipped += 1
+                continue
+            latitude, longitude = places[int(rng.integers(len(places)))]
+            idle.popleft().send(_report(key, person_id(int(rng.integers(people))), latitude, longitude))
+            sent += 1
+        await asyncio.sleep(TICK_S)
+    await asyncio.sleep(1.0)
+    slowest_ms = [round(1000 * float(value), 1) for value in np.percentile(waits_s or [0.0], [50, 99, 100])]
+    return {
+        "sent": sent,
+        "not sent for want of a connection": skipped,
+        "statuses": dict(statuses),
+        "acknowledged_per_s": round(statuses["202"] / seconds, 1),
+        "p50_p99_max_ms": slowest_ms,
+    }
+
+
+def _report(key: str, person: str, latitude: float, longitude: float) -> bytes:
+    body = f'{{"latitude":{latitude},"longitude":{longitude}}}'
+    head = (
+        f"PUT /v1/people/{person}/location HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return (head + body).encode()
+
+
+def main() -> None:
+    """Read the arguments, send, and print."""
+    port, key_file, people, per_s, seconds = sys.argv[1:]
+    key = Path(key_file).read_text(encoding="utf-8").strip()
+    found = uvloop.run(send_reports(int(port), key, int(people), float(per_s), float(seconds)))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""The two servers, each in a process of its own."""
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.command import COMMAND
+
+PATIENCE_S = 300.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that runs on this machine."""
+
+    port: int
+    pid: int
+
+    def cpu_s(self) -> float:
+        """Return the time that it has computed for."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
+    def peak_bytes(self) -> int:
+        """Return the most memory that it has had."""
+        status = Path(f"/proc/{self.pid}/status")
+        if status.exists():
+            line = next(line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM:"))
+            return int(line.split()[1]) * 1024
+        return int(psutil.Process(self.pid).memory_info().rss)
+
+
+@contextmanager
+def bare_server() -> Iterator[Server]:
+    """Run the route that does nothing."""
+    port = _free_port()
+    with _running([sys.executable, "-m", "benchmarks.serving.bare_route", str(port)]) as process:
+        _wait_until(lambda: _status(f"http://127.0.0.1:{port}/", "") == 404)
+        yield Server(port, process.pid)
+
+
+@contextmanager
+def nearveil_server(store: Path, key: str, epoch: str, window: str, log_file: Path) -> Iterator[Server]:
+    """Run the service on a store until everybody is on its map."""
+    port = _free_port()
+    command = [*COMMAND, "serve", "--store", str(store), "--port", str(port), "--epoch", epoch, "--window", window]
+    with log_file.open("wb") as log, _running(command, log) as process:
+        _wait_until(lambda: process.poll() is not None or _status(f"http://127.0.0.1:{port}/readyz", key) == 200)
+        if process.poll() is not None:
+            raise SystemExit(log_file.read_text(encoding="utf-8"))
+        yield Server(port, process.pid)
+
+
+@contextmanager
+def _running(command: list[str], log: Any = None) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def _status(address: str, key: str) -> int | None:
+    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {key}"})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return None
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise TimeoutError("a server did not start in time")
+        time.sleep(0.2)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
