@@ -17,7 +17,7 @@ import uvloop
 
 from benchmarks.serving.people import person_id, places_to_ask_from
 
-CONNECTIONS = 100
+CONNECTIONS = 300
 TICK_S = 0.01
 
 

@@ -32,6 +32,17 @@ class Answers:
         self.always = (*ALWAYS, UNPROTECTED_HEADER) if is_unprotected else ALWAYS
         self._heads: dict[tuple[int, int], Message] = {}
 
+    def json_headers(self, status: int, body: bytes) -> RawHeaders:
+        """Return the headers of a JSON document."""
+        head = self._heads.get((status, len(body))) or self._new_head(status, len(body))
+        headers: RawHeaders = head["headers"]
+        return headers
+
+    def problem_headers(self, problem: Problem, body: bytes) -> RawHeaders:
+        """Return the headers of a problem."""
+        own = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
+        return [*_content(PROBLEM_TYPE.encode(), len(body)), *self.always, *own]
+
     async def send_json(self, send: Send, status: int, body: bytes) -> None:
         """Send a JSON document."""
         size = len(body)
@@ -42,8 +53,7 @@ class Answers:
     async def send_problem(self, send: Send, problem: Problem) -> None:
         """Send what is wrong."""
         body = problem_body(problem)
-        own = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
-        headers = [*_content(PROBLEM_TYPE.encode(), len(body)), *self.always, *own]
+        headers = self.problem_headers(problem, body)
         await send({"type": "http.response.start", "status": problem.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 

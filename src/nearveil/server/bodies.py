@@ -29,12 +29,17 @@ class ClientLeftError(Exception):
 
 async def read_body(receive: Receive, headers: Headers, most_bytes: int) -> bytes:
     """Return the body, once it is known to be JSON by its header and not too large."""
+    check_headers(headers, most_bytes)
+    return await receive_body(receive, most_bytes)
+
+
+def check_headers(headers: Headers, most_bytes: int) -> None:
+    """Raise if the headers tell that a body is no JSON, or too large."""
     for name, value in headers:
         if name == b"content-length" and (not value.isdigit() or int(value) > most_bytes):
             raise _too_large(most_bytes)
         if name == b"content-type" and not value.lower().startswith(b"application/json"):
             raise wrong_media_type()
-    return await receive_body(receive, most_bytes)
 
 
 async def receive_body(receive: Receive, most_bytes: int) -> bytes:
@@ -44,7 +49,7 @@ async def receive_body(receive: Receive, most_bytes: int) -> bytes:
         raise ClientLeftError
     body: bytes = message.get("body", b"")
     if not message.get("more_body", False):
-        return _checked(body, most_bytes)
+        return check_size(body, most_bytes)
     pieces, size = [body], len(body)
     while message.get("more_body", False):
         message = await receive()
@@ -54,7 +59,7 @@ async def receive_body(receive: Receive, most_bytes: int) -> bytes:
         size += len(pieces[-1])
         if size > most_bytes:
             raise _too_large(most_bytes)
-    return _checked(b"".join(pieces), most_bytes)
+    return check_size(b"".join(pieces), most_bytes)
 
 
 def parsed(model: type[Model], body: bytes) -> Model:
@@ -85,7 +90,8 @@ def validation_problem(error: ValidationError, fields: AbstractSet[str]) -> Prob
     return invalid(f"{place}: {first['msg']}.")
 
 
-def _checked(body: bytes, most_bytes: int) -> bytes:
+def check_size(body: bytes, most_bytes: int) -> bytes:
+    """Return the body unless it is too large."""
     if len(body) > most_bytes:
         raise _too_large(most_bytes)
     return body

@@ -15,18 +15,37 @@ from pydantic import ValidationError
 from nearveil.errors import DataError
 from nearveil.nearby.publishing.publisher import Report, Status
 from nearveil.server.access import Caller
-from nearveil.server.answers import Answers, Send
-from nearveil.server.bodies import MOST_BYTES, ClientLeftError, Receive, read_body, validation_problem
+from nearveil.server.answers import Answers, RawHeaders, Send
+from nearveil.server.bodies import (
+    MOST_BYTES,
+    ClientLeftError,
+    Receive,
+    check_headers,
+    check_size,
+    read_body,
+    validation_problem,
+)
 from nearveil.server.guard import CALLER, App, Scope
 from nearveil.server.logs import log_exception
 from nearveil.server.models import PERSON_PATTERN, Place, Question
-from nearveil.server.problems import Problem, forbidden, invalid, not_found, not_ready, outside_region
+from nearveil.server.problems import (
+    Problem,
+    forbidden,
+    invalid,
+    not_found,
+    not_ready,
+    outside_region,
+    problem_body,
+)
 from nearveil.server.service import Service
 from nearveil.server.service_problems import internal
 
 NEARBY_PATH = "/v1/nearby"
 _LOCATION = re.compile(r"/v1/people/[^/]+/location")
 _PERSON = re.compile(PERSON_PATTERN.strip("^$"))
+Wanted = tuple[float, float, int, str | None, float | None]
+"""Place in metres, k, whom to leave out, and within how many metres."""
+
 _QUESTION_FIELDS = frozenset(Question.model_fields)
 _PLACE_FIELDS = frozenset(Place.model_fields)
 
@@ -86,24 +105,56 @@ class HotRoutes:
 
     async def ask(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         """Answer who is near."""
-        started = time.perf_counter()
         service, headers = self._service, scope["headers"]
         caller = scope.get(CALLER) or service.admit(_authorization(headers))
         body = await read_body(receive, headers, MOST_BYTES)
+        started = time.perf_counter()
+        wanted = self._wanted(caller, body)
+        if self.answers_at_once:
+            ids = self._service.index.ranked_metres(*wanted)
+        else:
+            ids = await asyncio.to_thread(self._service.index.ranked_metres, *wanted)
+        return 200, self._found(ids, started)
+
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether a question waits for nothing."""
+        return self._service.answers_from_memory
+
+    def answer_now(self, headers: RawHeaders, body: bytes) -> tuple[int, RawHeaders, bytes]:
+        """Answer a question that has arrived whole: its status, headers and body."""
+        try:
+            caller = self._service.admit(_authorization(headers))
+            check_headers(headers, MOST_BYTES)
+            started = time.perf_counter()
+            wanted = self._wanted(caller, check_size(body, MOST_BYTES))
+            answer = self._found(self._service.index.ranked_metres(*wanted), started)
+        except Problem as problem:
+            return self._refuse(problem)
+        except Exception as error:  # a bug: its values may be places, so nothing of it is passed on
+            log_exception("request failed", error)
+            return self._refuse(internal())
+        return 200, self._answers.json_headers(200, answer), answer
+
+    def _refuse(self, problem: Problem) -> tuple[int, RawHeaders, bytes]:
+        self._service.metrics.rejected(problem.name)
+        body = problem_body(problem)
+        return problem.status, self._answers.problem_headers(problem, body), body
+
+    def _wanted(self, caller: Caller, body: bytes) -> Wanted:
+        """Return what is asked for, once it is known that the caller may ask it."""
         try:
             question = self._parse_question(body)
         except ValidationError as error:
             raise validation_problem(error, _QUESTION_FIELDS) from None
         asker = _asker(caller, question)
         x_m, y_m = self._place(question, asker, caller)
-        wanted = (x_m, y_m, question.k, asker, question.within_m)
-        if service.answers_from_memory:
-            ids = service.index.ranked_metres(*wanted)
-        else:
-            ids = await asyncio.to_thread(service.index.ranked_metres, *wanted)
-        service.metrics.question(time.perf_counter() - started)
+        return x_m, y_m, question.k, asker, question.within_m
+
+    def _found(self, ids: list[str], started: float) -> bytes:
+        self._service.metrics.question(time.perf_counter() - started)
         # Ids have no character that JSON would escape.
-        return 200, ('{"ids":["' + '","'.join(ids) + '"]}').encode() if ids else b'{"ids":[]}'
+        return ('{"ids":["' + '","'.join(ids) + '"]}').encode() if ids else b'{"ids":[]}'
 
     def _place(self, question: Question, asker: str | None, caller: Caller) -> tuple[float, float]:
         """Return the place asked about, once it is known to be one and the asker may ask."""

@@ -1,7 +1,6 @@
 """The keyed functions: everything matters, nothing repeats, and the noise has its law."""
 
 import hashlib
-import hmac
 from itertools import combinations
 
 import numpy as np
@@ -16,11 +15,11 @@ from nearveil.types import FloatArray
 KEY = bytes(range(32))
 
 
-def test_keyed_bytes_are_hmac_over_parts_with_their_lengths() -> None:
+def test_keyed_bytes_are_blake2b_over_parts_with_their_lengths() -> None:
     message = b"".join(
         [(7).to_bytes(4, "big"), b"purpose", (2).to_bytes(4, "big"), b"ab", (1).to_bytes(4, "big"), b"c"]
     )
-    assert keyed_bytes(KEY, "purpose", b"ab", b"c") == hmac.new(KEY, message, hashlib.sha512).digest()
+    assert keyed_bytes(KEY, "purpose", b"ab", b"c") == hashlib.blake2b(message, key=KEY).digest()
 
 
 def test_parts_cannot_be_confused() -> None:
@@ -40,25 +39,29 @@ PLACES = [
 ]
 
 
+def uniforms_of(key: bytes, person: str, cell: tuple[int, int], window: int, grid_side_m: float) -> FloatArray:
+    return place_uniforms(key, [(person, cell)], window, grid_side_m)
+
+
 @pytest.mark.parametrize(("first", "second"), list(combinations(PLACES, 2)))
 def test_key_person_cell_window_and_grid_all_matter(
     first: tuple[bytes, str, tuple[int, int], int, float], second: tuple[bytes, str, tuple[int, int], int, float]
 ) -> None:
     assert place_tag(*first) != place_tag(*second)
-    assert (place_uniforms(*first) != place_uniforms(*second)).all()
+    assert (uniforms_of(*first) != uniforms_of(*second)).all()
 
 
 def test_a_tag_repeats_and_does_not_show_the_noise() -> None:
     assert place_tag(*PLACES[0]) == place_tag(*PLACES[0])
     assert len(place_tag(*PLACES[0])) == TAG_BYTES
     words = np.frombuffer(place_tag(*PLACES[0]), dtype=">u8")
-    uniforms = place_uniforms(*PLACES[0])
+    uniforms = uniforms_of(*PLACES[0])
     assert not np.isin((words >> np.uint64(11)) * 2.0**-53, uniforms).any()
 
 
 def _lengths(count: int) -> FloatArray:
     noise = PlanarLaplace(hide_within_m=500.0, region="san-francisco")
-    uniforms = np.vstack([place_uniforms(KEY, f"person-{i}", (i % 7, -i), 3, 125.0) for i in range(count)])
+    uniforms = place_uniforms(KEY, [(f"person-{i}", (i % 7, -i)) for i in range(count)], 3, 125.0)
     return noise.displaced(np.zeros((count, 2)), exponential_from_uniforms(uniforms))
 
 

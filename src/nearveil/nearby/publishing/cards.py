@@ -12,7 +12,7 @@ from nearveil.privacy.guarantee import Basis, Guarantee, Notion
 from nearveil.privacy.ledger.budget import duration_text
 
 _KEY_NOTE = (
-    "The noise comes from a keyed function (HMAC-SHA-512): all of this holds against whoever does not have the key. "
+    "The noise comes from a keyed function (keyed BLAKE2b): all of this holds against whoever does not have the key. "
     "The key together with the store gives away which places a person visited in the windows that the key is for."
 )
 _RETURNS_NOTE = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +10,11 @@ from enum import StrEnum
 import numpy as np
 
 from nearveil.errors import DataError
-from nearveil.mechanisms.exponential import exponential_from_uniforms, standard_exponential
-from nearveil.nearby.publishing.keyed import TAG_BYTES, place_tag, place_uniforms
-from nearveil.nearby.publishing.place_grid import Cell
+from nearveil.nearby.publishing.drawing import Drawer, Wanted
+from nearveil.nearby.publishing.keyed import place_tag
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.nearby.publishing.secret_keys import SecretKeys
-from nearveil.nearby.stores.base import STEP_M, Draw, Held, Store, Writing
-from nearveil.randomness import secure_generator
-from nearveil.types import FloatArray
+from nearveil.nearby.stores.base import Draw, Held, Store, Writing
 
 OFFSET_SETTING = "epoch_offset"
 
@@ -100,10 +95,8 @@ class Publisher:
         self._keys = keys
         self._store = store
         self._clock = clock
-        self._noise = protection.noise
         self._grid = protection.grid
-        self._generator = secure_generator()
-        self._drawing = threading.Lock()
+        self._drawer = Drawer(protection, keys)
 
     # -- time ------------------------------------------------------------------------------------------------
 
@@ -153,35 +146,38 @@ class Publisher:
             verdicts = {
                 person: self._judge(report, held[person], window) for person, report in last.items() if person in held
             }
-            self._keep(verdicts, held, writing, epoch)
+            fresh = self._drawer.draw([verdict.wanted for verdict in verdicts.values() if verdict.wanted], window)
+            self._keep(fresh, verdicts, held, writing, epoch)
+        receipts = {draw.person: draw.receipt for draw in fresh}
         publishes_at = self.starts_at(epoch)
-        answers = {person: _answer(verdict, publishes_at) for person, verdict in verdicts.items()}
+        answers = {person: verdict.answer(receipts.get(person), publishes_at) for person, verdict in verdicts.items()}
         return [answers.get(report.person, Answer(Status.UNKNOWN_PERSON)) for report in reports]
 
-    def _keep(self, verdicts: dict[str, _Verdict], held: dict[str, Held], writing: Writing, epoch: int) -> None:
+    def _keep(
+        self, fresh: list[Draw], verdicts: dict[str, _Verdict], held: dict[str, Held], writing: Writing, epoch: int
+    ) -> None:
         """Write what changed and nothing else."""
-        fresh = [verdict.draw for verdict in verdicts.values() if verdict.draw and verdict.is_new]
         if self.protection.policy is Policy.OFF:
             writing.publish_now(fresh, epoch - 1)
             return
-        writing.put_pending(fresh, epoch)
+        if fresh:
+            writing.put_pending(fresh, epoch)
         # Somebody who is back at what is published, or may not publish where they are, has nothing waiting.
         stale = [
             person
             for person, verdict in verdicts.items()
-            if held[person].pending is not None and not verdict.is_new and verdict.draw is not held[person].pending
+            if held[person].pending is not None and not verdict.wanted and verdict.draw is not held[person].pending
         ]
-        writing.drop_pending(stale)
+        if stale:
+            writing.drop_pending(stale)
 
     # -- what to publish ---------------------------------------------------------------------------------------
 
     def _judge(self, report: Report, held: Held, window: int) -> _Verdict:
-        policy = self.protection.policy
-        if policy is Policy.OFF:
-            return _Verdict(Status.PUBLISHED, self._draw(report, (report.x_m, report.y_m), window), is_new=True)
-        if policy is Policy.FRESH:
-            return _Verdict(Status.PENDING, self._fresh(report, window), is_new=True)
-        return self._judge_place(report, held, window)
+        if self.protection.policy is Policy.PLACE:
+            return self._judge_place(report, held, window)
+        status = Status.PUBLISHED if self.protection.policy is Policy.OFF else Status.PENDING
+        return _Verdict(status, wanted=Wanted(report.person, report.x_m, report.y_m))
 
     def _judge_place(self, report: Report, held: Held, window: int) -> _Verdict:
         key, side_m = self._keys.noise_key(window), self._grid.side_m
@@ -190,36 +186,13 @@ class Publisher:
         # Who was last in a cell that reaches as far as here is still in it; so borders do not flicker.
         for draw in (held.pending, held.published):
             if draw is not None and draw.tag in tags:
-                status = Status.PENDING if draw is held.pending else Status.SAME_PLACE
-                return _Verdict(status, draw)
+                return _Verdict(Status.PENDING if draw is held.pending else Status.SAME_PLACE, draw)
         known = [tag for tag in tags if tag in held.charged]
         if not known and len(held.charged) >= self.protection.most_charges:
             return _Verdict(Status.BUDGET_SPENT, held.published)
         tag = known[0] if known else next(iter(tags))
-        return _Verdict(Status.PENDING, self._at_place(report, tags[tag], tag, window), is_new=True)
-
-    def _at_place(self, report: Report, cell: Cell, tag: bytes, window: int) -> Draw:
-        uniforms = place_uniforms(self._keys.noise_key(window), report.person, cell, window, self._grid.side_m)
-        noisy = self._noise.displaced(np.array([self._grid.centre_of(cell)]), exponential_from_uniforms(uniforms))[0]
-        return self._draw(report, noisy, window, tag)
-
-    def _fresh(self, report: Report, window: int) -> Draw:
-        with self._drawing:
-            exponentials = standard_exponential(self._generator, 1, 3)
-        noisy = self._noise.displaced(np.array([[report.x_m, report.y_m]]), exponentials)[0]
-        return self._draw(report, noisy, window)
-
-    def _draw(
-        self, report: Report, noisy_m: FloatArray | tuple[float, float], window: int, tag: bytes | None = None
-    ) -> Draw:
-        half_width, half_height = self.protection.region.half_extent_m
-        return Draw(
-            person=report.person,
-            x_steps=_steps(float(noisy_m[0]), half_width),
-            y_steps=_steps(float(noisy_m[1]), half_height),
-            tag=secrets.token_bytes(TAG_BYTES) if tag is None else tag,
-            window=window,
-            receipt=secrets.token_hex(12),
+        return _Verdict(
+            Status.PENDING, wanted=Wanted(report.person, *self._grid.centre_of(tags[tag]), cell=tags[tag], tag=tag)
         )
 
     # -- borders ---------------------------------------------------------------------------------------------
@@ -235,16 +208,13 @@ class Publisher:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
+    """What a report leads to: a draw that is held already, one to be made, or nothing."""
+
     status: Status
-    draw: Draw | None
-    is_new: bool = False
+    draw: Draw | None = None
+    wanted: Wanted | None = None
 
-
-def _answer(verdict: _Verdict, publishes_at: float) -> Answer:
-    waits = verdict.status is Status.PENDING
-    return Answer(verdict.status, verdict.draw.receipt if verdict.draw else "", publishes_at if waits else None)
-
-
-def _steps(value_m: float, half_m: float) -> int:
-    """Whole steps, clamped to the region's box, which looks at nothing but the noisy place."""
-    return round(min(max(value_m, -half_m), half_m) / STEP_M)
+    def answer(self, fresh_receipt: str | None, publishes_at: float) -> Answer:
+        """Return what the person is told."""
+        receipt = fresh_receipt or (self.draw.receipt if self.draw else "")
+        return Answer(self.status, receipt, publishes_at if self.status is Status.PENDING else None)
