@@ -62,6 +62,27 @@ def nearveil_server(store: Path, key: str, epoch: str, window: str, log_file: Pa
 
 
 @contextmanager
+def small_server(folder: Path, region: str, settings: tuple[str, ...]) -> Iterator[tuple[Server, str]]:
+    """Run an empty service of a region, and give its platform key."""
+    port, store, log_file = _free_port(), folder / "data" / "nearveil.db", folder / "serve.log"
+    command = [*COMMAND, "serve", "--store", str(store), "--port", str(port), f"--region={region}"]
+    with log_file.open("wb") as log, _running([*command, "--questions-per-minute", "0", *settings], log) as process:
+        key_file = store.parent / "platform-key.txt"
+        _wait_until(
+            lambda: (
+                process.poll() is not None
+                or (
+                    key_file.exists()
+                    and _status(f"http://127.0.0.1:{port}/readyz", key_file.read_text().strip()) == 200
+                )
+            )
+        )
+        if process.poll() is not None:
+            raise SystemExit(log_file.read_text(encoding="utf-8"))
+        yield Server(port, process.pid), key_file.read_text(encoding="utf-8").strip()
+
+
+@contextmanager
 def _running(command: list[str], log: Any = None) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(command, stdout=log, stderr=log)
     try:

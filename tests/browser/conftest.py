@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 CHROMIUM = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator["Browser"]:
+    """A browser for the tests of one file: while it runs, so does an event loop, which other tests cannot bear."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
     if CHROMIUM is None:
         pytest.skip("needs Chromium (Debian: chromium)")

@@ -1,0 +1,168 @@
+"""The fast lane answers what the usual way answers, byte for byte, however a request arrives."""
+
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.services.running import RunningService
+
+PLACE = {"latitude": 37.774937, "longitude": -122.419418}
+QUESTION = json.dumps({**PLACE, "k": 3}).encode()
+PEOPLE = [f"person-{number}" for number in range(6)]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """A service with some people on its map."""
+    options = ("--policy", "off", "--i-understand-that-this-protects-nobody", "--questions-per-minute", "0")
+    running = RunningService(tmp_path_factory.mktemp("service"), options)
+    running.start()
+    try:
+        with connection(running) as line:
+            ask(line, running, b"POST", b"/v1/people", json.dumps({"ids": PEOPLE}).encode())
+            for number, person in enumerate(PEOPLE):
+                place = {"latitude": PLACE["latitude"] + number / 100, "longitude": PLACE["longitude"]}
+                ask(line, running, b"PUT", f"/v1/people/{person}/location".encode(), json.dumps(place).encode())
+        yield running
+    finally:
+        running.stop()
+
+
+def connection(service: RunningService) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", service.port), timeout=20)
+
+
+def request(service: RunningService, method: bytes, path: bytes, body: bytes, *more: bytes) -> bytes:
+    head = [
+        method + b" " + path + b" HTTP/1.1",
+        b"Host: service",
+        b"Authorization: Bearer " + service.key.encode(),
+        b"Content-Type: application/json",
+        b"Content-Length: %d" % len(body),
+        *more,
+    ]
+    return b"\r\n".join(head) + b"\r\n\r\n" + body
+
+
+def read(line: socket.socket) -> tuple[int, dict[str, str], bytes]:
+    """Read one answer, and no byte more."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received += line.recv(1) or _closed()
+    head, _, _ = received.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (one.partition(": ") for one in lines)}
+    body = b""
+    while len(body) < int(headers.get("content-length", 0)):
+        body += line.recv(int(headers["content-length"]) - len(body)) or _closed()
+    return int(status.split()[1]), headers, body
+
+
+def _closed() -> bytes:
+    raise AssertionError("the connection was closed before the answer was complete")
+
+
+def ask(
+    line: socket.socket, service: RunningService, method: bytes, path: bytes, body: bytes, *more: bytes
+) -> tuple[int, dict[str, str], bytes]:
+    line.sendall(request(service, method, path, body, *more))
+    return read(line)
+
+
+# A query string is not part of a plain question, so that this goes the usual way.
+FAST, USUAL = b"/v1/nearby", b"/v1/nearby?"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        QUESTION,
+        b"",
+        b"{",
+        b"[]",
+        b'{"latitude": NaN, "longitude": 1, "k": 3}',
+        json.dumps({**PLACE, "k": 0}).encode(),
+        json.dumps({**PLACE, "k": 3, "within_m": 500}).encode(),
+        json.dumps({"latitude": 0.5, "longitude": 0.5, "k": 3}).encode(),
+        json.dumps({**PLACE, "k": 3, "more": 1}).encode(),
+    ],
+)
+def test_both_ways_answer_alike(service: RunningService, body: bytes) -> None:
+    with connection(service) as line:
+        fast = ask(line, service, b"POST", FAST, body)
+        usual = ask(line, service, b"POST", USUAL, body)
+    assert fast[0] == usual[0]
+    assert json.loads(fast[2]) == json.loads(usual[2])
+    for header in ("content-type", "content-length", "cache-control", "nearveil-protection"):
+        assert fast[1].get(header) == usual[1].get(header)
+
+
+def test_the_answer_is_right(service: RunningService) -> None:
+    with connection(service) as line:
+        status, _, body = ask(line, service, b"POST", FAST, QUESTION)
+    assert (status, json.loads(body)) == (200, {"ids": PEOPLE[:3]})
+
+
+def test_pipelined_requests_are_answered_in_order(service: RunningService) -> None:
+    questions = [json.dumps({**PLACE, "k": k}).encode() for k in (1, 2, 3)]
+    health = request(service, b"GET", b"/healthz", b"")
+    wanted = [request(service, b"POST", FAST, question) for question in questions]
+    with connection(service) as line:
+        line.sendall(wanted[0] + health + wanted[1] + wanted[2])
+        answers = [json.loads(read(line)[2]) for _ in range(4)]
+    assert [len(answer.get("ids", ())) for answer in answers] == [1, 0, 2, 3]
+    assert answers[1] == {"status": "ok"}
+
+
+def test_a_question_in_pieces_is_one_question(service: RunningService) -> None:
+    whole = request(service, b"POST", FAST, QUESTION)
+    with connection(service) as line:
+        for start in range(0, len(whole), 7):
+            line.sendall(whole[start : start + 7])
+        assert read(line)[0] == 200
+
+
+def test_a_body_in_chunks(service: RunningService) -> None:
+    head = request(service, b"POST", FAST, b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (QUESTION[:9], QUESTION[9:])) + b"0\r\n\r\n"
+    with connection(service) as line:
+        line.sendall(head + chunks)
+        assert json.loads(read(line)[2]) == {"ids": PEOPLE[:3]}
+
+
+def test_a_body_that_is_too_large_is_refused_and_the_connection_closed(service: RunningService) -> None:
+    with connection(service) as line:
+        status, headers, _ = ask(line, service, b"POST", FAST, b" " * 70_000)
+        assert (status, headers["connection"]) == (413, "close")
+        assert line.recv(1) == b""
+
+
+def test_whoever_wants_to_leave_is_let_go(service: RunningService) -> None:
+    with connection(service) as line:
+        assert ask(line, service, b"POST", FAST, QUESTION, b"Connection: close")[0] == 200
+        assert line.recv(1) == b""
+
+
+def test_an_answer_may_be_asked_for_before_the_body_is_sent(service: RunningService) -> None:
+    head, _, body = request(service, b"POST", FAST, QUESTION, b"Expect: 100-continue").partition(b"\r\n\r\n")
+    with connection(service) as line:
+        line.sendall(head + b"\r\n\r\n")
+        assert read(line)[0] == 100
+        line.sendall(body)
+        assert read(line)[0] == 200
+
+
+@pytest.mark.parametrize("key", [b"nvk_wrong", b""])
+def test_a_wrong_key_is_refused_on_the_fast_lane(service: RunningService, key: bytes) -> None:
+    wrong = request(service, b"POST", FAST, QUESTION).replace(service.key.encode(), key)
+    with connection(service) as line:
+        line.sendall(wrong)
+        assert read(line)[0] == 401
+
+
+@pytest.mark.parametrize("method", [b"GET", b"PUT", b"DELETE"])
+def test_other_methods_take_the_usual_way(service: RunningService, method: bytes) -> None:
+    with connection(service) as line:
+        assert ask(line, service, method, FAST, b"")[0] == 405
