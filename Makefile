@@ -21,7 +21,7 @@ reproduce-quick: $(READY)
 	$(BIN)/nearveil reproduce --quick --out report-quick
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --doctest-modules
+	$(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules
 
 # Kill the service fifty times on each store; some twenty minutes.
 torture: $(READY)

@@ -57,7 +57,8 @@ def test_nested_parameters(city: FloatArray) -> None:
 
 def test_scikit_learn_is_not_needed() -> None:
     code = (
-        "import sys; sys.modules['sklearn'] = None\nimport nearveil, nearveil.cli.main\nprint(nearveil.PlanarLaplace())"
+        "import sys; sys.modules['sklearn'] = None\nimport nearveil, nearveil.cli.main\n"
+        "nearveil.cli.main.app_for([])\nprint(nearveil.PlanarLaplace())"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

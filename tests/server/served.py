@@ -14,13 +14,7 @@ from typing import Any
 
 import httpx
 
-_COMMAND = """
-from nearveil.cli import main
-from nearveil.cli.serve import serve
-if "serve" not in [command.name or command.callback.__name__ for command in main.app.registered_commands]:
-    main.app.command()(serve)
-main.main()
-"""
+_COMMAND = "from nearveil.cli.main import main; main()"
 _LONGEST_S = 120
 
 

@@ -5,26 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from importlib import metadata
-from typing import Annotated
+from collections.abc import Sequence
+from importlib import import_module, metadata
+from typing import Annotated, Any
 
 import typer
 
-from nearveil.cli.attack import attack
-from nearveil.cli.audit import audit
-from nearveil.cli.certify import certify
 from nearveil.cli.console import complain, say
-from nearveil.cli.datasets import datasets_app
-from nearveil.cli.demo import demo
-from nearveil.cli.fit import fit
-from nearveil.cli.guarantee import guarantee
-from nearveil.cli.keys import keys_app
-from nearveil.cli.plan import plan
-from nearveil.cli.protect import protect
-from nearveil.cli.region import region
-from nearveil.cli.reproduce import reproduce
-from nearveil.cli.serve import serve
-from nearveil.cli.serve_demo import serve_demo
 from nearveil.errors import NearveilError
 
 _HELP = """Audit and protect "people nearby" services.
@@ -33,12 +20,13 @@ Exit codes: 0 done, 2 wrong usage, 3 data that cannot be used, 4 a result that c
 does not allow it, 1 a failure of Nearveil itself. 'nearveil audit' has exit codes of its own.
 """
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    # Tracebacks, and worse the values of variables, would put true places into logs.
-    pretty_exceptions_enable=False,
-)
+_VERBS = (
+    "protect", "plan", "attack", "audit", "certify", "guarantee", "reproduce", "fit", "serve", "serve-demo", "demo",
+    "region", "datasets", "keys",
+)  # fmt: skip
+_GROUPS = ("datasets", "keys")
+# A region may start with a minus sign.
+_SETTINGS: dict[str, dict[str, Any]] = {"region": {"ignore_unknown_options": True}}
 
 
 def _show_version(wanted: bool) -> None:
@@ -47,7 +35,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help=_HELP)
 def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
@@ -56,12 +43,23 @@ def _options(
     del version
 
 
-for command in (protect, plan, attack, audit, certify, guarantee, reproduce, fit, serve, serve_demo, demo):
-    app.command()(command)
-# A region may start with a minus sign.
-app.command(context_settings={"ignore_unknown_options": True})(region)
-app.add_typer(datasets_app, name="datasets")
-app.add_typer(keys_app, name="keys")
+def app_for(arguments: Sequence[str]) -> typer.Typer:
+    """Return the command with the verb that is asked for, or with all of them: others need not be loaded."""
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        # Tracebacks, and worse the values of variables, would put true places into logs.
+        pretty_exceptions_enable=False,
+    )
+    app.callback(help=_HELP)(_options)
+    for verb in arguments[:1] if set(arguments[:1]) & set(_VERBS) else _VERBS:
+        name = verb.replace("-", "_")
+        module = import_module(f"nearveil.cli.{name}")
+        if verb in _GROUPS:
+            app.add_typer(getattr(module, f"{name}_app"), name=verb)
+        else:
+            app.command(verb, context_settings=_SETTINGS.get(verb))(getattr(module, name))
+    return app
 
 
 class _StoppedError(BaseException):
@@ -78,7 +76,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     try:
-        app()
+        app_for(sys.argv[1:])()
     except NearveilError as error:
         complain(str(error))
         sys.exit(error.exit_code)

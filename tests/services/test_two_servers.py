@@ -1,0 +1,94 @@
+"""Two server processes on one PostGIS: each border is published once, and both show the same."""
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+from tests.services.postgres import private_database
+from tests.services.running import RunningService
+from tests.services.torture import platform_key
+
+from nearveil.nearby.publishing.secret_keys import new_keys, write_keys
+
+PEOPLE = [f"person-{number}" for number in range(40)]
+OPTIONS = ("--epoch", "1s", "--window", "1h", "--new-places", "500", "--questions-per-minute", "0")
+BORDERS = 4
+MIDDLE = {"latitude": 37.7, "longitude": -122.4, "k": 100}
+
+WATCH = (
+    "CREATE TABLE seen (person bigint, epoch bigint)",
+    "CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS "
+    "'BEGIN INSERT INTO public.seen VALUES (NEW.person, NEW.epoch); RETURN NULL; END'",
+    "CREATE TRIGGER see AFTER INSERT OR UPDATE ON nearveil.published FOR EACH ROW EXECUTE FUNCTION see()",
+)
+
+
+@pytest.fixture
+def address(postgis_cluster: object) -> Iterator[str]:
+    del postgis_cluster
+    with private_database() as found:
+        yield found
+
+
+def test_no_person_is_published_twice_in_an_epoch(address: str, tmp_path: Path) -> None:
+    key = platform_key(address)
+    write_keys(tmp_path / "keys.json", new_keys())
+    options = (*OPTIONS, "--keys", str(tmp_path / "keys.json"))
+    servers = [RunningService(tmp_path / name, options, store=address, key=key) for name in ("first", "second")]
+    with psycopg.connect(address, autocommit=True) as watcher:
+        for statement in WATCH:
+            watcher.execute(statement.encode())
+        try:
+            for server in servers:
+                server.start()
+            _report_to_both(servers)
+            answers = [_nearby_once_alike(servers) for _ in range(2)]
+            assert sorted(answers[0]) == sorted(PEOPLE)
+            assert (
+                httpx.delete(f"{servers[0].url}/v1/people/{PEOPLE[0]}", headers=servers[0].headers).status_code == 204
+            )
+            assert PEOPLE[0] not in _nearby_once_alike(servers)
+        finally:
+            codes = [server.stop() for server in servers]
+        changes, different, epochs = watcher.execute(
+            "SELECT count(*), count(DISTINCT (person, epoch)), count(DISTINCT epoch) FROM seen"
+        ).fetchone() or (0, 0, 0)
+    assert codes == [0, 0]
+    assert changes == different > len(PEOPLE)
+    assert epochs >= BORDERS
+
+
+def _report_to_both(servers: list[RunningService]) -> None:
+    """Everybody wanders, and tells now this server, now that one, until some borders have passed."""
+    chance = random.Random(4)
+    first, second = (httpx.Client(base_url=server.url, headers=server.headers, timeout=20.0) for server in servers)
+    with first, second:
+        assert first.post("/v1/people", json={"ids": PEOPLE}).status_code == 200
+        began = first.get("/v1/ledger").json()["epoch"]
+        while first.get("/v1/ledger").json()["epoch"] < began + BORDERS + 2:
+            for person in PEOPLE:
+                place = {"latitude": chance.uniform(37.6, 37.8), "longitude": chance.uniform(-122.5, -122.3)}
+                client = chance.choice((first, second))
+                assert client.put(f"/v1/people/{person}/location", json=place).status_code == 202
+
+
+def _nearby_once_alike(servers: list[RunningService]) -> list[str]:
+    """Ask both until they have the same to say: whoever did not publish a border hears of it a little later."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        answers = [
+            httpx.post(f"{server.url}/v1/nearby", json=MIDDLE, headers=server.headers).json()["ids"]
+            for server in servers
+        ]
+        if answers[0] == answers[1]:
+            return list(answers[0])
+    raise AssertionError("the two servers never answered alike")
+
+
+def _nearby(server: RunningService) -> list[str]:
+    ids: list[str] = httpx.post(f"{server.url}/v1/nearby", json=MIDDLE, headers=server.headers).json()["ids"]
+    return ids
