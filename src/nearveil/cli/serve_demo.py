@@ -9,11 +9,10 @@ import numpy as np
 import typer
 
 from nearveil.cli.console import progress_bar, say
-from nearveil.cli.made_up_city import PEOPLE, SEED, made_up_people
 from nearveil.cli.serve import announce
-from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
 from nearveil.region import Region
+from nearveil.server.console.city import PEOPLE, made_up_people
 from nearveil.server.settings import Settings
 from nearveil.types import FloatArray
 
@@ -55,13 +54,14 @@ def serve_demo(
     listening = run.listen(settings)
     try:
         region = settings.protection().region
+        places = made_up_people(region, 2 * PEOPLE)
         if not intervals.exists():
-            # Another city of the same shape stands for public data, so that finding intervals costs nobody anything.
-            intervals.write_text(_intervals_of_another_city(region), encoding="utf-8")
+            # Half of the city is not in the service and stands for public data: intervals cost nobody in it anything.
+            intervals.write_text(_intervals_of(places[PEOPLE:], region), encoding="utf-8")
         set_up_logs(settings.log_level)
         service = Service.open(settings)
         if not service.store.totals().published:
-            _move_in(service, made_up_people(region))
+            _move_in(service, places[:PEOPLE])
         key_file = run.first_platform_key(service.store, folder) or out / run.PLATFORM_KEY_FILE
     except BaseException:
         listening.close()
@@ -72,11 +72,10 @@ def serve_demo(
     run.run(service, listening)
 
 
-def _intervals_of_another_city(region: Region) -> str:
-    plan = FitPlan(method="private-grid", centres=_CENTRES, population=PEOPLE)
-    with progress_bar("finding intervals in another made-up city", plan.steps) as advance:
-        elsewhere = synthetic_city(PEOPLE, region, rng=SEED + 1)
-        return build_intervals(elsewhere, region, plan, plan.budget(_FIT_EPSILON, 1e-5), progress=advance).to_json()
+def _intervals_of(places: FloatArray, region: Region) -> str:
+    plan = FitPlan(method="private-grid", centres=_CENTRES, population=len(places))
+    with progress_bar("finding intervals", plan.steps) as advance:
+        return build_intervals(places, region, plan, plan.budget(_FIT_EPSILON, 1e-5), progress=advance).to_json()
 
 
 def _move_in(service: Service, places: FloatArray) -> None:
