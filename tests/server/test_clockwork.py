@@ -17,6 +17,7 @@ from nearveil.nearby.publishing.secret_keys import new_keys
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region_names import named_region
+from nearveil.server.identity import check_identity
 from nearveil.server.intervals_in_use import IntervalsInUse, fingerprint
 from nearveil.server.settings import Settings
 from tests.server.running import HERE, HOUR_S, START_S, Clock, Running, in_folder, running
@@ -277,6 +278,19 @@ def test_other_keys_are_refused_and_keys_that_rotate_later_are_not(tmp_path: Pat
         pass
     with running(in_folder(tmp_path), keys=keys.rotated(window + 1), clock=clock) as place:
         assert place.nearby(HERE) == []
+
+
+def test_a_key_that_others_do_not_use_in_the_next_window_takes_no_report_into_it(tmp_path: Path) -> None:
+    keys, clock = new_keys(), Clock()
+    with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
+        schedule = place.service.protection.schedule
+        window = schedule.window_of(place.service.publisher.epoch)
+        place.add("ann")
+        # Another process has a key that was rotated, and was there first.
+        check_identity(place.service.store, place.service.protection, keys.rotated(window + 1), window + 1)
+        assert place.call("PUT", "/v1/people/ann/location", json=HERE).status_code == 202
+        clock.now = schedule.starts_at((window + 1) * schedule.epochs_per_window) - 1.0
+        assert place.call("PUT", "/v1/people/ann/location", json=HERE).status_code == 503
 
 
 # -- a store that answers by itself ----------------------------------------------------------------------------------

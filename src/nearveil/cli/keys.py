@@ -72,7 +72,10 @@ def platform(
     name: Annotated[str | None, typer.Option(help="Make a key of this name, or replace it.", metavar="NAME")] = None,
     remove: Annotated[str | None, typer.Option(help="Remove the key of this name.", metavar="NAME")] = None,
 ) -> None:
-    """Make a platform's key and print it, once; or remove one. A running service notices within seconds."""
+    """Make a platform's key and print it, once; or remove one.
+
+    A service on PostgreSQL notices within seconds; stop one on an embedded store first.
+    """
     if (name is None) == (remove is None):
         raise UsageError("name the key to make with --name, or the one to remove with --remove")
     with closing(open_store(store or Settings().store)) as opened:

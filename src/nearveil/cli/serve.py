@@ -171,6 +171,8 @@ def announce(service: Any, address: str, key_file: Path | None) -> None:
         say(f"console: {address}/")
     if key_file is not None:
         say(f"platform key: in {key_file}, for you alone")
+    if settings.keys is None and settings.keys_text is None:
+        say("secret keys: beside the store; keep them elsewhere (--keys), a copy of the folder gives both away")
     if not _is_loopback(settings.host):
         warn("this address can be reached from other machines; put TLS in front, keys and places travel in the open")
     if settings.test_hooks:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import json
 
 from nearveil.errors import UsageError
 from nearveil.nearby.publishing.keyed import keyed_bytes
@@ -12,6 +11,7 @@ from nearveil.nearby.publishing.secret_keys import SecretKeys
 from nearveil.nearby.stores.base import Store
 
 IDENTITY_SETTING = "identity"
+NOISE_SETTING = "identity of the noise of window"
 
 _OTHER_PROTECTION = (
     "this store was made with another key file, region, policy, hide-within, epoch or window, and with these people's "
@@ -25,18 +25,17 @@ _OTHER_NOISE = (
 
 def check_identity(store: Store, protection: Protection, keys: SecretKeys, window: int) -> None:
     """Remember what the noise of a window comes from; raise if the store remembers otherwise."""
-    made_with = _made_with(protection, keys)
+    _check(store, IDENTITY_SETTING, _made_with(protection, keys), _OTHER_PROTECTION)
     noise = _digest(keys.noise_key(window), "nearveil noise identity", str(window))
-    kept = store.setting(IDENTITY_SETTING)
-    if kept is not None:
-        known = json.loads(kept)
-        if not hmac.compare_digest(known["made_with"], made_with):
-            raise UsageError(_OTHER_PROTECTION)
-        if known["window"] == window and not hmac.compare_digest(known["noise"], noise):
-            raise UsageError(_OTHER_NOISE)
-    document = json.dumps({"made_with": made_with, "window": window, "noise": noise})
-    if document != kept:
-        store.keep_setting(IDENTITY_SETTING, document)
+    _check(store, f"{NOISE_SETTING} {window}", noise, _OTHER_NOISE)
+
+
+def _check(store: Store, name: str, identity: str, complaint: str) -> None:
+    kept = store.setting(name)
+    if kept is None:
+        store.keep_setting(name, identity)
+    elif not hmac.compare_digest(kept, identity):
+        raise UsageError(complaint)
 
 
 def _made_with(protection: Protection, keys: SecretKeys) -> str:

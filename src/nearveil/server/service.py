@@ -14,7 +14,7 @@ from nearveil.nearby.published_index import PublishedIndex
 from nearveil.nearby.publishing.protection import Policy
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Report
 from nearveil.nearby.publishing.secret_keys import SecretKeys
-from nearveil.nearby.stores.base import PublishedBatch, SearchableStore, Store, Totals
+from nearveil.nearby.stores.base import PublishedBatch, SearchableStore, Store, StoreError, Totals
 from nearveil.nearby.stores.opening import open_store
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
@@ -83,6 +83,7 @@ class Service:
             clock=clock,
             at_border=self._at_border,
         )
+        self._checked_window: int | None = None
         self.reports = ReportWriter(self._receive, kept=self._kept)
         self._uploading = threading.Lock()
 
@@ -195,7 +196,19 @@ class Service:
     def _receive(self, reports: Sequence[Report]) -> list[Answer]:
         # A border that has just passed comes first: what waited for it must not be replaced by what comes after it.
         self.clockwork.publish()
+        self._check_noise_of_next_border()
         return self.publisher.receive(reports)
+
+    def _check_noise_of_next_border(self) -> None:
+        """Take no report into a window with a key that others on the store do not use: it would be a second draw."""
+        window = self.protection.schedule.window_of(self.publisher.epoch + 1)
+        if window == self._checked_window:
+            return
+        try:
+            check_identity(self.store, self.protection, self.keys, window)
+        except UsageError as error:
+            raise StoreError(str(error)) from None
+        self._checked_window = window
 
     def _kept(self, reports: Sequence[Report], answers: Sequence[Answer]) -> None:
         for answer in answers:

@@ -19,6 +19,11 @@ _RETURNS_NOTE = (
     "Staying and coming back publish the same point again, so that somebody who watches can tell when a person is back "
     "at a place where they were before in the same window, and how often they change places, at most once per epoch."
 )
+_BORDER_NOTE = (
+    "Somebody counts as in the cell where they were last until they are half a side beyond it, so that going a few "
+    "metres farther can be what publishes a new point."
+)
+_ERASED_NOTE = "Erasing somebody and creating them anew begins a new budget of places."
 _ORDER_NOTE = "Being in the service at all, and reporting or not, are not hidden."
 
 
@@ -29,15 +34,17 @@ def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, window: ti
     offset = one.epsilon * 2 * grid.farthest_from_centre_m
     alone = replace(
         one,
-        title="Every place where somebody was",
+        title="Every new place where somebody was",
         offset=offset,
         neighbours=(
-            "any two places of one person, at a loss of epsilon times their distance on the ground and the constant "
-            f"(delta is for places up to {10 * noise.hide_within_m / 1000:,.3g} km apart)"
+            "any two places of one person that both count as new, at a loss of epsilon times their distance on the "
+            f"ground and the constant (whether a place counts as new, as a stay or as a return is disclosed; delta is "
+            f"for places up to {10 * noise.hide_within_m / 1000:,.3g} km apart)"
         ),
         protects=(
-            f"within a cell of the public grid of {grid.side_m:,.4g} m all places are perfectly alike, however often "
-            f"they are reported; two cells whose centres are {noise.hide_within_m:,.6g} m apart have a loss of 2: "
+            f"what is drawn is the same for everything that counts as in one cell of the public grid of "
+            f"{grid.side_m:,.4g} m, however often it is reported; two cells whose centres are "
+            f"{noise.hide_within_m:,.6g} m apart have a loss of 2: "
             "whatever is published, it is at most e^2 = 7.4 times likelier from the one than from the other; places "
             "far apart are not hidden from each other"
         ),
@@ -68,7 +75,9 @@ def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, window: ti
     windows = (
         f"Every {_bare(window)} begins a new window with fresh noise for all places; the losses of windows add up."
     )
-    return replace(alone, also=(together,), notes=(_RETURNS_NOTE, windows, _ORDER_NOTE, _KEY_NOTE))
+    return replace(
+        alone, also=(together,), notes=(_RETURNS_NOTE, _BORDER_NOTE, windows, _ERASED_NOTE, _ORDER_NOTE, _KEY_NOTE)
+    )
 
 
 def fresh_card(noise: PlanarLaplace, *, draws: int, window: timedelta) -> Guarantee:
