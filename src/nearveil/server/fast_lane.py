@@ -62,7 +62,7 @@ class _FastLane(HttpToolsProtocol):
         return (
             self.routes.answers_at_once
             and (self.cycle is None or self.cycle.response_complete)
-            and not (self.pipeline or self.flow.write_paused or self.expect_100_continue)
+            and not (self.flow.write_paused or self.expect_100_continue)
             and self.parser.get_http_version() == "1.1"
             and not self.parser.should_upgrade()
         )
