@@ -67,6 +67,47 @@ def test_rotate_in_the_last_epoch_leaves_the_next_window_alone(tmp_path: Path, m
     assert [key.from_window for key in read_keys(path).noise] == [0, 2]
 
 
+def test_rotate_takes_the_schedule_from_where_the_service_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, config = (tmp_path / name for name in ("first.json", "second.json", "nearveil.toml"))
+    config.write_text("epoch = '15m'\nwindow = '10d'\n")
+    at(monkeypatch, 15 * DAY_S)
+    run("create", first)
+    run("rotate", first, "--config", config)
+    monkeypatch.setenv("NEARVEIL_WINDOW", "5d")
+    run("create", second)
+    run("rotate", second)
+    assert [read_keys(path).noise[-1].from_window for path in (first, second)] == [2, 4]
+
+
+def test_a_key_that_came_too_late_is_postponed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "keys.json"
+    run("create", path)
+    with pytest.raises(UsageError, match="one key only"):
+        run("postpone", path)
+    at(monkeypatch, 60.5 * 30 * DAY_S)
+    run("rotate", path)
+    newest = read_keys(path).noise[-1]
+    at(monkeypatch, 61.5 * 30 * DAY_S)
+    shown = run("postpone", path)
+    after = read_keys(path)
+    assert [key.from_window for key in after.noise] == [0, 62]
+    assert after.noise[-1].secret == newest.secret
+    assert time.strftime("%Y-%m-%d", time.gmtime(62 * 30 * DAY_S)) in shown.output
+
+
+def test_old_keys_are_dropped_when_their_window_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "keys.json"
+    run("create", path)
+    at(monkeypatch, 60.5 * 30 * DAY_S)
+    run("rotate", path)
+    before = read_keys(path)
+    assert "nothing was changed" in run("prune", path).output
+    assert read_keys(path) == before
+    at(monkeypatch, 61 * 30 * DAY_S)
+    assert "1 old key" in run("prune", path).output
+    assert read_keys(path).noise == before.noise[1:]
+
+
 def test_rotate_refuses_what_is_no_schedule_and_no_file(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     with pytest.raises(DataError, match="cannot be read"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from nearveil.nearby.publishing.secret_keys import SecretKeys, new_keys
+from nearveil.nearby.publishing.secret_keys import Keys, new_keys
 from nearveil.nearby.stores.base import Store
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.server.access import new_platform_key
@@ -88,7 +88,7 @@ def _rows(batch: Any) -> Iterator[tuple[str, list[int]]]:
 def running(
     store: Store | None = None,
     *,
-    keys: SecretKeys | None = None,
+    keys: Keys | None = None,
     clock: Clock | None = None,
     wrapped: Callable[[Store], Store] = lambda store: store,
     **options: Any,

@@ -60,11 +60,11 @@ def refused(access: Access, header: str | None) -> str:
 
 def test_platforms_and_people(access: Access, store: KeyStore) -> None:
     shop, news = store.add("shop"), store.add("news")
-    token, _ = access.issue_token("ann", 60)
+    token, _ = access.issue_token("ann", 7, 60)
     for _ in range(2):
         assert access.identify(shop) == Caller("platform", "shop")
         assert access.identify(news) == Caller("platform", "news")
-        assert access.identify(f"Bearer {token}") == Caller("person", "ann")
+        assert access.identify(f"Bearer {token}") == Caller("person", "ann", 7)
     assert access.identify(shop.replace("Bearer", "bearer")) == Caller("platform", "shop")
 
 
@@ -100,7 +100,7 @@ def test_every_character_of_a_key_counts(data: st.DataObject) -> None:
 
 
 def test_a_token_ends_although_it_was_seen_before(access: Access, clock: Clock) -> None:
-    token, expires_at = access.issue_token("ann", 60)
+    token, expires_at = access.issue_token("ann", 7, 60)
     assert expires_at == clock.now + 60
     assert access.identify(f"Bearer {token}").name == "ann"
     clock.pass_time(59.9)
@@ -111,7 +111,7 @@ def test_a_token_ends_although_it_was_seen_before(access: Access, clock: Clock) 
 
 def test_a_token_of_another_service(access: Access) -> None:
     other = Access(cast(Store, KeyStore()), b"x" * 32)
-    assert refused(access, f"Bearer {other.issue_token('ann', 60)[0]}") == "unauthorised"
+    assert refused(access, f"Bearer {other.issue_token('ann', 7, 60)[0]}") == "unauthorised"
 
 
 def test_a_removed_key_stops_working_within_the_horizon(access: Access, store: KeyStore, clock: Clock) -> None:
@@ -174,13 +174,22 @@ def test_a_store_that_cannot_be_read_lets_nobody_in(access: Access, store: KeySt
     assert refused(access, header) == "not-ready"
 
 
+def test_keys_are_looked_up_at_once_after_a_change(access: Access, store: KeyStore) -> None:
+    shop, news = store.add("shop"), store.add("news")
+    assert access.identify(shop).name == "shop"
+    del store.held["shop"]
+    access.reread()
+    assert refused(access, shop) == "unauthorised"
+    assert access.identify(news).name == "news"
+
+
 def test_what_is_remembered_is_bounded_and_holds_no_secret(
     access: Access, store: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access_module, "_MOST_REMEMBERED", 8)
     header = store.add("shop")
     for number in range(50):
-        token, _ = access.issue_token(f"p{number}", 60)
+        token, _ = access.issue_token(f"p{number}", 7, 60)
         assert access.identify(f"Bearer {token}").name == f"p{number}"
         assert access.identify(header).name == "shop"
         refused(access, f"Bearer nvk_{number:043}")

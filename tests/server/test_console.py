@@ -131,7 +131,7 @@ def test_only_a_tile_server_s_host_joins_the_policy(address: str | None, origin:
 
 @pytest.mark.parametrize(("method", "path"), DATA_ROUTES)
 def test_data_needs_a_platform_s_key(client: httpx.Client, place: Place, method: str, path: str) -> None:
-    token, _ = place.service.access.issue_token("person-1", 3600)
+    token, _ = place.service.access.issue_token("person-1", place.service.store.token_mark("person-1") or 0, 3600)
     body = WISH if method == "POST" else None
     assert client.request(method, path, json=body).status_code == 401
     forged = {"Authorization": "Bearer nvk_" + "A" * 43}

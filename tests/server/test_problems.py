@@ -17,6 +17,7 @@ ALL: dict[str, tuple[int, Callable[[], Problem]]] = {
     "not-found": (404, problems.not_found),
     "method-not-allowed": (405, lambda: problems.method_not_allowed("GET, PUT")),
     "too-large": (413, lambda: problems.too_large(65_536)),
+    "conflict": (409, problems.conflict),
     "invalid": (422, problems.invalid),
     "outside-region": (422, problems.outside_region),
     "too-many-requests": (429, lambda: problems.too_many_requests(2.5)),

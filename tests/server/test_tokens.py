@@ -1,4 +1,4 @@
-"""A token says who and until when; whoever changes anything about it has none."""
+"""A token says who, which of those of that name, and until when; whoever changes anything about it has none."""
 
 import hashlib
 import hmac
@@ -14,12 +14,13 @@ from nearveil.server.tokens import LONGEST_S, PERSON_PATTERN, Token, read_token,
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 NOW = 1_800_000_000.25
+MARK = 77
 
 people = st.from_regex(PERSON_PATTERN, fullmatch=True)
 
 
 def token_of(person: str = "ann", expires_in_s: float = 3600) -> str:
-    return write_token(KEY, person, now=NOW, expires_in_s=expires_in_s)[0]
+    return write_token(KEY, person, MARK, now=NOW, expires_in_s=expires_in_s)[0]
 
 
 def forged(payload: bytes) -> str:
@@ -28,10 +29,10 @@ def forged(payload: bytes) -> str:
     return "nvt_" + ".".join(urlsafe_b64encode(part).rstrip(b"=").decode() for part in (payload, signature))
 
 
-@given(people, st.floats(0.001, LONGEST_S))
-def test_what_is_written_is_read_until_it_expires(person: str, expires_in_s: float) -> None:
-    text, token = write_token(KEY, person, now=NOW, expires_in_s=expires_in_s)
-    assert token.person == person
+@given(people, st.integers(0, 2**63 - 1), st.floats(0.001, LONGEST_S))
+def test_what_is_written_is_read_until_it_expires(person: str, mark: int, expires_in_s: float) -> None:
+    text, token = write_token(KEY, person, mark, now=NOW, expires_in_s=expires_in_s)
+    assert (token.person, token.mark) == (person, mark)
     assert NOW + expires_in_s - 0.002 < token.expires_at <= NOW + expires_in_s + 1e-6
     assert read_token(KEY, text, now=token.expires_at - 0.0005) == token
     assert read_token(KEY, text, now=token.expires_at) is None
@@ -66,32 +67,30 @@ def test_the_two_parts_belong_together() -> None:
 
 
 def test_a_payload_has_one_spelling() -> None:
-    head, tail = token_of("ann1").split(".")
-    # The last of the 18 characters of 13 bytes has 4 bits that nobody reads.
-    assert len(head) == len("nvt_") + 18
+    head, tail = token_of("ann12").split(".")
+    # The last of the 30 characters of 22 bytes has 4 bits that nobody reads.
+    assert len(head) == len("nvt_") + 30
     respelled = head[:-1] + chr(ord(head[-1]) + 1)
     assert read_token(KEY, f"{respelled}.{tail}", now=NOW) is None
 
 
 @pytest.mark.parametrize(
-    ("version", "ends_in_s"), [(0, 60), (2, 60), (255, 60), (1, -1), (1, 0), (1, LONGEST_S + 60), (1, 1e9)]
+    ("version", "ends_in_s"), [(0, 60), (1, 60), (255, 60), (2, -1), (2, 0), (2, LONGEST_S + 60), (2, 1e9)]
 )
 def test_signed_tokens_of_another_version_or_an_absurd_end(version: int, ends_in_s: float) -> None:
-    payload = struct.pack(">BQ", version, int((NOW + ends_in_s) * 1000)) + b"ann"
+    payload = struct.pack(">BQQ", version, int((NOW + ends_in_s) * 1000), MARK) + b"ann"
     assert read_token(KEY, forged(payload), now=NOW) is None
 
 
 def test_the_forger_of_these_tests_signs_as_the_service_does() -> None:
-    payload = struct.pack(">BQ", 1, int((NOW + 60) * 1000)) + b"ann"
-    assert read_token(KEY, forged(payload), now=NOW) == Token("ann", NOW + 60)
+    payload = struct.pack(">BQQ", 2, int((NOW + 60) * 1000), MARK) + b"ann"
+    assert read_token(KEY, forged(payload), now=NOW) == Token("ann", NOW + 60, MARK)
 
 
-@pytest.mark.parametrize("length", [0, 1, 8, 9, 138, 10_000])
+@pytest.mark.parametrize("length", [0, 1, 8, 9, 16, 17, 146, 10_000])
 def test_signed_payloads_of_absurd_lengths(length: int) -> None:
-    assert (
-        read_token(KEY, forged(struct.pack(">BQ", 1, int((NOW + 60) * 1000)).ljust(length, b"a")[:length]), now=NOW)
-        is None
-    )
+    payload = struct.pack(">BQQ", 2, int((NOW + 60) * 1000), MARK).ljust(length, b"a")[:length]
+    assert read_token(KEY, forged(payload), now=NOW) is None
 
 
 @pytest.mark.parametrize("expires_in_s", [0, -1, LONGEST_S + 1, float("nan"), float("inf")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +17,6 @@ from nearveil.nearby.publishing.secret_keys import new_keys, read_keys, write_ke
 from nearveil.nearby.stores.opening import open_store
 from nearveil.server.access import new_platform_key
 from nearveil.server.settings import Settings
-from nearveil.server.settings_values import duration
 
 keys_app = typer.Typer(
     no_args_is_help=True,
@@ -25,6 +25,17 @@ keys_app = typer.Typer(
 )
 
 _FileArgument = Annotated[Path, typer.Argument(help="The key file.", metavar="FILE")]
+
+
+_ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="Settings file of the service, TOML.", metavar="FILE")
+]
+_EpochOption = Annotated[
+    str | None, typer.Option("--epoch", help="Epoch of the service.", metavar="TIME", show_default=Settings().epoch)
+]
+_WindowOption = Annotated[
+    str | None, typer.Option("--window", help="Window of the service.", metavar="TIME", show_default=Settings().window)
+]
 
 
 @keys_app.command()
@@ -37,24 +48,60 @@ def create(file: _FileArgument) -> None:
 @keys_app.command()
 def rotate(
     file: _FileArgument,
-    *,
-    epoch: Annotated[str, typer.Option(help="Epoch of the service, as in its settings.", metavar="TIME")] = "1h",
-    window: Annotated[str, typer.Option(help="Window of the service, as in its settings.", metavar="TIME")] = "30d",
+    config: _ConfigOption = None,
+    epoch: _EpochOption = None,
+    window: _WindowOption = None,
 ) -> None:
     """Add a key for the noise from the next window on, and drop keys of windows gone by.
 
-    Restart the service before that window begins. People's tokens stay valid.
+    A running service that reads this file takes it by itself; one with keys from NEARVEIL_KEYS is to be restarted
+    before that window begins. People's tokens stay valid. Epoch and window are those of the service's settings.
     """
-    schedule = Schedule(epoch=duration(epoch, "--epoch"), window=duration(window, "--window"))
-    # A report of the last epoch of a window is published in the next one: that one may be in use already.
-    following = schedule.window_of(schedule.epoch_at(time.time()) + 1) + 1
+    schedule = _schedule(config, epoch, window)
+    following = _next_unused(schedule)
     keys = read_keys(file)
     if keys.noise[-1].from_window >= following:
         raise UsageError("there is a key for the next window already; rotate again when it has begun")
     write_keys(file, keys.rotated(following), replace_existing=True)
-    begins = schedule.starts_at(following * schedule.epochs_per_window)
-    moment = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(begins))
-    say(f"a new key is used from {moment} on; restart the service before")
+    say(f"a new key is used from {_beginning(schedule, following)} on; keep a copy of the file")
+
+
+@keys_app.command()
+def postpone(
+    file: _FileArgument,
+    config: _ConfigOption = None,
+    epoch: _EpochOption = None,
+    window: _WindowOption = None,
+) -> None:
+    """Let the newest key begin with the next window: where a service was not given it in time.
+
+    A service refuses a key that differs from the one that its store was used with in the same window.
+    """
+    schedule = _schedule(config, epoch, window)
+    following = _next_unused(schedule)
+    write_keys(file, read_keys(file).postponed(following), replace_existing=True)
+    say(f"the newest key is used from {_beginning(schedule, following)} on")
+
+
+@keys_app.command()
+def prune(
+    file: _FileArgument,
+    config: _ConfigOption = None,
+    epoch: _EpochOption = None,
+    window: _WindowOption = None,
+) -> None:
+    """Drop keys of windows gone by, so that nobody can find out any more which places people visited in them.
+
+    Copies of the file are yours to destroy.
+    """
+    schedule = _schedule(config, epoch, window)
+    before = read_keys(file)
+    after = before.pruned(schedule.window_of(schedule.epoch_at(time.time())))
+    if after == before:
+        say("there is no key of a window gone by; nothing was changed")
+        return
+    write_keys(file, after, replace_existing=True)
+    say(f"{len(before.noise) - len(after.noise)} old key(s) dropped; destroy copies of the file too")
 
 
 @keys_app.command()
@@ -74,7 +121,8 @@ def platform(
 ) -> None:
     """Make a platform's key and print it, once; or remove one.
 
-    A service on PostgreSQL notices within seconds; stop one on an embedded store first.
+    A service on PostgreSQL notices within seconds. An embedded store belongs to the service while it runs: stop it, or
+    use POST and DELETE /v1/platform-keys/NAME with a key that works.
     """
     if (name is None) == (remove is None):
         raise UsageError("name the key to make with --name, or the one to remove with --remove")
@@ -88,3 +136,18 @@ def platform(
             opened.add_key(kept)
             warn("this key is shown once and kept nowhere; whoever has it may do everything with the service")
             say(secret)
+
+
+def _schedule(config: Path | None, epoch: str | None, window: str | None) -> Schedule:
+    """Return the service's schedule, from where the service itself takes it."""
+    return Settings.load(config, os.environ, {"epoch": epoch, "window": window}).protection().schedule
+
+
+def _next_unused(schedule: Schedule) -> int:
+    # A report of the last epoch of a window is published in the next one: that one may be in use already.
+    return schedule.window_of(schedule.epoch_at(time.time()) + 1) + 1
+
+
+def _beginning(schedule: Schedule, window: int) -> str:
+    begins = schedule.starts_at(window * schedule.epochs_per_window)
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(begins))

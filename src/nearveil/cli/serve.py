@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from nearveil.server.settings_table import LOUD_OPTION
 
 _PANEL = "Protection"
 _LIMITS = "Limits"
+_SHORT_WINDOW = timedelta(days=7)
 
 
 def serve(
@@ -84,7 +86,7 @@ def serve(
     ] = None,
     key_questions_per_s: Annotated[
         float | None,
-        typer.Option(help="Requests of a platform key; 0 for no limit.", show_default="0", rich_help_panel=_LIMITS),
+        typer.Option(help="Requests of a platform key; 0 for no limit.", show_default="1000", rich_help_panel=_LIMITS),
     ] = None,
     throttle_suspects: Annotated[
         bool | None,
@@ -175,6 +177,11 @@ def announce(service: Any, address: str, key_file: Path | None) -> None:
         say("secret keys: beside the store; keep them elsewhere (--keys), a copy of the folder gives both away")
     if not _is_loopback(settings.host):
         warn("this address can be reached from other machines; put TLS in front, keys and places travel in the open")
+    if service.protection.policy is Policy.PLACE and service.protection.schedule.window < _SHORT_WINDOW:
+        warn(
+            "every window draws people's places afresh, and in windows as short as this noise averages out soon; "
+            "choose a longer --window, such as 30d"
+        )
     if settings.test_hooks:
         warn("test hooks are on: a platform key can advance the epoch")
     if service.is_unprotected:

@@ -152,6 +152,10 @@ class Client:
         answer = self._send("POST", person_path(person, "/tokens"), repeatable=False, json=body)
         return Token(field_of(answer, "token", str), field_of(answer, "expires_at", (str, int, float)))
 
+    def revoke_tokens(self, person: str) -> bool:
+        """Void the tokens made for a person so far; whether there was such a person."""
+        return self._delete(person_path(person, "/tokens"))
+
     # -- places ------------------------------------------------------------------------------------------------
 
     def report(self, person: str, latitude: float, longitude: float) -> Receipt:

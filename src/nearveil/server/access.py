@@ -31,10 +31,11 @@ _KEY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is calling: a platform by the name of its key, or a person by their id."""
+    """Who is calling: a platform by the name of its key, or a person by their id and the mark on their token."""
 
     kind: Literal["platform", "person"]
     name: str
+    mark: int = 0
 
 
 def new_platform_key(name: str) -> tuple[str, PlatformKey]:
@@ -86,10 +87,15 @@ class Access:
             self._remember(digest, known)
         return known.caller
 
-    def issue_token(self, person: str, expires_in_s: float) -> tuple[str, float]:
-        """Return a token of a person and when it expires, in seconds since 1970."""
-        text, token = write_token(self._token_key, person, now=self._clock(), expires_in_s=expires_in_s)
+    def issue_token(self, person: str, mark: int, expires_in_s: float) -> tuple[str, float]:
+        """Return a token of a person with this mark, and when it expires, in seconds since 1970."""
+        text, token = write_token(self._token_key, person, mark, now=self._clock(), expires_in_s=expires_in_s)
         return text, token.expires_at
+
+    def reread(self) -> None:
+        """Look into the store at the next call: keys were made or removed."""
+        self._read_at = None
+        self._known.clear()
 
     # -- finding out -------------------------------------------------------------------------------------------
 
@@ -98,7 +104,7 @@ class Access:
         if scheme.lower() == "bearer" and secret.startswith(TOKEN_PREFIX):
             token = read_token(self._token_key, secret, now=now)
             if token is not None:
-                return _Known(Caller("person", token.person), now, token.expires_at)
+                return _Known(Caller("person", token.person, token.mark), now, token.expires_at)
         elif scheme.lower() == "bearer" and _KEY.fullmatch(secret):
             name = self._platform(_digest(secret), now)
             if name is not None and self._read_at is not None:

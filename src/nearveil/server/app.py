@@ -14,7 +14,7 @@ from nearveil.server.guard import App, Guard
 from nearveil.server.hot_route import HotRoutes
 from nearveil.server.openapi import describe
 from nearveil.server.problems import invalid, method_not_allowed, not_found
-from nearveil.server.routes import locations, operator, people, probes
+from nearveil.server.routes import locations, operator, people, platform_keys, probes
 from nearveil.server.service import Service
 
 
@@ -29,7 +29,7 @@ def create_api(service: Service) -> FastAPI:
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     api.state.service = service
     api.state.hot = HotRoutes(service, api)
-    for part in (probes, people, locations, operator):
+    for part in (probes, people, locations, operator, platform_keys):
         api.include_router(part.router)
     if service.settings.console:
         _include_console(api, service)
@@ -47,7 +47,7 @@ async def _raise_as_problem(_: Request, error: Exception) -> NoReturn:
             raise method_not_allowed((error.headers or {}).get("Allow", "")) from None
         raise not_found() from None
     # The only thing that FastAPI is left to check.
-    raise invalid("The id in the path is not valid.") from None
+    raise invalid("The id or name in the path is not valid.") from None
 
 
 def _include_console(api: FastAPI, service: Service) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from nearveil.nearby.published_index import PublishedIndex
 from nearveil.nearby.publishing.publisher import Publisher
-from nearveil.nearby.publishing.secret_keys import SecretKeys
+from nearveil.nearby.publishing.secret_keys import Keys
 from nearveil.nearby.stores.base import Store
 from nearveil.server.database_index import DatabaseIndex
 from nearveil.server.intervals_in_use import IntervalsInUse
@@ -43,7 +43,7 @@ class Clockwork:
         store: Store,
         index: Index,
         intervals: IntervalsInUse,
-        keys: SecretKeys,
+        keys: Keys,
         metrics: Metrics,
         clock: Callable[[], float] = time.time,
         at_border: Callable[[int], None] | None = None,

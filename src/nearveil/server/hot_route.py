@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from pydantic import ValidationError
 
 from nearveil.errors import DataError
-from nearveil.nearby.publishing.publisher import Report, Status
+from nearveil.nearby.publishing.publisher import Answer, Report, Status
 from nearveil.server.access import Caller
 from nearveil.server.answers import Answers, RawHeaders, Send
 from nearveil.server.bodies import (
@@ -48,6 +48,7 @@ Wanted = tuple[float, float, int, str | None, float | None]
 
 _QUESTION_FIELDS = frozenset(Question.model_fields)
 _PLACE_FIELDS = frozenset(Place.model_fields)
+_ANSWER_BYTES = 128
 
 
 class HotRoutes:
@@ -167,7 +168,9 @@ class HotRoutes:
             raise outside_region() from None
         if asker is not None:
             if caller.kind == "platform":
-                service.spend(Caller("person", asker))
+                service.spend_for(asker)
+                if not service.knows(asker):
+                    raise invalid("asker: nobody of this id is known.")
             service.watch_question(asker, x_m, y_m)
         return x_m, y_m
 
@@ -191,13 +194,15 @@ class HotRoutes:
             x_m, y_m = service.index.to_metres(place.latitude, place.longitude)
         except DataError:
             raise outside_region() from None
+        if caller.kind == "platform":
+            service.spend_for(person)
+        # Noted before it is kept: whoever erases the person meanwhile erases this too.
+        service.watch_move(person, x_m, y_m)
         answer = await service.reports.submit(Report(person, x_m, y_m))
         if answer.status is Status.UNKNOWN_PERSON:
+            service.forget(person)
             raise not_found()
-        service.watch_move(person, x_m, y_m)
-        when = "null" if answer.publishes_at is None else repr(answer.publishes_at)
-        text = f'{{"status":"{answer.status.value}","receipt":"{answer.receipt}","publishes_at":{when}}}'
-        return 202, text.encode()
+        return 202, _report_taken(answer)
 
 
 def _asker(caller: Caller, question: Question) -> str | None:
@@ -207,6 +212,13 @@ def _asker(caller: Caller, question: Question) -> str | None:
     if question.asker is not None and question.asker != caller.name:
         raise forbidden()
     return caller.name
+
+
+def _report_taken(answer: Answer) -> bytes:
+    """Write what became of a report; always as long, so that the line does not tell whether somebody has moved."""
+    when = "null" if answer.publishes_at is None else repr(answer.publishes_at)
+    text = f'{{"status":"{answer.status.value}","receipt":"{answer.receipt}","publishes_at":{when}}}'
+    return text.ljust(_ANSWER_BYTES).encode()
 
 
 def _authorization(headers: list[tuple[bytes, bytes]]) -> str | None:

@@ -7,7 +7,7 @@ import hmac
 from nearveil.errors import UsageError
 from nearveil.nearby.publishing.keyed import keyed_bytes
 from nearveil.nearby.publishing.protection import Protection
-from nearveil.nearby.publishing.secret_keys import SecretKeys
+from nearveil.nearby.publishing.secret_keys import Keys
 from nearveil.nearby.stores.base import Store
 
 IDENTITY_SETTING = "identity"
@@ -19,11 +19,11 @@ _OTHER_PROTECTION = (
 )
 _OTHER_NOISE = (
     "the key of the noise is not the one that this store was used with in this window; start with the right key file, "
-    "and let a new key hold from a later window"
+    "or let a key that was added too late begin with the next window ('nearveil keys postpone')"
 )
 
 
-def check_identity(store: Store, protection: Protection, keys: SecretKeys, window: int) -> None:
+def check_identity(store: Store, protection: Protection, keys: Keys, window: int) -> None:
     """Remember what the noise of a window comes from; raise if the store remembers otherwise."""
     _check(store, IDENTITY_SETTING, _made_with(protection, keys), _OTHER_PROTECTION)
     noise = _digest(keys.noise_key(window), "nearveil noise identity", str(window))
@@ -31,14 +31,11 @@ def check_identity(store: Store, protection: Protection, keys: SecretKeys, windo
 
 
 def _check(store: Store, name: str, identity: str, complaint: str) -> None:
-    kept = store.setting(name)
-    if kept is None:
-        store.keep_setting(name, identity)
-    elif not hmac.compare_digest(kept, identity):
+    if not hmac.compare_digest(store.settle(name, identity), identity):
         raise UsageError(complaint)
 
 
-def _made_with(protection: Protection, keys: SecretKeys) -> str:
+def _made_with(protection: Protection, keys: Keys) -> str:
     region, schedule = protection.region, protection.schedule
     # Keyed, so that the setting tells nothing to whoever reads the store; the tokens' key outlives rotations.
     parts = (

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from nearveil.nearby.stores.base import Store
 
 HORIZON_S = 5.0
-"""So long at most somebody who was erased by another process still counts as known here."""
+"""So long at most somebody who was erased by another process, or whose tokens were revoked there, is known here."""
 
 _MOST_REMEMBERED = 50_000
 
 
 class KnownPeople:
-    """Remembers for a few seconds who is known.
+    """Remembers for a few seconds who is known, and the mark of their tokens.
 
     Parameters
     ----------
@@ -27,25 +27,31 @@ class KnownPeople:
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
-        self._until: dict[str, float] = {}
+        self._found: dict[str, tuple[float, int]] = {}
 
     def has(self, person: str) -> bool:
         """Whether somebody is known."""
+        return self.token_mark(person) is not None
+
+    def token_mark(self, person: str) -> int | None:
+        """Return the mark that a person's tokens bear; None if not known."""
         now = self._clock()
-        if self._until.get(person, now) > now:
-            return True
-        if not self._store.has_person(person):
-            self._until.pop(person, None)
-            return False
-        if len(self._until) >= _MOST_REMEMBERED:
-            self._until.clear()
-        self._until[person] = now + HORIZON_S
-        return True
+        until, mark = self._found.get(person, (now, 0))
+        if until > now:
+            return mark
+        found = self._store.token_mark(person)
+        if found is None:
+            self._found.pop(person, None)
+            return None
+        if len(self._found) >= _MOST_REMEMBERED:
+            self._found.clear()
+        self._found[person] = (now + HORIZON_S, found)
+        return found
 
     def forget(self, person: str) -> None:
         """Ask the store the next time."""
-        self._until.pop(person, None)
+        self._found.pop(person, None)
 
     def forget_all(self) -> None:
         """Ask the store about everybody."""
-        self._until.clear()
+        self._found.clear()

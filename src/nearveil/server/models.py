@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 PERSON_PATTERN = r"^[A-Za-z0-9_.:@-]{1,128}$"
 LONGEST_PERSON = 128
+KEY_NAME_PATTERN = r"^[A-Za-z0-9_.-]{1,64}$"
 MOST_PEOPLE_AT_ONCE = 10_000
 MOST_NEIGHBOURS = 100
 LONGEST_TOKEN_S = 30 * 24 * 3600
@@ -107,6 +108,19 @@ class Token(_Model):
     expires_at: Annotated[float, Field(description="Seconds since 1970.", examples=[1_750_003_600.0])]
 
 
+class PlatformKeys(_Model):
+    """Which platform keys work."""
+
+    names: Annotated[list[str], Field(examples=[["first", "web-shop"]])]
+
+
+class NewPlatformKey(_Model):
+    """A platform key, which is shown once and kept nowhere."""
+
+    name: Annotated[str, Field(examples=["web-shop"])]
+    key: Annotated[str, Field(examples=["nvk_…"])]
+
+
 class ReportTaken(_Model):
     """What became of a report."""
 
@@ -115,7 +129,7 @@ class ReportTaken(_Model):
         Field(
             description=(
                 "pending: a draw waits for the next border. same place: what is published is right already. "
-                "budget spent: one new place too many in this window, the last published place stays. "
+                "budget spent: one new place too many in this window, what is published stays, if anything is. "
                 "published: protection is off."
             ),
             json_schema_extra={"enum": ["pending", "same place", "budget spent", "published"]},

@@ -16,6 +16,7 @@ from nearveil.server import models
 from nearveil.server.problems import (
     PROBLEM_TYPE,
     Problem,
+    conflict,
     forbidden,
     invalid,
     malformed_json,
@@ -42,7 +43,7 @@ _SECURITY_SCHEMES = {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "nvk_…",
-        "description": "A platform's key, made with 'nearveil keys platform'.",
+        "description": "A platform's key, made with 'nearveil keys platform' or POST /v1/platform-keys/{name}.",
     },
     PERSON: {
         "type": "http",
@@ -69,6 +70,7 @@ _EXAMPLES: tuple[Problem, ...] = (
     unauthorised(),
     forbidden(),
     not_found(),
+    conflict(),
     too_large(65_536),
     wrong_media_type(),
     invalid(),

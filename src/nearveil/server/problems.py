@@ -47,6 +47,7 @@ _KINDS: dict[str, tuple[int, str, str]] = {
     "forbidden": (403, "Not yours", "This key or token may not do this; use a platform key, or that person's token."),
     "not-found": (404, "Not found", "There is nothing here; check the path, and whether the person exists."),
     "method-not-allowed": (405, "Method not allowed", "Use a method that the API's description has for this path."),
+    "conflict": (409, "Not as things are", "Something of this name is there already, or is still needed."),
     "too-large": (413, "The body is too large", "Send less at once."),
     "invalid": (422, "The request is not valid", "Compare the request with the API's description."),
     "outside-region": (422, "Outside the region", "Send a place within the service's region, in degrees."),
@@ -91,6 +92,11 @@ def not_found() -> Problem:
 def method_not_allowed(allow: str) -> Problem:
     """Return that the path is there and the method is not; ``allow`` lists those that are."""
     return _problem("method-not-allowed", headers={"Allow": allow})
+
+
+def conflict(detail: str | None = None) -> Problem:
+    """Return that the request does not fit what is there."""
+    return _problem("conflict", detail)
 
 
 def too_large(most_bytes: int) -> Problem:

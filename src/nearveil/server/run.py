@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 import socket
 import sys
@@ -109,6 +110,8 @@ def run(service: Service, listening: socket.socket) -> None:
         timeout_graceful_shutdown=max(1, round(service.settings.graceful_s)),
     )
     server = uvicorn.Server(config)
+    # Memory holds places for moments, and those of the watch on askers for an hour: it is never written out.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _stop_on_signals(server)
     sys.setswitchinterval(_HAND_OVER_S)
     try:

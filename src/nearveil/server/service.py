@@ -13,12 +13,12 @@ from nearveil.mechanisms.intervals import intervals_from_document
 from nearveil.nearby.published_index import PublishedIndex
 from nearveil.nearby.publishing.protection import Policy
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Report
-from nearveil.nearby.publishing.secret_keys import SecretKeys
-from nearveil.nearby.stores.base import PublishedBatch, SearchableStore, Store, StoreError, Totals
+from nearveil.nearby.publishing.secret_keys import Keys
+from nearveil.nearby.stores.base import PlatformKey, PublishedBatch, SearchableStore, Store, StoreError, Totals
 from nearveil.nearby.stores.opening import open_store
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
-from nearveil.server.access import Access, Caller
+from nearveil.server.access import Access, Caller, new_platform_key
 from nearveil.server.card import service_card
 from nearveil.server.clockwork import Clockwork, Index
 from nearveil.server.database_index import DatabaseIndex
@@ -26,6 +26,7 @@ from nearveil.server.identity import check_identity
 from nearveil.server.intervals_in_use import IntervalsInUse, read_intervals_file, safe_border
 from nearveil.server.known_people import KnownPeople
 from nearveil.server.limits import Limits
+from nearveil.server.logs import log_exception
 from nearveil.server.metrics import Metrics
 from nearveil.server.moves import published_at_once
 from nearveil.server.problems import too_many_requests, unauthorised, unusual_behaviour
@@ -38,7 +39,7 @@ class Service:
     """The parts of a running service and what the routes do with them.
 
     Use `Service.open`, then `start`, and `close` at the end. What judges callers (`admit`, `spend`, `watch_question`,
-    `watch_move`, `forget`) is called from one thread alone, that of the event loop.
+    `watch_move`) is called from one thread alone, that of the event loop.
 
     Parameters
     ----------
@@ -46,15 +47,13 @@ class Service:
         All that can be chosen.
     store : Store
         Opened; the service closes it.
-    keys : SecretKeys
+    keys : Keys
         Of the noise, the tokens and the order of equals.
     clock : callable, optional
         Seconds since 1970.
     """
 
-    def __init__(
-        self, settings: Settings, store: Store, keys: SecretKeys, *, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, settings: Settings, store: Store, keys: Keys, *, clock: Callable[[], float] = time.time) -> None:
         self.settings = settings
         self.protection = settings.protection()
         self.store = store
@@ -85,12 +84,12 @@ class Service:
         )
         self._checked_window: int | None = None
         self.reports = ReportWriter(self._receive, kept=self._kept)
-        self._uploading = threading.Lock()
+        self._by_operators = threading.Lock()
 
     @classmethod
     def open(cls, settings: Settings, *, clock: Callable[[], float] = time.time) -> Service:
         """Open the store and the keys that the settings name, and check that they belong together."""
-        keys = settings.secret_keys()
+        keys = settings.secret_keys(on_trouble=lambda trouble: log_exception("key file not read", trouble))
         store = open_store(settings.store)
         try:
             service = cls(settings, store, keys, clock=clock)
@@ -141,8 +140,8 @@ class Service:
     def admit(self, authorization: str | None) -> Caller:
         """Return who calls; raise the problem of a caller who is unknown, or asks too often."""
         caller = self.access.identify(authorization)
-        if caller.kind == "person" and not self.people.has(caller.name):
-            # A token outlives the person it was made for.
+        if caller.kind == "person" and self.people.token_mark(caller.name) != caller.mark:
+            # A token outlives the person it was made for, and a revocation.
             raise unauthorised()
         self.spend(caller)
         return caller
@@ -152,6 +151,14 @@ class Service:
         wait_s = self.limits.spend(caller)
         if wait_s is not None:
             raise too_many_requests(wait_s)
+
+    def spend_for(self, person: str) -> None:
+        """Count a request that a platform makes for a person as theirs; raise if it is one too many."""
+        self.spend(Caller("person", person))
+
+    def knows(self, person: str) -> bool:
+        """Whether there is such a person."""
+        return person in self.index or self.people.has(person)
 
     def watch_question(self, person: str, x_m: float, y_m: float) -> None:
         """Let a question count as part of somebody's behaviour; raise if they are throttled for it."""
@@ -166,6 +173,28 @@ class Service:
         flag = self.suspicion.note_move(person, x_m, y_m)
         if flag is not None:
             self.metrics.suspect(flag)
+
+    # -- platforms ---------------------------------------------------------------------------------------------
+
+    async def make_platform_key(self, name: str) -> str | None:
+        """Make a platform key and return it, to be shown once; None if there is one of that name."""
+        secret, kept = new_platform_key(name)
+        made = await asyncio.to_thread(self._keep_key, kept)
+        self.access.reread()
+        return secret if made else None
+
+    async def remove_platform_key(self, name: str) -> bool:
+        """Let a platform key work no more; whether there was one of that name."""
+        removed = await asyncio.to_thread(self.store.remove_key, name)
+        self.access.reread()
+        return removed
+
+    def _keep_key(self, key: PlatformKey) -> bool:
+        with self._by_operators:
+            is_new = key.name not in {kept.name for kept in list(self.store.keys())}
+            if is_new:
+                self.store.add_key(key)
+        return is_new
 
     # -- people ------------------------------------------------------------------------------------------------
 
@@ -183,6 +212,12 @@ class Service:
         """Take somebody off the map; whether there is such a person."""
         there = await asyncio.to_thread(self.store.withdraw, person)
         self.index.remove(person)
+        return there
+
+    async def revoke_tokens(self, person: str) -> bool:
+        """Void the tokens made for somebody so far; whether there is such a person."""
+        there = await asyncio.to_thread(self.store.renew_token_mark, person)
+        self.people.forget(person)
         return there
 
     def forget(self, person: str) -> None:
@@ -236,7 +271,7 @@ class Service:
         """Let uploaded intervals hold from the next border on; return from which epoch."""
         intervals = intervals_from_document(document)
         self.intervals.check(intervals)
-        with self._uploading:
+        with self._by_operators:
             epoch = self.publisher.epoch
             from_epoch = safe_border(self.publisher, self.clock())
             self.intervals.put(intervals, epoch=epoch, from_epoch=from_epoch)

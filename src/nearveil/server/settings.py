@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nearveil.cli.options import DEFAULT_REGION, metres
-from nearveil.errors import OutputError, UsageError
+from nearveil.errors import DataError, OutputError, UsageError
+from nearveil.nearby.publishing.key_file import KeyFile
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.nearby.publishing.schedule import Schedule
-from nearveil.nearby.publishing.secret_keys import SecretKeys, keys_from_json, new_keys, read_keys, write_keys
+from nearveil.nearby.publishing.secret_keys import Keys, keys_from_json, new_keys, write_keys
 from nearveil.region_names import parse_region
 from nearveil.server.settings_sources import as_toml, gather
 from nearveil.server.settings_table import KNOWN_SETTINGS, LOUD_OPTION
@@ -58,7 +59,7 @@ class Settings:
     index: str = "memory"
     questions_per_minute: float = 60.0
     question_burst: float = 30.0
-    key_questions_per_s: float = 0.0
+    key_questions_per_s: float = 1000.0
     throttle_suspects: bool = False
     open_probes: bool = False
     test_hooks: bool = False
@@ -108,19 +109,22 @@ class Settings:
             schedule=Schedule(epoch=duration(self.epoch), window=duration(self.window)),
         )
 
-    def secret_keys(self) -> SecretKeys:
-        """Return the service's keys: from NEARVEIL_KEYS, the named file, or one that is made beside the SQLite file."""
+    def secret_keys(self, *, on_trouble: Callable[[DataError], None] | None = None) -> Keys:
+        """Return the service's keys: from NEARVEIL_KEYS, the named file, or one that is made beside the SQLite file.
+
+        ``on_trouble`` is told when a file that was there at the start cannot be read for a new window.
+        """
         if self.keys_text is not None:
             return keys_from_json(self.keys_text)
         if self.keys is not None:
-            return read_keys(self.keys)
+            return KeyFile(self.keys, on_trouble=on_trouble)
         if self.is_postgresql:
             raise UsageError(_SHARED_KEYS)
         beside = Path(self.store).parent / "keys.json"
         if not beside.exists():
             _make_folder(beside.parent)
             write_keys(beside, new_keys())
-        return read_keys(beside)
+        return KeyFile(beside, on_trouble=on_trouble)
 
     def show(self) -> str:
         """Return all settings as TOML, each with where it comes from; passwords and keys are masked."""

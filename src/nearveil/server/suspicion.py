@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -16,7 +17,7 @@ _SWEEP_EVERY_S = 300.0
 
 
 class Suspicion:
-    """Recent questions and moves of people, in memory only, of the last hour at most. Not for several threads at once.
+    """Recent questions and moves of people, in memory only, of the last hour at most.
 
     Parameters
     ----------
@@ -45,17 +46,21 @@ class Suspicion:
         self._fastest_m_s, self._most, self._clock = fastest_m_s, most_people, clock
         self._trails: dict[str, Trail] = {}
         self._swept_at = clock()
+        # Who is erased by another process is forgotten from another thread.
+        self._changing = threading.Lock()
 
     def __repr__(self) -> str:
         return f"Suspicion({len(self._trails)} people)"
 
     def note_question(self, person: str, x_m: float, y_m: float) -> Flag | None:
         """Remember a question asked from a place; return what was unusual lately, if anything."""
-        return self._note(person, x_m, y_m)
+        with self._changing:
+            return self._note(person, x_m, y_m)
 
     def note_move(self, person: str, x_m: float, y_m: float) -> Flag | None:
         """Remember that somebody reported a place of their own; return what was unusual lately, if anything."""
-        return self._note(person, x_m, y_m)
+        with self._changing:
+            return self._note(person, x_m, y_m)
 
     def hold_left_s(self, person: str) -> float:
         """Return how long somebody stays flagged if nothing unusual happens any more; 0 if they are not."""
@@ -64,7 +69,8 @@ class Suspicion:
 
     def forget(self, person: str) -> None:
         """Forget all about somebody."""
-        self._trails.pop(person, None)
+        with self._changing:
+            self._trails.pop(person, None)
 
     def _note(self, person: str, x_m: float, y_m: float) -> Flag | None:
         now = self._clock()

@@ -278,3 +278,27 @@ def test_a_report_does_not_print_where(world: World) -> None:
     report = world.publisher.accept("ann", *PARIS.from_metres(np.array([(123.0, 456.0)]))[0])
     assert "123" not in repr(report)
     assert "456" not in repr(report)
+
+
+def test_a_budget_is_not_raised_in_the_middle_of_a_window() -> None:
+    world = World(new_places=1)
+    assert world.report("ann", HOME) is Status.PENDING
+    world.next_epoch()
+    raised = Protection(region=PARIS, new_places=3, schedule=SCHEDULE)
+    world.publisher = Publisher(raised, world.publisher._keys, world.store, clock=lambda: world.now_s)
+    assert world.report("ann", (900.0, 900.0)) is Status.BUDGET_SPENT
+    assert world.publisher.most_charges(0) == 1
+    for _ in range(9):
+        world.next_epoch()
+    # The border that publishes this belongs to the next window.
+    assert world.report("ann", (900.0, 900.0)) is Status.PENDING
+    assert world.report("ann", HOME) is Status.PENDING
+    assert world.publisher.most_charges(1) == 3
+
+
+def test_a_budget_that_was_lowered_stays_low_in_its_window() -> None:
+    world = World(new_places=3)
+    assert world.publisher.most_charges(0) == 3
+    lowered = Protection(region=PARIS, new_places=1, schedule=SCHEDULE)
+    assert Publisher(lowered, new_keys(), world.store).most_charges(0) == 1
+    assert Publisher(world.protection, new_keys(), world.store).most_charges(0) == 1

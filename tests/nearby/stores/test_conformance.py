@@ -29,6 +29,20 @@ class TestPeople:
         assert store.has_person("ann")
         assert not store.has_person(NOBODY)
 
+    def test_tokens_bear_a_mark_that_nobody_had_before(self, store: Store) -> None:
+        mark = store.token_mark("ann")
+        assert mark is not None
+        assert store.token_mark("ann") == mark
+        assert store.token_mark(NOBODY) is None
+        assert store.renew_token_mark("ann")
+        renewed = store.token_mark("ann")
+        store.erase("ann")
+        assert store.token_mark("ann") is None
+        assert not store.renew_token_mark("ann")
+        store.add_people(["ann", "bob"])
+        assert len({mark, renewed, store.token_mark("ann")}) == 3
+        assert 0 <= mark < 2**63
+
     @pytest.mark.parametrize("person", ["Ann", "a'; DROP TABLE people; --", "Zoë 🦉", '"', "%s", "x" * 128])
     def test_any_printable_id_is_an_id(self, store: Store, person: str) -> None:
         assert store.add_people([person]) == [person]
@@ -298,6 +312,7 @@ class TestLeaving:
         record = known(store, "ann")
         assert json.loads(json.dumps(record)) == record
         assert record.pop("created").endswith("+00:00")
+        assert record.pop("token_mark") == store.token_mark("ann")
         assert record == {
             "id": "ann",
             "pending": {

@@ -137,7 +137,20 @@ class TestFile:
         assert store.has_person("ann")
         with store._connections.reading() as connection:
             assert connection.one("SELECT count(*) FROM more") == (1,)
-            assert connection.one("PRAGMA user_version") == (2,)
+            assert connection.one("PRAGMA user_version") == (len(schema.MIGRATIONS),)
+        store.close()
+
+    def test_a_file_of_the_first_version_is_brought_up(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as before:
+            before.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+            store = SqliteStore(path)
+            with store._connections.writing() as connection:
+                connection.run("INSERT INTO people (id, created_s) VALUES ('ann', 1)")
+            store.close()
+        store = SqliteStore(path)
+        assert store.token_mark("ann") == 0
+        put(store, draw("ann"))
+        assert store.renew_token_mark("ann")
         store.close()
 
 

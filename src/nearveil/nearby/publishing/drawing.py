@@ -12,7 +12,7 @@ import numpy as np
 from nearveil.mechanisms.exponential import exponential_from_uniforms
 from nearveil.nearby.publishing.keyed import TAG_BYTES, place_uniforms
 from nearveil.nearby.publishing.protection import Policy, Protection
-from nearveil.nearby.publishing.secret_keys import SecretKeys
+from nearveil.nearby.publishing.secret_keys import Keys
 from nearveil.nearby.stores.base import STEP_M, Draw
 from nearveil.randomness import secure_generator
 from nearveil.types import FloatArray, IntArray
@@ -44,7 +44,7 @@ class Wanted:
 class Drawer:
     """Draws for a protection, with its keys."""
 
-    def __init__(self, protection: Protection, keys: SecretKeys) -> None:
+    def __init__(self, protection: Protection, keys: Keys) -> None:
         self._policy = protection.policy
         self._noise = protection.noise
         self._side_m = protection.grid.side_m

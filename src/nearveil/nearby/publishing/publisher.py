@@ -13,10 +13,11 @@ from nearveil.errors import DataError
 from nearveil.nearby.publishing.drawing import Drawer, Wanted
 from nearveil.nearby.publishing.keyed import place_tag
 from nearveil.nearby.publishing.protection import Policy, Protection
-from nearveil.nearby.publishing.secret_keys import SecretKeys
+from nearveil.nearby.publishing.secret_keys import Keys
 from nearveil.nearby.stores.base import Draw, Held, Store, Writing
 
 OFFSET_SETTING = "epoch_offset"
+BUDGET_SETTING = "most new places of window"
 
 
 class Status(StrEnum):
@@ -27,7 +28,7 @@ class Status(StrEnum):
     SAME_PLACE = "same place"
     """The person is where they were: what is published, or waits, is right already."""
     BUDGET_SPENT = "budget spent"
-    """One new place too many in this window: the last published place stays."""
+    """One new place too many in this window: what is published stays, if anything is."""
     PUBLISHED = "published"
     """Protection is off: published at once."""
     UNKNOWN_PERSON = "unknown person"
@@ -69,7 +70,7 @@ class Publisher:
     ----------
     protection : Protection
         What is done to places.
-    keys : SecretKeys
+    keys : Keys
         Of the noise.
     store : Store
         Where draws are kept.
@@ -89,7 +90,7 @@ class Publisher:
     """
 
     def __init__(
-        self, protection: Protection, keys: SecretKeys, store: Store, *, clock: Callable[[], float] = time.time
+        self, protection: Protection, keys: Keys, store: Store, *, clock: Callable[[], float] = time.time
     ) -> None:
         self.protection = protection
         self._keys = keys
@@ -97,6 +98,7 @@ class Publisher:
         self._clock = clock
         self._grid = protection.grid
         self._drawer = Drawer(protection, keys)
+        self._most_charges: dict[int, int] = {}
 
     # -- time ------------------------------------------------------------------------------------------------
 
@@ -117,6 +119,15 @@ class Publisher:
 
     def _offset(self) -> int:
         return int(self._store.setting(OFFSET_SETTING) or 0)
+
+    def most_charges(self, window: int) -> int:
+        """Return how many draws of a person are published in a window: the least that was set while it was in use."""
+        if window not in self._most_charges:
+            wanted, name = self.protection.most_charges, f"{BUDGET_SETTING} {window}"
+            if wanted < int(self._store.settle(name, str(wanted))):
+                self._store.keep_setting(name, str(wanted))
+            self._most_charges[window] = int(self._store.setting(name) or wanted)
+        return self._most_charges[window]
 
     # -- reports ---------------------------------------------------------------------------------------------
 
@@ -141,10 +152,13 @@ class Publisher:
         last = {report.person: report for report in reports}
         epoch = self.epoch + 1
         window = self.protection.schedule.window_of(epoch)
+        most = self.most_charges(window)
         with self._store.writing() as writing:
             held = writing.held(sorted(last), window)
             verdicts = {
-                person: self._judge(report, held[person], window) for person, report in last.items() if person in held
+                person: self._judge(report, held[person], window, most)
+                for person, report in last.items()
+                if person in held
             }
             fresh = self._drawer.draw([verdict.wanted for verdict in verdicts.values() if verdict.wanted], window)
             self._keep(fresh, verdicts, held, writing, epoch)
@@ -173,13 +187,13 @@ class Publisher:
 
     # -- what to publish ---------------------------------------------------------------------------------------
 
-    def _judge(self, report: Report, held: Held, window: int) -> _Verdict:
+    def _judge(self, report: Report, held: Held, window: int, most_charges: int) -> _Verdict:
         if self.protection.policy is Policy.PLACE:
-            return self._judge_place(report, held, window)
+            return self._judge_place(report, held, window, most_charges)
         status = Status.PUBLISHED if self.protection.policy is Policy.OFF else Status.PENDING
         return _Verdict(status, wanted=Wanted(report.person, report.x_m, report.y_m))
 
-    def _judge_place(self, report: Report, held: Held, window: int) -> _Verdict:
+    def _judge_place(self, report: Report, held: Held, window: int, most_charges: int) -> _Verdict:
         key, side_m = self._keys.noise_key(window), self._grid.side_m
         cells = self._grid.cells_near(report.x_m, report.y_m)
         tags = {place_tag(key, report.person, cell, window, side_m): cell for cell in cells}
@@ -188,7 +202,7 @@ class Publisher:
             if draw is not None and draw.tag in tags:
                 return _Verdict(Status.PENDING if draw is held.pending else Status.SAME_PLACE, draw)
         known = [tag for tag in tags if tag in held.charged]
-        if not known and len(held.charged) >= self.protection.most_charges:
+        if not known and len(held.charged) >= most_charges:
             return _Verdict(Status.BUDGET_SPENT, held.published)
         tag = known[0] if known else next(iter(tags))
         return _Verdict(

@@ -7,8 +7,9 @@ import os
 import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
-from nearveil.errors import DataError, OutputError
+from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.nearby.publishing.keyed import keyed_bytes
 
 FORMAT = "nearveil-keys"
@@ -16,6 +17,20 @@ FORMAT_VERSION = 1
 KEY_BYTES = 32
 
 _NO_KEYS = "these are no Nearveil keys, or damaged ones; restore the file, or make new ones with 'nearveil keys create'"
+
+
+class Keys(Protocol):
+    """What a service needs of its keys: `SecretKeys`, or a `KeyFile` that follows rotations."""
+
+    @property
+    def tokens(self) -> bytes:
+        """The key that signs people's tokens."""
+
+    def noise_key(self, window: int) -> bytes:
+        """Return the key in use in a window."""
+
+    def tie_key(self, window: int, epoch: int) -> bytes:
+        """Return 16 bytes that order people at one distance, others in every epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +63,34 @@ class SecretKeys:
 
     def tie_key(self, window: int, epoch: int) -> bytes:
         """Return 16 bytes that order people at one distance, others in every epoch."""
-        return keyed_bytes(self.noise_key(window), "nearveil ties", str(epoch).encode())[:16]
+        return tie_key_from(self.noise_key(window), epoch)
 
     def rotated(self, from_window: int) -> SecretKeys:
         """Return the same with a fresh key for the noise from a window on; keys of windows gone by are dropped."""
         current = [key for key in self.noise if key.from_window < from_window][-1:]
         return replace(self, noise=(*current, NoiseKey(from_window, secrets.token_bytes(KEY_BYTES))))
 
+    def postponed(self, from_window: int) -> SecretKeys:
+        """Return the same with the newest key beginning later: where it was added and no service took it in time."""
+        if len(self.noise) < 2:
+            raise UsageError("there is one key only, which is in use; nothing was changed")
+        return replace(self, noise=(*self.noise[:-1], replace(self.noise[-1], from_window=from_window)))
+
+    def pruned(self, window: int) -> SecretKeys:
+        """Return the same without the keys of windows before this one."""
+        begun = [key for key in self.noise if key.from_window <= window]
+        return replace(self, noise=(*begun[-1:], *self.noise[len(begun) :]))
+
     def to_json(self) -> str:
         """Write the keys as one JSON document; keep it secret."""
         noise = [{"from_window": key.from_window, "secret": key.secret.hex()} for key in self.noise]
         document = {"format": FORMAT, "version": FORMAT_VERSION, "noise": noise, "tokens": self.tokens.hex()}
         return json.dumps(document, indent=1)
+
+
+def tie_key_from(noise_key: bytes, epoch: int) -> bytes:
+    """Return 16 bytes that order people at one distance in an epoch."""
+    return keyed_bytes(noise_key, "nearveil ties", str(epoch).encode())[:16]
 
 
 def new_keys() -> SecretKeys:

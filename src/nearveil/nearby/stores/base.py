@@ -142,6 +142,12 @@ class Store(Protocol):
     def has_person(self, person: str) -> bool:
         """Whether somebody is known."""
 
+    def token_mark(self, person: str) -> int | None:
+        """Return the number that a person's tokens bear; None if not known. Who is created anew has another one."""
+
+    def renew_token_mark(self, person: str) -> bool:
+        """Give a person another number for their tokens, so that those made before are void; whether known."""
+
     def erase(self, person: str) -> bool:
         """Erase all that is held about a person but the anonymous total; whether there was such a person."""
 
@@ -188,6 +194,9 @@ class Store(Protocol):
 
     def keep_setting(self, name: str, value: str) -> None:
         """Keep a setting."""
+
+    def settle(self, name: str, value: str) -> str:
+        """Keep a setting unless there is one; return what is kept, which is the same for every process that asks."""
 
 
 class SearchableStore(Store, Protocol):

@@ -13,6 +13,7 @@ from nearveil.nearby.stores.base import STEP_M, Draw
 def person_record(
     person: str,
     created_s: int,
+    token_mark: int,
     *,
     pending: tuple[Draw, int] | None,
     published: tuple[Draw, int] | None,
@@ -23,6 +24,7 @@ def person_record(
     return {
         "id": person,
         "created": datetime.fromtimestamp(created_s, UTC).isoformat(),
+        "token_mark": token_mark,
         "pending": _draw_record(pending, "publishes_in_epoch"),
         "published": _draw_record(published, "epoch"),
         "charges": {str(window): numbers[window] for window in sorted(numbers)},

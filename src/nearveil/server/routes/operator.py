@@ -122,7 +122,7 @@ def _ledger(service: Service) -> models.Ledger:
         window=protection.schedule.window_of(epoch),
         next_border=service.publisher.starts_at(epoch + 1),
         policy=protection.policy.value,
-        new_places_per_window=protection.most_charges,
+        new_places_per_window=service.publisher.most_charges(protection.schedule.window_of(epoch)),
     )
 
 

@@ -97,7 +97,23 @@ async def erase_person(service: Here, _: PlatformOrOwner, person: PersonInPath) 
 async def sign_token(request: Request, service: Here, _: PlatformOnly, person: PersonInPath) -> Response:
     """Let somebody write their own location, ask who is near, and see or erase what is held about them."""
     wish = parsed(models.TokenWish, await body_of(request, MOST_BYTES))
-    if not await asyncio.to_thread(service.store.has_person, person):
+    mark = await asyncio.to_thread(service.store.token_mark, person)
+    if mark is None:
         raise not_found()
-    token, expires_at = service.access.issue_token(person, wish.expires_in_s)
+    token, expires_at = service.access.issue_token(person, mark, wish.expires_in_s)
     return answer(models.Token(token=token, expires_at=expires_at), 201)
+
+
+@router.delete(
+    "/v1/people/{id}/tokens",
+    summary="Revoke a person's tokens",
+    status_code=204,
+    response_class=Response,
+    responses={204: {"description": "No token made before works."}, **problems(403, 404, 422, *ANYBODY)},
+    openapi_extra=secured(PLATFORM, PERSON),
+)
+async def revoke_tokens(service: Here, _: PlatformOrOwner, person: PersonInPath) -> Response:
+    """Void all tokens made for somebody so far: here at once, in other processes on the store within seconds."""
+    if not await service.revoke_tokens(person):
+        raise not_found()
+    return Response(status_code=204)

@@ -11,6 +11,8 @@ _KEEP_KEY = """
 _KEEP_SETTING = """
     INSERT INTO settings (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
 
+_SETTLE = "INSERT INTO settings (name, value) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+
 
 class PostgisKeeping:
     """The part of the store that keeps keys and settings."""
@@ -38,6 +40,13 @@ class PostgisKeeping:
         with self._database.looking() as session:
             row = session.one("SELECT value FROM settings WHERE name = %s", (name,))
         return row[0] if row else None
+
+    def settle(self, name: str, value: str) -> str:
+        """Keep a setting unless there is one; return what is kept."""
+        with self._database.transaction() as session:
+            session.run(_SETTLE, (name, value))
+            row = session.one("SELECT value FROM settings WHERE name = %s", (name,))
+        return row[0] if row else value
 
     def keep_setting(self, name: str, value: str) -> None:
         """Keep a setting."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from nearveil.nearby.stores.ids import check_ids, is_id
+from nearveil.nearby.stores.ids import check_ids, is_id, new_token_mark
 from nearveil.nearby.stores.postgis.database import Database, Session
 from nearveil.nearby.stores.postgis.following import Announcer
 from nearveil.nearby.stores.postgis.writing import lock_people, share_border
@@ -15,9 +15,10 @@ from nearveil.nearby.stores.records import held_draw, person_record
 
 # Sorted, so that two processes that add the same people wait for each other in one order.
 _ADD = """
-    INSERT INTO people (id, created_s) SELECT id, %s FROM unnest(%s::text[]) AS new (id) ORDER BY id COLLATE "C"
+    INSERT INTO people (id, created_s, token_mark)
+    SELECT id, %s, %s FROM unnest(%s::text[]) AS new (id) ORDER BY id COLLATE "C"
     ON CONFLICT DO NOTHING RETURNING id"""
-_PERSON = "SELECT number, created_s FROM people WHERE id = %s"
+_PERSON = "SELECT number, created_s, token_mark FROM people WHERE id = %s"
 # An array, and not a join: so PostgreSQL looks both columns up in the index.
 _ERASE_CHARGES = "DELETE FROM charges WHERE in_window = ANY(ARRAY(SELECT in_window FROM charged)) AND person = %s"
 _CHARGES = (
@@ -38,13 +39,25 @@ class PostgisPeople:
         check_ids(people)
         wanted = list(dict.fromkeys(people))
         with self._database.transaction() as session:
-            added = {row[0] for row in session.rows(_ADD, (int(time.time()), wanted))}
+            added = {row[0] for row in session.rows(_ADD, (int(time.time()), new_token_mark(), wanted))}
         return [person for person in wanted if person in added]
 
     def has_person(self, person: str) -> bool:
         """Whether somebody is known."""
         with self._database.looking() as session:
             return _person(session, person) is not None
+
+    def token_mark(self, person: str) -> int | None:
+        """Return the number that a person's tokens bear; None if not known."""
+        with self._database.looking() as session:
+            known = _person(session, person)
+        return known[2] if known else None
+
+    def renew_token_mark(self, person: str) -> bool:
+        """Give a person another number for their tokens; whether known."""
+        with self._locked(person) as (session, number):
+            session.run("UPDATE people SET token_mark = %s WHERE number = %s", (new_token_mark(), number))
+        return number is not None
 
     def erase(self, person: str) -> bool:
         """Erase all that is held about a person but the anonymous total; whether there was such a person."""
@@ -75,10 +88,11 @@ class PostgisPeople:
             known = _person(session, person)
             if known is None:
                 return None
-            number, created_s = known
+            number, created_s, token_mark = known
             return person_record(
                 person,
                 created_s,
+                token_mark,
                 pending=held_draw(person, session.one(_PENDING, (number,))),
                 published=held_draw(person, session.one(_PUBLISHED, (number,))),
                 charges=[(window, bytes(tag)) for window, tag in session.rows(_CHARGES, (number,))],
@@ -91,6 +105,6 @@ class PostgisPeople:
             yield session, lock_people(session, [person]).get(person)
 
 
-def _person(session: Session, person: str) -> tuple[int, int] | None:
+def _person(session: Session, person: str) -> tuple[int, int, int] | None:
     row = session.one(_PERSON, (person,)) if is_id(person) else None
-    return (row[0], row[1]) if row else None
+    return (row[0], row[1], row[2]) if row else None

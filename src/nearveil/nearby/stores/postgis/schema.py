@@ -48,6 +48,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
         "CREATE INDEX places_by_place ON places USING gist (place)",
     ),
+    ("ALTER TABLE people ADD COLUMN token_mark bigint NOT NULL DEFAULT 0",),
 )
 
 

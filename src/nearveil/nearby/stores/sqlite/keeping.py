@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from nearveil.nearby.stores.base import PlatformKey
 from nearveil.nearby.stores.sqlite.connections import Connections
 
@@ -12,6 +14,7 @@ class SqliteKeeping:
     _connections: Connections
     # Nobody else can change settings, and they are asked for with every report.
     _settings: dict[str, str]
+    _settling: threading.Lock
 
     def add_key(self, key: PlatformKey) -> None:
         """Keep a platform's key; one of the same name is replaced."""
@@ -32,6 +35,13 @@ class SqliteKeeping:
     def setting(self, name: str) -> str | None:
         """Return a setting kept before."""
         return self._settings.get(name)
+
+    def settle(self, name: str, value: str) -> str:
+        """Keep a setting unless there is one; return what is kept."""
+        with self._settling:
+            if name not in self._settings:
+                self.keep_setting(name, value)
+            return self._settings[name]
 
     def keep_setting(self, name: str, value: str) -> None:
         """Keep a setting."""

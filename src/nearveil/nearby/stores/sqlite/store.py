@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -63,6 +64,7 @@ class SqliteStore(SqlitePeople, SqliteKeeping):
         self._connections = Connections(path)
         with self._connections.reading() as connection:
             self._settings = dict(connection.rows("SELECT name, value FROM settings"))
+        self._settling = threading.Lock()
 
     def close(self) -> None:
         """Let go of the file."""

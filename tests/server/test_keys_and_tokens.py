@@ -1,0 +1,120 @@
+"""Tokens end with the person and with a revocation; platform keys come and go while the service runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nearveil.nearby.publishing.key_file import KeyFile
+from nearveil.nearby.publishing.secret_keys import new_keys, write_keys
+from tests.server.running import HERE, HOUR_S, Running, in_folder, running
+
+WINDOW_EPOCHS = 720
+
+
+@pytest.fixture
+def here() -> Iterator[Running]:
+    with running() as service:
+        service.add("ann", "bob")
+        yield service
+
+
+class TestTokens:
+    def test_a_token_does_not_fit_whoever_has_the_id_after(self, here: Running) -> None:
+        token = here.token("ann")
+        assert here.report("ann", key=token).status_code == 202
+        assert here.call("DELETE", "/v1/people/ann").status_code == 204
+        assert here.report("ann", key=token).status_code == 401
+        here.add("ann")
+        assert here.report("ann", key=token).status_code == 401
+        assert here.report("ann", key=here.token("ann")).status_code == 202
+
+    def test_revoked_tokens_are_void_and_others_are_not(self, here: Running) -> None:
+        ann, bob = here.token("ann"), here.token("bob")
+        assert here.call("DELETE", "/v1/people/ann/tokens", key=bob).status_code == 403
+        assert here.report("ann", key=ann).status_code == 202
+        assert here.call("DELETE", "/v1/people/ann/tokens", key=ann).status_code == 204
+        assert here.report("ann", key=ann).status_code == 401
+        assert here.report("bob", key=bob).status_code == 202
+        assert here.call("DELETE", "/v1/people/nobody/tokens").status_code == 404
+
+
+class TestPlatformKeys:
+    def test_a_key_is_made_used_and_removed(self, here: Running) -> None:
+        made = here.call("POST", "/v1/platform-keys/shop")
+        assert made.status_code == 201
+        secret = made.json()["key"]
+        assert here.call("GET", "/v1/platform-keys", key=secret).json() == {"names": ["shop", "tests"]}
+        assert here.call("DELETE", "/v1/platform-keys/shop").status_code == 204
+        assert here.call("GET", "/v1/platform-keys", key=secret).status_code == 401
+        assert here.call("DELETE", "/v1/platform-keys/shop").status_code == 404
+
+    def test_no_key_is_replaced_and_the_last_one_stays(self, here: Running) -> None:
+        state = here.state()
+        for method, problem in (("POST", "name"), ("DELETE", "last")):
+            answer = here.call(method, "/v1/platform-keys/tests")
+            assert (answer.status_code, problem in answer.json()["detail"]) == (409, True)
+        assert here.call("GET", "/v1/ledger").status_code == 200
+        assert here.state() == state
+
+    @pytest.mark.parametrize("name", ["a%20b", "a" * 65, "%C3%A4"])
+    def test_a_name_is_a_name(self, here: Running, name: str) -> None:
+        state = here.state()
+        for method in ("POST", "DELETE"):
+            assert here.call(method, f"/v1/platform-keys/{name}").status_code == 422
+        assert here.state() == state
+
+    def test_people_have_nothing_to_do_with_them(self, here: Running) -> None:
+        state, token = here.state(), here.token("ann")
+        for method, path in (("GET", ""), ("POST", "/shop"), ("DELETE", "/tests")):
+            assert here.call(method, f"/v1/platform-keys{path}", key=token).status_code == 403
+        assert here.state() == state
+
+
+class TestOnBehalf:
+    def test_a_platform_asks_for_somebody_who_exists(self, here: Running) -> None:
+        asked = {**HERE, "asker": "nobody"}
+        answer = here.call("POST", "/v1/nearby", json=asked)
+        assert (answer.status_code, answer.json()["detail"]) == (422, "asker: nobody of this id is known.")
+        assert here.nearby(extra={"asker": "ann"}) == []
+
+    def test_reports_through_a_platform_count_as_the_person_s(self) -> None:
+        with running(questions_per_minute=60.0, question_burst=3.0) as service:
+            service.add("ann", "bob")
+            statuses = [service.report("ann").status_code for _ in range(5)]
+            assert statuses == [202, 202, 202, 429, 429]
+            assert service.report("bob").status_code == 202
+
+
+def test_answers_to_reports_are_all_as_long() -> None:
+    with running(new_places=1) as service:
+        service.add("ann")
+        answers = [service.report("ann")]
+        service.next_epoch()
+        answers.append(service.report("ann"))
+        answers.append(service.report("ann", {"latitude": 37.79, "longitude": -122.45}))
+        assert [answer.json()["status"] for answer in answers] == ["pending", "same place", "budget spent"]
+        assert len({len(answer.content) for answer in answers}) == 1
+        assert len({tuple(answer.headers) for answer in answers}) == 1
+
+
+def test_a_report_of_nobody_leaves_no_trail(here: Running) -> None:
+    assert here.report("nobody").status_code == 404
+    assert len(here.service.suspicion._trails) == 0
+
+
+def test_a_running_service_takes_a_new_key_when_its_window_begins(tmp_path: Path) -> None:
+    """The next start, with the rotated file, is not locked out either."""
+    path = tmp_path / "keys.json"
+    write_keys(path, keys := new_keys())
+    with running(in_folder(tmp_path), keys=KeyFile(path)) as service:
+        service.add("ann")
+        window = service.service.protection.schedule.window_of(service.service.publisher.epoch)
+        write_keys(path, keys.rotated(window + 1), replace_existing=True)
+        service.report("ann")
+        service.clock.now += WINDOW_EPOCHS * HOUR_S
+        service.service.clockwork.turn()
+        assert service.report("ann").json()["status"] == "pending"
+        clock = service.clock
+    with running(in_folder(tmp_path), keys=KeyFile(path), clock=clock) as service:
+        assert service.report("ann").json()["status"] == "pending"
