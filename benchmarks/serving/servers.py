@@ -54,6 +54,7 @@ def nearveil_server(store: Path, key: str, epoch: str, window: str, log_file: Pa
     """Run the service on a store until everybody is on its map."""
     port = _free_port()
     command = [*COMMAND, "serve", "--store", str(store), "--port", str(port), "--epoch", epoch, "--window", window]
+    command += ["--key-questions-per-s", "0"]
     with log_file.open("wb") as log, _running(command, log) as process:
         _wait_until(lambda: process.poll() is not None or _status(f"http://127.0.0.1:{port}/readyz", key) == 200)
         if process.poll() is not None:
@@ -66,7 +67,7 @@ def small_server(folder: Path, region: str, settings: tuple[str, ...]) -> Iterat
     """Run an empty service of a region, and give its platform key."""
     port, store, log_file = _free_port(), folder / "data" / "nearveil.db", folder / "serve.log"
     command = [*COMMAND, "serve", "--store", str(store), "--port", str(port), f"--region={region}"]
-    with log_file.open("wb") as log, _running([*command, "--questions-per-minute", "0", *settings], log) as process:
+    with log_file.open("wb") as log, _running([*command, "--questions-per-minute", "0", "--key-questions-per-s", "0", *settings], log) as process:
         key_file = store.parent / "platform-key.txt"
         _wait_until(
             lambda: (
