@@ -67,7 +67,10 @@ def small_server(folder: Path, region: str, settings: tuple[str, ...]) -> Iterat
     """Run an empty service of a region, and give its platform key."""
     port, store, log_file = _free_port(), folder / "data" / "nearveil.db", folder / "serve.log"
     command = [*COMMAND, "serve", "--store", str(store), "--port", str(port), f"--region={region}"]
-    with log_file.open("wb") as log, _running([*command, "--questions-per-minute", "0", "--key-questions-per-s", "0", *settings], log) as process:
+    with (
+        log_file.open("wb") as log,
+        _running([*command, "--questions-per-minute", "0", "--key-questions-per-s", "0", *settings], log) as process,
+    ):
         key_file = store.parent / "platform-key.txt"
         _wait_until(
             lambda: (

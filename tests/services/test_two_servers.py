@@ -15,7 +15,18 @@ from tests.services.torture import platform_key
 from nearveil.nearby.publishing.secret_keys import new_keys, write_keys
 
 PEOPLE = [f"person-{number}" for number in range(40)]
-OPTIONS = ("--epoch", "1s", "--window", "1h", "--new-places", "500", "--questions-per-minute", "0", "--key-questions-per-s", "0")
+OPTIONS = (
+    "--epoch",
+    "1s",
+    "--window",
+    "1h",
+    "--new-places",
+    "500",
+    "--questions-per-minute",
+    "0",
+    "--key-questions-per-s",
+    "0",
+)
 BORDERS = 4
 MIDDLE = {"latitude": 37.7, "longitude": -122.4, "k": 100}
 
