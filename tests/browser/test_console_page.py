@@ -102,7 +102,17 @@ def test_the_ledger_the_border_and_the_promise_are_shown(chromium: "Browser", ad
 
 
 def test_the_map_can_be_moved_by_keys_and_buttons(chromium: "Browser", address: str, place: Place) -> None:
-    window = "document.getElementById('people-plot').layout.xaxis.range"
+    # What the map shows from west to east, once ten pictures in a row have shown the same.
+    window = """() => new Promise((done) => {
+        let last = [], same = 0;
+        const look = () => {
+            const range = document.getElementById("people-plot").layout.xaxis.range;
+            same = range.every((edge, side) => edge === last[side]) ? same + 1 : 0;
+            last = [...range];
+            same < 10 ? requestAnimationFrame(look) : done(last);
+        };
+        look();
+    })"""
     with visiting(chromium, address) as page:
         signed_in(page, place.key)
         west, east = page.evaluate(window)
