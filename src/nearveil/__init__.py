@@ -1,20 +1,26 @@
 """Nearveil: audit and protect "people nearby" services."""
 
-from nearveil.errors import DataError, NearveilError, OutputError, UsageError
-from nearveil.mechanisms.axis_laplace import AxisLaplace
-from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.intervals import Intervals, intervals_from_json
-from nearveil.mechanisms.pic import build_pic_intervals
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.private_grid import build_grid_intervals
-from nearveil.mechanisms.square import Square
-from nearveil.mechanisms.srr import SRR
-from nearveil.privacy.certificate import Certificate
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion
-from nearveil.randomness import Randomness, secure_randomness, seeded_randomness
-from nearveil.region import Region
-from nearveil.region_names import named_region, parse_region
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nearveil.errors import DataError, NearveilError, OutputError, UsageError
+    from nearveil.mechanisms.axis_laplace import AxisLaplace
+    from nearveil.mechanisms.base import Mechanism
+    from nearveil.mechanisms.dprs import DPRS
+    from nearveil.mechanisms.intervals import Intervals, intervals_from_json
+    from nearveil.mechanisms.pic import build_pic_intervals
+    from nearveil.mechanisms.planar_laplace import PlanarLaplace
+    from nearveil.mechanisms.private_grid import build_grid_intervals
+    from nearveil.mechanisms.square import Square
+    from nearveil.mechanisms.srr import SRR
+    from nearveil.privacy.certificate import Certificate
+    from nearveil.privacy.guarantee import Basis, Guarantee, Notion
+    from nearveil.randomness import Randomness, secure_randomness, seeded_randomness
+    from nearveil.region import Region
+    from nearveil.region_names import named_region, parse_region
 
 __all__ = [
     "DPRS",
@@ -42,3 +48,43 @@ __all__ = [
     "secure_randomness",
     "seeded_randomness",
 ]
+
+# Where each name lives: loaded when it is first asked for, so that whoever needs little does not wait for all.
+_HOMES = {
+    "AxisLaplace": "nearveil.mechanisms.axis_laplace",
+    "Basis": "nearveil.privacy.guarantee",
+    "Certificate": "nearveil.privacy.certificate",
+    "DPRS": "nearveil.mechanisms.dprs",
+    "DataError": "nearveil.errors",
+    "Guarantee": "nearveil.privacy.guarantee",
+    "Intervals": "nearveil.mechanisms.intervals",
+    "Mechanism": "nearveil.mechanisms.base",
+    "NearveilError": "nearveil.errors",
+    "Notion": "nearveil.privacy.guarantee",
+    "OutputError": "nearveil.errors",
+    "PlanarLaplace": "nearveil.mechanisms.planar_laplace",
+    "Randomness": "nearveil.randomness",
+    "Region": "nearveil.region",
+    "SRR": "nearveil.mechanisms.srr",
+    "Square": "nearveil.mechanisms.square",
+    "UsageError": "nearveil.errors",
+    "build_grid_intervals": "nearveil.mechanisms.private_grid",
+    "build_pic_intervals": "nearveil.mechanisms.pic",
+    "intervals_from_json": "nearveil.mechanisms.intervals",
+    "named_region": "nearveil.region_names",
+    "parse_region": "nearveil.region_names",
+    "secure_randomness": "nearveil.randomness",
+    "seeded_randomness": "nearveil.randomness",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

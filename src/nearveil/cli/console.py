@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -19,7 +19,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from nearveil.types import Progress as ProgressCallback
+if TYPE_CHECKING:
+    from nearveil.types import Progress as ProgressCallback
 
 
 def say(text: str) -> None:
@@ -43,8 +44,8 @@ def complain(text: str) -> None:
 
 
 @contextmanager
-def progress_bar(title: str, total: int) -> Iterator[ProgressCallback]:
-    """Show a bar on a terminal, and nothing elsewhere."""
+def progress_bar(title: str, total: int | None) -> Iterator[ProgressCallback]:
+    """Show a bar on a terminal, and nothing elsewhere; without a total, it only counts."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from nearveil.cli.console import complain, say
-from nearveil.errors import NearveilError
+from nearveil.errors import NearveilError, UsageError
 
 _HELP = """Audit and protect "people nearby" services.
 
@@ -20,10 +20,23 @@ Exit codes: 0 done, 2 wrong usage, 3 data that cannot be used, 4 a result that c
 does not allow it, 1 a failure of Nearveil itself. 'nearveil audit' has exit codes of its own.
 """
 
-_VERBS = (
-    "protect", "plan", "attack", "audit", "certify", "guarantee", "reproduce", "fit", "serve", "serve-demo", "demo",
-    "region", "datasets", "keys",
-)  # fmt: skip
+# What each verb says of itself: written here too, so that the list of them loads none of them.
+VERBS = {
+    "protect": "Publish other places for everybody in INPUT, and say truthfully what that protects.",
+    "plan": "Recommend a mechanism and its parameters for the people of INPUT and one wish.",
+    "attack": "Attack people through ranked lists alone: the paper's populations or your own people, protected or not.",
+    "audit": "Look for two places between which a mechanism loses more than is claimed.",
+    "certify": "Compute the largest privacy loss of a mechanism over all pairs of places that it promises to protect.",
+    "guarantee": "Explain in plain words what a release promises, and what it does not.",
+    "reproduce": "Reproduce one table or figure, or all of them in one HTML report.",
+    "fit": "Build private intervals from everybody in INPUT; the file written holds nothing private.",
+    "serve": "Serve people nearby: reports in, ranked ids out, and nobody can find anybody.",
+    "serve-demo": "Serve 25,000 made-up people of San Francisco, protected, and print what to try.",
+    "demo": "Find a person of a made-up city through ranked lists alone, protect the city, and attack again.",
+    "region": "Show the box, the size and the scale of a region; without REGION, list the names known.",
+    "datasets": "List the four populations of the paper: where each was found and how many people it has.",
+    "keys": "Make and change the secrets of a service, and the keys of the platforms that may use it.",
+}
 _GROUPS = ("datasets", "keys")
 # A region may start with a minus sign.
 _SETTINGS: dict[str, dict[str, Any]] = {"region": {"ignore_unknown_options": True}}
@@ -44,7 +57,7 @@ def _options(
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """Return the command with the verb that is asked for, or with all of them: others need not be loaded."""
+    """Return the command with the verb that is asked for, or with all of them as they are listed: none is loaded."""
     app = typer.Typer(
         no_args_is_help=True,
         add_completion=False,
@@ -52,14 +65,26 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback(help=_HELP)(_options)
-    for verb in arguments[:1] if set(arguments[:1]) & set(_VERBS) else _VERBS:
-        name = verb.replace("-", "_")
-        module = import_module(f"nearveil.cli.{name}")
-        if verb in _GROUPS:
-            app.add_typer(getattr(module, f"{name}_app"), name=verb)
-        else:
-            app.command(verb, context_settings=_SETTINGS.get(verb))(getattr(module, name))
+    if arguments and arguments[0] in VERBS:
+        _add(app, arguments[0])
+    else:
+        for verb, summary in VERBS.items():
+            app.command(verb, help=summary)(_listed)
     return app
+
+
+def _add(app: typer.Typer, verb: str) -> None:
+    name = verb.replace("-", "_")
+    module = import_module(f"nearveil.cli.{name}")
+    if verb in _GROUPS:
+        app.add_typer(getattr(module, f"{name}_app"), name=verb)
+    else:
+        app.command(verb, context_settings=_SETTINGS.get(verb))(getattr(module, name))
+
+
+def _listed() -> None:
+    """Stand for a verb in the list of them; a verb to be run comes first among the arguments, and is loaded."""
+    raise UsageError("the verb comes first, then its options; see 'nearveil --help'")
 
 
 class _StoppedError(BaseException):
