@@ -44,8 +44,12 @@ def test_region(run: Run) -> None:
     assert run("region", "atlantis").code == 2
 
 
-def test_demo(run: Run, tmp_path: Path) -> None:
-    outcome = run("demo", "--out", tmp_path / "demo")
+def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The story as it is told, with fewer people attacked."""
+    monkeypatch.setattr("nearveil.cli.demo_city.INSTANCES", 8)
+    for module in ("nearveil.cli.demo", "nearveil.evaluation.best_attacker"):
+        monkeypatch.setattr(f"{module}.TARGETS", 30)
+    outcome = run("demo", "--out", tmp_path / "demo", "--cores", 1)
     assert outcome.code == 0, outcome.err
     assert outcome.out.startswith("A made-up city of 25,000 people")
     for words in (

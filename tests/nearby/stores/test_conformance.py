@@ -343,6 +343,13 @@ class TestKeysAndSettings:
         assert not store.remove_key("web")
         assert store.keys() == [PlatformKey(name="app", digest=b"\1" * 32)]
 
+    def test_a_setting_is_settled_once(self, store: Store) -> None:
+        assert store.settle("colour", "red") == "red"
+        assert store.settle("colour", "blue") == "red"
+        assert store.setting("colour") == "red"
+        store.keep_setting("colour", "green")
+        assert store.settle("colour", "blue") == "green"
+
     def test_settings(self, store: Store) -> None:
         assert store.setting("offset") is None
         store.keep_setting("offset", "1")
