@@ -2,29 +2,17 @@
 
 import re
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from nearveil.cli.keys import keys_app
-from nearveil.errors import DataError, NearveilError, OutputError, UsageError
-from nearveil.nearby.publishing.secret_keys import read_keys
+from nearveil.errors import DataError, OutputError, UsageError
+from nearveil.nearby.publishing.schedule import Schedule
+from nearveil.nearby.publishing.secret_keys import new_keys, read_keys, schedule_as_written, write_keys
 from nearveil.nearby.stores.opening import open_store
 from nearveil.server.access import Access
-
-DAY_S = 86_400
-
-
-def run(*arguments: object) -> Result:
-    result = CliRunner().invoke(keys_app, [str(argument) for argument in arguments])
-    if isinstance(result.exception, NearveilError):
-        raise result.exception
-    return result
-
-
-def at(monkeypatch: pytest.MonkeyPatch, moment: float) -> None:
-    monkeypatch.setattr(time, "time", lambda: moment)
+from tests.cli.key_commands import DAY_S, at, run
 
 
 def test_create_never_replaces(tmp_path: Path) -> None:
@@ -61,38 +49,34 @@ def test_rotate_adds_a_key_from_the_next_window_on(tmp_path: Path, monkeypatch: 
 def test_rotate_in_the_last_epoch_leaves_the_next_window_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits then counts in the next window already, and was drawn with its key."""
     path = tmp_path / "keys.json"
-    run("create", path)
+    run("create", path, "--epoch", "15m", "--window", "10d")
     at(monkeypatch, 10 * DAY_S - 1)
-    run("rotate", path, "--epoch", "15m", "--window", "10d")
+    run("rotate", path)
     assert [key.from_window for key in read_keys(path).noise] == [0, 2]
 
 
-def test_rotate_takes_the_schedule_from_where_the_service_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second, config = (tmp_path / name for name in ("first.json", "second.json", "nearveil.toml"))
-    config.write_text("epoch = '15m'\nwindow = '10d'\n")
-    at(monkeypatch, 15 * DAY_S)
-    run("create", first)
-    run("rotate", first, "--config", config)
-    monkeypatch.setenv("NEARVEIL_WINDOW", "5d")
-    run("create", second)
-    run("rotate", second)
-    assert [read_keys(path).noise[-1].from_window for path in (first, second)] == [2, 4]
-
-
-def test_a_key_that_came_too_late_is_postponed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("epoch", "first", "second", "windows"),
+    [
+        ("1h", 60.5, 61 - 1e-6, [0, 61, 62]),
+        # Every epoch is a window's last.
+        ("30d", 60.5, 61.5, [0, 62, 63]),
+    ],
+)
+def test_rotating_twice_keeps_the_key_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epoch: str, first: float, second: float, windows: list[int]
+) -> None:
     path = tmp_path / "keys.json"
-    run("create", path)
-    with pytest.raises(UsageError, match="one key only"):
-        run("postpone", path)
-    at(monkeypatch, 60.5 * 30 * DAY_S)
-    run("rotate", path)
-    newest = read_keys(path).noise[-1]
-    at(monkeypatch, 61.5 * 30 * DAY_S)
-    shown = run("postpone", path)
+    run("create", path, "--epoch", epoch)
+    in_use = read_keys(path).noise[0]
+    for moment in (first, second):
+        at(monkeypatch, moment * 30 * DAY_S)
+        run("rotate", path)
     after = read_keys(path)
-    assert [key.from_window for key in after.noise] == [0, 62]
-    assert after.noise[-1].secret == newest.secret
-    assert time.strftime("%Y-%m-%d", time.gmtime(62 * 30 * DAY_S)) in shown.output
+    assert [key.from_window for key in after.noise] == windows
+    assert after.noise[0] == in_use
+    assert "nothing was changed" in run("prune", path).output
+    assert read_keys(path) == after
 
 
 def test_old_keys_are_dropped_when_their_window_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +103,79 @@ def test_rotate_refuses_what_is_no_schedule_and_no_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="window"):
         run("rotate", path, "--epoch", "7h", "--window", "1d")
     assert read_keys(path) == keys
+
+
+# -- the schedule ------------------------------------------------------------------------------------------------------
+
+
+def test_keys_are_made_for_the_schedule_that_the_service_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "nearveil.toml"
+    config.write_text("epoch = '15m'\nwindow = '10d'\n")
+    assert "an epoch of 1h and a window of 30d" in run("create", tmp_path / "usual.json").output
+    assert "an epoch of 15m and a window of 10d" in run("create", tmp_path / "file.json", "--config", config).output
+    monkeypatch.setenv("NEARVEIL_WINDOW", "5d")
+    run("create", tmp_path / "environment.json")
+    run("create", tmp_path / "options.json", "--epoch", "90s", "--window", "36h")
+    found = {path.stem: schedule_as_written(schedule) for path in tmp_path.glob("*.json") if (schedule := kept(path))}
+    assert found == {
+        "usual": ("1h", "30d"),
+        "file": ("15m", "10d"),
+        "environment": ("1h", "5d"),
+        "options": ("90s", "36h"),
+    }
+
+
+def kept(path: Path) -> Schedule | None:
+    return read_keys(path).schedule
+
+
+def test_keys_are_rotated_by_the_schedule_that_they_are_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "keys.json"
+    run("create", path, "--epoch", "15m", "--window", "10d")
+    schedule = kept(path)
+    at(monkeypatch, 15 * DAY_S)
+    run("rotate", path, "--window", "240h")
+    assert ([key.from_window for key in read_keys(path).noise], kept(path)) == ([0, 2], schedule)
+    at(monkeypatch, 25 * DAY_S)
+    assert "1 old key" in run("prune", path).output
+    assert ([key.from_window for key in read_keys(path).noise], kept(path)) == ([2], schedule)
+
+
+@pytest.mark.parametrize("command", ["rotate", "postpone", "prune"])
+def test_another_schedule_than_that_of_the_keys_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    path = tmp_path / "keys.json"
+    run("create", path, "--epoch", "15m", "--window", "10d")
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=r"an epoch of 15m and a window of 10d, and the epoch 1h \(option --epoch\)"):
+        run(command, path, "--epoch", "1h")
+    monkeypatch.setenv("NEARVEIL_WINDOW", "30d")
+    with pytest.raises(UsageError, match=r"the window 30d \(environment NEARVEIL_WINDOW\) is another"):
+        run(command, path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_without_a_schedule_takes_the_service_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, config = (tmp_path / name for name in ("first.json", "second.json", "nearveil.toml"))
+    config.write_text("epoch = '15m'\nwindow = '10d'\n")
+    at(monkeypatch, 15 * DAY_S)
+    write_keys(first, new_keys())
+    assert f"15m and a window of 10d are taken (epoch: file {config}" in run("rotate", first, "--config", config).output
+    monkeypatch.setenv("NEARVEIL_WINDOW", "5d")
+    write_keys(second, new_keys())
+    assert "(epoch: default, window: environment NEARVEIL_WINDOW)" in run("prune", second).output
+    assert kept(second) is None
+    run("rotate", second)
+    assert [read_keys(path).noise[-1].from_window for path in (first, second)] == [2, 4]
+    assert [kept(path) for path in (first, second)] == [
+        Schedule(epoch=timedelta(minutes=15), window=timedelta(days=10)),
+        Schedule(window=timedelta(days=5)),
+    ]
+    assert "are taken" not in run("prune", second).output
+
+
+# -- platforms ------------------------------------------------------------------------------------------------------
 
 
 def test_a_platform_key_works_until_it_is_removed(tmp_path: Path) -> None:

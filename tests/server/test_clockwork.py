@@ -4,6 +4,7 @@ import json
 import math
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.public_intervals import build_public_intervals
-from nearveil.nearby.publishing.secret_keys import new_keys
+from nearveil.nearby.publishing.secret_keys import SecretKeys, new_keys
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region_names import named_region
@@ -280,6 +281,10 @@ def test_other_keys_are_refused_and_keys_that_rotate_later_are_not(tmp_path: Pat
         assert place.nearby(HERE) == []
 
 
+def new_keys_but_tokens(keys: SecretKeys) -> SecretKeys:
+    return replace(new_keys(), tokens=keys.tokens)
+
+
 def test_a_key_that_others_do_not_use_in_the_next_window_takes_no_report_into_it(tmp_path: Path) -> None:
     keys, clock = new_keys(), Clock()
     with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
@@ -287,10 +292,23 @@ def test_a_key_that_others_do_not_use_in_the_next_window_takes_no_report_into_it
         window = schedule.window_of(place.service.publisher.epoch)
         place.add("ann")
         # Another process has a key that was rotated, and was there first.
-        check_identity(place.service.store, place.service.protection, keys.rotated(window + 1), window + 1)
+        check_identity(place.service.store, place.service.protection, new_keys_but_tokens(keys), window + 1)
         assert place.call("PUT", "/v1/people/ann/location", json=HERE).status_code == 202
         clock.now = schedule.starts_at((window + 1) * schedule.epochs_per_window) - 1.0
         assert place.call("PUT", "/v1/people/ann/location", json=HERE).status_code == 503
+
+
+def test_a_store_ahead_of_the_clock_is_not_ready(tmp_path: Path) -> None:
+    """A clock that once was wrong leaves borders in the store that lie ahead: until then nothing is published."""
+    keys, clock = new_keys(), Clock(now=START_S + 1000 * HOUR_S)
+    with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
+        assert place.call("GET", "/readyz").status_code == 200
+        clock.now = START_S
+        place.service.clockwork.turn()
+        assert place.call("GET", "/readyz").status_code == 503
+        clock.now = START_S + 1001 * HOUR_S
+        place.service.clockwork.turn()
+        assert place.call("GET", "/readyz").status_code == 200
 
 
 # -- a store that answers by itself ----------------------------------------------------------------------------------

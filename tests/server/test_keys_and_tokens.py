@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from nearveil.nearby.publishing.key_file import KeyFile
-from nearveil.nearby.publishing.secret_keys import new_keys, write_keys
-from tests.server.running import HERE, HOUR_S, Running, in_folder, running
+from nearveil.nearby.publishing.secret_keys import NoiseKey, SecretKeys, new_keys, write_keys
+from nearveil.nearby.stores.base import StoreError
+from nearveil.nearby.stores.sqlite import SqliteStore
+from nearveil.server.identity import check_identity
+from tests.server.running import HERE, HOUR_S, Clock, Running, in_folder, running
 
 WINDOW_EPOCHS = 720
 
@@ -103,6 +106,80 @@ def test_a_report_of_nobody_leaves_no_trail(here: Running) -> None:
     assert len(here.service.suspicion._trails) == 0
 
 
+def test_what_waits_is_shown_to_nobody(here: Running) -> None:
+    """Draws that are replaced before the border are not charged, so whoever sees many could average them."""
+    with running(policy="fresh") as service:
+        service.add("ann")
+        for caller in (service, here):
+            caller.report("ann")
+            for key in ("", caller.token("ann")):
+                record = caller.call("GET", "/v1/people/ann", key=key).json()
+                assert set(record["pending"]) == {"window", "receipt", "publishes_in_epoch"}
+                assert record["published"] is None
+
+
+class _Failing(SqliteStore):
+    """A store that is out of reach when somebody is looked up."""
+
+    def token_mark(self, person: str) -> int | None:
+        raise StoreError("gone")
+
+
+def test_a_store_out_of_reach_is_no_bug_of_the_service(here: Running) -> None:
+    token = here.token("ann")
+    here.service.store.__class__ = _Failing
+    try:
+        answers = [
+            here.report("ann", key=token),
+            here.call("POST", "/v1/nearby", json=HERE, key=token),
+            here.call("POST", "/v1/nearby", json={**HERE, "asker": "ann"}),
+            here.call("GET", "/v1/people/ann", key=token),
+        ]
+    finally:
+        here.service.store.__class__ = SqliteStore
+    assert [answer.status_code for answer in answers] == [503] * 4
+    assert all("Retry-After" in answer.headers for answer in answers)
+
+
+def test_a_mark_that_is_remembered_from_before_is_asked_for_again(here: Running) -> None:
+    """Another process has revoked tokens and made a new one."""
+    assert here.report("ann", key=here.token("ann")).status_code == 202
+    here.service.store.renew_token_mark("ann")
+    mark = here.service.store.token_mark("ann")
+    assert mark is not None
+    token, _ = here.service.access.issue_token("ann", mark, 60)
+    assert here.report("ann", key=token).status_code == 202
+
+
+def test_the_card_promises_what_the_window_has(tmp_path: Path) -> None:
+    keys, clock = new_keys(), Clock()
+    with running(in_folder(tmp_path), keys=keys, clock=clock, new_places=8) as service:
+        service.add("ann")
+        service.report("ann")
+    with running(in_folder(tmp_path), keys=keys, clock=clock, new_places=3) as service:
+        card, ledger = (service.call("GET", f"/v1/{name}").json() for name in ("guarantee", "ledger"))
+        assert "at most 8 different places" in card["text"].replace("\n", " ")
+        assert ledger["new_places_per_window"] == 8
+
+
+def test_keys_that_others_do_not_use_are_looked_for_again(tmp_path: Path) -> None:
+    """The wrong file at the beginning of a window stops reports, and the right one lets them go on."""
+    path = tmp_path / "keys.json"
+    write_keys(path, keys := new_keys())
+    with running(in_folder(tmp_path), keys=KeyFile(path)) as service:
+        service.add("ann")
+        schedule = service.service.protection.schedule
+        window = schedule.window_of(service.service.publisher.epoch) + 1
+        rotated = SecretKeys((*keys.noise, NoiseKey(window, b"n" * 32)), keys.tokens)
+        check_identity(service.service.store, service.service.protection, rotated, window)
+        service.clock.now = schedule.starts_at(window * schedule.epochs_per_window) - 1.0
+        assert service.report("ann").status_code == 503
+        assert service.call("GET", "/readyz").status_code == 503
+        write_keys(path, rotated, replace_existing=True)
+        assert service.report("ann").status_code == 202
+        assert service.call("GET", "/readyz").status_code == 200
+
+
 def test_a_running_service_takes_a_new_key_when_its_window_begins(tmp_path: Path) -> None:
     """The next start, with the rotated file, is not locked out either."""
     path = tmp_path / "keys.json"
@@ -110,7 +187,8 @@ def test_a_running_service_takes_a_new_key_when_its_window_begins(tmp_path: Path
     with running(in_folder(tmp_path), keys=KeyFile(path)) as service:
         service.add("ann")
         window = service.service.protection.schedule.window_of(service.service.publisher.epoch)
-        write_keys(path, keys.rotated(window + 1), replace_existing=True)
+        rotated = SecretKeys((*keys.noise, NoiseKey(window + 1, b"n" * 32)), keys.tokens)
+        write_keys(path, rotated, replace_existing=True)
         service.report("ann")
         service.clock.now += WINDOW_EPOCHS * HOUR_S
         service.service.clockwork.turn()

@@ -174,6 +174,28 @@ def test_keys_are_made_beside_the_embedded_store_once(tmp_path: Path) -> None:
     made = read_keys(path)
     for read in (keys, settings.secret_keys()):
         assert (read.tokens, read.noise_key(5)) == (made.tokens, made.noise_key(5))
+    assert made.schedule == settings.protection().schedule
+
+
+def test_keys_for_another_schedule_are_refused(tmp_path: Path) -> None:
+    store = str(tmp_path / "nearveil.db")
+    made = Settings.load(options={"store": store, "epoch": "15m", "window": "10d"})
+    made.secret_keys()
+    path = tmp_path / "keys.json"
+    before, environ = path.read_bytes(), {"NEARVEIL_KEYS": path.read_text(encoding="utf-8")}
+    sentence = (
+        "for an epoch of 15m and a window of 10d, and the service has 1h and 30d; start it with --epoch 15m --window"
+    )
+    for other in (
+        Settings.load(options={"store": store}),
+        Settings.load(options={"keys": path}),
+        Settings.load(environ=environ),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            other.secret_keys()
+    assert path.read_bytes() == before
+    for same in (made, Settings.load(environ=environ, options={"epoch": "900s", "window": "240h"})):
+        assert same.secret_keys().tokens == read_keys(path).tokens
 
 
 def test_named_keys_are_never_made(tmp_path: Path) -> None:

@@ -228,3 +228,21 @@ def test_no_place_is_ever_shown() -> None:
     for shown in (repr(suspicion), str(suspicion), repr(suspicion._trails)):
         assert "345" not in shown
         assert "321" not in shown
+
+
+def test_nothing_is_remembered_for_longer_than_an_hour() -> None:
+    """However often somebody acts, and also if nobody does."""
+    clock = Clock()
+    suspicion = Suspicion(clock=clock)
+    for turn in range(4):
+        suspicion.note_question("ann", 500.0 * (turn % 2), 0.0)
+        clock.pass_time(1)
+    for _ in range(12):
+        suspicion.note_question("ann", 0.0, 0.0)
+        clock.pass_time(600)
+    trail = suspicion._trails["ann"]
+    moments = [place[0] for place in trail._places] + [hop[0] for hop in trail._hops]
+    assert min(moments) >= clock.now - 600 - 3600
+    clock.pass_time(3601)
+    suspicion.sweep()
+    assert not suspicion._trails

@@ -68,8 +68,7 @@ def serve_demo(
         raise
     address = run.address_of(listening)
     announce(service, address, key_file)
-    say(_things_to_try(address, key_file, region))
-    run.run(service, listening)
+    run.run(service, listening, when_ready=lambda: say(_things_to_try(address, key_file, region)))
 
 
 def _intervals_of(places: FloatArray, region: Region) -> str:

@@ -87,6 +87,13 @@ class Access:
             self._remember(digest, known)
         return known.caller
 
+    def known(self, authorization: str | None) -> Caller | None:
+        """Return who calls with this header, if it was found out lately."""
+        if authorization is None or len(authorization) > _LONGEST_HEADER or not authorization.isascii():
+            return None
+        known = self._known.get(_digest(authorization))
+        return known.caller if known is not None and known.since <= self._clock() < known.until else None
+
     def issue_token(self, person: str, mark: int, expires_in_s: float) -> tuple[str, float]:
         """Return a token of a person with this mark, and when it expires, in seconds since 1970."""
         text, token = write_token(self._token_key, person, mark, now=self._clock(), expires_in_s=expires_in_s)

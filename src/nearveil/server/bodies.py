@@ -38,7 +38,7 @@ def check_headers(headers: Headers, most_bytes: int) -> None:
     for name, value in headers:
         if name == b"content-length" and (not value.isdigit() or int(value) > most_bytes):
             raise _too_large(most_bytes)
-        if name == b"content-type" and not value.lower().startswith(b"application/json"):
+        if name == b"content-type" and value.lower().partition(b";")[0].strip() != b"application/json":
             raise wrong_media_type()
 
 

@@ -24,7 +24,7 @@ RETRY_S = 1.0
 
 
 class Clockwork:
-    """Keeps the store and the index at the epoch that it is.
+    """Keeps the store and the index at the epoch that it is; ``loaded`` is set when it has an epoch at all.
 
     Parameters
     ----------
@@ -34,6 +34,8 @@ class Clockwork:
         Seconds since 1970.
     at_border : callable, optional
         Told each epoch that was loaded.
+    at_times : callable, optional
+        Called from time to time, twice a minute at least.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Clockwork:
         metrics: Metrics,
         clock: Callable[[], float] = time.time,
         at_border: Callable[[int], None] | None = None,
+        at_times: Callable[[], None] | None = None,
     ) -> None:
         self._publisher = publisher
         self._store = store
@@ -56,6 +59,9 @@ class Clockwork:
         self._metrics = metrics
         self._clock = clock
         self._at_border = at_border
+        self._at_times = at_times
+        self._is_behind = False
+        self.loaded = threading.Event()
         self._turning = threading.Lock()
         self._published: int | None = None
         self._loaded: tuple[int, str | None] | None = None
@@ -85,8 +91,8 @@ class Clockwork:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the index is loaded and the thread is there to renew it."""
-        return self._loaded is not None and not self._stopping.is_set()
+        """Whether the index is loaded, the thread is there to renew it, and the clock goes right."""
+        return self._loaded is not None and not self._stopping.is_set() and not self._is_behind
 
     # -- borders ---------------------------------------------------------------------------------------------
 
@@ -104,10 +110,19 @@ class Clockwork:
             started = time.perf_counter()
             self.publish()
             newest = self._store.last_epoch()
+            self._look_at_clock(newest)
             missed, self._missed_something = self._missed_something, False
             if newest is not None and (missed or self._loaded is None or newest > self._loaded[0]):
                 self._load(newest, everything=missed)
                 self._metrics.published(time.perf_counter() - started, epoch=newest)
+
+    def _look_at_clock(self, newest: int | None) -> None:
+        """Notice that the store is ahead of the clock: until it is caught up with, nothing is published."""
+        # One epoch ahead is what a process may be whose clock is a moment ahead of ours.
+        is_behind = newest is not None and newest > self._publisher.epoch + 1
+        if is_behind and not self._is_behind:
+            log_event("the store is ahead of the clock", level="error", epoch=newest)
+        self._is_behind = is_behind
 
     def lost(self) -> None:
         """Load everything again, soon: what other processes did may have been missed."""
@@ -130,6 +145,7 @@ class Clockwork:
             # At the start, and where new intervals move everybody.
             self._index.load(self._store.published(), remap, tie_key)
         self._loaded = (epoch, fingerprint)
+        self.loaded.set()
         self._metrics.set_index_size(len(self._index))
         log_event("epoch", epoch=epoch, people=len(self._index))
         if self._at_border is not None:
@@ -148,6 +164,8 @@ class Clockwork:
     def _turn_and_wait(self) -> float:
         """Do what is due; return how long there is nothing to do."""
         try:
+            if self._at_times is not None:
+                self._at_times()
             self.turn()
             # After what is loaded, not after now: a border may have passed while it was loaded.
             loaded = self._publisher.epoch if self._loaded is None else self._loaded[0]

@@ -10,6 +10,7 @@ from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from nearveil.server.access import Caller
 from nearveil.server.answers import RawHeaders
 from nearveil.server.bodies import MOST_BYTES
 from nearveil.server.hot_route import NEARBY_PATH, HotRoutes
@@ -28,14 +29,17 @@ def fast_lane(routes: HotRoutes) -> type[HttpToolsProtocol]:
 class _FastLane(HttpToolsProtocol):
     routes: HotRoutes
     _question: bytes | None = None
+    _caller: Caller | None = None
 
     def on_headers_complete(self) -> None:
         """Decide which way a request takes."""
+        self._question = self._caller = None
         if self.url == _URL and self.parser.get_method() == b"POST" and self._is_plain():
-            self._question = b""
-        else:
-            self._question = None
+            self._caller = self.routes.known_caller(self.headers)
+        if self._caller is None:
             super().on_headers_complete()
+        else:
+            self._question = b""
 
     def on_body(self, body: bytes) -> None:
         """Collect a question's body, up to the first byte too many: a longer one is refused by its length."""
@@ -46,11 +50,11 @@ class _FastLane(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Answer a question that is complete."""
-        if self._question is None:
+        if self._question is None or self._caller is None:
             super().on_message_complete()
             return
         question, self._question = self._question, None
-        status, headers, answer = self.routes.answer_now(self.headers, question)
+        status, headers, answer = self.routes.answer_now(self._caller, self.headers, question)
         closes = not self.parser.should_keep_alive() or (b"connection", b"close") in headers
         self.transport.write(_head(status, headers) + answer)
         if closes:

@@ -58,7 +58,7 @@ class Guard:
             return
         answering = _Answering(send, self._headers)
         try:
-            self._let_in(scope)
+            await self._let_in(scope)
             await self._app(scope, _limited(receive), answering.send)
         except Problem as problem:
             await self._refuse(answering, send, problem)
@@ -71,7 +71,7 @@ class Guard:
             log_exception("request failed", error)
             await self._refuse(answering, send, internal())
 
-    def _let_in(self, scope: Scope) -> None:
+    async def _let_in(self, scope: Scope) -> None:
         path: str = scope["path"]
         if not (path.startswith("/v1/") or path in _NEEDS_KEY):
             return
@@ -79,7 +79,7 @@ class Guard:
             return
         headers = dict(reversed(scope["headers"]))
         authorization = headers.get(b"authorization")
-        scope[CALLER] = self._service.admit(None if authorization is None else authorization.decode("latin-1"))
+        scope[CALLER] = await self._service.admit(None if authorization is None else authorization.decode("latin-1"))
 
     async def _refuse(self, answering: _Answering, send: Send, problem: Problem) -> None:
         self._service.metrics.rejected(problem.name)

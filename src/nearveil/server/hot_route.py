@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from nearveil.errors import DataError
 from nearveil.nearby.publishing.publisher import Answer, Report, Status
+from nearveil.nearby.stores.base import StoreError
 from nearveil.server.access import Caller
 from nearveil.server.answers import Answers, RawHeaders, Send
 from nearveil.server.bodies import (
@@ -38,7 +39,7 @@ from nearveil.server.problems import (
     problem_body,
 )
 from nearveil.server.service import Service
-from nearveil.server.service_problems import internal
+from nearveil.server.service_problems import internal, not_kept
 
 NEARBY_PATH = "/v1/nearby"
 _LOCATION = re.compile(r"/v1/people/[^/]+/location")
@@ -95,6 +96,10 @@ class HotRoutes:
             await self._answers.send_problem(send, problem)
         except ClientLeftError:
             return
+        except StoreError as error:
+            log_exception("store failed", error)
+            self._service.metrics.rejected("not-kept")
+            await self._answers.send_problem(send, not_kept())
         except Exception as error:  # a bug: its values may be places, so nothing of it is passed on
             log_exception("request failed", error)
             self._service.metrics.rejected("internal")
@@ -107,7 +112,7 @@ class HotRoutes:
     async def ask(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         """Answer who is near."""
         service, headers = self._service, scope["headers"]
-        caller = scope.get(CALLER) or service.admit(_authorization(headers))
+        caller = scope.get(CALLER) or await service.admit(authorization_of(headers))
         body = await read_body(receive, headers, MOST_BYTES)
         started = time.perf_counter()
         wanted = self._wanted(caller, body)
@@ -122,16 +127,23 @@ class HotRoutes:
         """Whether a question waits for nothing."""
         return self._service.answers_from_memory
 
-    def answer_now(self, headers: RawHeaders, body: bytes) -> tuple[int, RawHeaders, bytes]:
+    def known_caller(self, headers: RawHeaders) -> Caller | None:
+        """Return who asks, if that can be told without the store."""
+        return self._service.known_caller(authorization_of(headers))
+
+    def answer_now(self, caller: Caller, headers: RawHeaders, body: bytes) -> tuple[int, RawHeaders, bytes]:
         """Answer a question that has arrived whole: its status, headers and body."""
         try:
-            caller = self._service.admit(_authorization(headers))
+            self._service.spend(caller)
             check_headers(headers, MOST_BYTES)
             started = time.perf_counter()
             wanted = self._wanted(caller, check_size(body, MOST_BYTES))
             answer = self._found(self._service.index.ranked_metres(*wanted), started)
         except Problem as problem:
             return self._refuse(problem)
+        except StoreError as error:
+            log_exception("store failed", error)
+            return self._refuse(not_kept())
         except Exception as error:  # a bug: its values may be places, so nothing of it is passed on
             log_exception("request failed", error)
             return self._refuse(internal())
@@ -179,7 +191,7 @@ class HotRoutes:
     async def report(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         """Take a report, and answer when it is kept."""
         service, headers = self._service, scope["headers"]
-        caller = scope.get(CALLER) or service.admit(_authorization(headers))
+        caller = scope.get(CALLER) or await service.admit(authorization_of(headers))
         person = scope["path"].split("/")[3]
         if _PERSON.fullmatch(person) is None:
             raise invalid("The id in the path is not valid.")
@@ -198,7 +210,11 @@ class HotRoutes:
             service.spend_for(person)
         # Noted before it is kept: whoever erases the person meanwhile erases this too.
         service.watch_move(person, x_m, y_m)
-        answer = await service.reports.submit(Report(person, x_m, y_m))
+        try:
+            answer = await service.reports.submit(Report(person, x_m, y_m))
+        except Problem:
+            service.suspicion.forget(person)
+            raise
         if answer.status is Status.UNKNOWN_PERSON:
             service.forget(person)
             raise not_found()
@@ -215,13 +231,14 @@ def _asker(caller: Caller, question: Question) -> str | None:
 
 
 def _report_taken(answer: Answer) -> bytes:
-    """Write what became of a report; always as long, so that the line does not tell whether somebody has moved."""
+    """Write what became of a report, always as long: the length does not tell whether somebody has moved."""
     when = "null" if answer.publishes_at is None else repr(answer.publishes_at)
     text = f'{{"status":"{answer.status.value}","receipt":"{answer.receipt}","publishes_at":{when}}}'
     return text.ljust(_ANSWER_BYTES).encode()
 
 
-def _authorization(headers: list[tuple[bytes, bytes]]) -> str | None:
+def authorization_of(headers: RawHeaders) -> str | None:
+    """Return who a request says that it comes from."""
     for name, value in headers:
         if name == b"authorization":
             return value.decode("latin-1")

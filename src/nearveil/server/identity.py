@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterable
 
 from nearveil.errors import UsageError
 from nearveil.nearby.publishing.keyed import keyed_bytes
@@ -18,16 +19,41 @@ _OTHER_PROTECTION = (
     "noise would change; start with those, or with another store"
 )
 _OTHER_NOISE = (
-    "the key of the noise is not the one that this store was used with in this window; start with the right key file, "
-    "or let a key that was added too late begin with the next window ('nearveil keys postpone')"
+    "the key of the noise is not the one that this store was used with in this window; start with the keys that it was "
+    "used with, or, if the newest key came too late, let it begin later ('nearveil keys postpone FILE --store ADDRESS')"
 )
 
 
 def check_identity(store: Store, protection: Protection, keys: Keys, window: int) -> None:
     """Remember what the noise of a window comes from; raise if the store remembers otherwise."""
     _check(store, IDENTITY_SETTING, _made_with(protection, keys), _OTHER_PROTECTION)
-    noise = _digest(keys.noise_key(window), "nearveil noise identity", str(window))
-    _check(store, f"{NOISE_SETTING} {window}", noise, _OTHER_NOISE)
+    _check(store, _noise_setting(window), _noise_identity(keys, window), _OTHER_NOISE)
+
+
+def noise_in_use(store: Store, keys: Keys, window: int) -> bool | None:
+    """Whether the store was used in a window with the key that these keys have for it; None if it was not used then."""
+    settled = store.setting(_noise_setting(window))
+    return None if settled is None else hmac.compare_digest(settled, _noise_identity(keys, window))
+
+
+def check_postponable(store: Store, keys: Keys, postponed: Keys, windows: Iterable[int]) -> None:
+    """Refuse to postpone a key unless the store was used in one of these windows with the key before it instead."""
+    windows = list(windows)
+    if any(noise_in_use(store, keys, window) for window in windows):
+        raise UsageError("the newest key is in use, so that no service missed it; nothing was changed")
+    if not any(noise_in_use(store, postponed, window) for window in windows):
+        raise UsageError(
+            "the store was not used with the key before the newest one in this window; nothing was changed, start the "
+            "service with this file, or name its store with --store"
+        )
+
+
+def _noise_setting(window: int) -> str:
+    return f"{NOISE_SETTING} {window}"
+
+
+def _noise_identity(keys: Keys, window: int) -> str:
+    return _digest(keys.noise_key(window), "nearveil noise identity", str(window))
 
 
 def _check(store: Store, name: str, identity: str, complaint: str) -> None:

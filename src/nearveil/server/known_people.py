@@ -27,7 +27,7 @@ class KnownPeople:
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
-        self._found: dict[str, tuple[float, int]] = {}
+        self._found: dict[str, tuple[float, int | None]] = {}
 
     def has(self, person: str) -> bool:
         """Whether somebody is known."""
@@ -36,7 +36,7 @@ class KnownPeople:
     def token_mark(self, person: str) -> int | None:
         """Return the mark that a person's tokens bear; None if not known."""
         now = self._clock()
-        until, mark = self._found.get(person, (now, 0))
+        until, mark = self._found.get(person, (now, None))
         if until > now:
             return mark
         found = self._store.token_mark(person)
@@ -47,6 +47,12 @@ class KnownPeople:
             self._found.clear()
         self._found[person] = (now + HORIZON_S, found)
         return found
+
+    def remembers(self, person: str, mark: int) -> bool:
+        """Whether it is remembered that a person's tokens bear this mark."""
+        now = self._clock()
+        until, found = self._found.get(person, (now, None))
+        return until > now and found == mark
 
     def forget(self, person: str) -> None:
         """Ask the store the next time."""

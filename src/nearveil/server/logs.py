@@ -31,7 +31,7 @@ _NUMBERS = frozenset(
 )  # fmt: skip
 _WORDS = frozenset(
     (
-        "caused_by", "code", "error", "fingerprint", "flag", "host", "index", "logger", "method", "policy",
+        "by", "caused_by", "code", "error", "fingerprint", "flag", "host", "index", "key", "logger", "method", "policy",
         "problem", "route", "signal", "store_kind", "version", "where",
     )
 )  # fmt: skip

@@ -8,6 +8,8 @@ import resource
 import signal
 import socket
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -92,8 +94,11 @@ def address_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def run(service: Service, listening: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT: then accept no more, finish what runs, write what waits, and return."""
+def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], None] | None = None) -> None:
+    """Serve until SIGTERM or SIGINT: then accept no more, finish what runs, write what waits, and return.
+
+    ``when_ready`` is called, in a thread, when the first question can be answered.
+    """
     app = create_app(service)
     config = uvicorn.Config(
         app,
@@ -116,12 +121,19 @@ def run(service: Service, listening: socket.socket) -> None:
     sys.setswitchinterval(_HAND_OVER_S)
     try:
         service.start()
-        # What lives as long as the process need not be looked at again and again.
-        gc.freeze()
+        threading.Thread(target=_settle_down, args=(service, when_ready), daemon=True).start()
         server.run(sockets=[listening])
     finally:
         service.close()
         listening.close()
+
+
+def _settle_down(service: Service, when_ready: Callable[[], None] | None) -> None:
+    service.clockwork.loaded.wait()
+    # What lives as long as the process, everybody's id among it, need not be looked at again and again.
+    gc.freeze()
+    if when_ready is not None:
+        when_ready()
 
 
 def _stop_on_signals(server: uvicorn.Server) -> None:

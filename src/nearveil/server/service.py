@@ -14,7 +14,7 @@ from nearveil.nearby.published_index import PublishedIndex
 from nearveil.nearby.publishing.protection import Policy
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Report
 from nearveil.nearby.publishing.secret_keys import Keys
-from nearveil.nearby.stores.base import PlatformKey, PublishedBatch, SearchableStore, Store, StoreError, Totals
+from nearveil.nearby.stores.base import PublishedBatch, SearchableStore, Store, StoreError, Totals
 from nearveil.nearby.stores.opening import open_store
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
@@ -26,7 +26,7 @@ from nearveil.server.identity import check_identity
 from nearveil.server.intervals_in_use import IntervalsInUse, read_intervals_file, safe_border
 from nearveil.server.known_people import KnownPeople
 from nearveil.server.limits import Limits
-from nearveil.server.logs import log_exception
+from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
 from nearveil.server.moves import published_at_once
 from nearveil.server.problems import too_many_requests, unauthorised, unusual_behaviour
@@ -59,7 +59,7 @@ class Service:
         self.store = store
         self.keys = keys
         self.clock = clock
-        self.publisher = Publisher(self.protection, keys, store, clock=clock)
+        self.publisher = Publisher(self.protection, keys, store, clock=clock, check_window=self._check_noise)
         self.answers_from_memory = settings.index == "memory"
         self.index = _index(self.protection.region, store, in_memory=self.answers_from_memory)
         self.intervals = IntervalsInUse(store, self.protection.region)
@@ -81,8 +81,10 @@ class Service:
             metrics=self.metrics,
             clock=clock,
             at_border=self._at_border,
+            at_times=self.suspicion.sweep,
         )
         self._checked_window: int | None = None
+        self._has_other_keys = False
         self.reports = ReportWriter(self._receive, kept=self._kept)
         self._by_operators = threading.Lock()
 
@@ -128,7 +130,7 @@ class Service:
     @property
     def is_ready(self) -> bool:
         """Whether reports and questions are taken."""
-        return self.clockwork.is_ready and self.reports.is_running
+        return self.clockwork.is_ready and self.reports.is_running and not self._has_other_keys
 
     @property
     def is_unprotected(self) -> bool:
@@ -137,13 +139,30 @@ class Service:
 
     # -- callers -----------------------------------------------------------------------------------------------
 
-    def admit(self, authorization: str | None) -> Caller:
+    async def admit(self, authorization: str | None) -> Caller:
         """Return who calls; raise the problem of a caller who is unknown, or asks too often."""
-        caller = self.access.identify(authorization)
-        if caller.kind == "person" and self.people.token_mark(caller.name) != caller.mark:
-            # A token outlives the person it was made for, and a revocation.
-            raise unauthorised()
+        caller = self.known_caller(authorization)
+        if caller is None:
+            # The store may take its time, and nobody else should wait for it.
+            caller = await asyncio.to_thread(self._identify, authorization)
         self.spend(caller)
+        return caller
+
+    def known_caller(self, authorization: str | None) -> Caller | None:
+        """Return who calls, if that can be told without the store."""
+        caller = self.access.known(authorization)
+        if caller is None or (caller.kind == "person" and not self.people.remembers(caller.name, caller.mark)):
+            return None
+        return caller
+
+    def _identify(self, authorization: str | None) -> Caller:
+        caller = self.access.identify(authorization)
+        if caller.kind == "person" and not self.people.remembers(caller.name, caller.mark):
+            # What is remembered may be from before a revocation.
+            self.people.forget(caller.name)
+            if self.people.token_mark(caller.name) != caller.mark:
+                # A token outlives the person it was made for, and a revocation.
+                raise unauthorised()
         return caller
 
     def spend(self, caller: Caller) -> None:
@@ -176,25 +195,22 @@ class Service:
 
     # -- platforms ---------------------------------------------------------------------------------------------
 
-    async def make_platform_key(self, name: str) -> str | None:
+    async def make_platform_key(self, name: str, *, by: Caller) -> str | None:
         """Make a platform key and return it, to be shown once; None if there is one of that name."""
         secret, kept = new_platform_key(name)
-        made = await asyncio.to_thread(self._keep_key, kept)
+        made = await asyncio.to_thread(self.store.add_new_key, kept)
         self.access.reread()
+        if made:
+            log_event("platform key made", level="warning", key=name, by=by.name)
         return secret if made else None
 
-    async def remove_platform_key(self, name: str) -> bool:
-        """Let a platform key work no more; whether there was one of that name."""
-        removed = await asyncio.to_thread(self.store.remove_key, name)
+    async def remove_platform_key(self, name: str, *, by: Caller) -> bool:
+        """Let a platform key work no more, unless it is the last one; whether it was removed."""
+        removed = await asyncio.to_thread(self.store.remove_key_but_the_last, name)
         self.access.reread()
+        if removed:
+            log_event("platform key removed", level="warning", key=name, by=by.name)
         return removed
-
-    def _keep_key(self, key: PlatformKey) -> bool:
-        with self._by_operators:
-            is_new = key.name not in {kept.name for kept in list(self.store.keys())}
-            if is_new:
-                self.store.add_key(key)
-        return is_new
 
     # -- people ------------------------------------------------------------------------------------------------
 
@@ -231,19 +247,21 @@ class Service:
     def _receive(self, reports: Sequence[Report]) -> list[Answer]:
         # A border that has just passed comes first: what waited for it must not be replaced by what comes after it.
         self.clockwork.publish()
-        self._check_noise_of_next_border()
         return self.publisher.receive(reports)
 
-    def _check_noise_of_next_border(self) -> None:
+    def _check_noise(self, window: int) -> None:
         """Take no report into a window with a key that others on the store do not use: it would be a second draw."""
-        window = self.protection.schedule.window_of(self.publisher.epoch + 1)
         if window == self._checked_window:
             return
         try:
             check_identity(self.store, self.protection, self.keys, window)
         except UsageError as error:
+            # Looked for again with the next report: the right file may have been put in place.
+            self.keys.forget(window)
+            self._has_other_keys = True
+            log_event("noise key differs from the one in use", level="error", window=window)
             raise StoreError(str(error)) from None
-        self._checked_window = window
+        self._checked_window, self._has_other_keys = window, False
 
     def _kept(self, reports: Sequence[Report], answers: Sequence[Answer]) -> None:
         for answer in answers:
@@ -286,7 +304,7 @@ class Service:
     def card(self) -> Guarantee:
         """Return what people are promised in this epoch."""
         dated = self.intervals.at(self.publisher.epoch)
-        return service_card(self.protection, dated.intervals if dated else None)
+        return service_card(self.publisher.promised, dated.intervals if dated else None)
 
     def totals(self) -> Totals:
         """Return the ledger's state, and let the metrics know."""

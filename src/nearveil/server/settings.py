@@ -112,19 +112,23 @@ class Settings:
     def secret_keys(self, *, on_trouble: Callable[[DataError], None] | None = None) -> Keys:
         """Return the service's keys: from NEARVEIL_KEYS, the named file, or one that is made beside the SQLite file.
 
-        ``on_trouble`` is told when a file that was there at the start cannot be read for a new window.
+        Keys for another epoch or window are refused. ``on_trouble`` is told when a file that was there at the start
+        cannot be read for a new window.
         """
+        schedule = self.protection().schedule
         if self.keys_text is not None:
-            return keys_from_json(self.keys_text)
+            keys = keys_from_json(self.keys_text)
+            keys.check_schedule(schedule)
+            return keys
         if self.keys is not None:
-            return KeyFile(self.keys, on_trouble=on_trouble)
+            return KeyFile(self.keys, schedule=schedule, on_trouble=on_trouble)
         if self.is_postgresql:
             raise UsageError(_SHARED_KEYS)
         beside = Path(self.store).parent / "keys.json"
         if not beside.exists():
             _make_folder(beside.parent)
-            write_keys(beside, new_keys())
-        return KeyFile(beside, on_trouble=on_trouble)
+            write_keys(beside, new_keys(schedule))
+        return KeyFile(beside, schedule=schedule, on_trouble=on_trouble)
 
     def show(self) -> str:
         """Return all settings as TOML, each with where it comes from; passwords and keys are masked."""

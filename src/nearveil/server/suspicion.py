@@ -72,6 +72,11 @@ class Suspicion:
         with self._changing:
             self._trails.pop(person, None)
 
+    def sweep(self) -> None:
+        """Forget everybody who did nothing for an hour; to be called from time to time, also when nobody asks."""
+        with self._changing:
+            self._sweep(self._clock())
+
     def _note(self, person: str, x_m: float, y_m: float) -> Flag | None:
         now = self._clock()
         if now - self._swept_at > _SWEEP_EVERY_S:

@@ -83,17 +83,22 @@ class Trail:
         attacks = False
         if step_m > _HOP_M + _HOP_M_S * gone_s and gone_s <= _HOP_WITHIN_S:
             attacks = self._hop(east, north, here, now)
+        self._forget_before(now)
         _, x, y, _ = self._places[-1]
         leg_m = math.hypot(x_m - x, y_m - y)
         if leg_m > NOISE_M:
-            self._forget_before(now - MEMORY_S)
             self._places.append((now, x_m, y_m, leg_m))
             attacks = self._zigzags() or attacks
         return implausible, attacks
 
-    def _forget_before(self, moment: float) -> None:
-        while self._places and self._places[0][0] < moment:
+    def _forget_before(self, now: float) -> None:
+        """Keep nothing for longer than it matters, however often somebody acts."""
+        while self._places and self._places[0][0] < now - MEMORY_S:
             self._places.popleft()
+        if not self._places:
+            self._places.append((now, *self._last, 0.0))
+        while self._hops and self._hops[0][0] < now - WINDOW_S:
+            self._hops.popleft()
 
     def _hop(self, east: float, north: float, here: _Spot, now: float) -> bool:
         """Add a hop; whether there are too many sharp turns."""

@@ -296,9 +296,30 @@ def test_a_budget_is_not_raised_in_the_middle_of_a_window() -> None:
     assert world.publisher.most_charges(1) == 3
 
 
-def test_a_budget_that_was_lowered_stays_low_in_its_window() -> None:
+def test_everybody_on_a_store_has_the_budget_that_the_window_began_with() -> None:
     world = World(new_places=3)
     assert world.publisher.most_charges(0) == 3
-    lowered = Protection(region=PARIS, new_places=1, schedule=SCHEDULE)
-    assert Publisher(lowered, new_keys(), world.store).most_charges(0) == 1
-    assert Publisher(world.protection, new_keys(), world.store).most_charges(0) == 1
+    lowered = Publisher(Protection(region=PARIS, new_places=1, schedule=SCHEDULE), new_keys(), world.store)
+    assert (lowered.most_charges(0), lowered.most_charges(1)) == (3, 1)
+    assert world.publisher.most_charges(1) == 1
+
+
+def test_what_is_promised_is_the_budget_of_the_window() -> None:
+    world = World(new_places=3)
+    assert world.report("ann", HOME) is Status.PENDING
+    raised = Protection(region=PARIS, new_places=7, schedule=SCHEDULE)
+    publisher = Publisher(raised, new_keys(), world.store, clock=lambda: world.now_s)
+    assert publisher.promised.new_places == 3
+    world.now_s = 10 * 3600.0
+    assert publisher.promised.new_places == 7
+
+
+def test_the_window_that_is_drawn_for_is_checked_before() -> None:
+    world = World()
+    asked: list[int] = []
+    publisher = Publisher(
+        world.protection, new_keys(), world.store, clock=lambda: world.now_s, check_window=asked.append
+    )
+    world.now_s = 9.5 * 3600.0
+    publisher.report("ann", *PARIS.from_metres(np.array([HOME]))[0])
+    assert asked == [1]

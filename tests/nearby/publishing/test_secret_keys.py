@@ -2,11 +2,14 @@
 
 import json
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from nearveil.errors import DataError, OutputError
+from nearveil.errors import DataError, OutputError, UsageError
+from nearveil.nearby.publishing import secret_file
+from nearveil.nearby.publishing.schedule import Schedule
 from nearveil.nearby.publishing.secret_keys import KEY_BYTES, keys_from_json, new_keys, read_keys, write_keys
 
 
@@ -38,6 +41,47 @@ def test_keys_are_never_replaced_by_accident(tmp_path: Path) -> None:
     assert read_keys(path) == second
 
 
+def test_a_link_to_a_key_file_stays_one(tmp_path: Path) -> None:
+    real, link = tmp_path / "vault" / "keys.json", tmp_path / "keys.json"
+    real.parent.mkdir()
+    write_keys(real, new_keys())
+    link.symlink_to(Path("vault", "keys.json"))
+    write_keys(link, keys := new_keys(), replace_existing=True)
+    assert link.is_symlink()
+    assert read_keys(real) == read_keys(link) == keys
+    assert list(real.parent.iterdir()) == [real]
+    with pytest.raises(OutputError, match="cannot be written"):
+        write_keys(link, new_keys())
+
+
+def test_a_key_file_keeps_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    write_keys(path, new_keys())
+    if os.geteuid() == 0:
+        # Nobody else may give files away.
+        os.chown(path, 4321, 8765)
+    before = path.stat()
+    write_keys(path, keys := new_keys(), replace_existing=True)
+    after = path.stat()
+    assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+    assert read_keys(path) == keys
+
+
+def test_a_key_file_that_would_change_its_owner_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "keys.json"
+    write_keys(path, keys := new_keys())
+
+    def forbidden(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(secret_file, "_owner_of", lambda _: (os.geteuid() + 1, os.getegid()))
+    monkeypatch.setattr(os, "fchown", forbidden)
+    with pytest.raises(OutputError, match="belongs to another user or group"):
+        write_keys(path, new_keys(), replace_existing=True)
+    assert read_keys(path) == keys
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_printing_keys_shows_no_secret() -> None:
     keys = new_keys()
     for secret in (keys.tokens, keys.noise[0].secret):
@@ -57,9 +101,39 @@ def test_a_rotated_key_counts_from_its_window_on() -> None:
     assert rotated.noise_key(9) != keys.noise_key(9)
     assert rotated.noise_key(100) == rotated.noise_key(9)
     assert rotated.tokens == keys.tokens
-    again = rotated.rotated(from_window=10)
+    again = rotated.rotated(from_window=10, in_use_window=9)
     assert again.noise_key(9) == rotated.noise_key(9)
     assert [key.from_window for key in again.noise] == [9, 10]
+
+
+def test_rotating_again_keeps_every_key_from_the_one_in_use_on() -> None:
+    keys = new_keys().rotated(from_window=3).rotated(from_window=9)
+    again = keys.rotated(from_window=10, in_use_window=8)
+    assert [key.from_window for key in again.noise] == [3, 9, 10]
+    assert [again.noise_key(window) for window in (8, 9)] == [keys.noise_key(window) for window in (8, 9)]
+    assert [key.from_window for key in keys.rotated(from_window=10).noise] == [0, 3, 9, 10]
+    with pytest.raises(UsageError, match="already"):
+        again.rotated(from_window=10, in_use_window=8)
+
+
+def test_keys_know_their_schedule(tmp_path: Path) -> None:
+    schedule = Schedule(epoch=timedelta(minutes=15), window=timedelta(days=10))
+    keys = new_keys(schedule)
+    write_keys(tmp_path / "keys.json", keys.rotated(5))
+    assert read_keys(tmp_path / "keys.json").schedule == schedule
+    assert json.loads(keys.to_json())["schedule"] == {"epoch_s": 900, "window_s": 864_000}
+    assert "schedule" not in json.loads(new_keys().to_json())
+    for fitting in (keys, new_keys()):
+        fitting.check_schedule(schedule)
+    with pytest.raises(UsageError, match="for an epoch of 15m and a window of 10d, and the service has 1h and 30d"):
+        keys.check_schedule(Schedule())
+
+
+def test_forgetting_leaves_keys_that_are_not_in_a_file_alone() -> None:
+    keys = new_keys()
+    before = keys.noise_key(7)
+    keys.forget(7)
+    assert keys.noise_key(7) == before
 
 
 def test_the_order_of_equals_changes_with_the_epoch() -> None:
@@ -85,6 +159,15 @@ GOOD = json.loads(new_keys().to_json())
         json.dumps({**GOOD, "tokens": "zz"}),
         json.dumps({**GOOD, "noise": [{"from_window": 0, "secret": "00"}]}),
         json.dumps({**GOOD, "noise": [GOOD["noise"][0], GOOD["noise"][0]]}),
+        json.dumps({**GOOD, "noise": [{**GOOD["noise"][0], "from_window": float("inf")}]}),
+        json.dumps({**GOOD, "schedule": None}),
+        json.dumps({**GOOD, "schedule": [3600, 7200]}),
+        json.dumps({**GOOD, "schedule": {"epoch_s": 3600}}),
+        json.dumps({**GOOD, "schedule": {"epoch_s": "3600", "window_s": 7200}}),
+        json.dumps({**GOOD, "schedule": {"epoch_s": 3600.0, "window_s": 7200}}),
+        json.dumps({**GOOD, "schedule": {"epoch_s": True, "window_s": 7200}}),
+        json.dumps({**GOOD, "schedule": {"epoch_s": 3600, "window_s": 5400}}),
+        json.dumps({**GOOD, "schedule": {"epoch_s": 3600, "window_s": 36 * 10**30}}),
     ],
 )
 def test_damaged_keys_are_refused_and_not_repeated(text: str) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nearveil.errors import DataError
-from nearveil.nearby.publishing.secret_keys import read_keys, tie_key_from
+from nearveil.nearby.publishing.schedule import Schedule
+from nearveil.nearby.publishing.secret_keys import SecretKeys, read_keys, tie_key_from
 
 
 class KeyFile:
@@ -17,14 +18,25 @@ class KeyFile:
     path : Path
         As `write_keys` writes it. It must be there at the start; if it is not when a window begins, the keys last read
         are used.
+    schedule : Schedule, optional
+        The service's; a file for another one is refused. What the file says at the start if not given.
     on_trouble : callable, optional
-        Told that the file cannot be read any more, or holds the keys of another service.
+        Told that the file cannot be read any more, or holds the keys of another service or schedule.
     """
 
-    def __init__(self, path: Path, *, on_trouble: Callable[[DataError], None] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        schedule: Schedule | None = None,
+        on_trouble: Callable[[DataError], None] | None = None,
+    ) -> None:
         self._path = path
         self._on_trouble = on_trouble
         self._keys = read_keys(path)
+        if schedule is not None:
+            self._keys.check_schedule(schedule)
+        self._schedule = schedule or self._keys.schedule
         self._of_window: dict[int, bytes] = {}
 
     def __repr__(self) -> str:
@@ -48,17 +60,20 @@ class KeyFile:
         """Return 16 bytes that order people at one distance, others in every epoch."""
         return tie_key_from(self.noise_key(window), epoch)
 
+    def forget(self, window: int) -> None:
+        """Look into the file again for the key of a window: the store says that another one is in use."""
+        self._of_window.pop(window, None)
+
     def _read_again(self) -> None:
         try:
-            newest = read_keys(self._path)
+            self._keys = self._still_fitting(read_keys(self._path))
         except DataError as error:
-            self._complain(error)
-            return
-        if newest.tokens == self._keys.tokens:
-            self._keys = newest
-        else:
-            self._complain(DataError(f"the key file {self._path} holds the keys of another service; restore it"))
+            if self._on_trouble is not None:
+                self._on_trouble(error)
 
-    def _complain(self, trouble: DataError) -> None:
-        if self._on_trouble is not None:
-            self._on_trouble(trouble)
+    def _still_fitting(self, newest: SecretKeys) -> SecretKeys:
+        if newest.tokens != self._keys.tokens:
+            raise DataError(f"the key file {self._path} holds the keys of another service; restore it")
+        if None not in (newest.schedule, self._schedule) and newest.schedule != self._schedule:
+            raise DataError(f"the key file {self._path} is for another epoch and window than the service; restore it")
+        return newest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -76,6 +76,8 @@ class Publisher:
         Where draws are kept.
     clock : callable, optional
         Seconds since 1970.
+    check_window : callable, optional
+        Told the window that reports are about to be drawn for; it raises if they must not be.
 
     Examples
     --------
@@ -90,12 +92,19 @@ class Publisher:
     """
 
     def __init__(
-        self, protection: Protection, keys: Keys, store: Store, *, clock: Callable[[], float] = time.time
+        self,
+        protection: Protection,
+        keys: Keys,
+        store: Store,
+        *,
+        clock: Callable[[], float] = time.time,
+        check_window: Callable[[int], None] | None = None,
     ) -> None:
         self.protection = protection
         self._keys = keys
         self._store = store
         self._clock = clock
+        self._check_window = check_window
         self._grid = protection.grid
         self._drawer = Drawer(protection, keys)
         self._most_charges: dict[int, int] = {}
@@ -121,13 +130,22 @@ class Publisher:
         return int(self._store.setting(OFFSET_SETTING) or 0)
 
     def most_charges(self, window: int) -> int:
-        """Return how many draws of a person are published in a window: the least that was set while it was in use."""
+        """Return how many draws of a person are published in a window: what was set when it was first used.
+
+        All processes on a store agree on it, and a promise that was given for a window is not changed within it.
+        """
         if window not in self._most_charges:
             wanted, name = self.protection.most_charges, f"{BUDGET_SETTING} {window}"
-            if wanted < int(self._store.settle(name, str(wanted))):
-                self._store.keep_setting(name, str(wanted))
-            self._most_charges[window] = int(self._store.setting(name) or wanted)
+            self._most_charges[window] = int(self._store.settle(name, str(wanted)))
         return self._most_charges[window]
+
+    @property
+    def promised(self) -> Protection:
+        """The protection with the budget that the present window has."""
+        if self.protection.policy is not Policy.PLACE:
+            return self.protection
+        window = self.protection.schedule.window_of(self.epoch)
+        return replace(self.protection, new_places=self.most_charges(window))
 
     # -- reports ---------------------------------------------------------------------------------------------
 
@@ -152,6 +170,8 @@ class Publisher:
         last = {report.person: report for report in reports}
         epoch = self.epoch + 1
         window = self.protection.schedule.window_of(epoch)
+        if self._check_window is not None:
+            self._check_window(window)
         most = self.most_charges(window)
         with self._store.writing() as writing:
             held = writing.held(sorted(last), window)

@@ -6,16 +6,20 @@ import json
 import os
 import secrets
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from nearveil.errors import DataError, OutputError, UsageError
+from nearveil.errors import DataError, UsageError
 from nearveil.nearby.publishing.keyed import keyed_bytes
+from nearveil.nearby.publishing.schedule import Schedule
+from nearveil.nearby.publishing.secret_file import make_secret_file, replace_secret_file
 
 FORMAT = "nearveil-keys"
 FORMAT_VERSION = 1
 KEY_BYTES = 32
 
+_UNITS_S = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 _NO_KEYS = "these are no Nearveil keys, or damaged ones; restore the file, or make new ones with 'nearveil keys create'"
 
 
@@ -31,6 +35,9 @@ class Keys(Protocol):
 
     def tie_key(self, window: int, epoch: int) -> bytes:
         """Return 16 bytes that order people at one distance, others in every epoch."""
+
+    def forget(self, window: int) -> None:
+        """Look the key of a window up anew: the store says that another one is in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +58,13 @@ class SecretKeys:
         In the order of their windows.
     tokens : bytes
         Signs people's tokens; it does not change when the noise's key does.
+    schedule : Schedule, optional
+        What the windows are counted by; None where that is not known.
     """
 
     noise: tuple[NoiseKey, ...] = field(repr=False)
     tokens: bytes = field(repr=False)
+    schedule: Schedule | None = None
 
     def noise_key(self, window: int) -> bytes:
         """Return the key in use in a window."""
@@ -65,10 +75,28 @@ class SecretKeys:
         """Return 16 bytes that order people at one distance, others in every epoch."""
         return tie_key_from(self.noise_key(window), epoch)
 
-    def rotated(self, from_window: int) -> SecretKeys:
-        """Return the same with a fresh key for the noise from a window on; keys of windows gone by are dropped."""
-        current = [key for key in self.noise if key.from_window < from_window][-1:]
-        return replace(self, noise=(*current, NoiseKey(from_window, secrets.token_bytes(KEY_BYTES))))
+    def forget(self, window: int) -> None:
+        """Do nothing: these keys never change."""
+
+    def check_schedule(self, schedule: Schedule) -> None:
+        """Refuse keys whose windows are counted by another schedule than a service's."""
+        if self.schedule is not None and self.schedule != schedule:
+            epoch, window = schedule_as_written(self.schedule)
+            raise UsageError(
+                f"the keys are for an epoch of {epoch} and a window of {window}, and the service has "
+                f"{' and '.join(schedule_as_written(schedule))}; start it with --epoch {epoch} --window {window}, or "
+                "make keys for a new store ('nearveil keys create' with its --epoch and --window)"
+            )
+
+    def rotated(self, from_window: int, *, in_use_window: int | None = None) -> SecretKeys:
+        """Return the same with a fresh key for the noise from a window on.
+
+        Keys of windows before the one in use are dropped; if that is not named, none are.
+        """
+        if self.noise[-1].from_window >= from_window:
+            raise UsageError("there is a key for the next window already; rotate again when it has begun")
+        kept = self if in_use_window is None else self.pruned(in_use_window)
+        return replace(self, noise=(*kept.noise, NoiseKey(from_window, secrets.token_bytes(KEY_BYTES))))
 
     def postponed(self, from_window: int) -> SecretKeys:
         """Return the same with the newest key beginning later: where it was added and no service took it in time."""
@@ -84,7 +112,11 @@ class SecretKeys:
     def to_json(self) -> str:
         """Write the keys as one JSON document; keep it secret."""
         noise = [{"from_window": key.from_window, "secret": key.secret.hex()} for key in self.noise]
-        document = {"format": FORMAT, "version": FORMAT_VERSION, "noise": noise, "tokens": self.tokens.hex()}
+        document: dict[str, Any] = {"format": FORMAT, "version": FORMAT_VERSION}
+        document |= {"noise": noise, "tokens": self.tokens.hex()}
+        if self.schedule is not None:
+            epoch_s, window_s = (int(part.total_seconds()) for part in (self.schedule.epoch, self.schedule.window))
+            document["schedule"] = {"epoch_s": epoch_s, "window_s": window_s}
         return json.dumps(document, indent=1)
 
 
@@ -93,10 +125,27 @@ def tie_key_from(noise_key: bytes, epoch: int) -> bytes:
     return keyed_bytes(noise_key, "nearveil ties", str(epoch).encode())[:16]
 
 
-def new_keys() -> SecretKeys:
-    """Return fresh keys from the operating system's randomness."""
+def schedule_as_written(schedule: Schedule) -> tuple[str, str]:
+    """Return the epoch and the window as options take them.
+
+    Examples
+    --------
+    >>> schedule_as_written(Schedule())
+    ('1h', '30d')
+    """
+    return _as_written(schedule.epoch), _as_written(schedule.window)
+
+
+def _as_written(length: timedelta) -> str:
+    seconds = int(length.total_seconds())
+    unit, unit_s = next(unit for unit in _UNITS_S.items() if seconds % unit[1] == 0)
+    return f"{seconds // unit_s}{unit}"
+
+
+def new_keys(schedule: Schedule | None = None) -> SecretKeys:
+    """Return fresh keys from the operating system's randomness, for a service with this schedule."""
     first = NoiseKey(0, secrets.token_bytes(KEY_BYTES))
-    return SecretKeys(noise=(first,), tokens=secrets.token_bytes(KEY_BYTES))
+    return SecretKeys(noise=(first,), tokens=secrets.token_bytes(KEY_BYTES), schedule=schedule)
 
 
 def keys_from_json(text: str) -> SecretKeys:
@@ -106,14 +155,24 @@ def keys_from_json(text: str) -> SecretKeys:
         if (document["format"], document["version"]) != (FORMAT, FORMAT_VERSION):
             raise KeyError("format")
         noise = tuple(NoiseKey(int(key["from_window"]), bytes.fromhex(key["secret"])) for key in document["noise"])
-        keys = SecretKeys(noise=noise, tokens=bytes.fromhex(document["tokens"]))
-    except (KeyError, TypeError, ValueError, AttributeError):
+        keys = SecretKeys(noise=noise, tokens=bytes.fromhex(document["tokens"]), schedule=_schedule_in(document))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise DataError(_NO_KEYS) from None
     windows = [key.from_window for key in keys.noise]
     long_enough = all(len(secret) >= KEY_BYTES for secret in (keys.tokens, *(key.secret for key in keys.noise)))
     if not windows or windows != sorted(set(windows)) or not long_enough:
         raise DataError(_NO_KEYS)
     return keys
+
+
+def _schedule_in(document: dict[str, Any]) -> Schedule | None:
+    if "schedule" not in document:
+        return None
+    lengths = [document["schedule"][name] for name in ("epoch_s", "window_s")]
+    if any(type(length) is not int for length in lengths):
+        raise TypeError("schedule")
+    epoch, window = (timedelta(seconds=length) for length in lengths)
+    return Schedule(epoch=epoch, window=window)
 
 
 def read_keys(path: Path) -> SecretKeys:
@@ -127,19 +186,12 @@ def read_keys(path: Path) -> SecretKeys:
 
 
 def write_keys(path: Path, keys: SecretKeys, *, replace_existing: bool = False) -> None:
-    """Write a key file that only its owner can read, whole or not at all."""
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(keys.to_json())
-            file.flush()
-            os.fsync(file.fileno())
-        if replace_existing:
-            partial.replace(path)
-        else:
-            # Unlike a rename, a link never replaces a key that somebody made meanwhile.
-            path.hardlink_to(partial)
-    except OSError as error:
-        raise OutputError(f"the key file {path} cannot be written ({error.strerror}); choose another place") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    """Write a key file that only its owner can read, whole or not at all.
+
+    A file that is replaced keeps its owner and group, and a symbolic link to it still leads to it.
+    """
+    text = keys.to_json()
+    if replace_existing:
+        replace_secret_file(path, text)
+    else:
+        make_secret_file(path, text)

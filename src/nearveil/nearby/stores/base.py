@@ -155,7 +155,10 @@ class Store(Protocol):
         """Take a person off the map: forget what waits and what is published, and keep the charges; whether known."""
 
     def record(self, person: str) -> dict[str, Any] | None:
-        """Return everything held about a person as plain values, tags in hexadecimal; None if not known."""
+        """Return what is held about a person as plain values, tags in hexadecimal; None if not known.
+
+        Of a draw that waits only that it does: drawn and never published, it is not charged, and nobody may see it.
+        """
 
     # -- reports and borders -----------------------------------------------------------------------------------
 
@@ -183,8 +186,14 @@ class Store(Protocol):
     def add_key(self, key: PlatformKey) -> None:
         """Keep a platform's key; one of the same name is replaced."""
 
+    def add_new_key(self, key: PlatformKey) -> bool:
+        """Keep a platform's key unless there is one of the same name; whether it was kept."""
+
     def remove_key(self, name: str) -> bool:
         """Forget a key; whether there was one."""
+
+    def remove_key_but_the_last(self, name: str) -> bool:
+        """Forget a key if there is another one; whether it was forgotten."""
 
     def keys(self) -> list[PlatformKey]:
         """Return all keys."""

@@ -25,8 +25,8 @@ def person_record(
         "id": person,
         "created": datetime.fromtimestamp(created_s, UTC).isoformat(),
         "token_mark": token_mark,
-        "pending": _draw_record(pending, "publishes_in_epoch"),
-        "published": _draw_record(published, "epoch"),
+        "pending": _waiting_record(pending),
+        "published": _draw_record(published),
         "charges": {str(window): numbers[window] for window in sorted(numbers)},
         "tags": [tag.hex() for _, tag in sorted(charges)],
     }
@@ -41,7 +41,15 @@ def held_draw(person: str, row: Sequence[Any] | None) -> tuple[Draw, int] | None
     return draw, epoch
 
 
-def _draw_record(held: tuple[Draw, int] | None, epoch_name: str) -> dict[str, Any] | None:
+def _waiting_record(held: tuple[Draw, int] | None) -> dict[str, Any] | None:
+    """That something waits, and not what: a draw that is never published is not charged, so nobody may see it."""
+    if held is None:
+        return None
+    draw, epoch = held
+    return {"window": draw.window, "receipt": draw.receipt, "publishes_in_epoch": epoch}
+
+
+def _draw_record(held: tuple[Draw, int] | None) -> dict[str, Any] | None:
     if held is None:
         return None
     draw, epoch = held
@@ -51,5 +59,5 @@ def _draw_record(held: tuple[Draw, int] | None, epoch_name: str) -> dict[str, An
         "tag": draw.tag.hex(),
         "window": draw.window,
         "receipt": draw.receipt,
-        epoch_name: epoch,
+        "epoch": epoch,
     }

@@ -48,9 +48,9 @@ async def list_keys(service: Here, _: PlatformOnly) -> Response:
     responses={201: {"description": "The key, shown this once."}, **problems(403, 409, 422, *ANYBODY)},
     openapi_extra=secured(PLATFORM),
 )
-async def make_key(service: Here, _: PlatformOnly, name: KeyName) -> Response:
+async def make_key(service: Here, caller: PlatformOnly, name: KeyName) -> Response:
     """Make a key; one of that name is not replaced."""
-    secret = await service.make_platform_key(name)
+    secret = await service.make_platform_key(name, by=caller)
     if secret is None:
         raise conflict("There is a key of that name; remove it first, or choose another name.")
     return answer(models.NewPlatformKey(name=name, key=secret), 201)
@@ -64,11 +64,10 @@ async def make_key(service: Here, _: PlatformOnly, name: KeyName) -> Response:
     responses={204: {"description": "The key does not work any more."}, **problems(403, 404, 409, 422, *ANYBODY)},
     openapi_extra=secured(PLATFORM),
 )
-async def remove_key(service: Here, _: PlatformOnly, name: KeyName) -> Response:
+async def remove_key(service: Here, caller: PlatformOnly, name: KeyName) -> Response:
     """Remove a key: here at once, in other processes on the store within seconds. The last one stays."""
-    kept = [key.name for key in await asyncio.to_thread(service.store.keys)]
-    if kept == [name]:
+    if await service.remove_platform_key(name, by=caller):
+        return Response(status_code=204)
+    if name in [key.name for key in await asyncio.to_thread(service.store.keys)]:
         raise conflict("This is the last key; make another one first.")
-    if not await service.remove_platform_key(name):
-        raise not_found()
-    return Response(status_code=204)
+    raise not_found()

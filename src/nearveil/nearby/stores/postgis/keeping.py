@@ -11,6 +11,8 @@ _KEEP_KEY = """
 _KEEP_SETTING = """
     INSERT INTO settings (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
 
+_ADD_NEW_KEY = "INSERT INTO platform_keys (name, digest) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+_REMOVE_BUT_LAST = "DELETE FROM platform_keys WHERE name = %s AND (SELECT count(*) FROM platform_keys) > 1"
 _SETTLE = "INSERT INTO settings (name, value) VALUES (%s, %s) ON CONFLICT DO NOTHING"
 
 
@@ -23,6 +25,18 @@ class PostgisKeeping:
         """Keep a platform's key; one of the same name is replaced."""
         with self._database.transaction() as session:
             session.run(_KEEP_KEY, (key.name, key.digest))
+
+    def add_new_key(self, key: PlatformKey) -> bool:
+        """Keep a platform's key unless there is one of the same name; whether it was kept."""
+        with self._database.transaction() as session:
+            return session.run(_ADD_NEW_KEY, (key.name, key.digest)) > 0
+
+    def remove_key_but_the_last(self, name: str) -> bool:
+        """Forget a key if there is another one; whether it was forgotten."""
+        with self._database.transaction() as session:
+            # Two who each remove the other's key must not both find two.
+            session.run("LOCK TABLE platform_keys IN SHARE ROW EXCLUSIVE MODE")
+            return session.run(_REMOVE_BUT_LAST, (name,)) > 0
 
     def remove_key(self, name: str) -> bool:
         """Forget a key; whether there was one."""

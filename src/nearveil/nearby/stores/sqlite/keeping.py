@@ -21,6 +21,18 @@ class SqliteKeeping:
         with self._connections.writing() as connection:
             connection.run("REPLACE INTO platform_keys (name, digest) VALUES (?, ?)", (key.name, key.digest))
 
+    def add_new_key(self, key: PlatformKey) -> bool:
+        """Keep a platform's key unless there is one of the same name; whether it was kept."""
+        with self._connections.writing() as connection:
+            statement = "INSERT OR IGNORE INTO platform_keys (name, digest) VALUES (?, ?)"
+            return connection.count_changed(statement, (key.name, key.digest)) > 0
+
+    def remove_key_but_the_last(self, name: str) -> bool:
+        """Forget a key if there is another one; whether it was forgotten."""
+        with self._connections.writing() as connection:
+            statement = "DELETE FROM platform_keys WHERE name = ? AND (SELECT count(*) FROM platform_keys) > 1"
+            return connection.count_changed(statement, (name,)) > 0
+
     def remove_key(self, name: str) -> bool:
         """Forget a key; whether there was one."""
         with self._connections.writing() as connection:
