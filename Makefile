@@ -21,7 +21,7 @@ reproduce-quick: $(READY)
 	$(BIN)/nearveil reproduce --quick --out report-quick
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --doctest-modules
 
 # Kill the service fifty times on each store; some twenty minutes.
 torture: $(READY)
@@ -42,4 +42,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo serve-demo report report-quick build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo serve-demo report report-quick bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

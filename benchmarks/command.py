@@ -1,55 +1,37 @@
-"""``nearveil protect`` on large files: seconds and memory against their limits."""
+"""The ``nearveil`` command, as a process of its own that is watched."""
 
-import json
 import subprocess
 import sys
-import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import psutil
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
-
-from nearveil import named_region
-from nearveil.io.synthetic import synthetic_city
 
 COMMAND = [sys.executable, "-c", "from nearveil.cli.main import main; main()"]
+_GLANCE_S = 0.01
 
 
-def measure_command() -> list[str]:
-    """1 M rows of CSV in 15 s and 1.5 GB; 10 M rows of Parquet in 30 s and 4 GB."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        pyarrow.csv.write_csv(_people(1_000_000), folder / "people.csv")
-        pq.write_table(_people(10_000_000), folder / "people.parquet")
-        return [
-            _run("1 M rows of CSV", folder / "people.csv", 15, 1.5),
-            _run("10 M rows of Parquet", folder / "people.parquet", 30, 4),
-        ]
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a process went."""
+
+    seconds: float
+    peak_gb: float
+    told: str
 
 
-def _people(count: int) -> pa.Table:
-    places = synthetic_city(count, named_region("san-francisco"), rng=1)
-    return pa.table({"id": np.arange(count), "latitude": places[:, 0], "longitude": places[:, 1]})
-
-
-def _run(what: str, source: Path, limit_s: float, limit_gb: float) -> str:
-    output = source.with_name("out" + source.suffix)
+def run_watched(command: list[str]) -> Run:
+    """Run a command to its end; an error is shown and raised."""
     started = time.perf_counter()
-    arguments = ["protect", str(source), str(output), "--json"]
-    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         watch = _PeakMemory(process.pid)
-        document = json.loads(process.stdout.read() if process.stdout else "")
+        told = process.stdout.read() if process.stdout else ""
     seconds = time.perf_counter() - started
-    assert document["rows"] > 0
-    return (
-        f"  {what:<24} {seconds:6.1f} s (limit {limit_s:g} s, {seconds / limit_s:.2f})   "
-        f"{watch.peak_gb():5.2f} GB (limit {limit_gb:g} GB, {watch.peak_gb() / limit_gb:.2f})"
-    )
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return Run(seconds, watch.peak_gb(), told)
 
 
 class _PeakMemory:
@@ -62,11 +44,21 @@ class _PeakMemory:
 
     def _watch(self, process: psutil.Process) -> None:
         try:
-            while process.is_running():
-                self._peak = max(self._peak, process.memory_info().rss)
-                time.sleep(0.02)
-        except psutil.Error:
+            while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                self._peak = max(self._peak, _peak_bytes(process))
+                time.sleep(_GLANCE_S)
+        except (psutil.Error, OSError):
             return
 
     def peak_gb(self) -> float:
         return self._peak / 1e9
+
+
+def _peak_bytes(process: psutil.Process) -> int:
+    """Return the most memory that it has had so far where the system keeps that, else what it has now."""
+    status = Path(f"/proc/{process.pid}/status")
+    if status.exists():
+        for line in status.read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return int(process.memory_info().rss)

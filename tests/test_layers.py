@@ -13,13 +13,14 @@ ROOT = Path(nearveil.__file__).parent
 LAYERS = (
     {"cli", "server", "engines", "client"},
     {"report"},
+    {"streaming"},
     {"evaluation"},
     {"attacks", "audit"},
     {"nearby"},
     {"mechanisms"},
     {"privacy"},
-    {"region", "region_names", "places", "projection", "randomness", "io"},
-    {"errors", "types", "kernels"},
+    {"region", "region_names", "degrees", "places", "projection", "randomness", "row_keystream", "io"},
+    {"errors", "types", "kernels", "aes_kernel"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 

@@ -12,15 +12,26 @@ code. So every process names its files by a token of its own, and no file is eve
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from numba import njit
+import numpy as np
+
+_njit: Any = None
+# Without it, kernels are plain Python: slower, and right. What is hot has a way in NumPy.
+with suppress(ImportError):
+    from numba import njit as _njit
+
+COMPILED: bool = _njit is not None
+"""Whether kernels are compiled; plain Python otherwise."""
 
 _PACKAGE = Path(__file__).parent
 _TOKEN = secrets.token_hex(4)
+_QUIET = threading.local()
 
 
 def _drop_stale_code() -> None:
@@ -33,27 +44,49 @@ def _drop_stale_code() -> None:
                     compiled.unlink()
 
 
-_drop_stale_code()
+if COMPILED:
+    _drop_stale_code()
 
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function on first use, and keep the code for the next process."""
-    return _with_files_of_its_own(njit(cache=True, nogil=True)(function))
+    return _compiled(function, nogil=True)
 
 
 def brief_kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that keeps Python's lock: microseconds of work that no thread may see half done."""
-    return _with_files_of_its_own(njit(cache=True)(function))
+    return _compiled(function)
 
 
 def inlined_kernel(function: Callable[..., Any]) -> Any:
     """Compile a function into each of its callers."""
-    return _with_files_of_its_own(njit(cache=True, nogil=True, inline="always")(function))
+    return _compiled(function, nogil=True, inline="always")
 
 
-def _with_files_of_its_own(compiled: Any) -> Any:
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+    if _njit is None:
+        return _without_warnings(function)
+    compiled = _njit(cache=True, **options)(function)
     # With compilation switched off, the function is plain Python and has no files.
     files = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if files is not None:
         files._data_name_pattern = files._data_name_pattern.replace(".{number", f".{_TOKEN}.{{number")
     return compiled
+
+
+def _without_warnings(function: Callable[..., Any]) -> Any:
+    """Let numbers wrap around and run over in silence, as they do in compiled code."""
+
+    @wraps(function)
+    def quiet(*arguments: Any) -> Any:
+        # Kernels call kernels, millions of times.
+        if getattr(_QUIET, "already", False):
+            return function(*arguments)
+        _QUIET.already = True
+        try:
+            with np.errstate(all="ignore"):
+                return function(*arguments)
+        finally:
+            _QUIET.already = False
+
+    return quiet

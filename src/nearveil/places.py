@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from nearveil.errors import DataError
-from nearveil.kernels import kernel
+from nearveil.kernels import COMPILED, kernel
 from nearveil.types import BoolArray, FloatArray
-
-Contains = Callable[[FloatArray], BoolArray]
 
 
 def as_points(points: object) -> FloatArray:
@@ -27,69 +24,147 @@ def as_points(points: object) -> FloatArray:
 
 
 class Faults(NamedTuple):
-    """How many points are wrong in which way, and the first of each."""
+    """How many points are wrong in which way, and the first of each (-1 where there is none)."""
 
-    not_finite: int
-    first_not_finite: int
-    off_range: int
-    first_off_range: int
-    outside: int
-    first_outside: int
+    not_finite: int = 0
+    first_not_finite: int = -1
+    off_range: int = 0
+    first_off_range: int = -1
+    outside: int = 0
+    first_outside: int = -1
+    exchangeable: int = 0
+    """Of those off range or outside, how many lie inside with their two numbers exchanged."""
+    off_latitude: bool = False
+    """Whether it is the latitude of the first point off range that is wrong."""
+
+    @property
+    def no_places(self) -> int:
+        """How many points are no places on earth."""
+        return self.not_finite + self.off_range
+
+    def followed_by(self, later: Faults, rows_before: int) -> Faults:
+        """Return the faults of these rows and of later ones, of which ``rows_before`` come before the first."""
+
+        def first(own: int, other: int) -> int:
+            return own if own >= 0 or other < 0 else rows_before + other
+
+        return Faults(
+            self.not_finite + later.not_finite,
+            first(self.first_not_finite, later.first_not_finite),
+            self.off_range + later.off_range,
+            first(self.first_off_range, later.first_off_range),
+            self.outside + later.outside,
+            first(self.first_outside, later.first_outside),
+            self.exchangeable + later.exchangeable,
+            self.off_latitude if self.off_range else later.off_latitude,
+        )
+
+
+def faults_of(points: FloatArray, centre: tuple[float, float], half_extent: tuple[float, float]) -> Faults:
+    """Count the faults of points against a box: its centre and half its height and width, in degrees."""
+    count = count_faults if COMPILED else count_faults_numpy
+    return Faults(*count(points, *centre, *half_extent))
 
 
 @kernel
 def count_faults(
     points: FloatArray, latitude: float, longitude: float, half_height: float, half_width: float
-) -> tuple[int, int, int, int, int, int]:
+) -> tuple[int, int, int, int, int, int, int, bool]:
     """Count the faults of `Faults`, in its order, against a box around (latitude, longitude)."""
-    not_finite = off_range = outside = 0
+    not_finite = off_range = outside = exchangeable = 0
     first_not_finite = first_off_range = first_outside = -1
+    off_latitude = False
     for i in range(len(points)):
         phi, lam = points[i, 0], points[i, 1]
+        # Almost everybody is inside, and asked nothing further.
+        near = abs(phi - latitude) <= half_height and abs(lam - longitude) <= half_width
+        if near and abs(phi) <= 90.0 and abs(lam) <= 180.0:
+            continue
         if not (math.isfinite(phi) and math.isfinite(lam)):
             not_finite += 1
             if not_finite == 1:
                 first_not_finite = i
-        elif abs(phi) > 90.0 or abs(lam) > 180.0:
+            continue
+        if abs(phi) > 90.0 or abs(lam) > 180.0:
             off_range += 1
             if off_range == 1:
                 first_off_range = i
-        elif abs(phi - latitude) > half_height or abs((lam - longitude + 180.0) % 360.0 - 180.0) > half_width:
+                off_latitude = abs(phi) > 90.0
+        elif _is_inside(phi, lam, latitude, longitude, half_height, half_width):
+            continue
+        else:
             outside += 1
             if outside == 1:
                 first_outside = i
-    return not_finite, first_not_finite, off_range, first_off_range, outside, first_outside
+        if abs(lam) <= 90.0 and abs(phi) <= 180.0:
+            exchangeable += _is_inside(lam, phi, latitude, longitude, half_height, half_width)
+    return (
+        not_finite,
+        first_not_finite,
+        off_range,
+        first_off_range,
+        outside,
+        first_outside,
+        exchangeable,
+        off_latitude,
+    )
 
 
-def refuse_no_places(points: FloatArray, faults: Faults, contains: Contains) -> None:
+@kernel
+def _is_inside(
+    phi: float, lam: float, latitude: float, longitude: float, half_height: float, half_width: float
+) -> bool:
+    return abs(phi - latitude) <= half_height and abs((lam - longitude + 180.0) % 360.0 - 180.0) <= half_width
+
+
+def count_faults_numpy(
+    points: FloatArray, latitude: float, longitude: float, half_height: float, half_width: float
+) -> tuple[int, int, int, int, int, int, int, bool]:
+    """Do what the compiled kernel does."""
+
+    def inside(degrees: FloatArray) -> BoolArray:
+        north = np.abs(degrees[:, 0] - latitude) <= half_height
+        east = np.abs(wrap_longitude(degrees[:, 1] - longitude)) <= half_width
+        within: BoolArray = north & east & (np.abs(degrees) <= (90.0, 180.0)).all(axis=1)
+        return within
+
+    finite = np.isfinite(points[:, 0]) & np.isfinite(points[:, 1])
+    known = np.where(finite[:, None], points, 0.0)
+    off_range = finite & ((np.abs(known[:, 0]) > 90.0) | (np.abs(known[:, 1]) > 180.0))
+    outside = finite & ~off_range & ~inside(known)
+    exchangeable = (off_range | outside) & inside(known[:, ::-1])
+    first = [int(np.argmax(wrong)) if wrong.any() else -1 for wrong in (~finite, off_range, outside)]
+    return (
+        int((~finite).sum()),
+        first[0],
+        int(off_range.sum()),
+        first[1],
+        int(outside.sum()),
+        first[2],
+        int(exchangeable.sum()),
+        bool(off_range.any() and abs(points[first[1], 0]) > 90.0),
+    )
+
+
+def refuse_no_places(faults: Faults) -> None:
     """Raise if some point is no place on earth, or the columns were exchanged."""
-    if len(points) == 0:
-        raise DataError("there are no points; give at least one row")
     if faults.not_finite:
         raise DataError(
             f"row {faults.first_not_finite + 1} has a missing or infinite coordinate{and_others(faults.not_finite)}; "
             "remove or complete such rows"
         )
-    if faults.off_range or faults.outside:
-        _refuse_swapped(points, contains)
-    if faults.off_range:
-        row = faults.first_off_range
-        column, limit = ("latitude", 90) if abs(points[row, 0]) > 90 else ("longitude", 180)
+    suspicious = faults.off_range + faults.outside
+    if suspicious and faults.exchangeable == suspicious:
+        row = min(first for first in (faults.first_off_range, faults.first_outside) if first >= 0)
         raise DataError(
-            f"row {row + 1}: the {column} is not between -{limit} and {limit} degrees"
-            f"{and_others(faults.off_range)}; correct the row"
-        )
-
-
-def _refuse_swapped(points: FloatArray, contains: Contains) -> None:
-    """Raise if the points outside the region would all lie in it with their two numbers exchanged."""
-    suspicious = (np.abs(points) > (90.0, 180.0)).any(axis=1) | ~contains(points)
-    exchanged = points[suspicious][:, ::-1]
-    if (np.abs(exchanged) <= (90.0, 180.0)).all() and contains(exchanged).all():
-        row = int(np.argmax(suspicious)) + 1
-        raise DataError(
-            f"row {row} has latitude and longitude exchanged{and_others(len(exchanged))}; "
+            f"row {row + 1} has latitude and longitude exchanged{and_others(suspicious)}; "
             "name the right columns, latitude first"
+        )
+    if faults.off_range:
+        column, limit = ("latitude", 90) if faults.off_latitude else ("longitude", 180)
+        raise DataError(
+            f"row {faults.first_off_range + 1}: the {column} is not between -{limit} and {limit} degrees"
+            f"{and_others(faults.off_range)}; correct the row"
         )
 
 

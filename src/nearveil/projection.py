@@ -14,12 +14,14 @@ import numpy as np
 import pyproj
 from numpy.polynomial import chebyshev
 
-from nearveil.kernels import kernel
+from nearveil.kernels import COMPILED, kernel
 from nearveil.types import FloatArray
 
 _TOLERANCE_M = 1e-4
 _TOLERANCE_DEG = 1e-9
 _DEGREES = (6, 8, 10, 13, 16)
+# Points that go through the polynomial side by side, so that one instruction serves several of them.
+_LANES = 128
 
 
 @lru_cache(maxsize=64)
@@ -42,11 +44,13 @@ class FastMap:
 
     def covers(self, points: FloatArray) -> bool:
         """Whether all points lie in the box the polynomial was fitted on."""
-        return bool((np.abs(points - self.middle) <= self.half * (1 + 1e-9)).all())
+        covers = _covers if COMPILED else covers_numpy
+        return bool(covers(points, self.middle, self.half * (1 + 1e-9)))
 
     def __call__(self, points: FloatArray) -> FloatArray:
         """Evaluate both outputs at every row."""
-        values: FloatArray = _evaluate(np.ascontiguousarray(points), self.middle, self.half, self.coefficients)
+        evaluate = _evaluate if COMPILED else evaluate_numpy
+        values: FloatArray = evaluate(np.ascontiguousarray(points), self.middle, self.half, self.coefficients)
         return values
 
 
@@ -92,26 +96,56 @@ def _fit(function: object, middle: tuple[float, float], half: tuple[float, float
 
 @kernel
 def _evaluate(points: FloatArray, middle: FloatArray, half: FloatArray, coefficients: FloatArray) -> FloatArray:
-    size = coefficients.shape[1]
-    out = np.empty((len(points), 2))
-    first, second = np.ones(size), np.ones(size)
-    for row in range(len(points)):
-        u = (points[row, 0] - middle[0]) / half[0]
-        v = (points[row, 1] - middle[1]) / half[1]
-        first[1], second[1] = u, v
+    size, count = coefficients.shape[1], len(points)
+    out = np.empty((count, 2))
+    first, second = np.ones((size, _LANES)), np.ones((size, _LANES))
+    x, y = np.empty(_LANES), np.empty(_LANES)
+    inner_x, inner_y = np.empty(_LANES), np.empty(_LANES)
+    for start in range(0, count, _LANES):
+        lanes = min(_LANES, count - start)
+        for lane in range(lanes):
+            first[1, lane] = np.divide(points[start + lane, 0] - middle[0], half[0])
+            second[1, lane] = np.divide(points[start + lane, 1] - middle[1], half[1])
         for n in range(2, size):
-            first[n] = 2.0 * u * first[n - 1] - first[n - 2]
-            second[n] = 2.0 * v * second[n - 1] - second[n - 2]
-        x = y = 0.0
+            for lane in range(lanes):
+                first[n, lane] = 2.0 * first[1, lane] * first[n - 1, lane] - first[n - 2, lane]
+                second[n, lane] = 2.0 * second[1, lane] * second[n - 1, lane] - second[n - 2, lane]
+        x[:], y[:] = 0.0, 0.0
         for i in range(size):
-            inner_x = inner_y = 0.0
+            inner_x[:], inner_y[:] = 0.0, 0.0
             for j in range(size):
-                inner_x += coefficients[0, i, j] * second[j]
-                inner_y += coefficients[1, i, j] * second[j]
-            x += inner_x * first[i]
-            y += inner_y * first[i]
-        out[row, 0], out[row, 1] = x, y
+                of_x, of_y = coefficients[0, i, j], coefficients[1, i, j]
+                for lane in range(lanes):
+                    inner_x[lane] += of_x * second[j, lane]
+                    inner_y[lane] += of_y * second[j, lane]
+            for lane in range(lanes):
+                x[lane] += inner_x[lane] * first[i, lane]
+                y[lane] += inner_y[lane] * first[i, lane]
+        for lane in range(lanes):
+            out[start + lane, 0], out[start + lane, 1] = x[lane], y[lane]
     return out
+
+
+@kernel
+def _covers(points: FloatArray, middle: FloatArray, reach: FloatArray) -> bool:
+    outside = 0
+    for i in range(len(points)):
+        # Comparisons with what is no number are false.
+        east = abs(points[i, 0] - middle[0]) <= reach[0]
+        north = abs(points[i, 1] - middle[1]) <= reach[1]
+        outside += 1 - (east & north)
+    return outside == 0
+
+
+def covers_numpy(points: FloatArray, middle: FloatArray, reach: FloatArray) -> bool:
+    """Do what the compiled kernel does."""
+    return bool((np.abs(points - middle) <= reach).all())
+
+
+def evaluate_numpy(points: FloatArray, middle: FloatArray, half: FloatArray, coefficients: FloatArray) -> FloatArray:
+    """Do what the compiled kernel does, but for the last bits."""
+    u, v = ((points - middle) / half).T
+    return np.column_stack([chebyshev.chebval2d(u, v, of_one) for of_one in coefficients])
 
 
 @kernel

@@ -9,8 +9,9 @@ from typing import Literal
 
 import numpy as np
 
+from nearveil.degrees import GridBox, clamped, offsets_from, on_grid, points_at
 from nearveil.errors import DataError, UsageError
-from nearveil.places import Faults, and_others, as_points, count_faults, refuse_no_places, wrap_longitude
+from nearveil.places import Faults, and_others, as_points, faults_of, refuse_no_places, wrap_longitude
 from nearveil.projection import exact_projection, fast_forward, fast_inverse
 from nearveil.types import BoolArray, FloatArray
 
@@ -158,50 +159,64 @@ class Region:
         )
         return inside
 
-    def check(self, points: object) -> FloatArray:
-        """Return the points as an array; raise if one is not a place inside the region.
+    def faults(self, points: FloatArray) -> Faults:
+        """Count what keeps points from being places inside the region."""
+        half_extent = (self.height_deg / 2 + _EDGE_TOLERANCE_DEG, self.width_deg / 2 + _EDGE_TOLERANCE_DEG)
+        return faults_of(points, self.centre, half_extent)
+
+    def refuse(self, faults: Faults, *, clip: bool = False) -> None:
+        """Raise if points have faults; being outside is none if they are to be clipped.
 
         The error names the first row (counted from 1) and no coordinate.
         """
-        array = as_points(points)
-        faults = self._faults(array)
-        refuse_no_places(array, faults, self.contains)
-        if faults.outside:
+        refuse_no_places(faults)
+        if faults.outside and not clip:
             raise DataError(
                 f"row {faults.first_outside + 1} lies outside the region {self}{and_others(faults.outside)}; "
                 "choose a region that holds everybody (--region), or move them to its edge (--clip)"
             )
-        return array
+
+    def check(self, points: object) -> FloatArray:
+        """Return the points as an array; raise if one is not a place inside the region."""
+        return self._checked(points, clip=False)
 
     def clip(self, points: object) -> FloatArray:
         """Move points outside the region to its edge; refuse what is no place at all."""
-        array = as_points(points)
-        refuse_no_places(array, self._faults(array), self.contains)
-        latitude = np.clip(array[:, 0], self.south, self.north)
-        _, offset = self._from_centre(array)
+        return self.to_edge(self._checked(points, clip=True))
+
+    def to_edge(self, points: FloatArray) -> FloatArray:
+        """Move places outside the region to its edge."""
+        latitude = np.clip(points[:, 0], self.south, self.north)
+        _, offset = self._from_centre(points)
         half = self.width_deg / 2
         longitude = wrap_longitude(self.centre[1] + np.clip(offset, -half, half))
         # Who is inside stays exactly where they are.
-        clipped: FloatArray = np.where(self.contains(array)[:, None], array, np.column_stack([latitude, longitude]))
+        clipped: FloatArray = np.where(self.contains(points)[:, None], points, np.column_stack([latitude, longitude]))
         return clipped
 
     def publish(self, points: FloatArray) -> FloatArray:
         """Clamp points to the region and round them to the public grid: the last step of every release."""
-        scale = 10.0**PUBLISHED_DECIMALS
-        centre_longitude = self.centre[1]
-        _, offset = self._from_centre(points)
-        half = self.width_deg / 2
-        # Whole grid steps, clamped to the last grid lines inside the region, so that rounding cannot leave it.
-        north = np.clip(np.rint(points[:, 0] * scale), math.ceil(self.south * scale), math.floor(self.north * scale))
-        west_most = math.ceil((centre_longitude - half) * scale)
-        east_most = math.floor((centre_longitude + half) * scale)
-        east = np.clip(np.rint((centre_longitude + offset) * scale), west_most, east_most)
-        longitude = np.round(wrap_longitude(east / scale), PUBLISHED_DECIMALS)
-        return np.column_stack([north / scale, longitude])
+        return on_grid(points, self._published_grid)
 
-    def _faults(self, points: FloatArray) -> Faults:
-        half_height, half_width = (extent / 2 + _EDGE_TOLERANCE_DEG for extent in (self.height_deg, self.width_deg))
-        return Faults(*count_faults(points, *self.centre, half_height, half_width))
+    @property
+    def _published_grid(self) -> GridBox:
+        # The last grid lines inside the region, so that rounding cannot leave it.
+        scale, longitude, half = 10.0**PUBLISHED_DECIMALS, self.centre[1], self.width_deg / 2
+        return GridBox(
+            longitude,
+            scale,
+            south=float(math.ceil(self.south * scale)),
+            north=float(math.floor(self.north * scale)),
+            west=float(math.ceil((longitude - half) * scale)),
+            east=float(math.floor((longitude + half) * scale)),
+        )
+
+    def _checked(self, points: object, *, clip: bool) -> FloatArray:
+        array = as_points(points)
+        if len(array) == 0:
+            raise DataError("there are no points; give at least one row")
+        self.refuse(self.faults(array), clip=clip)
+        return array
 
     def _from_centre(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         latitude, longitude = self.centre
@@ -214,7 +229,7 @@ class Region:
         array = as_points(points)
         fast = fast_forward(self.centre[0], self.height_deg / 2, self.width_deg / 2)
         if fast is not None:
-            offsets = np.column_stack([self._from_centre(array)[1], array[:, 0]])
+            offsets = offsets_from(self.centre[1], array)
             if fast.covers(offsets):
                 return fast(offsets)
         x, y = exact_projection(*self.centre).transform(array[:, 1], array[:, 0])
@@ -223,11 +238,10 @@ class Region:
     def from_metres(self, xy: FloatArray) -> FloatArray:
         """Invert `to_metres`; points beyond the region's box of metres are moved to its edge first."""
         half_width, half_height = self.half_extent_m
-        inside = np.clip(xy, (-half_width, -half_height), (half_width, half_height))
+        inside = clamped(xy, half_width, half_height)
         fast = fast_inverse(self.centre[0], half_width, half_height)
         if fast is not None:
-            found = fast(inside)
-            return np.column_stack([found[:, 1], wrap_longitude(found[:, 0] + self.centre[1])])
+            return points_at(self.centre[1], fast(inside))
         longitude, latitude = exact_projection(*self.centre).transform(inside[:, 0], inside[:, 1], direction="INVERSE")
         return np.column_stack([latitude, longitude])
 
@@ -240,8 +254,7 @@ class Region:
         else:
             latitude, offset = self._from_centre(as_points(points))
             xy = np.column_stack([offset / (self.width_deg / 2), latitude / (self.height_deg / 2)])
-        half_width, half_height = self.half_extent_square
-        return np.clip(xy, (-half_width, -half_height), (half_width, half_height))
+        return clamped(xy, *self.half_extent_square)
 
     def from_square(self, xy: FloatArray) -> FloatArray:
         """Invert `to_square`; points beyond the region are moved to its edge."""

@@ -23,7 +23,7 @@ from nearveil.audit.fit_audit.statistics import Event, Statistic, event_from_dic
 from nearveil.audit.report import Verdict
 from nearveil.audit.subject import AuditError
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms import centres, nearest_centre, pic, private_grid
+from nearveil.mechanisms import centres, exact_answers, nearest_centre, pic, private_grid
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
@@ -62,7 +62,7 @@ class Serial:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our code path with coarse tables, exact like fine ones, and one thread: many times as many fits in a second."""
     monkeypatch.setattr(nearest_centre, "_STEPS_FOR_FEW", (8,))
-    for module in (centres, pic):
+    for module in (centres, exact_answers):
         monkeypatch.setattr(module, "ThreadPoolExecutor", Serial)
     # k-means on the noisy histogram is post-processing; one round of it is enough to audit what goes in.
     monkeypatch.setattr(private_grid, "ROUNDS", 1)

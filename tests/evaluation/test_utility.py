@@ -5,7 +5,12 @@ import pyproj
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.evaluation.displacement import ground_distance_m, summarise_displacement
+from nearveil.evaluation.displacement import (
+    DisplacementSum,
+    _ground_distances_numpy,
+    ground_distance_m,
+    summarise_displacement,
+)
 from nearveil.evaluation.utility import measure_utilities, measure_utility, query_points
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -92,3 +97,25 @@ def test_displacement_summary() -> None:
     summary = summarise_displacement(true, published)
     assert summary.mean_m == pytest.approx(55_660, rel=1e-3)
     assert summary.p50_m == pytest.approx(summary.mean_m)
+
+
+@pytest.mark.parametrize("count", [1000, 3_000_000])
+def test_displacement_of_many_is_summed_up_in_parts(count: int, rng: np.random.Generator) -> None:
+    distances = rng.gamma(2, 250, count)
+    distances[:3] = [0.0, 1e-5, 2e7]
+    total = DisplacementSum()
+    for part in np.array_split(distances, 7):
+        total.add(part)
+    summary = total.summary()
+    p50, p95 = np.percentile(distances, [50, 95])
+    tolerance = 1e-12 if count == 1000 else 0.003
+    assert summary.mean_m == pytest.approx(distances.mean(), rel=1e-12)
+    assert (summary.p50_m, summary.p95_m) == (pytest.approx(p50, rel=tolerance), pytest.approx(p95, rel=tolerance))
+
+
+def test_ground_distance_without_a_compiler(rng: np.random.Generator) -> None:
+    first = np.column_stack([rng.uniform(-89, 89, 5000), rng.uniform(-180, 180, 5000)])
+    for spread in (0.0, 1e-5, 1.0, 60.0):
+        second = np.clip(first + rng.normal(0, spread, (5000, 2)), (-90, -180), (90, 180))
+        plain = _ground_distances_numpy(first, second)
+        assert ground_distance_m(first, second) == pytest.approx(plain, rel=1e-12, abs=1e-9)

@@ -137,18 +137,18 @@ PLAIN = pa.table(
 )
 
 
-def test_plain_parquet_keeps_types_and_gains_a_geometry(tmp_path: Path) -> None:
+def test_plain_parquet_keeps_types_and_gains_a_geometry_if_its_name_says_so(tmp_path: Path) -> None:
     pq.write_table(PLAIN, tmp_path / "in.parquet")
     people = read_people(tmp_path / "in.parquet")
-    write_people(people.with_points(MOVED), tmp_path / "out.parquet", metadata={"seeded": False})
-    out = pq.read_table(tmp_path / "out.parquet")
+    write_people(people.with_points(MOVED), tmp_path / "out.geoparquet", metadata={"seeded": False})
+    out = pq.read_table(tmp_path / "out.geoparquet")
     assert out.column_names == ["id", "lat", "lon", "when", "geometry"]
     assert out.schema.field("when").type == pa.timestamp("s") or out.schema.field("when").type == pa.timestamp("ms")
     assert out["lat"].to_pylist() == MOVED[:, 0].tolist()
     assert (points_from_wkb(out["geometry"]) == MOVED).all()
     assert json.loads(out.schema.metadata[b"nearveil"]) == {"seeded": False}
     # What was written can be read again: the two ways of writing the place agree.
-    assert (read_people(tmp_path / "out.parquet").points == MOVED).all()
+    assert (read_people(tmp_path / "out.geoparquet").points == MOVED).all()
 
 
 def test_geoparquet_is_what_others_read(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_metadata_of_columns_and_of_pandas_is_left_out(tmp_path: Path) -> None:
     write_people(read_people(tmp_path / "in.parquet").with_points(MOVED[:1]), tmp_path / "out.parquet")
     assert b"37.7749" not in (tmp_path / "out.parquet").read_bytes()
     out = pq.read_schema(tmp_path / "out.parquet")
-    assert set(out.metadata) == {b"geo", b"nearveil"}
+    assert set(out.metadata) == {b"nearveil"}
     assert not (out.field("id").metadata or {}).get(b"stats")
 
 

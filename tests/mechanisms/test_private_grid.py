@@ -1,10 +1,12 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import kstest, laplace
 
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.utility import measure_utility, query_points
-from nearveil.mechanisms import noisy_grid
+from nearveil.mechanisms import noisy_grid, private_grid
 from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace, square_in_fixed_point
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.private_grid import build_grid_intervals
@@ -187,3 +189,21 @@ def test_bad_input(san_francisco: Region, city: FloatArray) -> None:
         synthetic_people(city, region=san_francisco, epsilon=0)
     with pytest.raises(UsageError, match="population"):
         synthetic_people(city, region=san_francisco, epsilon=1, population=0)
+
+
+def test_of_very_many_people_no_more_stand_ins_are_made_up_than_help(
+    san_francisco: Region, city: FloatArray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers: list[int] = []
+    k_means = private_grid._k_means
+
+    def counted(stand_ins: FloatArray, *rest: Any) -> FloatArray:
+        numbers.append(len(stand_ins))
+        return k_means(stand_ins, *rest)
+
+    monkeypatch.setattr(private_grid, "_k_means", counted)
+    for most in (1000, 20):
+        monkeypatch.setattr(private_grid, "_MOST_PER_CENTRE", most)
+        private_grid.build_grid_intervals(city, region=san_francisco, epsilon=2.0, centres=50, rng=1)
+    assert numbers[0] > 0.5 * len(city)
+    assert abs(numbers[1] - 20 * 50) < 150

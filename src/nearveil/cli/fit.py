@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli.console import progress_bar, say, say_json
+from nearveil.cli.console import progress_bar, say, say_json, warn
 from nearveil.cli.ledger_options import BudgetOption, Charge, LedgerOption
 from nearveil.cli.options import (
     CentresOption,
@@ -29,14 +29,14 @@ from nearveil.cli.options import (
     ScalingOption,
     SeedOption,
     chosen_region,
-    places_in_region,
 )
-from nearveil.cli.people_checks import read_checked
+from nearveil.cli.people_checks import open_checked
 from nearveil.errors import UsageError
 from nearveil.io.atomic import check_output, replacing
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
 from nearveil.mechanisms.intervals import METHOD_NAMES, Intervals
 from nearveil.randomness import FIT_STREAM, seeded_randomness
+from nearveil.streaming.places_in_stream import PlacesInStream
 
 
 def fit(
@@ -80,22 +80,27 @@ def fit(
     noise_budget = plan.budget(epsilon, delta)
     charge = Charge(ledger, budget, person, per_row=per_row, seed=seed)
     check_output(output, force=force)
-    people, several_rows = read_checked(
+    stream, watch = open_checked(
         source,
         latitude=latitude,
         longitude=longitude,
         drop=(),
         person=person,
         per_row=per_row,
-        carry=ledger is not None,
+        keep_ids=ledger is not None,
+        carry=False,
     )
-    places = places_in_region(people, chosen, clip=clip)
+    with progress_bar("reading people", stream.rows) as advance:
+        answers = PlacesInStream(stream, chosen, watch, clip=clip, progress=advance)
+    watch.finish(stream)
+    for warning in watch.warnings:
+        warn(warning)
     randomness = None if seed is None else seeded_randomness(seed, FIT_STREAM)
     with progress_bar("finding intervals", plan.steps) as advance:
-        found = build_intervals(places, chosen, plan, noise_budget, rng=randomness, progress=advance)
-    if several_rows:
+        found = build_intervals(answers, chosen, plan, noise_budget, rng=randomness, progress=advance)
+    if watch.several_rows:
         found = replace(found, unit="row")
-    charge.record_fit(found, delta, people)
+    charge.record_fit(found, delta, watch.people_by_id())
     with replacing(output, force=force) as partial:
         partial.write_text(found.to_json(), encoding="utf-8")
     _report(found, delta, output, json)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nearveil.cli.console import progress_bar, say, say_json
+from nearveil.cli.console import progress_bar, say, say_json, warn
 from nearveil.cli.ledger_options import BudgetOption, Charge, LedgerOption
 from nearveil.cli.mechanism_choice import Wish, build_mechanism
 from nearveil.cli.options import (
@@ -25,17 +25,18 @@ from nearveil.cli.options import (
     ScalingOption,
     SeedOption,
     chosen_region,
-    places_in_region,
 )
-from nearveil.cli.people_checks import read_checked
+from nearveil.cli.people_checks import open_checked
 from nearveil.cli.protection_options import takes_protection
 from nearveil.errors import UsageError
-from nearveil.evaluation.displacement import Displacement, summarise_displacement
-from nearveil.io.files import check_people_output, write_people
+from nearveil.evaluation.displacement import Displacement
+from nearveil.io.files import check_people_output, people_writer
+from nearveil.io.people_stream import PeopleStream
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.guarantee import Guarantee, Notion
-from nearveil.types import FloatArray
+from nearveil.streaming.places_in_stream import PlacesInStream
+from nearveil.streaming.publishing import Published, publish_stream
 
 _FITTED_HERE = (
     "The intervals were fitted on the people of this file, so what holds for them is the statement that begins with "
@@ -74,32 +75,44 @@ def protect(
     if output.exists() and source.exists() and output.samefile(source):
         raise UsageError("OUTPUT is the INPUT, whose true places would be lost; write to another file")
     check_people_output(output, force=force)
-    people, several_rows = read_checked(
-        source, latitude=latitude, longitude=longitude, drop=tuple(drop or ()), person=person, per_row=per_row
+    stream, watch = open_checked(
+        source,
+        latitude=latitude,
+        longitude=longitude,
+        drop=tuple(drop or ()),
+        person=person,
+        per_row=per_row,
+        keep_ids=ledger is not None,
     )
-    true = places_in_region(people, chosen.resolved_region, clip=clip)
-    clipped = int((true != people.points).any(axis=1).sum()) if clip else 0
-    published = _publish(chosen, true)
-    charge.record(chosen, people)
-    summary = _summary(chosen, wish, len(people), several_rows=several_rows, clipped=clipped)
-    write_people(people.with_points(published), output, force=force, metadata=_file_metadata(summary))
-    displacement = summarise_displacement(people.points, published)
+    _fit(chosen, stream, clip=clip)
+    with people_writer(output, force=force, metadata=_file_metadata(chosen, wish)) as writer:
+        with progress_bar("moving people", stream.rows) as advance:
+            published = publish_stream(stream, chosen, writer, watch, clip=clip, progress=advance)
+        # Whole on disk, and charged, before it gets its name.
+        writer.finish()
+        charge.record(chosen, watch.people_by_id())
+    for warning in watch.warnings:
+        warn(warning)
+    summary = _summary(chosen, wish, published, several_rows=watch.several_rows)
+    seconds = time.perf_counter() - started
     if json:
-        say_json(_document(summary, displacement, time.perf_counter() - started))
+        say_json(_document(summary, published.displacement, seconds))
     else:
-        say(_text(summary, displacement, output, time.perf_counter() - started))
+        say(_text(summary, published.displacement, output, seconds))
 
 
-def _publish(mechanism: Mechanism, true: FloatArray) -> FloatArray:
-    if isinstance(mechanism, DPRS) and mechanism.intervals is None:
-        with progress_bar("finding intervals", mechanism.fit_plan.steps) as advance:
-            mechanism.fit(true, progress=advance)
-    with progress_bar("moving people", len(true)) as advance:
-        return mechanism.perturb(true, progress=advance)
+def _fit(mechanism: Mechanism, stream: PeopleStream, *, clip: bool) -> None:
+    """Find intervals, if the mechanism needs some that are not given."""
+    if not (isinstance(mechanism, DPRS) and mechanism.intervals is None):
+        return
+    with progress_bar("reading people", stream.rows) as advance:
+        answers = PlacesInStream(stream, mechanism.resolved_region, clip=clip, progress=advance)
+    with progress_bar("finding intervals", mechanism.fit_plan.steps) as advance:
+        mechanism.fit(answers, progress=advance)
 
 
-def _summary(mechanism: Mechanism, wish: Wish, rows: int, *, several_rows: bool, clipped: int) -> dict[str, Any]:
-    guarantee = mechanism.guarantee
+def _summary(mechanism: Mechanism, wish: Wish, published: Published, *, several_rows: bool) -> dict[str, Any]:
+    guarantee, clipped = mechanism.guarantee, published.clipped
     if several_rows:
         guarantee = guarantee.counted_per_row().with_note(_ROWS_COMPOSE)
     fitted_here = isinstance(mechanism, DPRS) and mechanism.intervals is None
@@ -113,7 +126,7 @@ def _summary(mechanism: Mechanism, wish: Wish, rows: int, *, several_rows: bool,
     dprs = mechanism if isinstance(mechanism, DPRS) else None
     metric = guarantee.notion is Notion.METRIC
     return {
-        "rows": rows,
+        "rows": published.rows,
         "mechanism": wish.chosen.value,
         "release": dprs.release if dprs else None,
         "epsilon": _epsilon(mechanism),
@@ -127,7 +140,7 @@ def _summary(mechanism: Mechanism, wish: Wish, rows: int, *, several_rows: bool,
         "region": str(mechanism.resolved_region),
         "clipped": clipped,
         "fitted_on_these_people": fitted_here,
-        "seeded": mechanism.seed is not None or bool(dprs and dprs.current_intervals.seeded),
+        "seeded": _is_seeded(mechanism),
         "guarantee": guarantee,
     }
 
@@ -148,9 +161,15 @@ def _epsilon(mechanism: Mechanism) -> float | None:
     return getattr(mechanism, "epsilon", None)
 
 
-def _file_metadata(summary: dict[str, Any]) -> dict[str, Any]:
+def _is_seeded(mechanism: Mechanism) -> bool:
+    intervals_are = isinstance(mechanism, DPRS) and mechanism.current_intervals.seeded
+    return mechanism.seed is not None or intervals_are
+
+
+def _file_metadata(mechanism: Mechanism, wish: Wish) -> dict[str, Any]:
     """What a published file says of itself; the guarantee goes to whoever ran the command."""
-    return {name: summary[name] for name in ("mechanism", "release", "seeded")}
+    release = mechanism.release if isinstance(mechanism, DPRS) else None
+    return {"mechanism": wish.chosen.value, "release": release, "seeded": _is_seeded(mechanism)}
 
 
 def _document(summary: dict[str, Any], displacement: Displacement, seconds: float) -> dict[str, Any]:

@@ -1,14 +1,13 @@
-"""From a column as a file has it to numbers, naming the row where that fails."""
+"""From a column as a file has it to numbers, naming the row where that fails; and what may be carried beside them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from nearveil.errors import DataError
-from nearveil.io.columns import exact_location_columns, find_coordinates, revealing_columns
-from nearveil.io.people import Layout, People, Place
+from nearveil.io.arrow_numbers import floats_from_arrow
+from nearveil.io.columns import exact_location_columns, revealing_columns
 from nearveil.types import FloatArray
 
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:nan|inf|infinity)$"
@@ -16,72 +15,39 @@ _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:nan|inf|infinity)$
 _ROWS_COMPARED = 200
 
 
-def degrees_column(column: pa.ChunkedArray, what: str) -> FloatArray:
+def degrees_column(column: pa.ChunkedArray, what: str, rows_before: int = 0) -> FloatArray:
     """Return a coordinate column as floats; a missing value becomes NaN, text is refused with its row."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = _parsed(column, what)
+        column = _parsed(column, what, rows_before)
     try:
-        numbers = column.cast(pa.float64())
+        return floats_from_arrow(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(f"the {what} column does not hold numbers; give degrees as decimal numbers") from None
-    values: FloatArray = numbers.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-    return values
 
 
-def _parsed(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
-    text = pc.utf8_trim_whitespace(column)
+def _parsed(column: pa.ChunkedArray, what: str, rows_before: int) -> pa.ChunkedArray:
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes long to load, and Parquet does without
+
+    try:
+        return column.cast(pa.float64())
+    except pa.ArrowInvalid:
+        text = pc.utf8_trim_whitespace(column)
     try:
         return text.cast(pa.float64())
     except pa.ArrowInvalid:
         good = pc.fill_null(pc.match_substring_regex(text, _NUMBER), True).to_numpy(zero_copy_only=False)
-        row = int(np.argmin(good)) + 1
+        row = rows_before + int(np.argmin(good)) + 1
         raise DataError(
             f"row {row}: the {what} is empty or not a number; give degrees as a decimal number with a point"
         ) from None
 
 
-def split_table(
-    table: pa.Table,
-    *,
-    latitude: str | None,
-    longitude: str | None,
-    drop: tuple[str, ...],
-    carry: bool = True,
-) -> People:
-    """Take the coordinate columns out of a table and carry the rest, if it is to be carried."""
-    table = without_columns(table, drop)
-    if table.num_rows == 0:
-        raise DataError("the file has no rows; give at least one person")
-    found = find_coordinates(table.column_names, latitude, longitude)
-    if found is None:
-        raise DataError(
-            "there are no coordinate columns such as 'latitude' and 'longitude'; "
-            "name them with --latitude and --longitude"
-        )
-    points = np.column_stack(
-        [
-            degrees_column(table.column(found.latitude), "latitude"),
-            degrees_column(table.column(found.longitude), "longitude"),
-        ]
-    )
-    layout = Layout(
-        latitude=Place(table.column_names[found.latitude], found.latitude),
-        longitude=Place(table.column_names[found.longitude], found.longitude),
-    )
-    for position in sorted((found.latitude, found.longitude), reverse=True):
-        table = table.remove_column(position)
-    return People(points, table, layout, warnings=check_carried(table, points) if carry else ())
-
-
-def without_columns(table: pa.Table, drop: tuple[str, ...]) -> pa.Table:
-    """Return the table without the columns named."""
+def kept_columns(names: list[str], drop: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the positions of the columns that are left without those to drop, of which there may be several each."""
     for name in drop:
-        if name not in table.column_names:
+        if name not in names:
             raise DataError(f"there is no column {name!r} to drop")
-        # By position: there may be several of that name.
-        for position in reversed([place for place, other in enumerate(table.column_names) if other == name]):
-            table = table.remove_column(position)
-    return table
+    return tuple(place for place, name in enumerate(names) if name not in drop)
 
 
 def check_carried(table: pa.Table, points: FloatArray) -> tuple[str, ...]:
@@ -109,7 +75,7 @@ def _copies_of(points: FloatArray, table: pa.Table) -> list[str]:
     found = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
-            values = column.slice(0, _ROWS_COMPARED).cast(pa.float64()).to_numpy(zero_copy_only=False)
+            values = floats_from_arrow(column.slice(0, _ROWS_COMPARED))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             continue
         if any((values == few[:, axis]).all() for axis in (0, 1)):

@@ -4,58 +4,106 @@ from __future__ import annotations
 
 import codecs
 import csv
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
 from nearveil.errors import DataError
-from nearveil.io.coordinates import split_table
-from nearveil.io.people import People, table_with_coordinates
+from nearveil.io.coordinates import kept_columns
+from nearveil.io.people import People
+from nearveil.io.people_stream import PeopleInTable, PeopleStream, no_rows
+from nearveil.io.table_source import Columns, TableSource, by_position, names_to_read
+from nearveil.io.table_split import split_at_coordinates
 
-_WRITE_ROWS = 1 << 16
+_BLOCK_BYTES = 1 << 22
 _GZIP_MAGIC = b"\x1f\x8b"
 _PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True)
 
+_T = TypeVar("_T")
 
-def read_csv(
+
+def open_csv(
     path: Path,
     *,
     latitude: str | None = None,
     longitude: str | None = None,
     drop: tuple[str, ...] = (),
     carry: bool = True,
-) -> People:
-    """Read people from a CSV file with a header line."""
+) -> PeopleStream:
+    """Open a CSV file of people with a header line."""
     names = _header(path)
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         raise DataError(f"{path} is not separated by commas; save it as comma-separated CSV")
-    table = _read_text(path, names)
-    return split_table(table, latitude=latitude, longitude=longitude, drop=drop, carry=carry)
+    source = CsvSource(path, names)
+    first = source.first_rows()
+    split = split_at_coordinates(names, kept_columns(names, drop), latitude, longitude, gains_geometry=True)
+    return PeopleInTable(source, split, first, carry=carry)
 
 
-def write_csv(people: People, path: Path, metadata: dict[str, Any]) -> None:
-    """Write people as CSV; a value is quoted only if it needs to be. CSV has no place for metadata."""
-    del metadata
-    table = table_with_coordinates(people)
-    for field in table.schema:
-        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
-            raise DataError(
-                f"column {field.name!r} holds lists, structures or bytes, which CSV cannot hold; leave it out with "
-                f"--drop {field.name}, or write GeoJSON or Parquet"
-            )
-    with pa.output_stream(str(path), compression=_compression(path)) as stream:
-        stream.write(_line(table.column_names))
-        for batch in table.to_batches(max_chunksize=_WRITE_ROWS):
-            stream.write(_lines(batch))
+def read_csv(path: Path, *, drop: tuple[str, ...] = (), carry: bool = True) -> People:
+    """Read people from a CSV file with a header line."""
+    return open_csv(path, drop=drop, carry=carry).gathered()
 
 
-def _compression(path: Path) -> str | None:
-    return "gzip" if path.name.lower().endswith(".gz") else None
+class CsvSource(TableSource):
+    """A CSV file whose every column is text, whatever it looks like."""
+
+    def __init__(self, path: Path, names: list[str]) -> None:
+        self.schema = pa.schema([(name, pa.string()) for name in names])
+        self.rows = None
+        self._path = path
+
+    def batches(self, positions: Sequence[int]) -> Iterator[Columns]:
+        """Read the columns at these positions from the first row on."""
+        with _open(self._path) as stream:
+            reader = self._or_refuse(lambda: self._reader(stream, positions))
+            while (batch := self._or_refuse(lambda: _next(reader))) is not None:
+                if batch.num_rows:
+                    yield by_position(batch, positions, self.schema)
+
+    def first_rows(self) -> Columns:
+        """Return the rows of the first block."""
+        for columns in self.batches(range(len(self.schema))):
+            return columns
+        raise no_rows()
+
+    def _reader(self, stream: BinaryIO, positions: Sequence[int]) -> Any:
+        return pyarrow.csv.open_csv(
+            stream,
+            read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES),
+            parse_options=_PARSING,
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(self.schema.names, pa.string()),
+                strings_can_be_null=False,
+                include_columns=names_to_read(positions, self.schema),
+            ),
+        )
+
+    def _or_refuse(self, read: Callable[[], _T]) -> _T:
+        path = self._path
+        try:
+            return read()
+        except pa.ArrowInvalid:
+            # Arrow's own message quotes the row, location and all: it must not get out.
+            if not _is_utf8(path):
+                raise _not_utf8(path) from None
+            row = _first_bad_row(path)
+        except OSError:
+            raise _unreadable(path) from None
+        if row is None:
+            raise _unreadable(path)
+        raise DataError(f"row {row} of {path} has more or fewer values than the header has columns; correct the row")
+
+
+def _next(reader: Any) -> pa.RecordBatch | None:
+    try:
+        return reader.read_next_batch()
+    except StopIteration:
+        return None
 
 
 def _header(path: Path) -> list[str]:
@@ -82,24 +130,6 @@ def _header_line(path: Path) -> list[str]:
     return next(csv.reader([line.decode("utf-8-sig")]))
 
 
-def _read_text(path: Path, names: list[str]) -> pa.Table:
-    """Read every column as text, whatever it looks like."""
-    options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
-    try:
-        with _open(path) as stream:
-            return pyarrow.csv.read_csv(stream, parse_options=_PARSING, convert_options=options)
-    except pa.ArrowInvalid:
-        # Arrow's own message quotes the row, location and all: it must not get out.
-        if not _is_utf8(path):
-            raise _not_utf8(path) from None
-        row = _first_bad_row(path)
-    except OSError:
-        raise _unreadable(path) from None
-    if row is None:
-        raise _unreadable(path)
-    raise DataError(f"row {row} of {path} has more or fewer values than the header has columns; correct the row")
-
-
 def _first_bad_row(path: Path) -> int | None:
     """Number of the first row, counted from 1 below the header, that has too many or too few values."""
     found: list[int] = []
@@ -109,9 +139,12 @@ def _first_bad_row(path: Path) -> int | None:
         return "skip"
 
     parsing = pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note)
-    with suppress(pa.ArrowInvalid), _open(path) as stream:
-        # One thread, so that rows are numbered.
-        pyarrow.csv.read_csv(stream, read_options=pyarrow.csv.ReadOptions(use_threads=False), parse_options=parsing)
+    # One thread, so that rows are numbered.
+    reading = pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
+    with suppress(pa.ArrowInvalid, StopIteration), _open(path) as stream:
+        reader = pyarrow.csv.open_csv(stream, read_options=reading, parse_options=parsing)
+        while not found:
+            reader.read_next_batch()
     return found[0] if found else None
 
 
@@ -147,32 +180,3 @@ def _unreadable(path: Path) -> DataError:
 
 def _not_utf8(path: Path) -> DataError:
     return DataError(f"{path} is not UTF-8 text; save it as UTF-8")
-
-
-def _line(values: list[str]) -> bytes:
-    names = [str(position) for position in range(len(values))]
-    return bytes(_lines(pa.record_batch([pa.array([value]) for value in values], names=names)))
-
-
-def _lines(batch: pa.RecordBatch) -> memoryview:
-    """Return the rows of a batch as CSV text, made column by column."""
-    texts = [_quoted(column) for column in batch.columns]
-    joined = pc.binary_join_element_wise(*texts, pa.scalar(",", pa.large_string()))
-    lines = pc.binary_join_element_wise(joined, pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string()))
-    # The array's own buffer is the text of all lines, end to end.
-    offsets = np.frombuffer(lines.buffers()[1], dtype=np.int64)
-    return memoryview(lines.buffers()[2])[offsets[lines.offset] : offsets[lines.offset + len(lines)]]
-
-
-def _quoted(column: pa.Array) -> pa.Array:
-    text = pc.fill_null(column.cast(pa.large_string()), "")
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return text
-    special = pc.match_substring_regex(text, '[",\r\n]')
-    if not pc.any(special).as_py():
-        return text
-    quote = pa.scalar('"', pa.large_string())
-    escaped = pc.binary_join_element_wise(
-        quote, pc.replace_substring(text, '"', '""'), quote, pa.scalar("", pa.large_string())
-    )
-    return pc.if_else(special, escaped, text)

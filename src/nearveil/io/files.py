@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import check_output, replacing
-from nearveil.io.csv_file import read_csv, write_csv
-from nearveil.io.geojson_file import read_geojson, write_geojson
-from nearveil.io.parquet_file import read_parquet, write_parquet
 from nearveil.io.people import People
+from nearveil.io.people_stream import PeopleStream
+from nearveil.io.people_writer import PeopleWriter
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How one kind of file is read and written."""
+    """How one kind of file is read and written: modules that are loaded when they are needed."""
 
     name: str
-    read: Callable[..., People]
-    write: Callable[[People, Path, dict[str, Any]], None]
+    reading: tuple[str, str]
+    writing: tuple[str, str]
+
+    def open(self, path: Path, **options: Any) -> PeopleStream:
+        """Open a file for reading."""
+        stream: PeopleStream = _loaded(*self.reading)(path, **options)
+        return stream
+
+    def writer(self, path: Path, metadata: dict[str, Any]) -> PeopleWriter:
+        """Begin a file."""
+        writer: PeopleWriter = _loaded(*self.writing)(path, metadata)
+        return writer
 
 
-_CSV = Format("CSV", read_csv, write_csv)
-_GEOJSON = Format("GeoJSON", read_geojson, write_geojson)
-_PARQUET = Format("GeoParquet", read_parquet, write_parquet)
+def _loaded(module: str, name: str) -> Any:
+    return getattr(import_module(f"nearveil.io.{module}"), name)
+
+
+_CSV = Format("CSV", ("csv_file", "open_csv"), ("csv_writer", "CsvWriter"))
+_GEOJSON = Format("GeoJSON", ("geojson_file", "open_geojson"), ("geojson_writer", "GeoJsonWriter"))
+_PARQUET = Format("GeoParquet", ("parquet_file", "open_parquet"), ("parquet_writer", "ParquetWriter"))
 
 FORMATS: dict[str, Format] = {
     ".csv": _CSV,
@@ -47,15 +62,15 @@ def file_format(path: Path) -> Format:
     raise UsageError(f"the format of {path.name} is not known; use one of {', '.join(FORMATS)}")
 
 
-def read_people(
+def open_people(
     path: Path,
     *,
     latitude: str | None = None,
     longitude: str | None = None,
     drop: tuple[str, ...] = (),
     carry: bool = True,
-) -> People:
-    """Read people from a CSV, GeoJSON or (Geo)Parquet file.
+) -> PeopleStream:
+    """Open a CSV, GeoJSON or (Geo)Parquet file of people, to read a batch at a time.
 
     Parameters
     ----------
@@ -77,16 +92,36 @@ def read_people(
         raise DataError(f"{path} is no ordinary file; save it as one first")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty; give at least one person")
-    return chosen.read(path, latitude=latitude, longitude=longitude, drop=drop, carry=carry)
+    return chosen.open(path, latitude=latitude, longitude=longitude, drop=drop, carry=carry)
 
 
-def write_people(people: People, path: Path, *, force: bool = False, metadata: dict[str, Any] | None = None) -> None:
-    """Write people to a file, whole or not at all, and over an existing one only with ``force``.
+def read_people(
+    path: Path,
+    *,
+    latitude: str | None = None,
+    longitude: str | None = None,
+    drop: tuple[str, ...] = (),
+    carry: bool = True,
+) -> People:
+    """Read everybody of a file into memory; see `open_people`."""
+    return open_people(path, latitude=latitude, longitude=longitude, drop=drop, carry=carry).gathered()
+
+
+@contextmanager
+def people_writer(path: Path, *, force: bool = False, metadata: dict[str, Any] | None = None) -> Iterator[PeopleWriter]:
+    """Give a writer for a file that is there, whole, once nothing went wrong; an existing one stays without ``force``.
 
     ``metadata`` goes into formats that have a place for it.
     """
-    with replacing(path, force=force) as partial:
-        file_format(path).write(people, partial, metadata or {})
+    chosen = file_format(path)
+    with replacing(path, force=force) as partial, chosen.writer(partial, metadata or {}) as writer:
+        yield writer
+
+
+def write_people(people: People, path: Path, *, force: bool = False, metadata: dict[str, Any] | None = None) -> None:
+    """Write people to a file, whole or not at all; see `people_writer`."""
+    with people_writer(path, force=force, metadata=metadata) as writer:
+        writer.write(writer.prepared(people))
 
 
 def check_people_output(path: Path, *, force: bool) -> None:

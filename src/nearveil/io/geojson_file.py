@@ -1,9 +1,8 @@
-"""GeoJSON: a FeatureCollection of points."""
+"""GeoJSON: a FeatureCollection of points, read whole."""
 
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,71 +10,32 @@ import numpy as np
 import pyarrow as pa
 
 from nearveil.errors import DataError
-from nearveil.io.coordinates import check_carried, without_columns
+from nearveil.io.coordinates import check_carried, kept_columns
 from nearveil.io.people import Layout, People, Place
+from nearveil.io.people_stream import PeopleInMemory, PeopleStream
 
 _LOCATION_MEMBERS = {"geometry", "bbox"}
 _CARRIED_MEMBERS = {"type", "id", "properties"}
 
 
-def read_geojson(
+def open_geojson(
     path: Path,
     *,
     latitude: str | None = None,
     longitude: str | None = None,
     drop: tuple[str, ...] = (),
     carry: bool = True,
-) -> People:
+) -> PeopleStream:
     """Read people from a FeatureCollection of points; positions are longitude, latitude."""
     if latitude is not None or longitude is not None:
         raise DataError("a GeoJSON file has its locations in its geometries; leave out --latitude and --longitude")
     features = _features(path)
     points = np.array([_point(feature, row) for row, feature in enumerate(features, start=1)])
-    carried = without_columns(_properties_table(features), drop)
+    properties = _properties_table(features)
+    carried = properties.select(kept_columns(properties.column_names, drop))
     warnings = (*check_carried(carried, points), *_left_out(features)) if carry else ()
     kept = [_without_location(feature, drop) for feature in features]
-    return People(points, carried, Layout(geometry=Place("geometry", 0)), kept, warnings)
-
-
-def write_geojson(people: People, path: Path, metadata: dict[str, Any]) -> None:
-    """Write people as a FeatureCollection, one feature a line."""
-    features = people.features
-    if features is None:
-        names = people.carried.column_names
-        if len(set(names)) < len(names):
-            raise DataError("two columns have the same name, which GeoJSON cannot hold; rename one, or --drop it")
-        features = [{"type": "Feature", "properties": row} for row in people.carried.to_pylist()]
-    with path.open("w", encoding="utf-8") as stream:
-        stream.write('{"type": "FeatureCollection", "nearveil": ' + json.dumps(metadata) + ', "features": [\n')
-        last = len(features) - 1
-        for row, (feature, point) in enumerate(zip(features, people.points.tolist(), strict=True)):
-            geometry = {"type": "Point", "coordinates": [point[1], point[0]]}
-            stream.write(_as_json({**feature, "geometry": geometry}) + ("" if row == last else ",") + "\n")
-        stream.write("]}\n")
-
-
-def _as_json(feature: dict[str, Any]) -> str:
-    try:
-        line = json.dumps(feature, ensure_ascii=False, allow_nan=False, default=_plain)
-        line.encode("utf-8")
-    except ValueError:
-        # Not-a-number and lone surrogates have no place in JSON text: null, and escapes.
-        return json.dumps(_without_nan(feature), default=_plain)
-    return line
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, bytes):
-        raise DataError("a column holds bytes, which GeoJSON cannot hold; leave it out with --drop, or write Parquet")
-    return str(value)
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nan(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return PeopleInMemory(People(points, carried, Layout(geometry=Place("geometry", 0)), kept, warnings))
 
 
 def _features(path: Path) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from nearveil.io.arrow_numbers import arrow_floats
 from nearveil.types import FloatArray
 
 
@@ -20,11 +21,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a file writes locations down: a latitude and a longitude column, a geometry column, or all three."""
+    """How a file writes locations down: a latitude and a longitude column, a geometry column, or all three.
+
+    ``gains_geometry`` says whether columns alone get a geometry beside them in a format that has one: what was a plain
+    Parquet file stays one.
+    """
 
     latitude: Place | None = None
     longitude: Place | None = None
     geometry: Place | None = None
+    gains_geometry: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +75,7 @@ def table_with_coordinates(people: People) -> pa.Table:
     table = people.carried
     values = [(latitude, people.points[:, 0]), (longitude, people.points[:, 1])]
     for place, column in sorted(values, key=lambda pair: pair[0].position):
-        table = with_column(table, place, pa.array(column))
+        table = with_column(table, place, arrow_floats(column))
     return table
 
 

@@ -20,9 +20,8 @@ def wkb_from_points(points: FloatArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, pa.binary())
 
 
-def points_from_wkb(column: pa.ChunkedArray) -> FloatArray:
+def points_from_wkb(column: pa.ChunkedArray, rows_before: int = 0) -> FloatArray:
     """Return latitude, longitude of a column of WKB points; name the row that is none."""
-    rows_before = 0
     parts = []
     for chunk in column.chunks:
         parts.append(_chunk_to_points(chunk, rows_before))

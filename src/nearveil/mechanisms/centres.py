@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from nearveil.errors import DataError
 from nearveil.mechanisms.chunks import chunk_slices
 from nearveil.mechanisms.exponential import standard_exponential
 from nearveil.region import Region
@@ -61,17 +60,3 @@ def redraw_unusable(centres: FloatArray, region: Region, rng: np.random.Generato
         if not bad.any():
             return centres
         centres[bad] = uniform_in_region(region, int(bad.sum()), rng)
-
-
-def check_enough_people(points: FloatArray, centres: int) -> None:
-    """Refuse data that no intervals can be learned from."""
-    if len(points) < centres:
-        raise DataError(
-            f"there are {len(points):,} rows, fewer than the {centres:,} intervals asked for; "
-            "ask for fewer intervals (--centres), fit them on more people, or use planar-laplace, which needs none"
-        )
-    if (points == points[0]).all():
-        raise DataError(
-            "all rows hold the same location, so there is nothing to learn intervals from; "
-            "check the coordinate columns, or fit the intervals on other people"
-        )

@@ -15,6 +15,7 @@ The routes work on the unit disc around the origin; `sample_discs` moves and sca
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,17 @@ from nearveil.types import FloatArray, IntArray
 NOISE_CODES = {"laplace": LAPLACE, "gaussian": GAUSSIAN}
 
 _TWO_PI = 2.0 * math.pi
+
+
+class ConfinedNoise(NamedTuple):
+    """What is to be drawn: for every row of ``x``, noise of scale ``scales[disc[i]]``, confined to disc ``disc[i]``."""
+
+    noise: int
+    x: FloatArray
+    disc: IntArray
+    centres: FloatArray
+    radii: FloatArray
+    scales: FloatArray
 
 
 @kernel
@@ -50,7 +62,8 @@ def log_peak(noise: int, x1: float, x2: float, scale: float) -> float:
 
 
 @kernel
-def _log_noise(noise: int, d1: float, d2: float, scale: float) -> float:
+def log_noise(noise: int, d1: float, d2: float, scale: float) -> float:
+    """Return ln f at a distance of (d1, d2) from x."""
     if noise == LAPLACE:
         return -(abs(d1) + abs(d2)) / scale
     return -(d1 * d1 + d2 * d2) / (2.0 * scale * scale)
@@ -63,7 +76,7 @@ def uniform_route(noise: int, x1: float, x2: float, scale: float, rng: np.random
     while True:
         radius, angle = math.sqrt(rng.random()), _TWO_PI * rng.random()
         t1, t2 = radius * math.cos(angle), radius * math.sin(angle)
-        if np.log(rng.random()) <= _log_noise(noise, t1 - x1, t2 - x2, scale) - peak:
+        if np.log(rng.random()) <= log_noise(noise, t1 - x1, t2 - x2, scale) - peak:
             return t1, t2
 
 

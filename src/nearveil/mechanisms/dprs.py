@@ -23,6 +23,7 @@ from nearveil.privacy.limits import check_delta, check_epsilon, check_positive
 from nearveil.privacy.paper_accounting import Noise, PaperScales, paper_scales, pure_scales
 from nearveil.randomness import FIT_STREAM
 from nearveil.region import Region
+from nearveil.row_keystream import RowKeystream
 from nearveil.types import FloatArray, Progress
 
 ReleaseName = Literal["paper", "interval", "metric"]
@@ -229,6 +230,10 @@ class DPRS(Mechanism):
     def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw a point of each person's disc, in the square; release ``metric``: a noisy place in metres."""
         return self._release.draw(x, rng)
+
+    def draw_rows(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        """Draw as `draw` does, from the rows' own randomness."""
+        return self._release.draw_rows(x, rows)
 
     def remap(self, t: FloatArray) -> FloatArray:
         """Release ``metric``: move noisy places to the nearest point of the discs."""

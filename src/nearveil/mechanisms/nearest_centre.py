@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearveil.kernels import inlined_kernel, kernel
-from nearveil.types import FloatArray, IntArray
+from nearveil.kernels import COMPILED, inlined_kernel, kernel
+from nearveil.mechanisms.nearest_centre_numpy import nearest_by_tree, sums_by_tree
+from nearveil.types import FloatArray, IntArray, ShortIntArray
 
 # How often cells are split along each side, step by step: each step looks only at what the one before has left.
 _STEPS = (8, 4, 4, 4)
 # A few centres have few borders, and a fine table of them would take longer to build than to look up without.
 _FEW, _STEPS_FOR_FEW = 64, (8, 4, 2)
-_FEW_LOOKUPS, _STEPS_FOR_FEW_LOOKUPS = 100_000, (8, 4, 4)
+_FEW_LOOKUPS, _STEPS_FOR_FEW_LOOKUPS = 2_000_000, (8, 4, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,13 @@ class NearestCentre:
     centres: FloatArray
     half_extent: tuple[float, float]
     cells_per_side: int
-    first: IntArray
-    candidates: IntArray
+    first: ShortIntArray
+    candidates: ShortIntArray
 
     def __call__(self, x: FloatArray) -> IntArray:
         """Index of the centre nearest to each row of ``x``; of equals, the first."""
+        if not COMPILED:
+            return nearest_by_tree(x, self.centres)
         return _look_up(x, self.centres, *self.half_extent, self.cells_per_side, self.first, self.candidates)
 
     def sums(self, x: IntArray, unit: float) -> IntArray:
@@ -43,6 +46,8 @@ class NearestCentre:
 
         ``x`` holds whole multiples of ``unit``; the sums are exact. Shape (centres, 3).
         """
+        if not COMPILED:
+            return sums_by_tree(x, unit, self.centres)
         return _cluster_sums(x, unit, self.centres, *self.half_extent, self.cells_per_side, self.first, self.candidates)
 
 
@@ -53,21 +58,24 @@ def nearest_centre_table(
 
     ``lookups``, how many points will be looked up, decides how fine the table is, and nothing else.
     """
+    if not COMPILED:
+        nothing = np.empty(0, dtype=np.int32)
+        return NearestCentre(centres, half_extent, 0, nothing, nothing)
     table = candidate_table(centres, np.zeros(len(centres)), half_extent, lookups=lookups)
     return NearestCentre(centres, half_extent, *table)
 
 
 def candidate_table(
     centres: FloatArray, radii: FloatArray, half_extent: tuple[float, float], *, lookups: int | None = None
-) -> tuple[int, IntArray, IntArray]:
+) -> tuple[int, ShortIntArray, ShortIntArray]:
     """Return cells per side, and for each cell the discs that can be nearest to a point of it, as runs of a list.
 
     The distance to a disc is that to its centre less its radius; a radius of 0 makes it the centre itself.
     """
     steps = _STEPS if lookups is None or lookups > _FEW_LOOKUPS else _STEPS_FOR_FEW_LOOKUPS
     steps = steps if len(centres) > _FEW else _STEPS_FOR_FEW
-    side, first = 1, np.array([0, len(centres)], dtype=np.int64)
-    candidates = np.arange(len(centres), dtype=np.int64)
+    side, first = 1, np.array([0, len(centres)], dtype=np.int32)
+    candidates = np.arange(len(centres), dtype=np.int32)
     for finer in steps:
         first, candidates = _refine(centres, radii, *half_extent, side, first, candidates, finer)
         side *= finer
@@ -86,40 +94,50 @@ def _refine(
     half_width: float,
     half_height: float,
     side: int,
-    first: IntArray,
-    candidates: IntArray,
+    first: ShortIntArray,
+    candidates: ShortIntArray,
     finer: int,
-) -> tuple[IntArray, IntArray]:
+) -> tuple[ShortIntArray, ShortIntArray]:
     """Split each cell into finer x finer, keeping in each part the centres that can be nearest there."""
     fine = side * finer
     reach = math.hypot(half_width, half_height) / fine
-    counts = np.zeros(fine * fine + 1, dtype=np.int64)
-    kept = np.empty(0, dtype=np.int64)
-    for fill in (False, True):
-        if fill:
-            counts = np.cumsum(counts)
-            kept = np.empty(counts[-1], dtype=np.int64)
-        for row in range(fine):
-            qy = half_height * ((2 * row + 1) / fine - 1.0)
-            for column in range(fine):
-                qx = half_width * ((2 * column + 1) / fine - 1.0)
-                parent = (row // finer) * side + column // finer
-                options = candidates[first[parent] : first[parent + 1]]
+    ends = np.zeros(fine * fine + 1, dtype=np.int32)
+    gaps = np.empty(np.diff(first).max())
+    kept = np.empty(2 * (fine * fine + len(candidates)), dtype=np.int32)
+    total = 0
+    for row in range(fine):
+        qy = half_height * ((2 * row + 1) / fine - 1.0)
+        for column in range(fine):
+            qx = half_width * ((2 * column + 1) / fine - 1.0)
+            parent = (row // finer) * side + column // finer
+            options = candidates[first[parent] : first[parent + 1]]
+            if total + len(options) > len(kept):
+                kept = _with_more_room(kept, len(options))
+            if len(options) == 1:
+                # Who alone can be nearest in a cell is so in every part of it.
+                kept[total] = options[0]
+                total += 1
+            else:
                 least = np.inf
-                for j in options:
-                    least = min(least, _gap(centres[j, 0] - qx, centres[j, 1] - qy, radii[j]))
+                for place in range(len(options)):
+                    j = options[place]
+                    gaps[place] = _gap(centres[j, 0] - qx, centres[j, 1] - qy, radii[j])
+                    least = min(least, gaps[place])
                 # Nobody in the cell is farther than ``reach`` from its middle; the tiny rest is for rounding.
                 limit = least + 2.0 * reach * (1.0 + 1e-9)
-                cell = row * fine + column
-                place = counts[cell] if fill else 0
-                for j in options:
-                    if _gap(centres[j, 0] - qx, centres[j, 1] - qy, radii[j]) <= limit:
-                        if fill:
-                            kept[place] = j
-                        place += 1
-                if not fill:
-                    counts[cell + 1] = place
-    return counts, kept
+                for place in range(len(options)):
+                    # Written in any case: what is not kept is overwritten, and no branch is guessed wrong.
+                    kept[total] = options[place]
+                    total += 1 if gaps[place] <= limit else 0
+            ends[row * fine + column + 1] = total
+    return ends, kept[:total].copy()
+
+
+@kernel
+def _with_more_room(kept: ShortIntArray, needed: int) -> ShortIntArray:
+    grown = np.empty(2 * len(kept) + needed, dtype=np.int32)
+    grown[: len(kept)] = kept
+    return grown
 
 
 @inlined_kernel
@@ -130,16 +148,18 @@ def _nearest(
     half_width: float,
     half_height: float,
     side: int,
-    first: IntArray,
-    candidates: IntArray,
+    first: ShortIntArray,
+    candidates: ShortIntArray,
 ) -> int:
-    column = min(max(int((x1 / half_width + 1.0) * 0.5 * side), 0), side - 1)
-    row = min(max(int((x2 / half_height + 1.0) * 0.5 * side), 0), side - 1)
+    # The quotients do not change from point to point, and are taken out of the loop.
+    column = min(max(int((x1 + half_width) * (0.5 * side / half_width)), 0), side - 1)
+    row = min(max(int((x2 + half_height) * (0.5 * side / half_height)), 0), side - 1)
     cell = row * side + column
-    best = candidates[first[cell]]
-    if first[cell + 1] - first[cell] > 1:
+    begin, end = first[cell], first[cell + 1]
+    best = candidates[begin]
+    if end - begin > 1:
         least = np.inf
-        for place in range(first[cell], first[cell + 1]):
+        for place in range(begin, end):
             j = candidates[place]
             d1, d2 = x1 - centres[j, 0], x2 - centres[j, 1]
             distance = d1 * d1 + d2 * d2
@@ -155,8 +175,8 @@ def _look_up(
     half_width: float,
     half_height: float,
     side: int,
-    first: IntArray,
-    candidates: IntArray,
+    first: ShortIntArray,
+    candidates: ShortIntArray,
 ) -> IntArray:
     out = np.empty(len(x), dtype=np.int64)
     for i in range(len(x)):
@@ -172,8 +192,8 @@ def _cluster_sums(
     half_width: float,
     half_height: float,
     side: int,
-    first: IntArray,
-    candidates: IntArray,
+    first: ShortIntArray,
+    candidates: ShortIntArray,
 ) -> IntArray:
     sums = np.zeros((len(centres), 3), dtype=np.int64)
     for i in range(len(x)):

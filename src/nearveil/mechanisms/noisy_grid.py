@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace, square_in_fixed_point
+from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace
+from nearveil.mechanisms.exact_answers import ExactAnswers, PlacesInMemory, cell_counts
 from nearveil.privacy.paper_accounting import LaplaceAnswers
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
@@ -59,13 +60,18 @@ class NoisyGrid:
 
 
 def noisy_grid(
-    people: FloatArray, region: Region, epsilon: float, population: int | None, rng: np.random.Generator
+    people: FloatArray | ExactAnswers,
+    region: Region,
+    epsilon: float,
+    population: int | None,
+    rng: np.random.Generator,
 ) -> NoisyGrid:
     """Spend epsilon on a histogram and, where no public number of people is given, on a head count."""
-    answers, size = _size_of_population(len(people), population, epsilon, rng)
+    asked = people if isinstance(people, ExactAnswers) else PlacesInMemory(people, region)
+    answers, size = _size_of_population(len(asked), population, epsilon, rng)
     scale = answers[-1].scale
     columns, rows = _grid_shape(region, size / scale / _PEOPLE_PER_CELL)
-    noisy = _noisy_histogram(square_in_fixed_point(region, people), region, columns, rows, scale, rng)
+    noisy = _noisy_histogram(asked, region, columns, rows, scale, rng)
     return NoisyGrid(region, noisy, size, answers)
 
 
@@ -90,10 +96,10 @@ def _grid_shape(region: Region, cells: float) -> tuple[int, int]:
 
 
 def _noisy_histogram(
-    whole: IntArray, region: Region, columns: int, rows: int, scale: float, rng: np.random.Generator
+    asked: ExactAnswers | IntArray, region: Region, columns: int, rows: int, scale: float, rng: np.random.Generator
 ) -> FloatArray:
-    half_extent = np.array(region.half_extent_square)
-    shape = np.array([columns, rows])
-    place = np.clip(((whole / FIXED_POINT / half_extent + 1) / 2 * shape).astype(np.int64), 0, shape - 1)
-    exact = np.bincount(place[:, 1] * columns + place[:, 0], minlength=columns * rows)
+    if isinstance(asked, ExactAnswers):
+        exact = asked.counts_in_cells(columns, rows)
+    else:
+        exact = cell_counts(asked, region, columns, rows)
     return fixed_point_laplace(exact * int(FIXED_POINT), scale, rng).reshape(rows, columns)

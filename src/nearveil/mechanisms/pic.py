@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from nearveil.mechanisms.centres import (
     FIXED_POINT,
-    check_enough_people,
     fixed_point_laplace,
     redraw_unusable,
-    square_in_fixed_point,
     uniform_in_region,
 )
-from nearveil.mechanisms.chunks import chunk_slices
+from nearveil.mechanisms.exact_answers import as_answers, check_enough, cluster_sums
 from nearveil.mechanisms.intervals import Intervals, check_gamma, radii_around
-from nearveil.mechanisms.nearest_centre import NearestCentre, nearest_centre_table
 from nearveil.privacy.limits import check_count, check_positive
 from nearveil.privacy.paper_accounting import QUERIES_PER_ROUND, LaplaceAnswers
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress
+
+__all__ = ["MOST_CENTRES", "build_pic_intervals", "cluster_sums"]
 
 MOST_CENTRES = 1_000_000
 
@@ -45,8 +41,8 @@ def build_pic_intervals(
 
     Parameters
     ----------
-    points : array-like
-        One row per person: latitude, longitude.
+    points : array-like or ExactAnswers
+        One row per person: latitude, longitude. Or whoever can answer for them all.
     region : Region
         Public; everybody must be inside.
     scale : float
@@ -58,18 +54,17 @@ def build_pic_intervals(
     progress : callable, optional
         Called with 1 after each round.
     """
-    people = region.check(points)
+    asked = as_answers(points, region)
     check_positive(scale, "scale")
     check_count(centres, "centres", least=2, most=MOST_CENTRES)
     check_count(rounds, "rounds", least=1, most=1000)
     check_gamma(gamma)
-    check_enough_people(people, centres)
+    check_enough(asked, centres)
     randomness = as_randomness(rng)
     generator = randomness.generator
-    whole = square_in_fixed_point(region, people)
     found = redraw_unusable(uniform_in_region(region, centres, generator), region, generator)
     for _ in range(rounds):
-        sums = cluster_sums(whole, nearest_centre_table(found, region.half_extent_square, lookups=len(whole)))
+        sums = asked.sums_around(found)
         found = redraw_unusable(_noisy_means(sums, scale, generator), region, generator)
         if progress:
             progress(1)
@@ -82,13 +77,6 @@ def build_pic_intervals(
         gamma=gamma,
         seeded=randomness.seeded,
     )
-
-
-def cluster_sums(whole: IntArray, nearest: NearestCentre) -> IntArray:
-    """Exact sums of coordinates (fixed point) and counts per centre: private, for noising only."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        parts = pool.map(lambda part: nearest.sums(whole[part], 1 / FIXED_POINT), chunk_slices(len(whole)))
-        return sum(parts, np.zeros((len(nearest.centres), 3), dtype=np.int64))
 
 
 def _noisy_means(sums: IntArray, scale: float, rng: np.random.Generator) -> FloatArray:

@@ -10,10 +10,12 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.exponential import REACH, standard_exponential
+from nearveil.mechanisms.planar_steps import planar_steps
 from nearveil.privacy.certificate import Certificate, Method
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion
 from nearveil.privacy.limits import check_positive
 from nearveil.region import Region
+from nearveil.row_keystream import RowKeystream
 from nearveil.types import FloatArray
 
 # Beyond the reach of one of its two exponentials the law comes short; seen by someone up to ten times hide_within_m
@@ -68,6 +70,10 @@ class PlanarLaplace(Mechanism):
         """Add a step of Gamma(2, 1/ε) length, the sum of two exponentials, in a uniform direction."""
         # Three exponentials a row, so that the rows' draws stay apart.
         return self.displaced(x, standard_exponential(rng, len(x), 3))
+
+    def draw_rows(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        """Draw as `draw` does, from the rows' own randomness."""
+        return x + planar_steps(rows) / self._rate
 
     def displaced(self, x: FloatArray, noise: FloatArray) -> FloatArray:
         """Move every row of ``x`` (metres) by three standard exponentials: two make the length, e^-E the direction."""

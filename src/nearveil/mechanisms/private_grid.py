@@ -10,19 +10,20 @@ import numpy as np
 
 from nearveil.mechanisms.centres import (
     FIXED_POINT,
-    check_enough_people,
     redraw_unusable,
 )
+from nearveil.mechanisms.exact_answers import as_answers, check_enough, cluster_sums
 from nearveil.mechanisms.intervals import Intervals, check_gamma, radii_around
 from nearveil.mechanisms.nearest_centre import nearest_centre_table
 from nearveil.mechanisms.noisy_grid import NoisyGrid, noisy_grid
-from nearveil.mechanisms.pic import MOST_CENTRES, cluster_sums
+from nearveil.mechanisms.pic import MOST_CENTRES
 from nearveil.privacy.limits import check_count, check_positive
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress
 
 ROUNDS = 20
+_MOST_PER_CENTRE = 1000
 
 
 def build_grid_intervals(
@@ -40,8 +41,8 @@ def build_grid_intervals(
 
     Parameters
     ----------
-    points : array-like
-        One row per person: latitude, longitude.
+    points : array-like or ExactAnswers
+        One row per person: latitude, longitude. Or whoever can answer for them all.
     region : Region
         Public; everybody must be inside.
     epsilon : float
@@ -55,14 +56,14 @@ def build_grid_intervals(
     progress : callable, optional
         Called with 1 after each round of k-means.
     """
-    people = region.check(points)
+    asked = as_answers(points, region)
     check_positive(epsilon, "epsilon")
     check_count(centres, "centres", least=2, most=MOST_CENTRES)
     check_gamma(gamma)
-    check_enough_people(people, centres)
+    check_enough(asked, centres)
     randomness = as_randomness(rng)
     generator = randomness.generator
-    grid = noisy_grid(people, region, epsilon, population, generator)
+    grid = noisy_grid(asked, region, epsilon, population, generator)
     stand_ins = _stand_ins(grid, centres, generator)
     found = _k_means(stand_ins, region, centres, generator, progress)
     return Intervals(
@@ -79,6 +80,11 @@ def build_grid_intervals(
 def _stand_ins(grid: NoisyGrid, centres: int, rng: np.random.Generator) -> FloatArray:
     """Draw made-up people, as many as the histogram shows: uniform within each cell whose count stands out."""
     counts = grid.counts_that_stand_out
+    most = _MOST_PER_CENTRE * centres
+    if counts.sum() > most:
+        # More of them would only take longer. Rounded by chance, or cells with few would have none.
+        thinned = counts * (most / counts.sum())
+        return grid.uniform_in_cells(np.floor(thinned + rng.random(thinned.shape)).astype(np.int64), rng)
     # Enough of them that every centre finds some, however few people there are.
     share = max(1.0, 20.0 * centres / counts.sum())
     return grid.uniform_in_cells(np.rint(counts * share).astype(np.int64), rng)

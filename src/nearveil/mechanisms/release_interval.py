@@ -14,13 +14,15 @@ import numpy as np
 
 from nearveil.mechanisms.disc_law import log_density
 from nearveil.mechanisms.disc_loss import DiscLoss, calibrated_disc_loss
-from nearveil.mechanisms.disc_sampler import NOISE_CODES, sample_discs
+from nearveil.mechanisms.disc_sampler import NOISE_CODES, ConfinedNoise, sample_discs
 from nearveil.mechanisms.fit_cost_cards import with_fit_cost
 from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.keyed_discs import sample_discs_by_row
 from nearveil.mechanisms.nearest_centre import NearestCentre
 from nearveil.privacy.certificate import Certificate, Method
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion
 from nearveil.privacy.paper_accounting import Noise
+from nearveil.row_keystream import RowKeystream
 from nearveil.types import FloatArray, IntArray
 
 _HOW = {
@@ -57,13 +59,19 @@ class IntervalRelease:
 
     def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw the published place of every row of ``x``, in the square."""
-        centres, radii = self.intervals.centres, self.intervals.radii
-        disc = self.nearest(x)
-        scales = self._unit_scale * radii
-        drawn: FloatArray = sample_discs(
-            NOISE_CODES[self.noise], self._into_disc(x, disc), disc, centres, radii, scales, rng
-        )
+        drawn: FloatArray = sample_discs(*self._to_draw(x), rng)
         return drawn
+
+    def draw_rows(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        """Draw as `draw` does, from the rows' own randomness."""
+        return sample_discs_by_row(*self._to_draw(x), rows)
+
+    def _to_draw(self, x: FloatArray) -> ConfinedNoise:
+        disc, radii = self.nearest(x), self.intervals.radii
+        inside = self._into_disc(x, disc)
+        return ConfinedNoise(
+            NOISE_CODES[self.noise], inside, disc, self.intervals.centres, radii, self._unit_scale * radii
+        )
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square; -inf outside the disc of x."""

@@ -15,6 +15,7 @@ from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.nearest_disc import NearestDisc
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.privacy.guarantee import Guarantee
+from nearveil.row_keystream import RowKeystream
 from nearveil.types import FloatArray
 
 SNAP_M = 0.125
@@ -34,6 +35,10 @@ class MetricRelease:
         """Draw the noisy place of every row of ``x``, in metres, before it is moved to a disc."""
         return self._scaled_noise.draw(x, rng)
 
+    def draw_rows(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        """Draw as `draw` does, from the rows' own randomness."""
+        return self._scaled_noise.draw_rows(x, rows)
+
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per square metre of the noisy place, before it is moved to a disc."""
         return self._scaled_noise.log_density(x, t)
@@ -41,13 +46,11 @@ class MetricRelease:
     def remap(self, t: FloatArray) -> FloatArray:
         """Move noisy places (metres) to the nearest point of the union of the discs, within the region's box."""
         region = self.intervals.region
-        snapped = np.rint(t / SNAP_M) * SNAP_M
         if region.scaling == "per-axis":
+            snapped = np.rint(t / SNAP_M) * SNAP_M
             moved = self.nearest_disc(region.to_square(region.from_metres(snapped)))
             return region.to_metres(region.from_square(moved))
-        half_extent = np.array(region.half_extent_square)
-        inside = np.clip(snapped / region.metres_per_unit, -half_extent, half_extent)
-        return self.nearest_disc(inside) * region.metres_per_unit
+        return self.nearest_disc.snapped(t, 1 / SNAP_M, region.metres_per_unit)
 
     def guarantee(self, delta: float, notes: tuple[str, ...]) -> Guarantee:
         """Geo-indistinguishability given the intervals, the intervals, and both together."""

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearveil.mechanisms.disc_law import log_density
-from nearveil.mechanisms.disc_sampler import NOISE_CODES, sample_discs
+from nearveil.mechanisms.disc_sampler import NOISE_CODES, ConfinedNoise, sample_discs
 from nearveil.mechanisms.fit_cost_cards import with_fit_cost
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
+from nearveil.mechanisms.keyed_discs import sample_discs_by_row
 from nearveil.mechanisms.nearest_centre import NearestCentre
 from nearveil.privacy.certificate import Certificate, Method
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion
 from nearveil.privacy.paper_accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
+from nearveil.row_keystream import RowKeystream
 from nearveil.types import FloatArray
 
 _CIRCLE = 720
@@ -34,10 +36,18 @@ class PaperRelease:
 
     def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw the published place of every row of ``x``, in the square."""
-        centres, radii = self.intervals.centres, self.intervals.radii
-        scales = np.full(len(radii), self.scale)
-        drawn: FloatArray = sample_discs(NOISE_CODES[self.noise], x, self.nearest(x), centres, radii, scales, rng)
+        drawn: FloatArray = sample_discs(*self._to_draw(x), rng)
         return drawn
+
+    def draw_rows(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        """Draw as `draw` does, from the rows' own randomness."""
+        return sample_discs_by_row(*self._to_draw(x), rows)
+
+    def _to_draw(self, x: FloatArray) -> ConfinedNoise:
+        centres, radii = self.intervals.centres, self.intervals.radii
+        return ConfinedNoise(
+            NOISE_CODES[self.noise], x, self.nearest(x), centres, radii, np.full(len(radii), self.scale)
+        )
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square; -inf outside the disc of x."""

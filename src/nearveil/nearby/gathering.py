@@ -49,7 +49,8 @@ def settled(
     order = _rows_side_by_side(metres, half_extent_m)
     for first in range(0, len(order), PIECE):
         rows = order[first : first + PIECE]
-        slots[rows] = enter([people[row] for row in rows.tolist()])
+        # Copies, made in this order, lie together in memory as their places do, which a question feels.
+        slots[rows] = enter([people[row].encode().decode() for row in rows.tolist()])
         breathe()
     return slots, metres
 

@@ -55,6 +55,9 @@ class Generation:
             places, self._frame, *self._shape, self._head, self._inner, self._after, self._before, self._home
         )
 
+        # Kept together: a question takes microseconds, and looking them up one by one is seen in it.
+        self._searched = (self._frame, *self._shape, self._head, self._inner, self._after, self.places, self._ties)
+
     @property
     def capacity(self) -> int:
         """How many slots there are."""
@@ -90,10 +93,7 @@ class Generation:
 
     def nearest(self, x_m: float, y_m: float, k: int, excluded: int, within_m: float) -> SlotArray:
         """Return the slots of the k nearest, in order."""
-        slots: SlotArray = _ask(
-            x_m, y_m, k, excluded, within_m, self._frame, *self._shape, self._head, self._inner, self._after,
-            self.places, self._ties,
-        )  # fmt: skip
+        slots: SlotArray = _ask(x_m, y_m, k, excluded, within_m, *self._searched)
         return slots
 
 

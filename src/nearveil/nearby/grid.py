@@ -135,15 +135,16 @@ def visit(
     while slot != NOBODY:
         dx, dy = places[slot, 0] - qx, places[slot, 1] - qy
         square = dx * dx + dy * dy
-        rival = slots[last]
-        wanted = square <= farthest_square and slot != excluded
-        if wanted and (rival == NOBODY or _comes_first(square, tie_keys[slot], squares[last], tie_keys[rival])):
+        following = after[slot]
+        # Where nobody is yet the square is infinite. Keys are only read for equals, which are rare.
+        if square <= min(squares[last], farthest_square) and slot != excluded:
             place = last
-            while place > 0 and (
-                slots[place - 1] == NOBODY
-                or _comes_first(square, tie_keys[slot], squares[place - 1], tie_keys[slots[place - 1]])
-            ):
-                slots[place], squares[place] = slots[place - 1], squares[place - 1]
-                place -= 1
-            slots[place], squares[place] = slot, square
-        slot = after[slot]
+            if square < squares[last] or slots[last] == NOBODY or tie_keys[slot] < tie_keys[slots[last]]:
+                while place > 0 and (
+                    square < squares[place - 1]
+                    or (square == squares[place - 1] and tie_keys[slot] < tie_keys[slots[place - 1]])
+                ):
+                    slots[place], squares[place] = slots[place - 1], squares[place - 1]
+                    place -= 1
+                slots[place], squares[place] = slot, square
+        slot = following

@@ -1,0 +1,1 @@
+"""One file for each comparison of ``make bench``."""

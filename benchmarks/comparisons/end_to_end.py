@@ -1,0 +1,125 @@
+"""``nearveil protect`` on files beside Polars, which copies them unchanged: seconds and memory."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from benchmarks.command import COMMAND, run_watched
+from benchmarks.measuring.people import REGION, city_piece, people_in_degrees
+from benchmarks.measuring.results import Absent, Alone, Beside, Effort, Result
+from benchmarks.measuring.timing import Contender, OwnSeconds, in_turns
+from nearveil import build_pic_intervals
+
+GIVEN, FITTED, POLARS = "intervals given", "intervals fitted", "Polars copying the file"
+MOST_TIME = {(".parquet", GIVEN): 3.0, (".parquet", FITTED): 5.0}
+REMEDY = "install polars"
+LARGE_ROWS, LARGE_MOST_S, LARGE_MOST_GB = 100_000_000, 180.0, 4.0
+_PIECE_ROWS = 1_000_000
+
+
+@dataclass
+class _Watched:
+    """A command that is run again and again, and the most memory that it took."""
+
+    command: list[str]
+    output: Path
+    peak_gb: float = 0.0
+    seconds: list[float] = field(default_factory=list)
+
+    def __call__(self) -> OwnSeconds:
+        self.output.unlink(missing_ok=True)
+        run = run_watched(self.command)
+        self.peak_gb = max(self.peak_gb, run.peak_gb)
+        return OwnSeconds(run.seconds)
+
+
+def compare(effort: Effort) -> Iterator[Result]:
+    """Compare Parquet and CSV, with given intervals and with fitting."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        intervals = _write_intervals(folder)
+        for suffix, full, quick in ((".parquet", 10_000_000, 1_000_000), (".csv", 1_000_000, 100_000)):
+            effort.tell(f"writing people{suffix}")
+            source = write_people(folder / f"people{suffix}", effort.of(full, quick))
+            yield from _compare(effort, source, intervals, effort.of(full, quick))
+            source.unlink()
+        if effort.large:
+            yield from _large(effort, folder, intervals)
+
+
+def _compare(effort: Effort, source: Path, intervals: Path, rows: int) -> Iterator[Result]:
+    output = source.with_name(f"out{source.suffix}")
+    runs = {
+        GIVEN: _Watched([*_protect(source, output), "--intervals", str(intervals)], output),
+        FITTED: _Watched(_protect(source, output), output),
+    }
+    if find_spec("polars"):
+        runs[POLARS] = _Watched([sys.executable, "-c", _copy_with_polars(source, output)], output)
+    times = in_turns([Contender(name, run) for name, run in runs.items()], effort.of(5, 1), effort.tell)
+    for name in (GIVEN, FITTED):
+        what = f"nearveil protect, {rows:,} rows of {_format(source)}, {name}"
+        if POLARS in times:
+            limit = effort.limit(MOST_TIME.get((source.suffix, name)))
+            yield Beside(
+                what=what, peer=POLARS, ours=times[name], theirs=times[POLARS], unit="file", most_time=limit,
+                told_as_time=True,
+            )  # fmt: skip
+        else:
+            yield Absent(what=what, peer=POLARS, remedy=REMEDY)
+        yield Alone(what=f"{what}: memory", value=runs[name].peak_gb, unit="GB")
+    if POLARS in runs:
+        yield Alone(what=f"Polars, {rows:,} rows of {_format(source)}: memory", value=runs[POLARS].peak_gb, unit="GB")
+
+
+def _large(effort: Effort, folder: Path, intervals: Path) -> Iterator[Result]:
+    """A file that does not fit into the memory that is allowed."""
+    effort.tell(f"writing {LARGE_ROWS:,} rows")
+    source, output = write_people(folder / "large.parquet", LARGE_ROWS), folder / "large-out.parquet"
+    for name, more in ((GIVEN, ["--intervals", str(intervals)]), (FITTED, [])):
+        what = f"nearveil protect, {LARGE_ROWS:,} rows of Parquet, {name}"
+        effort.tell(what)
+        output.unlink(missing_ok=True)
+        run = run_watched([*_protect(source, output), *more])
+        yield Alone(what=what, value=run.seconds, unit="s", most=LARGE_MOST_S)
+        yield Alone(what=f"{what}: memory", value=run.peak_gb, unit="GB", most=LARGE_MOST_GB)
+
+
+def write_people(target: Path, rows: int) -> Path:
+    """Write made-up people: id, latitude, longitude; a piece at a time."""
+    schema = pa.schema([("id", pa.int64()), ("latitude", pa.float64()), ("longitude", pa.float64())])
+    writer = pa.csv.CSVWriter(target, schema) if target.suffix == ".csv" else pq.ParquetWriter(target, schema)
+    with writer:
+        for first in range(0, rows, _PIECE_ROWS):
+            latitude, longitude = np.ascontiguousarray(city_piece(first, rows).T)
+            ids = np.arange(first, first + len(latitude))
+            writer.write_table(pa.table([ids, latitude, longitude], schema=schema))
+    return target
+
+
+def _write_intervals(folder: Path) -> Path:
+    intervals = build_pic_intervals(people_in_degrees(200_000), region=REGION, scale=34.5)
+    target = folder / "intervals.json"
+    target.write_text(intervals.to_json(), encoding="utf-8")
+    return target
+
+
+def _protect(source: Path, output: Path) -> list[str]:
+    return [*COMMAND, "protect", str(source), str(output), "--json"]
+
+
+def _copy_with_polars(source: Path, output: Path) -> str:
+    kind = source.suffix.removeprefix(".")
+    return f"import polars; polars.scan_{kind}({json.dumps(str(source))}).sink_{kind}({json.dumps(str(output))})"
+
+
+def _format(source: Path) -> str:
+    return {".parquet": "Parquet", ".csv": "CSV"}[source.suffix]

@@ -1,0 +1,1 @@
+"""What Nearveil is compared with, where it is not a single call."""

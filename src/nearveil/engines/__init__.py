@@ -1,0 +1,1 @@
+"""Engines that protect more people than one machine holds."""

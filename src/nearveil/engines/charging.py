@@ -1,0 +1,28 @@
+"""Everybody's loss in a release, put on record before anything is published."""
+
+from __future__ import annotations
+
+import secrets
+import unicodedata
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.privacy.ledger import Fit, Ledger, Release
+from nearveil.privacy.ledger.events import Event
+
+
+def charge(ledger: Ledger, mechanism: Mechanism, ids: Iterable[object], *, fitted_here: bool) -> None:
+    """Put the release on record, and the fit if the intervals are from the same people, or refuse both."""
+    who, when, draw_id = _names(ids), datetime.now(UTC), secrets.token_hex(16)
+    events: list[Event] = [Release.under(mechanism.guarantee, who=who, when=when, draw_id=f"release/{draw_id}")]
+    if fitted_here and isinstance(mechanism, DPRS):
+        fitted = mechanism.current_intervals.guarantee(mechanism.delta)
+        events.append(Fit.under(fitted, who=who, when=when, draw_id=f"fit/{draw_id}"))
+    ledger.record_all(events)
+
+
+def _names(ids: Iterable[object]) -> tuple[str, ...]:
+    # The same person must have the same name whatever the file's format and the engine.
+    return tuple(unicodedata.normalize("NFC", str(person)).strip() for person in ids)

@@ -1,0 +1,122 @@
+"""Which column is which in a DataFrame, and that none of them gives the true place away besides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from nearveil.errors import DataError, UsageError
+from nearveil.io.columns import find_coordinates, person_columns
+from nearveil.io.coordinates import check_carried, degrees_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+_SAMPLE_ROWS = 200
+_KEY_TYPES = ("tinyint", "smallint", "int", "bigint", "string")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Positions in the DataFrame that goes to the executors.
+
+    Attributes
+    ----------
+    names : tuple of str
+        All columns that are not left out, the key's among them.
+    key, latitude, longitude : int
+        Their positions.
+    carries_key : bool
+        Whether the key is published.
+    """
+
+    names: tuple[str, ...]
+    key: int
+    latitude: int
+    longitude: int
+    carries_key: bool
+
+    @property
+    def published(self) -> list[int]:
+        """Positions of the columns that are published."""
+        return [place for place in range(len(self.names)) if self.carries_key or place != self.key]
+
+
+def find_columns(
+    names: list[str], *, key: str, latitude: str | None, longitude: str | None, drop: tuple[str, ...]
+) -> tuple[Columns, list[int]]:
+    """Return the columns to work on, and their positions in the DataFrame."""
+    for name in drop:
+        if name not in names:
+            raise DataError(f"there is no column {name!r} to drop")
+    if names.count(key) != 1:
+        many = "there is no column" if key not in names else "there are several columns"
+        raise DataError(f"{many} {key!r} to tell rows apart by; name one with a different value in every row")
+    kept = [place for place, name in enumerate(names) if name not in drop or name == key]
+    left = tuple(names[place] for place in kept)
+    found = find_coordinates(left, latitude, longitude)
+    if found is None:
+        raise DataError(
+            "there are no coordinate columns such as 'latitude' and 'longitude'; "
+            "name them with --latitude and --longitude"
+        )
+    position = left.index(key)
+    if position in (found.latitude, found.longitude):
+        raise UsageError("the key is a coordinate, and equal places would get equal noise; name another column")
+    return Columns(left, position, found.latitude, found.longitude, key not in drop), kept
+
+
+def check_key_type(schema: StructType, key: str) -> None:
+    """Refuse a key that is neither a whole number nor text."""
+    kind = schema[key].dataType.simpleString().split(" collate")[0]
+    if kind not in _KEY_TYPES:
+        raise DataError(f"the key {key!r} is neither whole numbers nor text; cast it to either")
+
+
+def check_published(df: DataFrame, columns: Columns) -> tuple[str, ...]:
+    """Refuse to carry a second exact location over, as the local engine does; return its warnings."""
+    sample = df.limit(_SAMPLE_ROWS).toArrow()
+    if not sample.num_rows:
+        raise DataError("there are no rows; give at least one person")
+    try:
+        coordinates = [degrees_column(sample.column(place), "") for place in (columns.latitude, columns.longitude)]
+    except DataError:
+        # Rows that hold no numbers are counted and refused later on; names can be looked at now.
+        coordinates = [np.full(sample.num_rows, np.nan)] * 2
+    coordinate_places = (columns.latitude, columns.longitude)
+    carried = [place for place in columns.published if place not in coordinate_places]
+    table = pa.table([sample.column(place) for place in carried], names=[columns.names[place] for place in carried])
+    return check_carried(table, np.column_stack(coordinates)) if carried else ()
+
+
+def likely_person_columns(schema: StructType, columns: Columns) -> list[str]:
+    """Return published columns, other than the key, that look like the id of a person."""
+    flat = {field.name for field in schema if _is_flat(field.dataType)}
+    names = [columns.names[place] for place in columns.published if place != columns.key]
+    return [name for name in person_columns(names) if name in flat]
+
+
+def plain_field_type(kind: DataType) -> DataType:
+    """Return the type without what its parts say of themselves: statistics of true places may hide there."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType  # noqa: PLC0415 - an extra
+
+    if isinstance(kind, StructType):
+        return StructType([StructField(part.name, plain_field_type(part.dataType), part.nullable) for part in kind])
+    if isinstance(kind, ArrayType):
+        return ArrayType(plain_field_type(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(plain_field_type(kind.keyType), plain_field_type(kind.valueType), kind.valueContainsNull)
+    return kind
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark takes it, dots and all."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _is_flat(kind: Any) -> bool:
+    return kind.typeName() not in ("array", "map", "struct", "variant")

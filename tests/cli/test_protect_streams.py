@@ -1,0 +1,148 @@
+"""``nearveil protect`` on files in batches: memory stays bounded, and a run that is cut short leaves no result."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nearveil.io.files import read_people
+from nearveil.types import FloatArray
+from tests.cli.conftest import Run
+
+COMMAND = [sys.executable, "-c", "from nearveil.cli.main import main; main()"]
+PLANAR = ("--mechanism", "planar-laplace")
+# Prints its own peak memory in kilobytes at the end.
+WATCHED = """
+import resource
+from nearveil.cli.main import main
+try:
+    main()
+finally:
+    print("peak", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def people(rows: int) -> pa.Table:
+    rng = np.random.default_rng(1)
+    return pa.table(
+        {"id": np.arange(rows), "lat": rng.uniform(37.55, 37.85, rows), "lon": rng.uniform(-122.55, -122.25, rows)}
+    )
+
+
+def peak_mb(source: Path, *options: str) -> float:
+    command = [sys.executable, "-c", WATCHED, "protect", str(source), str(source.with_name("out.parquet")), "--force"]
+    # Memory of one thread is not given back to another: with few of them there is less to tell apart.
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "2"}
+    result = subprocess.run([*command, *options], capture_output=True, text=True, check=True, env=environment)
+    return int(result.stdout.split("peak")[-1]) / 1024
+
+
+@pytest.mark.parametrize("name", ["in.parquet", "in.csv"])
+def test_twenty_times_the_rows_take_little_more_memory(name: str, tmp_path: Path) -> None:
+    """In memory at once, 5,000,000 rows would take half a gigabyte more."""
+    peaks = []
+    for rows in (250_000, 5_000_000):
+        if name == "in.csv":
+            line = b"".join(b"%d,37.7%04d,-122.4%04d\n" % (row, row % 7919, row % 6007) for row in range(50_000))
+            (tmp_path / name).write_bytes(b"number,lat,lon\n" + line * (rows // 50_000))
+        else:
+            pq.write_table(people(rows), tmp_path / name)
+        peaks.append(peak_mb(tmp_path / name, *PLANAR))
+    # Full batches in flight take some megabytes on every core.
+    assert peaks[1] - peaks[0] < 80 + 40 * (os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.geojson", "out.parquet"])
+def test_killed_in_the_middle_there_is_no_result(name: str, tmp_path: Path) -> None:
+    """What is left is hidden, is called partial, and holds published places only."""
+    pq.write_table(people(3_000_000), tmp_path / "in.parquet")
+    command = [*COMMAND, "protect", str(tmp_path / "in.parquet"), str(tmp_path / name), *PLANAR]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and not any(
+            part.stat().st_size > 100_000 for part in tmp_path.glob(".*.partial*")
+        ):
+            pass
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    left = sorted(path.name for path in tmp_path.iterdir() if path.name != "in.parquet")
+    assert len(left) == 1
+    assert left[0].startswith(".")
+    assert ".partial" in left[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_in_the_middle_nothing_is_left(number: int, tmp_path: Path) -> None:
+    pq.write_table(people(3_000_000), tmp_path / "in.parquet")
+    command = [*COMMAND, "protect", str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet"), *PLANAR]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and not list(tmp_path.glob(".*.partial*")):
+            pass
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.strip() == "error: stopped; no file was left half written"
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+
+
+def test_damage_in_the_middle_leaves_nothing(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "in.parquet"
+    pq.write_table(people(600_000), source, row_group_size=100_000)
+    data, column = bytearray(source.read_bytes()), pq.ParquetFile(source).metadata.row_group(5).column(1)
+    start = column.dictionary_page_offset or column.data_page_offset
+    data[start : start + 1000] = b"\xff" * 1000
+    source.write_bytes(data)
+    outcome = run("protect", source, tmp_path / "out.csv", *PLANAR)
+    assert (outcome.code, outcome.out) == (3, "")
+    assert "is damaged, cut short or no Parquet file" in outcome.err
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+
+
+def test_people_who_repeat_in_another_batch_are_refused(run: Run, tmp_path: Path) -> None:
+    table = people(300_000)
+    table = table.set_column(0, "id", pa.array([*range(299_999), 4]))
+    pq.write_table(table, tmp_path / "in.parquet")
+    outcome = run("protect", tmp_path / "in.parquet", tmp_path / "out.csv", *PLANAR, "--person", "id")
+    assert (outcome.code, "row 300000 has the same 'id' as row 5" in outcome.err) == (3, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+    warned = run("protect", tmp_path / "in.parquet", tmp_path / "out.csv", *PLANAR, "--json")
+    assert "column 'id' looks like a person's id and repeats" in warned.err
+    assert json.loads(warned.out)["epsilon_holds"] is False
+
+
+def test_quantiles_of_many_are_close(run: Run, tmp_path: Path) -> None:
+    pq.write_table(people(1_200_000), tmp_path / "in.parquet")
+    outcome = run("protect", tmp_path / "in.parquet", tmp_path / "out.parquet", *PLANAR, "--json")
+    moved = json.loads(outcome.out)["displacement_m"]
+    # Gamma(2) lengths with a mean of 500 m; a few are clamped to the region's edge.
+    assert moved["mean"] == pytest.approx(500, rel=0.02)
+    assert moved["p50"] == pytest.approx(419.6, rel=0.02)
+    assert moved["p95"] == pytest.approx(1186, rel=0.02)
+
+
+def test_plain_parquet_stays_plain(run: Run, tmp_path: Path, city: FloatArray) -> None:
+    pq.write_table(people(1000), tmp_path / "in.parquet")
+    assert run("protect", tmp_path / "in.parquet", tmp_path / "out.parquet", *PLANAR).code == 0
+    assert pq.read_schema(tmp_path / "out.parquet").names == ["id", "lat", "lon"]
+    assert len(read_people(tmp_path / "out.parquet")) == 1000
+
+
+def test_only_what_is_needed_is_loaded(tmp_path: Path) -> None:
+    pq.write_table(people(1000), tmp_path / "in.parquet")
+    script = f"""
+import sys
+from nearveil.cli.main import main
+sys.argv = ["nearveil", "protect", {str(tmp_path / "in.parquet")!r}, {str(tmp_path / "out.parquet")!r}, *{PLANAR!r}]
+try:
+    main()
+finally:
+    print("loaded", *sorted({{"matplotlib", "fastapi", "plotly", "httpx", "psycopg", "pandas"}} & set(sys.modules)))
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1].strip() == "loaded"

@@ -1,0 +1,188 @@
+"""A real Spark on this machine: a standalone master and two workers, each a process of its own, on 127.0.0.1 only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pyspark
+from pyspark.sql import SparkSession
+from tests.services.running import free_port
+
+WAIT_S = 240.0
+HOST = "127.0.0.1"
+_HOME = Path(pyspark.__file__).parent
+
+# Everything that Spark writes can be searched for what must not be in it.
+# Small processes that start quickly; what they compute for long is not their own code.
+_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_NOTHING_HIDDEN = {
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "false",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.broadcast.compress": "false",
+    "spark.rdd.compress": "false",
+}
+
+
+def wait_until(true: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
+    """Wait for a condition, looking often; fail if it takes too long."""
+    end, pause = time.monotonic() + timeout_s, threading.Event()
+    while not true():
+        assert time.monotonic() < end, f"waited {timeout_s:.0f} s in vain: {what}"
+        pause.wait(0.01)
+
+
+class Cluster:
+    """A master and workers with one core each, all their files in one folder."""
+
+    def __init__(self, folder: Path, workers: int = 2) -> None:
+        assert shutil.which("java") or os.environ.get("JAVA_HOME"), "Spark needs Java 17 or newer: install a JRE"
+        self.folder = folder
+        self._port = free_port()
+        self._master: subprocess.Popen[bytes] | None = None
+        self._workers: dict[int, subprocess.Popen[bytes]] = {}
+        self._size = workers
+
+    @property
+    def url(self) -> str:
+        return f"spark://{HOST}:{self._port}"
+
+    @property
+    def driver_log(self) -> Path:
+        """What the driver's JVM prints."""
+        return self.folder / "driver.log"
+
+    def start(self) -> None:
+        for name in ("conf", "events", "work", "local", "logs"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        options = ("--host", HOST, "--port", str(self._port), "--webui-port", "0")
+        self._master = self._launch("master", "org.apache.spark.deploy.master.Master", *options)
+        wait_until(self._master_listens, "the master to listen")
+        for number in range(self._size):
+            self.start_worker(number)
+
+    def start_worker(self, number: int) -> None:
+        """Start a worker that is not running."""
+        work = self.folder / "work" / str(number)
+        options = ("--host", HOST, "--webui-port", "0", "--cores", "1", "--memory", "1g", "--work-dir", str(work))
+        self._workers[number] = self._launch(
+            f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *options, self.url
+        )
+
+    def kill_worker(self, number: int) -> list[int]:
+        """End a worker and its executors as a power cut would; return the ids of the executors."""
+        worker = self._workers.pop(number)
+        executors = psutil.Process(worker.pid).children()
+        for process in (worker.pid, *(executor.pid for executor in executors)):
+            os.kill(process, signal.SIGKILL)
+        worker.wait(60)
+        psutil.wait_procs(executors, timeout=60)
+        return [executor.pid for executor in executors]
+
+    def stop(self) -> None:
+        for process in (*self._workers.values(), self._master):
+            if process is not None:
+                process.terminate()
+                process.wait(60)
+
+    def session(self) -> SparkSession:
+        """Return a session whose executors are processes of their own, one on each worker."""
+        builder = SparkSession.builder.master(self.url).appName("nearveil tests")
+        settings = {
+            **_NOTHING_HIDDEN,
+            "spark.driver.host": HOST,
+            "spark.driver.bindAddress": HOST,
+            "spark.driver.memory": "512m",
+            "spark.driver.extraJavaOptions": _JVM,
+            "spark.executor.extraJavaOptions": _JVM,
+            "spark.executor.memory": "512m",
+            "spark.executor.cores": "1",
+            "spark.eventLog.dir": (self.folder / "events").as_uri(),
+            "spark.local.dir": str(self.folder / "local"),
+            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+            "spark.ui.enabled": "false",
+        }
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        with self._as_driver():
+            return builder.getOrCreate()
+
+    @contextmanager
+    def _as_driver(self) -> Iterator[None]:
+        """Start the driver's JVM with this cluster's settings, and with what it prints in a file."""
+        before, streams = dict(os.environ), (os.dup(1), os.dup(2))
+        os.environ.update(self._environment())
+        with self.driver_log.open("ab") as log:
+            for number in (1, 2):
+                os.dup2(log.fileno(), number)
+        try:
+            yield
+        finally:
+            for number, stream in zip((1, 2), streams, strict=True):
+                os.dup2(stream, number)
+                os.close(stream)
+            for name in set(os.environ) - set(before):
+                del os.environ[name]
+            os.environ.update(before)
+
+    def _launch(self, name: str, main: str, *options: str) -> subprocess.Popen[bytes]:
+        with (self.folder / "logs" / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                [str(_HOME / "bin" / "spark-class"), main, *options], stdout=log, stderr=log, env=self._environment()
+            )
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "SPARK_HOME": str(_HOME),
+            "SPARK_CONF_DIR": str(self.folder / "conf"),
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_LOCAL_DIRS": str(self.folder / "local"),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": _JVM,
+            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        }
+
+    def _master_listens(self) -> bool:
+        assert self._master is not None
+        log = self.folder / "logs" / "master.log"
+        assert self._master.poll() is None, f"the master ended: {log.read_text()[-2000:]}"
+        with socket.socket() as probe:
+            return probe.connect_ex((HOST, self._port)) == 0
+
+
+def executors(spark: SparkSession) -> int:
+    """How many executors there are, the driver aside."""
+    return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
+
+
+@contextmanager
+def running_cluster(folder: Path) -> Iterator[tuple[Cluster, SparkSession]]:
+    """Run a cluster and a session on it, and end both."""
+    cluster = Cluster(folder)
+    try:
+        cluster.start()
+        spark = cluster.session()
+        try:
+            wait_until(lambda: executors(spark) == 2, "both workers to run executors")
+            yield cluster, spark
+        finally:
+            spark.stop()
+    finally:
+        cluster.stop()

@@ -1,0 +1,17 @@
+"""A mechanism that fails on executors, with the place in its mouth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+
+
+def failing_mechanism() -> PlanarLaplace:
+    """Return a mechanism whose errors tell places; made here, so that it travels to executors by value."""
+
+    class Failing(PlanarLaplace):
+        def draw_rows(self, x: Any, rows: Any) -> Any:
+            raise ValueError(f"no noise for {self.leave(x).tolist()} and {rows.key!r}")
+
+    return Failing()

@@ -1,0 +1,81 @@
+"""Kernels on degrees against plain NumPy, bit for bit; and faults counted in parts against the whole."""
+
+import numpy as np
+import pytest
+
+from nearveil import degrees, places
+from nearveil.degrees import clamped, offsets_from, on_grid, points_at
+from nearveil.kernels import COMPILED
+from nearveil.places import Faults, count_faults, count_faults_numpy
+from nearveil.projection import FastMap, evaluate_numpy, fast_forward, fast_inverse
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+REGIONS = [Region(37.5, -122.6, 37.9, -122.2), Region(-19.5, 176.8, -15.5, -178.0), Region(41.0, -5.0, 51.0, 10.0)]
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="there is no compiler to compare with")
+
+
+def world(rng: np.random.Generator, count: int = 20_000) -> FloatArray:
+    points = np.column_stack([rng.uniform(-90, 90, count), rng.uniform(-180, 180, count)])
+    points[:4] = np.array([[0, 180], [0, -180], [90, 0], [-90, 179.9999999]])
+    return points
+
+
+@pytest.mark.parametrize("region", REGIONS, ids=str)
+def test_compiled_and_plain_agree_to_the_last_bit(region: Region, rng: np.random.Generator) -> None:
+    points, longitude = world(rng), region.centre[1]
+    offsets = offsets_from(longitude, points)
+    assert (offsets == degrees._offsets_numpy(longitude, points)).all()
+    assert (points_at(longitude, offsets) == degrees._points_numpy(longitude, offsets)).all()
+    xy = rng.normal(0, 2 * region.metres_per_unit, (5000, 2))
+    assert (clamped(xy, *region.half_extent_m) == degrees._clamped_numpy(xy, *region.half_extent_m)).all()
+    box = region._published_grid
+    assert (on_grid(points, box) == degrees._on_grid_numpy(points, *box)).all()
+
+
+@pytest.mark.parametrize("region", REGIONS, ids=str)
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 3000])
+def test_polynomials_agree(region: Region, count: int, rng: np.random.Generator) -> None:
+    forward = fast_forward(region.centre[0], region.height_deg / 2, region.width_deg / 2)
+    inverse = fast_inverse(region.centre[0], *region.half_extent_m)
+    for fast in (forward, inverse):
+        assert isinstance(fast, FastMap)
+        points = fast.middle + fast.half * rng.uniform(-1, 1, (count, 2))
+        plain = evaluate_numpy(points, fast.middle, fast.half, fast.coefficients)
+        assert np.abs(fast(points) - plain).max() < 1e-12 * np.abs(plain).max() + 1e-15
+
+
+def with_faults(region: Region, rng: np.random.Generator) -> FloatArray:
+    shares = rng.random((3000, 2))
+    points = np.array([region.south, region.west]) + shares * [region.height_deg, region.width_deg]
+    points[:, 1] = (points[:, 1] + 180) % 360 - 180
+    points[rng.choice(3000, 40, replace=False), 0] = np.nan
+    points[rng.choice(3000, 40, replace=False), 1] = -np.inf
+    points[rng.choice(3000, 40, replace=False), 0] += 20
+    points[rng.choice(3000, 40, replace=False), 1] += 400
+    exchanged = rng.choice(3000, 40, replace=False)
+    points[exchanged] = points[exchanged][:, ::-1]
+    return points
+
+
+@pytest.mark.parametrize("region", REGIONS, ids=str)
+def test_faults_are_counted_alike_whole_in_parts_and_without_a_compiler(
+    region: Region, rng: np.random.Generator
+) -> None:
+    points = with_faults(region, rng)
+    whole = region.faults(points)
+    assert min(whole.not_finite, whole.off_range, whole.outside) > 0
+    box = (*region.centre, region.height_deg / 2 + 1e-9, region.width_deg / 2 + 1e-9)
+    assert tuple(whole) == count_faults(points, *box) == count_faults_numpy(points, *box)
+    for size in (1, 7, 1000):
+        found = Faults()
+        for start in range(0, len(points), size):
+            found = found.followed_by(region.faults(points[start : start + size]), start)
+        assert found == whole
+
+
+def test_the_longitude_of_the_first_row_off_range_is_named() -> None:
+    faults = REGIONS[0].faults(np.array([[37.7, -122.4], [37.7, 200.0], [95.0, -122.4]]))
+    assert (faults.first_off_range, faults.off_latitude, faults.off_range) == (1, False, 2)
+    assert places.and_others(1) == ""
