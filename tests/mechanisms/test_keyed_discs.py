@@ -59,7 +59,8 @@ def test_everybody_lands_on_their_disc(noise: int, scale: float) -> None:
 
 def _p_value(noise: int, scale: float, other_scale: float, x1: float) -> float:
     """How well draws by row agree with the disc sampler's, on both coordinates and the distance from the centre."""
-    count = 60_000
+    # Who is far away is drawn for one by one, which takes its time.
+    count = 60_000 if x1 < 1 else 20_000
     x = np.tile([x1, -0.3], (count, 1))
     disc, unit = np.zeros(count, dtype=np.int64), (np.zeros((1, 2)), np.ones(1))
     ours = sample_discs_by_row(noise, x, disc, *unit, np.array([scale]), NumberedRows(new_stream_key(), 0, count))

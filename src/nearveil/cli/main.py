@@ -101,7 +101,13 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     try:
-        app_for(sys.argv[1:])()
+        # What cannot even be loaded is for whoever started this to notice.
+        app = app_for(sys.argv[1:])
+    except _StoppedError:
+        complain("stopped; no file was left half written")
+        sys.exit(130)
+    try:
+        app()
     except NearveilError as error:
         complain(str(error))
         sys.exit(error.exit_code)
