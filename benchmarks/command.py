@@ -1,5 +1,6 @@
 """The ``nearveil`` command, as a process of its own that is watched."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -11,6 +12,8 @@ import psutil
 
 COMMAND = [sys.executable, "-c", "from nearveil.cli.main import main; main()"]
 _GLANCE_S = 0.01
+# As it is where it was installed: Python's own compiled files may be kept, whatever the shell says.
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class Run:
 def run_watched(command: list[str]) -> Run:
     """Run a command to its end; an error is shown and raised."""
     started = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_ENVIRONMENT) as process:
         watch = _PeakMemory(process.pid)
         told = process.stdout.read() if process.stdout else ""
     seconds = time.perf_counter() - started

@@ -29,3 +29,13 @@ def test_code_compiled_by_one_process_is_used_by_the_next() -> None:
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True) for _ in range(2)
     ]
     assert results[1].stdout.strip() == "1"
+
+
+def test_numba_multiplies_matrices_for_whoever_else_uses_it() -> None:
+    """It is loaded without scipy here, which it needs for that and must find later."""
+    script = (
+        "import sys; import numpy as np; import nearveil.kernels; assert 'scipy.linalg' not in sys.modules;"
+        "from numba import njit; product = njit(lambda a, b: a @ b); print(product(np.eye(2), np.full((2, 2), 3.0))[0])"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[3. 3.]"

@@ -12,10 +12,12 @@ code. So every process names its files by a token of its own, and no file is eve
 from __future__ import annotations
 
 import secrets
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,22 @@ _njit: Any = None
 # Without it, kernels are plain Python: slower, and right. What is hot has a way in NumPy.
 with suppress(ImportError):
     from numba import njit as _njit
+
+
+def _load_without_scipy() -> None:
+    """Load the part of numba that looks for a BLAS, while it finds none.
+
+    Finding scipy's takes a fifth of the time that a command takes to start, and only convolutions would profit from it.
+    Matrix products look again.
+    """
+    if "scipy.linalg" in sys.modules or "numba.np.arraymath" in sys.modules:
+        return
+    sys.modules["scipy.linalg"] = None  # type: ignore[assignment]
+    try:
+        import_module("numba.np.arraymath")
+    finally:
+        del sys.modules["scipy.linalg"]
+
 
 COMPILED: bool = _njit is not None
 """Whether kernels are compiled; plain Python otherwise."""
@@ -45,6 +63,7 @@ def _drop_stale_code() -> None:
 
 
 if COMPILED:
+    _load_without_scipy()
     _drop_stale_code()
 
 

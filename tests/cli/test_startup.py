@@ -4,6 +4,7 @@ import importlib
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -38,6 +39,21 @@ def test_nothing_heavy_is_loaded_for_the_list(arguments: list[str]) -> None:
     assert shown.stdout.splitlines()[-1] == "loaded:"
     if arguments != ["--version"]:
         assert all(verb in shown.stdout for verb in VERBS)
+
+
+@pytest.mark.parametrize("release", [["--mechanism", "planar-laplace"], ["--centres", "20"]])
+def test_protect_starts_without_scipy(release: list[str], tmp_path: Path) -> None:
+    """Loading it would take longer than protecting a million people."""
+    rows = "".join(f"{row},{37.6 + row / 9000},{-122.5 + row % 97 / 900}\n" for row in range(900))
+    (tmp_path / "in.csv").write_text(f"id,latitude,longitude\n{rows}", encoding="utf-8")
+    script = (
+        "import sys\nfrom nearveil.cli.main import main\n"
+        "try:\n    main()\nfinally:\n"
+        "    print('loaded:', *(name for name in ('scipy.spatial', 'scipy.linalg') if name in sys.modules))"
+    )
+    command = [sys.executable, "-c", script, "protect", "in.csv", "out.csv", *release]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert shown.stdout.splitlines()[-1] == "loaded:"
 
 
 def test_public_names_are_loaded_when_they_are_asked_for() -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.spatial import Voronoi, cKDTree
 
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.exponential import REACH
@@ -22,6 +21,8 @@ FORMAT = "nearveil-intervals"
 FORMAT_VERSION = 1
 
 _LEAST_GAMMA = 0.01
+# So few are compared with each other sooner than scipy is loaded, which waits for whoever needs it.
+_FEW_CENTRES = 2000
 
 Method = Literal["pic", "private-grid", "public"]
 
@@ -213,6 +214,12 @@ def _fit_reason(intervals: Intervals) -> str:
 
 def radii_around(centres: FloatArray, gamma: float) -> FloatArray:
     """Return gamma times the distance from each centre to the nearest other one."""
+    if len(centres) <= _FEW_CENTRES:
+        squares = np.square(centres[:, None, 0] - centres[:, 0]) + np.square(centres[:, None, 1] - centres[:, 1])
+        np.fill_diagonal(squares, np.inf)
+        return gamma * np.sqrt(squares.min(axis=1))
+    from scipy.spatial import cKDTree  # noqa: PLC0415
+
     distances, _ = cKDTree(centres).query(centres, k=2)
     return gamma * np.ascontiguousarray(distances[:, 1])
 
@@ -224,6 +231,8 @@ def without_small_intervals(intervals: Intervals, least_radius_m: float) -> Inte
     """
     apart = check_positive(least_radius_m, "the least radius") / intervals.region.metres_per_unit / intervals.gamma
     centres = intervals.centres
+    from scipy.spatial import cKDTree  # noqa: PLC0415
+
     near = cKDTree(centres).query_ball_point(centres, apart * (1 - 1e-12))
     kept = np.ones(len(centres), dtype=bool)
     # The most crowded go first, so that many stay.
@@ -254,6 +263,8 @@ def cell_polygons(intervals: Intervals) -> list[FloatArray]:
             image = centres.copy()
             image[:, axis] = 2 * side - image[:, axis]
             mirrored.append(image)
+    from scipy.spatial import Voronoi, cKDTree  # noqa: PLC0415
+
     diagram = Voronoi(np.unique(np.vstack(mirrored), axis=0), qhull_options="Qbb Qc Qz")
     _, own = cKDTree(diagram.points).query(centres)
     corners = np.array([half_width, half_height])

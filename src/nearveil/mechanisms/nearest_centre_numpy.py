@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from nearveil.types import FloatArray, IntArray
 
@@ -14,6 +13,9 @@ _ROWS_AT_ONCE = 1 << 12
 
 def nearest_by_tree(x: FloatArray, centres: FloatArray) -> IntArray:
     """Index of the centre nearest to each row of ``x``; of equals, the first."""
+    # Slow to load, and needed only where numba is not.
+    from scipy.spatial import cKDTree  # noqa: PLC0415
+
     _, found = cKDTree(centres).query(x, k=min(_COMPARED, len(centres)))
     found = np.sort(found.reshape(len(x), -1), axis=1)
     d1 = x[:, :1] - centres[found, 0]

@@ -6,7 +6,6 @@ import math
 from typing import Literal, Self
 
 import numpy as np
-from scipy.optimize import brentq
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
@@ -14,6 +13,7 @@ from nearveil.mechanisms.local_guarantee import local_guarantee, rounding_delta
 from nearveil.privacy.certificate import Certificate, Method
 from nearveil.privacy.guarantee import Basis, Guarantee
 from nearveil.privacy.limits import check_epsilon
+from nearveil.privacy.solving import root_between
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -155,5 +155,5 @@ def square_side(epsilon: float, width: float, height: float, aim: Aim = "average
                 - 4 * area**2 * diagonal
             )
 
-        side = float(brentq(slope, 0.0, 2 * max(width, height)))
+        side = root_between(slope, 0.0, 2 * max(width, height), precision=2e-12)
     return min(side, width, height)

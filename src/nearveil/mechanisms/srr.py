@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Self
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from nearveil.errors import UsageError
 from nearveil.kernels import kernel
@@ -114,6 +113,9 @@ class SRR(Mechanism):
         index = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
         missing = codes[index] != wanted
         if missing.any():
+            # Slow to load, and seldom needed.
+            from scipy.spatial import cKDTree  # noqa: PLC0415
+
             lower, size = self._cell_corners(codes)
             index[missing] = cKDTree(lower + size / 2).query(x[missing])[1]
         return index

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from scipy.optimize import brentq
-
 from nearveil.errors import UsageError
 from nearveil.privacy.limits import check_delta, check_epsilon
 from nearveil.privacy.renyi import (
@@ -22,6 +20,7 @@ from nearveil.privacy.renyi import (
     gaussian_log_moment,
     laplace_log_moment,
 )
+from nearveil.privacy.solving import root_between
 
 Noise = Literal["laplace", "gaussian"]
 
@@ -118,7 +117,7 @@ def fit_scale_for(epsilon: float, *, queries: int, delta: float) -> float:
 
     # Plain composition alone is enough at queries/epsilon, so the answer is no larger than that.
     most = math.log(queries / epsilon)
-    return math.exp(float(brentq(excess, most - 12, most + 1e-9, xtol=1e-12)))
+    return math.exp(root_between(excess, most - 12, most + 1e-9, precision=1e-12))
 
 
 @lru_cache(maxsize=128)
@@ -148,7 +147,7 @@ def paper_scales(epsilon: float, *, delta: float, queries: int, noise: Noise = "
     high = low + 1.0
     while slope(high) < 0:
         high += 1.0
-    order = 1 + math.exp(float(brentq(slope, low, high, xtol=1e-13)))
+    order = 1 + math.exp(root_between(slope, low, high, precision=1e-13))
     return _scales_at(order, epsilon, delta, queries, noise)
 
 
@@ -170,7 +169,7 @@ def _least_order(epsilon: float, delta: float) -> float:
     def left_over(log_excess: float) -> float:
         return epsilon - conversion_cost(1 + math.exp(log_excess), delta)
 
-    return 1 + math.exp(float(brentq(left_over, math.log(1e-9), math.log(1e9), xtol=1e-13)))
+    return 1 + math.exp(root_between(left_over, math.log(1e-9), math.log(1e9), precision=1e-13))
 
 
 def _scales_at(order: float, epsilon: float, delta: float, queries: int, noise: Noise) -> PaperScales:
@@ -186,7 +185,7 @@ def _scale_spending(share: float, spent: Callable[[float], float]) -> float:
     def excess(log_scale: float) -> float:
         return math.log(spent(math.exp(log_scale)) / share)
 
-    return math.exp(float(brentq(excess, math.log(1e-6), math.log(1e12), xtol=1e-13)))
+    return math.exp(root_between(excess, math.log(1e-6), math.log(1e12), precision=1e-13))
 
 
 def _slope(order: float, scales: PaperScales, delta: float, queries: int, noise: Noise) -> float:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+
+from nearveil.privacy.solving import least_between
 
 LARGEST_ORDER = 1e12
 _SMALLEST_ORDER = 1.0 + 1e-6
@@ -66,5 +67,5 @@ def epsilon_from_log_moment(log_moment: Callable[[float], float], delta: float) 
     values = [epsilon(point) for point in grid]
     best = int(np.argmin(values))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(epsilon, bounds=(low, high), method="bounded", options={"xatol": 1e-12})
-    return max(0.0, float(found.fun)), 1 + math.exp(float(found.x))
+    found, least = least_between(epsilon, float(low), float(high))
+    return max(0.0, least), 1 + math.exp(found)
