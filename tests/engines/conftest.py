@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.cli.conftest import run  # noqa: F401 - a fixture
 from tests.engines.cluster import Cluster, running_cluster
 
 from nearveil.mechanisms.intervals import Intervals

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import unicodedata
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -12,14 +11,14 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
+from nearveil.engines.charging import account_names, charge_release
 from nearveil.errors import DataError, UsageError
 from nearveil.io.people import People
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Notion
-from nearveil.privacy.ledger import Budget, Fit, Ledger, Release
-from nearveil.privacy.ledger.events import Event
+from nearveil.privacy.ledger import Budget, Fit, Ledger
 
 LedgerOption = Annotated[
     Path | None,
@@ -84,29 +83,30 @@ class Charge:
         parsed = [budget_from_text(text) for text in budgets]
         self._ledger = Ledger(path, parsed)
 
+    @property
+    def ledger(self) -> Ledger | None:
+        """The ledger, for an engine that charges by itself; none if nobody is charged."""
+        return self._ledger
+
     def record(self, mechanism: Mechanism, people: People) -> None:
         """Put the release on record, and the fit if the intervals are from the same people, or refuse both."""
         if self._ledger is None:
             return
-        who, when, draw_id = self._who(people), datetime.now(UTC), secrets.token_hex(16)
-        events: list[Event] = [Release.under(mechanism.guarantee, who=who, when=when, draw_id=f"release/{draw_id}")]
-        if isinstance(mechanism, DPRS) and mechanism.intervals is None:
-            fitted = mechanism.current_intervals.guarantee(mechanism.delta)
-            events.append(Fit.under(fitted, who=who, when=when, draw_id=f"fit/{draw_id}"))
-        self._ledger.record_all(events)
+        fitted_here = isinstance(mechanism, DPRS) and mechanism.intervals is None
+        charge_release(self._ledger, mechanism, self._ids(people), fitted_here=fitted_here)
 
     def record_fit(self, intervals: Intervals, delta: float, people: People) -> None:
         """Put the fit of these intervals on record, or refuse it."""
         if self._ledger is not None:
+            who = account_names(self._ids(people))
             cost, draw_id = intervals.guarantee(delta), f"fit/{secrets.token_hex(16)}"
-            self._ledger.record(Fit.under(cost, who=self._who(people), when=datetime.now(UTC), draw_id=draw_id))
+            self._ledger.record(Fit.under(cost, who=who, when=datetime.now(UTC), draw_id=draw_id))
 
-    def _who(self, people: People) -> tuple[str, ...]:
+    def _ids(self, people: People) -> list[object]:
         ids = people.carried.column(self._person)
         if not (pa.types.is_integer(ids.type) or pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)):
             raise DataError(
                 f"the ids in {self._person!r} are neither whole numbers nor text, so a person could have two accounts; "
                 "write them as either"
             )
-        # The same person must have the same name whatever the file's format.
-        return tuple(unicodedata.normalize("NFC", str(person)).strip() for person in ids.to_pylist())
+        return list(ids.to_pylist())

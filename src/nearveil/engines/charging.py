@@ -13,9 +13,9 @@ from nearveil.privacy.ledger import Fit, Ledger, Release
 from nearveil.privacy.ledger.events import Event
 
 
-def charge(ledger: Ledger, mechanism: Mechanism, ids: Iterable[object], *, fitted_here: bool) -> None:
+def charge_release(ledger: Ledger, mechanism: Mechanism, ids: Iterable[object], *, fitted_here: bool) -> None:
     """Put the release on record, and the fit if the intervals are from the same people, or refuse both."""
-    who, when, draw_id = _names(ids), datetime.now(UTC), secrets.token_hex(16)
+    who, when, draw_id = account_names(ids), datetime.now(UTC), secrets.token_hex(16)
     events: list[Event] = [Release.under(mechanism.guarantee, who=who, when=when, draw_id=f"release/{draw_id}")]
     if fitted_here and isinstance(mechanism, DPRS):
         fitted = mechanism.current_intervals.guarantee(mechanism.delta)
@@ -23,6 +23,6 @@ def charge(ledger: Ledger, mechanism: Mechanism, ids: Iterable[object], *, fitte
     ledger.record_all(events)
 
 
-def _names(ids: Iterable[object]) -> tuple[str, ...]:
-    # The same person must have the same name whatever the file's format and the engine.
+def account_names(ids: Iterable[object]) -> tuple[str, ...]:
+    """Return the names of people's accounts: the same person has the same whatever the file's format and the engine."""
     return tuple(unicodedata.normalize("NFC", str(person)).strip() for person in ids)

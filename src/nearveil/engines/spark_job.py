@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nearveil.engines.batch_places import PlaceColumns
 from nearveil.engines.card import card_of
-from nearveil.engines.charging import charge
+from nearveil.engines.charging import charge_release
 from nearveil.engines.protected import Protected
 from nearveil.engines.spark_answers import PlacesInSpark
 from nearveil.engines.spark_columns import Columns, check_key_type, check_published, find_columns, quoted
@@ -127,7 +127,7 @@ class Job:
         column = self._other_person or self.key
         check_key_type(df.schema, column)
         ids = df.select(quoted(column)).toArrow().column(0)
-        charge(self.ledger, mechanism, ids.to_pylist(), fitted_here=fitted_here)
+        charge_release(self.ledger, mechanism, ids.to_pylist(), fitted_here=fitted_here)
 
 
 def _check_folders(partition_by: tuple[str, ...], columns: Columns) -> None:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from nearveil.engines.safe_errors import sparks_errors_told
+from nearveil.engines.spark_stopping import handlers_kept, jobs_cancelled_at_signals
 from nearveil.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,13 +29,39 @@ def require_spark() -> None:
         raise UsageError("the Spark engine needs pyspark, which is not installed; run pip install 'nearveil[spark]'")
 
 
-def new_session() -> SparkSession:
-    """Return the session of this program, as spark-submit or Spark's own settings describe it."""
+@contextmanager
+def session(settings: Mapping[str, str], *, show_progress: bool) -> Iterator[SparkSession]:
+    """Give the session of this program, or one as spark-submit, Spark's own settings and these describe it.
+
+    One that was made here is stopped at the end. Errors of Spark become a sentence without values.
+    """
     require_spark()
+    # Where nothing else is said, executors run the same Python: Spark's own default has hardly ever Nearveil in it.
+    os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))
+    with warnings.catch_warnings():
+        # Of libraries that Spark would rather have older, and that are not used here.
+        warnings.simplefilter("ignore", FutureWarning)
+        spark, made_here = _started({**settings, "spark.ui.showConsoleProgress": str(show_progress).lower()})
+    try:
+        with sparks_errors_told(), jobs_cancelled_at_signals(spark):
+            yield spark
+    finally:
+        if made_here:
+            spark.stop()
+
+
+def _started(settings: Mapping[str, str]) -> tuple[SparkSession, bool]:
+    """Return the session, and whether there was none before."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
-    # A bar on standard error would run into what commands say there.
-    return SparkSession.builder.appName("nearveil").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    before = SparkSession.getActiveSession()
+    if before is not None:
+        return before, False
+    builder = SparkSession.builder.appName("nearveil").config("spark.log.level", "ERROR")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with sparks_errors_told(), handlers_kept():
+        return builder.getOrCreate(), True
 
 
 def check_session(spark: object) -> None:

@@ -1,0 +1,52 @@
+"""What one release was asked to do, and what became of it, whichever engine did it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearveil.evaluation.displacement import Displacement
+from nearveil.mechanisms.base import Mechanism
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseOrder:
+    """Where people are, where they are to be published, and how to read them; as the options of ``protect`` say."""
+
+    source: str
+    output: str
+    latitude: str | None
+    longitude: str | None
+    drop: tuple[str, ...]
+    person: str | None
+    per_row: bool
+    clip: bool
+    force: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """A release that is done.
+
+    Attributes
+    ----------
+    mechanism : Mechanism
+        As it was used, with its intervals.
+    rows, clipped : int
+        How many were written, and how many of them were moved to the edge of the region first.
+    several_rows : bool
+        Whether a person may have several rows.
+    fitted_here : bool
+        Whether the intervals are from the people released.
+    warnings : tuple of str
+        What to think about.
+    displacement : Displacement or None
+        How far people were moved, where the engine measures it.
+    """
+
+    mechanism: Mechanism
+    rows: int
+    clipped: int
+    several_rows: bool
+    fitted_here: bool
+    warnings: tuple[str, ...]
+    displacement: Displacement | None = None
