@@ -8,7 +8,7 @@ Each try of a row takes one block of its keystream, two words, so that compiled 
   Laplace noise at most 0.8 wherever x is. (Cutting it to the disc's box first would waste less, and take longer: six
   logarithms and exponentials a try instead of two.) The last bits of these numbers depend on x, so what is published is
   rounded to a public grid.
-- *chord*, for narrow noise and x outside: as in `disc_sampler`, with a generator of the row's own.
+- *chord*, for narrow noise and x outside: `keyed_chords`, two blocks a try.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ import numpy as np
 from nearveil.aes_kernel import AT_ONCE, HAS_AES, ROUND_KEY_WORDS
 from nearveil.kernels import COMPILED, kernel
 from nearveil.mechanisms.chord_law import LAPLACE
-from nearveil.mechanisms.disc_sampler import chord_route, log_noise, log_peak
-from nearveil.mechanisms.keyed_discs_numpy import try_each_numpy
+from nearveil.mechanisms.disc_sampler import log_noise, log_peak
+from nearveil.mechanisms.keyed_chords import draw_far_rows
+from nearveil.mechanisms.keyed_discs_numpy import EDGE, far_from_disc_numpy, try_each_numpy
 from nearveil.row_keystream import NumberedRows, RowKeystream
 from nearveil.types import BoolArray, FloatArray, IntArray, WordArray
 
@@ -38,8 +39,6 @@ _TWO_PI = 2.0 * math.pi
 # What stays in the nearest cache while it is tried again and again.
 _ROWS_AT_A_TIME = 1024
 _HALF = 2.0**31 - 0.5
-# Who was moved to the edge of the disc is on it, whatever rounding says; noise around them hits it often enough.
-_EDGE = 1.0 + 1e-9
 
 
 def sample_discs_by_row(
@@ -54,8 +53,8 @@ def sample_discs_by_row(
     """Draw, for every row of ``x``, a point of disc ``disc[i]`` with noise of scale ``scales[disc[i]]`` around it."""
     out = np.empty_like(x)
     far = _beyond_noise(noise, x, disc, centres, radii, scales)
-    for row in np.flatnonzero(far).tolist():
-        out[row] = _by_chord(noise, x[row], centres[disc[row]], radii[disc[row]], scales[disc[row]], rows, row)
+    if far.any():
+        draw_far_rows(noise, x, disc, centres, radii, scales, rows, np.flatnonzero(far), out, compiled=COMPILED)
     if COMPILED and HAS_AES and isinstance(rows, NumberedRows):
         draw_rows(noise, x, disc, centres, radii, scales, rows.key_words, np.uint64(rows.first), far, out)
         return out
@@ -183,7 +182,9 @@ def _beyond_noise(
     """Which rows lie outside a disc that their narrow noise would hardly ever hit."""
     if noise == LAPLACE and (scales >= radii).all():
         return np.zeros(len(x), dtype=np.bool_)
-    return far_from_disc(noise, x, disc, centres, radii, scales)
+    find_far = far_from_disc if COMPILED else far_from_disc_numpy
+    far: BoolArray = find_far(noise, x, disc, centres, radii, scales)
+    return far
 
 
 @kernel
@@ -195,16 +196,8 @@ def far_from_disc(
     for i in range(len(x)):
         j = disc[i]
         d1, d2 = x[i, 0] - centres[j, 0], x[i, 1] - centres[j, 1]
-        reach = _EDGE * radii[j]
+        reach = EDGE * radii[j]
         far[i] = d1 * d1 + d2 * d2 > reach * reach and not is_flat(
             noise, math.sqrt(d1 * d1 + d2 * d2) / radii[j], scales[j] / radii[j]
         )
     return far
-
-
-def _by_chord(
-    noise: int, x: FloatArray, centre: FloatArray, radius: float, scale: float, rows: RowKeystream, row: int
-) -> FloatArray:
-    x1, x2 = (x - centre) / radius
-    drawn: FloatArray = centre + radius * np.array(chord_route(noise, x1, x2, scale / radius, rows.generator_of(row)))
-    return drawn

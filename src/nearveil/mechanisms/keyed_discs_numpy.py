@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from nearveil.mechanisms.chord_law import LAPLACE
@@ -10,7 +12,22 @@ from nearveil.types import BoolArray, FloatArray, IntArray, WordArray
 _UNIT = 2.0**-53
 _LATTICE = 2.0**-31
 _HALF = 2.0**31 - 0.5
+# Who was moved to the edge of the disc is on it, whatever rounding says; noise around them hits it often enough.
+EDGE = 1.0 + 1e-9
+
 _Proposal = tuple[FloatArray, FloatArray, BoolArray]
+_Propose = Callable[[int, FloatArray, FloatArray, FloatArray, WordArray], _Proposal]
+
+
+def far_from_disc_numpy(
+    noise: int, x: FloatArray, disc: IntArray, centres: FloatArray, radii: FloatArray, scales: FloatArray
+) -> BoolArray:
+    """Which rows take the chord's route."""
+    radius = radii[disc]
+    d1, d2 = (x - centres[disc]).T
+    reach, squared = EDGE * radius, d1 * d1 + d2 * d2
+    far: BoolArray = (squared > reach * reach) & ~_is_flat(noise, np.sqrt(squared) / radius, scales[disc] / radius)
+    return far
 
 
 def try_each_numpy(
@@ -23,21 +40,36 @@ def try_each_numpy(
     words: WordArray,
     pending: IntArray,
     out: FloatArray,
+    propose: _Propose | None = None,
 ) -> int:
-    """Try once for each pending row; return how many are left, which are moved to the front."""
+    """Try once for each pending row; return how many are left, which are moved to the front.
+
+    Parameters
+    ----------
+    propose : callable
+        What makes a try for the unit disc; that of `keyed_discs.try_each` unless told.
+    """
     own = disc[pending]
     centre, radius = centres[own], radii[own]
-    scale = scales[own] / radius
     x1, x2 = ((x[pending] - centre) / radius[:, None]).T
-    reach = scale if noise == LAPLACE else scale * scale
-    flat = reach >= (1.0 if noise == LAPLACE else np.maximum(np.sqrt(x1 * x1 + x2 * x2), 1.0))
-    t, accepted = np.empty((len(pending), 2)), np.empty(len(pending), dtype=np.bool_)
-    for rows, propose in ((flat, _uniform), (~flat, _noise)):
-        t[rows, 0], t[rows, 1], accepted[rows] = propose(noise, x1[rows], x2[rows], scale[rows], words[rows])
-    out[pending[accepted]] = centre[accepted] + radius[accepted, None] * t[accepted]
+    t1, t2, accepted = (propose or _try)(noise, x1, x2, scales[own] / radius, words)
+    out[pending[accepted]] = centre[accepted] + radius[accepted, None] * np.column_stack([t1, t2])[accepted]
     rest = pending[~accepted]
     pending[: len(rest)] = rest
     return len(rest)
+
+
+def _try(noise: int, x1: FloatArray, x2: FloatArray, scale: FloatArray, words: WordArray) -> _Proposal:
+    flat = _is_flat(noise, np.sqrt(x1 * x1 + x2 * x2), scale)
+    t1, t2, accepted = np.empty_like(x1), np.empty_like(x2), np.empty(len(x1), dtype=np.bool_)
+    for rows, propose in ((flat, _uniform), (~flat, _noise)):
+        t1[rows], t2[rows], accepted[rows] = propose(noise, x1[rows], x2[rows], scale[rows], words[rows])
+    return t1, t2, accepted
+
+
+def _is_flat(noise: int, distance: FloatArray, scale: FloatArray) -> BoolArray:
+    flat: BoolArray = scale >= 1.0 if noise == LAPLACE else scale * scale >= np.maximum(distance, 1.0)
+    return flat
 
 
 def _uniform(noise: int, x1: FloatArray, x2: FloatArray, scale: FloatArray, words: WordArray) -> _Proposal:
