@@ -21,7 +21,7 @@ reproduce-quick: $(READY)
 	$(BIN)/nearveil reproduce --quick --out report-quick
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --doctest-modules
+	$(BIN)/python -m pytest -n 2 --doctest-modules
 
 # Kill the service fifty times on each store; some twenty minutes.
 torture: $(READY)
@@ -30,7 +30,7 @@ torture: $(READY)
 lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

@@ -3,10 +3,12 @@
 import os
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import Region
@@ -16,6 +18,41 @@ from nearveil.types import FloatArray
 # The same examples on every run, and no clock: a slow machine must not fail a test.
 settings.register_profile("nearveil", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("nearveil")
+
+# One process runs them all: each would start a Spark of its own.
+SPARK = "tests/engines/test_"
+# These compile most of what executors need, which would otherwise compile it all at the same time.
+BEFORE_SPARK = ("tests/attacks/", "tests/audit/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: (not item.nodeid.startswith(BEFORE_SPARK), not item.nodeid.startswith(SPARK)))
+
+
+class FromBothEnds(LoadScopeScheduling):  # type: ignore[misc]
+    """Deals tests to the first process from the first on, and to every other one from the last on.
+
+    So what the tests of a file share is made once, not once on each process, and what one process compiles is there for
+    the other. The mark ``xdist_group`` would not do: pytest 9.2 loses it without a word
+    (https://github.com/pytest-dev/pytest-xdist/issues/1386).
+    """
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        return SPARK if nodeid.startswith(SPARK) else nodeid
+
+    def _assign_work_unit(self, node: Any) -> None:
+        if node is not self.nodes[0]:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FromBothEnds:
+    return FromBothEnds(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """One cluster for all tests of the Spark engine."""
 
+import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,15 +16,12 @@ from nearveil.region import Region
 from nearveil.types import FloatArray
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep these tests on one process, where tests are dealt by group: each process would start a cluster."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, SparkSession]]:
+    base = tmp_path_factory.getbasetemp()
+    common = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    # Two processes of one run with a Spark each would be twice as slow, and nothing else would tell.
+    (common / "the-only-spark").mkdir()
     with running_cluster(tmp_path_factory.mktemp("spark")) as both:
         yield both
 
