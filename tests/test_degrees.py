@@ -1,10 +1,12 @@
 """Kernels on degrees against plain NumPy, bit for bit; and faults counted in parts against the whole."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from nearveil import degrees, places
-from nearveil.degrees import clamped, offsets_from, on_grid, points_at
+from nearveil.degrees import GridBox, clamped, offsets_from, on_grid, points_at
 from nearveil.kernels import COMPILED
 from nearveil.places import Faults, count_faults, count_faults_numpy
 from nearveil.projection import FastMap, evaluate_numpy, fast_forward, fast_inverse
@@ -32,6 +34,28 @@ def test_compiled_and_plain_agree_to_the_last_bit(region: Region, rng: np.random
     assert (clamped(xy, *region.half_extent_m) == degrees._clamped_numpy(xy, *region.half_extent_m)).all()
     box = region._published_grid
     assert (on_grid(points, box) == degrees._on_grid_numpy(points, *box)).all()
+
+
+def test_offsets_go_the_short_way_around() -> None:
+    points = np.array([[10.0, 179.0], [-20.0, -179.0], [5.0, 178.0], [0.0, -2.0]])
+    expected = [[1.0, 10.0], [3.0, -20.0], [0.0, 5.0], [-180.0, 0.0]]
+    for offsets, back in ((offsets_from, points_at), (degrees._offsets_numpy, degrees._points_numpy)):
+        assert offsets(178.0, points).tolist() == expected
+        assert back(178.0, offsets(178.0, points)).tolist() == points.tolist()
+
+
+def test_points_beyond_the_box_go_to_its_nearest_edge() -> None:
+    xy = np.array([[1.0, -2.0], [5.0, 0.0], [-5.0, 9.0], [0.0, -9.0]])
+    for clamp in (clamped, degrees._clamped_numpy):
+        assert clamp(xy, 3.0, 4.0).tolist() == [[1.0, -2.0], [3.0, 0.0], [-3.0, 4.0], [0.0, -4.0]]
+
+
+@pytest.mark.parametrize("rounded", [on_grid, lambda points, box: degrees._on_grid_numpy(points, *box)])
+def test_the_grid_ends_with_its_box(rounded: Callable[[FloatArray, GridBox], FloatArray]) -> None:
+    """Lines every tenth of a degree, and a box across the antimeridian from 177 to -178 and from 1 to 2."""
+    box = GridBox(179.5, 10.0, 10.0, 20.0, 1770.0, 1820.0)
+    points = np.array([[1.26, 178.04], [0.0, 176.0], [3.0, -177.0], [1.5, -179.96], [1.5, 180.0]])
+    assert rounded(points, box).tolist() == [[1.3, 178.0], [1.0, 177.0], [2.0, -178.0], [1.5, -180.0], [1.5, -180.0]]
 
 
 @pytest.mark.parametrize("region", REGIONS, ids=str)

@@ -11,12 +11,13 @@ code. So every process names its files by a token of its own, and no file is eve
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -52,19 +53,25 @@ _TOKEN = secrets.token_hex(4)
 _QUIET = threading.local()
 
 
-def _drop_stale_code() -> None:
-    newest = max(source.stat().st_mtime for source in _PACKAGE.rglob("*.py"))
-    for pattern in ("*.nbi", "*.nbc"):
-        for compiled in _PACKAGE.rglob(pattern):
-            # Another process may be doing the same, or the folder may be read-only.
-            with suppress(OSError):
-                if compiled.stat().st_mtime < newest:
-                    compiled.unlink()
+@cache
+def _newest_source_s() -> float:
+    return max(source.stat().st_mtime for source in _PACKAGE.rglob("*.py"))
+
+
+@cache
+def _drop_stale_code(folder: str) -> None:
+    """Remove what was compiled before the newest source; once for each folder."""
+    if not Path(folder).is_dir():
+        return
+    for file in os.scandir(folder):
+        # Another process may be doing the same, or the folder may be read-only.
+        with suppress(OSError):
+            if file.name.endswith((".nbi", ".nbc")) and file.stat().st_mtime < _newest_source_s():
+                Path(file).unlink()
 
 
 if COMPILED:
     _load_without_scipy()
-    _drop_stale_code()
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -89,6 +96,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     # With compilation switched off, the function is plain Python and has no files.
     files = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if files is not None:
+        _drop_stale_code(compiled._cache.cache_path)
         files._data_name_pattern = files._data_name_pattern.replace(".{number", f".{_TOKEN}.{{number")
     return compiled
 

@@ -49,15 +49,23 @@ def test_one_place_and_faults(city: FloatArray, san_francisco: Region, tmp_path:
     batches_of(100)
     one = open_people(write_table(table_of(np.tile(city[:1], (1000, 1))), tmp_path / "one.parquet"))
     assert PlacesInStream(one, san_francisco).all_in_one_place
+    for apart in (slice(500, 1000), slice(350, 351)):
+        places = np.tile(city[:1], (1000, 1))
+        places[apart] = city[1]
+        two = open_people(write_table(table_of(places), tmp_path / "two.parquet"))
+        assert not PlacesInStream(two, san_francisco).all_in_one_place
     points = city.copy()
     points[[700, 4000]] = [40.0, -122.4]
     far = open_people(write_table(table_of(points), tmp_path / "far.parquet"))
     with pytest.raises(DataError, match=r"row 701 lies outside .*\(and 1 more rows\)"):
         PlacesInStream(far, san_francisco)
-    clipped = PlacesInStream(far, san_francisco, clip=True)
-    assert (clipped.counts_in_cells(9, 9) == PlacesInMemory(san_francisco.clip(points), san_francisco).counts_in_cells(
-        9, 9
-    )).all()  # fmt: skip
+    expected = PlacesInMemory(san_francisco.clip(points), san_francisco)
+    centres = np.random.default_rng(2).uniform(-0.7, 0.7, (30, 2))
+    for most_kept in (0, 10**6):
+        clipped = PlacesInStream(far, san_francisco, clip=True, most_kept=most_kept)
+        assert (clipped.counts_in_cells(9, 9) == expected.counts_in_cells(9, 9)).all()
+        # Cells at the edge also count who is beyond; sums tell the difference.
+        assert (clipped.sums_around(centres) == expected.sums_around(centres)).all()
 
 
 def test_people_are_watched_on_the_way(

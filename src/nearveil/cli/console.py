@@ -8,17 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
 if TYPE_CHECKING:
     from nearveil.types import Progress as ProgressCallback
 
@@ -46,22 +35,26 @@ def complain(text: str) -> None:
 @contextmanager
 def progress_bar(title: str, total: int | None) -> Iterator[ProgressCallback]:
     """Show a bar on a terminal, and nothing elsewhere; without a total, it only counts."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.advance(task, done)
+    if not sys.stderr.isatty():
+        yield _ignore
+        return
+    from nearveil.cli.bars import counting_bar  # noqa: PLC0415
+
+    with counting_bar(title, total) as advance:
+        yield advance
 
 
 @contextmanager
 def work_bar(title: str, total: float) -> Iterator[Callable[[float], None]]:
-    """Show a bar for work whose pieces differ in size: its share, time taken and time left."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-               TextColumn("left"), TimeRemainingColumn())  # fmt: skip
-    # Long pieces: what was fast or slow in the last seconds says little of the time left.
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal, speed_estimate_period=600
-    ) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.advance(task, done)
+    """Show a bar on a terminal for work whose pieces differ in size: its share, time taken and time left."""
+    if not sys.stderr.isatty():
+        yield _ignore
+        return
+    from nearveil.cli.bars import share_bar  # noqa: PLC0415
+
+    with share_bar(title, total) as advance:
+        yield advance
+
+
+def _ignore(_done: float) -> None:
+    """There is nobody to show it to."""

@@ -19,7 +19,8 @@ from nearveil.io.people_stream import PeopleInTable, PeopleStream, no_rows
 from nearveil.io.table_source import Columns, TableSource, by_position, names_to_read
 from nearveil.io.table_split import split_at_coordinates
 
-_BLOCK_BYTES = 1 << 22
+# Arrow reads 32 blocks ahead, so larger ones take much memory; no row may be longer.
+_BLOCK_BYTES = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 _PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True)
 
@@ -87,13 +88,16 @@ class CsvSource(TableSource):
         path = self._path
         try:
             return read()
-        except pa.ArrowInvalid:
+        except pa.ArrowInvalid as error:
             # Arrow's own message quotes the row, location and all: it must not get out.
             if not _is_utf8(path):
                 raise _not_utf8(path) from None
-            row = _first_bad_row(path)
+            too_long = "straddling object" in str(error)
+            row = None if too_long else _first_bad_row(path)
         except OSError:
             raise _unreadable(path) from None
+        if too_long:
+            raise DataError(f"{path} has a row of more than 1 MB; is a quotation mark missing at the end of a value?")
         if row is None:
             raise _unreadable(path)
         raise DataError(f"row {row} of {path} has more or fewer values than the header has columns; correct the row")

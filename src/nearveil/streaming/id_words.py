@@ -38,10 +38,10 @@ def order_key(item: pa.Scalar) -> Any:
 
 
 def id_words(ids: pa.Array, key: Key) -> WordArray:
-    """Return 64 bits for each id: equal ids have equal bits, others hardly ever."""
+    """Return 64 bits for each id, evenly spread: equal ids have equal bits, others hardly ever."""
     if pa.types.is_integer(ids.type):
         known = ids.fill_null(0) if ids.null_count else ids
-        words = numbers_from_arrow(known).astype(np.int64).view(np.uint64)
+        words = _scattered(numbers_from_arrow(known).astype(np.int64).view(np.uint64), key)
     elif _is_text(ids.type):
         words = _text_words(ids, key)
     else:
@@ -49,6 +49,14 @@ def id_words(ids: pa.Array, key: Key) -> WordArray:
     if ids.null_count:
         words[ids.is_null().to_numpy(zero_copy_only=False)] = _MISSING
     return words
+
+
+def _scattered(words: WordArray, key: Key) -> WordArray:
+    """Spread words over all 64 bits, in a secret way; different ones stay different."""
+    mixed = (words ^ key[0]) * (key[1] | np.uint64(1))
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= key[0] | np.uint64(1)
+    return mixed
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -19,7 +19,7 @@ from nearveil.streaming.people_watch import Look, PeopleWatch
 from nearveil.streaming.pipeline import mapped_in_order
 from nearveil.types import FloatArray, IntArray, Progress
 
-# Places take eight bytes each; more of them than this are read again for every question.
+# Places take eight bytes each, 256 MiB in all; where there are more, the file is read again for every question.
 _MOST_KEPT = 1 << 25
 # As much as a core keeps at hand from one step to the next.
 _ROWS_AT_ONCE = 1 << 14
@@ -38,6 +38,9 @@ class _Part:
 
 class PlacesInStream(ExactAnswers):
     """Answers about everybody in a file, who must be inside the region.
+
+    Memory grows by 8 MB per million rows up to ``most_kept``; of larger files nothing is kept. True places are not
+    written to a temporary file, whatever memory that would save.
 
     Parameters
     ----------

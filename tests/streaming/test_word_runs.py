@@ -1,0 +1,101 @@
+"""Words that came before are found in whichever run they are, and in a file where memory ends."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearveil.errors import OutputError
+from nearveil.streaming import word_runs
+from nearveil.streaming.word_runs import WordRuns
+from nearveil.types import WordArray
+
+WORDS = st.one_of(st.integers(0, 9), st.integers(0, 2**64 - 1), st.just(2**64 - 1))
+
+
+@pytest.fixture
+def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_runs, "_RUN_WORDS", 4)
+    monkeypatch.setattr(word_runs, "_WORDS_COMPARED", 3)
+
+
+def added(words: list[int], size: int = 5) -> WordRuns:
+    runs, array = WordRuns(), np.array(words, dtype=np.uint64)
+    for start in range(0, len(array), size):
+        runs.add(array[start : start + size])
+    return runs
+
+
+def expected(words: list[int], first_run: int) -> tuple[int, int, set[int]] | None:
+    for run in range(first_run, (len(words) + 3) // 4):
+        own = words[4 * run : 4 * run + 4]
+        found = {word for place, word in enumerate(own) if word in words[: 4 * run + place]}
+        if found:
+            return run, 4 * run + len(own), found
+    return None
+
+
+@given(words=st.lists(WORDS, max_size=40), size=st.integers(1, 9), first_run=st.integers(0, 3))
+def test_the_earliest_run_with_a_repeat(words: list[int], size: int, first_run: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_runs, "_RUN_WORDS", 4)
+        patch.setattr(word_runs, "_WORDS_COMPARED", 3)
+        repeats = added(words, size).repeats(first_run)
+    found = repeats and (repeats.run, repeats.rows, set(repeats.words.tolist()))
+    assert found == expected(words, first_run)
+
+
+def test_asking_twice_gives_the_same(small_runs: None) -> None:
+    runs = added([7, 1, 9, 3, 8, 2, 9, 5, 6, 7])
+    for _ in range(2):
+        assert [int(word) for word in (runs.repeats() or pytest.fail()).words] == [9]
+        assert [int(word) for word in (runs.repeats(2) or pytest.fail()).words] == [7]
+        assert runs.repeats(3) is None
+
+
+def test_few_words_need_no_disk_and_many_no_name(
+    small_runs: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    assert added([1, 2, 3, 4]).repeats() is None
+    with pytest.raises(OutputError, match="temporary folder cannot hold 8 bytes a row"):
+        added([1, 2, 3, 4, 5])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    runs = added([5, 4, 3, 2, 1, 0])
+    assert list(tmp_path.iterdir()) == []
+    assert runs.repeats() is None
+
+
+def test_a_full_disk_is_said(small_runs: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def seek(self, _place: int) -> None: ...
+
+        def close(self) -> None: ...
+
+        def write(self, _data: WordArray) -> int:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_options: Full())
+    with pytest.raises(OutputError, match=r"No space left on device.*TMPDIR"):
+        added(list(range(5)))
+
+
+def test_memory_is_bounded_by_what_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many runs there are, the words that are sorted at once are few."""
+    monkeypatch.setattr(word_runs, "_RUN_WORDS", 1000)
+    monkeypatch.setattr(word_runs, "_WORDS_COMPARED", 1000)
+    sizes = []
+    among = word_runs._repeats_among
+
+    def watched(parts: list[WordArray], first_run: int) -> tuple[int, WordArray]:
+        sizes.append(sum(map(len, parts)))
+        return among(parts, first_run)
+
+    monkeypatch.setattr(word_runs, "_repeats_among", watched)
+    words = np.random.default_rng(3).integers(0, 2**64, 50_000, dtype=np.uint64)
+    assert added(words.tolist(), 700).repeats() is None
+    assert sum(sizes) == 50_000
+    assert max(sizes) <= 1000
