@@ -62,3 +62,12 @@ def test_public_names_are_loaded_when_they_are_asked_for() -> None:
         assert name in dir(nearveil)
     with pytest.raises(AttributeError, match="Nothing"):
         _ = nearveil.Nothing
+
+
+def test_garbage_is_collected_once_everything_is_loaded() -> None:
+    script = (
+        "import gc, sys\nfrom nearveil_command import main\nsys.argv = ['nearveil', '--version']\n"
+        "try:\n    main()\nexcept SystemExit:\n    print(gc.isenabled(), gc.get_freeze_count() > 0)"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines()[-1] == "True True"

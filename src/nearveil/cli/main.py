@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
 from typing import Annotated, Any
 
@@ -95,14 +95,22 @@ def _stop(_number: int, _frame: object) -> None:
     raise _StoppedError
 
 
-def main() -> None:
-    """Run a command; turn errors into one sentence and an exit code."""
+def main(when_loaded: Callable[[], None] | None = None) -> None:
+    """Run a command; turn errors into one sentence and an exit code.
+
+    Parameters
+    ----------
+    when_loaded : callable, optional
+        Called between loading the verb and running it.
+    """
     # Ending is not a reason to leave half a file behind.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     try:
         # What cannot even be loaded is for whoever started this to notice.
         app = app_for(sys.argv[1:])
+        if when_loaded:
+            when_loaded()
     except _StoppedError:
         complain("stopped; no file was left half written")
         sys.exit(130)
