@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.measuring.people import REGION
 from benchmarks.peers.index_peer import Ids, Map
 from nearveil.kernels import kernel
-from nearveil.nearby.dense_grid import SlotArray, ranked_slots
+from nearveil.nearby.dense_grid import SlotArray, rank_slots
 from nearveil.nearby.grid import NOBODY
 from nearveil.nearby.index import NearbyIndex
 from nearveil.nearby.published_index import PublishedIndex
@@ -90,12 +90,11 @@ def _ask_all(
     places: FloatArray,
     ties: HashArray,
 ) -> int:
+    slots, squares = np.empty(k, dtype=np.int32), np.empty(k)
     found = 0
     for i in range(len(queries_m)):
-        found += len(
-            ranked_slots(
-                queries_m[i, 0], queries_m[i, 1], k, NOBODY, np.inf, frame, columns, rows, head, inner, after, places,
-                ties,
-            )
+        found += rank_slots(
+            queries_m[i, 0], queries_m[i, 1], NOBODY, np.inf, frame, columns, rows, head, inner, after, places, ties,
+            slots, squares,
         )  # fmt: skip
     return found

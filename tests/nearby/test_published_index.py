@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearveil.errors import DataError, UsageError
-from nearveil.nearby.dense_grid import SlotArray
 from nearveil.nearby.generation import Generation
 from nearveil.nearby.published_index import PublishedIndex
 from nearveil.nearby.siphash import hash_ids, hash_words, split_key
@@ -239,7 +238,7 @@ def test_a_question_that_is_overtaken_never_gives_anybody_elses_slot(
     find = Generation.nearest
     interruptions = ["once"]
 
-    def overtaken(self: Generation, *question: Any) -> SlotArray:
+    def overtaken(self: Generation, *question: Any) -> list[int]:
         slots = find(self, *question)
         if interruptions:
             interruptions.pop()

@@ -94,10 +94,9 @@ def link_everybody(
 
 
 @kernel
-def ranked_slots(
+def rank_slots(
     qx: float,
     qy: float,
-    k: int,
     excluded: int,
     farthest_square: float,
     frame: FloatArray,
@@ -108,10 +107,16 @@ def ranked_slots(
     after: SlotArray,
     places: FloatArray,
     ties: npt.NDArray[np.uint64],
-) -> SlotArray:
-    """Slots of the k nearest people within reach, in order, fewer if there are no more."""
-    slots = np.full(k, NOBODY, dtype=np.int32)
-    squares = np.full(k, np.inf)
+    slots: SlotArray,
+    squares: FloatArray,
+) -> int:
+    """Fill in the slots of the nearest people within reach, in order, and the squares of their distances.
+
+    As many as there is room for, or as there are; return how many.
+    """
+    k = len(slots)
+    slots[:] = NOBODY
+    squares[:] = np.inf
     size = frame[2]
     # Cells hold what is beyond the grid where it is clamped to, and clamping brings no two points farther apart: a
     # distance from the clamped query to a cell is never greater than that from the query to somebody in its list.
@@ -144,7 +149,7 @@ def ranked_slots(
     found = 0
     while found < k and slots[found] != NOBODY:
         found += 1
-    return slots[:found]
+    return found
 
 
 @kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterable
+from math import isfinite
 
 import numpy as np
 
@@ -149,7 +150,7 @@ class PublishedIndex:
 
     def move(self, person: str, x_m: float, y_m: float) -> None:
         """Put somebody at a published place at once, whether they were on the map or not."""
-        if not (math.isfinite(x_m) and math.isfinite(y_m)):
+        if not (isfinite(x_m) and isfinite(y_m)):
             raise UsageError("a place must be two finite numbers in metres")
         with self._changing:
             self._roster.enter([person])
@@ -198,16 +199,16 @@ class PublishedIndex:
     ) -> list[str]:
         """Answer `ranked` for a place in metres."""
         reach_m = math.inf if within_m is None else float(within_m)
-        if k < 1 or not reach_m >= 0 or not (math.isfinite(x_m) and math.isfinite(y_m)):
+        if k < 1 or not reach_m >= 0 or not (isfinite(x_m) and isfinite(y_m)):
             raise UsageError("a question needs two finite numbers in metres, k of at least 1 and no distance below 0")
-        people_by_slot = self._roster.people
+        roster = self._roster
         while True:
-            generation = self._live
-            excluded = NOBODY if exclude is None else self._roster.slot_of(exclude)
+            generation, leavers = self._live, roster.leavers
+            excluded = NOBODY if exclude is None else roster.slot_of(exclude)
             slots = generation.nearest(float(x_m), float(y_m), k, excluded, reach_m)
-            people = [people_by_slot[slot] for slot in slots.tolist()]
+            people = roster.people_in(slots)
             # Somebody may have left since, or everybody's slot be another's: then the question is asked again.
-            if generation is self._live and None not in people:
+            if generation is self._live and leavers == roster.leavers:
                 return people
 
     def to_metres(self, latitude: float, longitude: float) -> tuple[float, float]:
