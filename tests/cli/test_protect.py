@@ -170,6 +170,13 @@ def test_a_forgotten_person_column_is_noticed(run: Run, tmp_path: Path) -> None:
     assert "rows compose" in " ".join(outcome.out.replace("│", " ").split())
 
 
+def test_a_persons_id_that_is_left_out_is_warned_of(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    """Nobody has looked whether a person has several rows."""
+    left_out = run("protect", people_csv, tmp_path / "a.csv", *PLANAR, "--drop", "id")
+    assert "warning: column 'id' looks like a person's id and was left out unread" in left_out.err
+    assert run("protect", people_csv, tmp_path / "b.csv", *PLANAR, "--drop", "id", "--per-row").err == ""
+
+
 def test_revealing_columns_are_carried_with_a_warning(run: Run, tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("name,home_address,geohash,lat,lon\nA,1 Main St,9q8y,37.7,-122.4\n")

@@ -1,6 +1,7 @@
 """The same card and the same ledger events as the local engine's."""
 
 import json
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
+from tests.engines.failing import failing_mechanism
 from typer.testing import CliRunner
 
 from nearveil.cli.main import app_for
-from nearveil.engines.spark import protect
-from nearveil.errors import UsageError
+from nearveil.engines.spark import protect, protect_path
+from nearveil.errors import DataError, NearveilError, UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
@@ -90,6 +92,22 @@ def test_what_the_ledger_refuses_is_not_published(file: Path, spark: SparkSessio
         protect(df, mechanism=PlanarLaplace(), key="id", ledger=ledger)
     with pytest.raises(UsageError, match="one row each"):
         protect(df, mechanism=PlanarLaplace(), key="id", ledger=ledger, per_row=True)
+
+
+def test_nobody_is_charged_for_what_is_not_published(file: Path, spark: SparkSession, tmp_path: Path) -> None:
+    """What fails while it is written is not charged, so it can be tried again."""
+    ledger, output = Ledger(tmp_path / "ledger", budgets()), tmp_path / "out"
+    for mechanism, fails in ((failing_mechanism(), True), (PlanarLaplace(), False)):
+        with pytest.raises(NearveilError) if fails else nullcontext():
+            protect_path(spark, str(file), str(output), mechanism=mechanism, key="id", ledger=ledger)
+        assert len(ledger.history("17")) == (0 if fails else 1)
+        assert output.exists() != fails
+
+
+def test_ids_that_would_share_an_account_are_refused(file: Path, spark: SparkSession, tmp_path: Path) -> None:
+    df = spark.read.csv(str(file), header=True).selectExpr("if(id = '3', '4 ', id) as id", "latitude", "longitude")
+    with pytest.raises(DataError, match="differ only in blanks"):
+        protect(df, mechanism=PlanarLaplace(), key="id", ledger=Ledger(tmp_path / "ledger", budgets()))
 
 
 def _budget_options() -> list[str]:

@@ -26,15 +26,21 @@ SECRET = bytes.fromhex("d1c7a93e5b8846f2a0e4c3917b6d25f8")
 # Nine digits, so that none is met by chance.
 PLACES = [(37.712345678 + number / 1e4, -122.412345678 - number / 1e4) for number in range(60)]
 SOUGHT = PLACES[::6]
+FILES = 6
 
 
 @pytest.fixture
 def secret_people(spark: SparkSession, tmp_path: Path) -> DataFrame:
     table = pa.table({"id": range(60), "latitude": [p[0] for p in PLACES], "longitude": [p[1] for p in PLACES]})
-    path = str(tmp_path / "true")
-    # From a file: rows made by a driver would be in its plan, whoever reads them.
-    pq.write_table(table, path)
-    return spark.read.parquet(path)
+    path = tmp_path / "true"
+    path.mkdir()
+    # From files: rows made by a driver would be in its plan, whoever reads them. And from several, or nothing is
+    # shuffled that should not be.
+    for number in range(FILES):
+        pq.write_table(table.slice(10 * number, 10), path / f"{number}.parquet")
+    people = spark.read.parquet(str(path))
+    assert people.rdd.getNumPartitions() > 1
+    return people
 
 
 @pytest.fixture
@@ -66,14 +72,19 @@ def names_of_files_with(cluster: Cluster, secrets: list[bytes]) -> list[str]:
 
 
 def test_the_secret_is_written_nowhere(
-    secret_people: DataFrame, cluster: Cluster, job_keys: list[bytes], tmp_path: Path
+    secret_people: DataFrame,
+    cluster: Cluster,
+    job_keys: list[bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # As it comes about where none is given, but known.
+    monkeypatch.setattr("nearveil.engines.spark.checked_secret", lambda _given: SECRET)
     mechanism = DPRS(centres=5)
-    done = protect(secret_people, mechanism=mechanism, key="id", secret=SECRET)
+    done = protect(secret_people, mechanism=mechanism, key="id")
     protect_path(
-        secret_people.sparkSession, str(tmp_path / "true"), str(tmp_path / "out"),
-        mechanism=mechanism, key="id", secret=SECRET,
-    )  # fmt: skip
+        secret_people.sparkSession, str(tmp_path / "true"), str(tmp_path / "out"), mechanism=mechanism, key="id"
+    )
     assert done.rows.count() == 60
     assert len(job_keys) == 2
     events = list((cluster.folder / "events").iterdir())
@@ -86,7 +97,7 @@ def test_the_secret_is_written_nowhere(
 def test_the_secret_is_in_no_plan(secret_people: DataFrame, job_keys: list[bytes]) -> None:
     job = Job(
         mechanism=PlanarLaplace(), key="id", latitude=None, longitude=None, drop=(), person=None, per_row=False,
-        clip=False, ledger=None, secret=checked_secret(SECRET), progress=None,
+        clip=False, ledger=None, secret=checked_secret(SECRET), repeats=False, progress=None,
     )  # fmt: skip
     plan = job.planned(secret_people).rows
     execution = plan._jdf.queryExecution()

@@ -10,8 +10,9 @@ from tests.engines.failing import failing_mechanism
 from tests.engines.rows import by_key
 
 from nearveil.engines import spark_job
+from nearveil.engines.safe_errors import ExecutorError
 from nearveil.engines.spark import protect_path
-from nearveil.engines.spark_paths import format_of
+from nearveil.engines.spark_paths import check_format, format_of, read_path, write_path
 from nearveil.engines.spark_release import released_rows
 from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
@@ -79,7 +80,7 @@ def test_a_failure_leaves_nothing_and_takes_nothing(source: Path, tmp_path: Path
     output = tmp_path / "out"
     output.mkdir()
     (output / "before.txt").write_text("still here")
-    with pytest.raises(Exception, match="Nearveil failed on an executor"):
+    with pytest.raises(ExecutorError, match="Nearveil failed on an executor"):
         protect_path(spark, str(source), str(output), mechanism=failing_mechanism(), key="id", force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert (output / "before.txt").read_text() == "still here"
@@ -113,3 +114,43 @@ def test_formats_by_extension() -> None:
     assert [format_of(path) for path in ("a.csv", "b/", "c.orc", "s3a://x/y.parquet")] == [
         "csv", "parquet", "orc", "parquet",
     ]  # fmt: skip
+
+
+def test_formats_that_spark_lacks(spark: SparkSession) -> None:
+    for kind in ("csv", "parquet", "orc", "CSV"):
+        check_format(spark, kind)
+    for kind in ("delta", "avro", "no such", ""):
+        with pytest.raises(UsageError, match=f"Spark does not know the format '{kind}'; use parquet, orc or csv"):
+            check_format(spark, kind)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_columns_of_some_files_are_kept(kind: str, tmp_path: Path, spark: SparkSession) -> None:
+    folder = str(tmp_path / "in")
+    spark.range(9).coalesce(1).write.format(kind).save(folder)
+    spark.range(9, 10).selectExpr("id", "'b' as note").coalesce(1).write.format(kind).mode("append").save(folder)
+    rows = read_path(spark, folder, kind)[0]
+    assert {row["id"]: row["note"] for row in rows.collect()} == {**dict.fromkeys(range(9)), 9: "b"}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_names_of_folders_stay_text(kind: str, tmp_path: Path, spark: SparkSession) -> None:
+    setting = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    before, output = spark.conf.get(setting), str(tmp_path / "out")
+    rows = spark.createDataFrame([(1, "00123"), (2, "1e3"), (3, "2020-01-01")], "id long, zip string")
+    written = write_path(rows, output, kind, count=3, force=False, partition_by=("zip",))
+    for again in (read_path(spark, output, kind)[0], written):
+        assert {int(row["id"]): row["zip"] for row in again.collect()} == {1: "00123", 2: "1e3", 3: "2020-01-01"}
+    assert spark.conf.get(setting) == before
+
+
+def test_nothing_shows_before_it_may(tmp_path: Path, spark: SparkSession) -> None:
+    def refuse() -> None:
+        assert len(hidden(tmp_path)) == 1
+        raise UsageError("not yet")
+
+    with pytest.raises(UsageError, match="not yet"):
+        write_path(
+            spark.range(3), f"{tmp_path}/o", "csv", count=3, force=False, partition_by=(), before_it_shows=refuse
+        )
+    assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,7 @@ from nearveil.engines import spark_tasks
 from nearveil.engines.spark import protect
 from nearveil.engines.spark_session import check_session
 from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 
 MECHANISM = PlanarLaplace()
@@ -77,6 +78,8 @@ def test_no_rows(people: DataFrame) -> None:
         ({"drop": ("nobody",)}, "there is no column 'nobody' to drop"),
         ({"person": "nobody"}, "there is no column 'nobody' to tell people apart by"),
         ({"latitude": "latitude"}, "name both coordinate columns"),
+        ({"drop": "name"}, "drop takes a tuple of names"),
+        ({"mechanism": DPRS(centres=5), "secret": bytes(16)}, "a secret repeats a release with the same intervals"),
     ],
 )
 def test_wishes_that_cannot_be_granted(settings: dict[str, Any], sentence: str, people: DataFrame) -> None:
@@ -98,6 +101,8 @@ def test_a_column_that_looks_like_a_person_and_repeats_is_counted_by_rows(people
     done = protect(visits, mechanism=MECHANISM, key="id")
     assert done.guarantee.per_row
     assert any("looks like a person's id and repeats" in warning for warning in done.warnings)
+    # Whether the column is published or not.
+    assert protect(visits, mechanism=MECHANISM, key="id", drop=("user_id",)).guarantee.per_row
     alone = protect(visits.withColumn("user_id", visits.id), mechanism=MECHANISM, key="id")
     assert not alone.guarantee.per_row
 
@@ -117,6 +122,10 @@ def test_a_task_that_would_go_through_a_file_is_refused(people: DataFrame, monke
 def test_a_stream_is_refused(spark: SparkSession) -> None:
     stream = spark.readStream.format("rate").load().selectExpr("value as id", "37.7 as lat", "-122.4 as lon")
     assert refusal(stream).startswith("a stream has no end")
+
+
+def test_what_is_no_dataframe_is_refused() -> None:
+    assert refusal({"id": [1]}).startswith("df must be a Spark DataFrame")  # type: ignore[arg-type]
 
 
 def test_spark_connect_is_refused() -> None:

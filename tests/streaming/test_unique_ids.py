@@ -105,6 +105,13 @@ def test_the_same_bits_by_chance_are_no_repeat(run: int, monkeypatch: pytest.Mon
     assert first_repeat([*batches, pa.array(["z", "a"])]) == (3, 8)
 
 
+@pytest.mark.parametrize("ids", [[None] * 40, ["one"] * 40, [5] * 40, ["a", "b", *[None] * 38]])
+def test_a_column_that_is_mostly_one_value(ids: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_runs, "_RUN_WORDS", 6)
+    column = pa.array(ids)
+    assert first_repeat([column[start : start + 7] for start in range(0, 40, 7)]) == expected(ids)
+
+
 def test_batches_of_text_are_in_the_same_order_as_their_rows() -> None:
     """Shorter first across batches, too: by letters alone, "5" would come after "10" and not be compared."""
     assert first_repeat([pa.array(["5", "10"]), pa.array(["5", "70"])]) == (1, 3)

@@ -83,19 +83,50 @@ def test_a_full_disk_is_said(small_runs: None, monkeypatch: pytest.MonkeyPatch) 
         added(list(range(5)))
 
 
-def test_memory_is_bounded_by_what_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many runs there are, the words that are sorted at once are few."""
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many words were sorted at once, each time."""
     monkeypatch.setattr(word_runs, "_RUN_WORDS", 1000)
     monkeypatch.setattr(word_runs, "_WORDS_COMPARED", 1000)
-    sizes = []
+    seen = []
     among = word_runs._repeats_among
 
     def watched(parts: list[WordArray], first_run: int) -> tuple[int, WordArray]:
-        sizes.append(sum(map(len, parts)))
+        seen.append(sum(map(len, parts)))
         return among(parts, first_run)
 
     monkeypatch.setattr(word_runs, "_repeats_among", watched)
+    return seen
+
+
+def test_memory_is_bounded_by_what_is_compared(sizes: list[int]) -> None:
+    """However many runs there are, the words that are sorted at once are few."""
     words = np.random.default_rng(3).integers(0, 2**64, 50_000, dtype=np.uint64)
     assert added(words.tolist(), 700).repeats() is None
     assert sum(sizes) == 50_000
     assert max(sizes) <= 1000
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("first_run", [0, 49, 50])
+def test_words_that_are_mostly_the_same_are_few_to_compare(sizes: list[int], share: float, first_run: int) -> None:
+    """They fall into one range, whose words are all compared at once: two of each run, not all of them."""
+    random = np.random.default_rng(4)
+    words = random.integers(0, 2**64, 50_500, dtype=np.uint64)
+    words[random.random(len(words)) < share] = 7
+    found = added(words.tolist(), 700).repeats(first_run)
+    assert found is not None
+    assert (found.run, found.rows) == (first_run, min(1000 * (first_run + 1), len(words)))
+    assert set(found.words.tolist()) == {7}
+    assert len(found.words) <= 2
+    assert max(sizes) <= 1000
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_the_third_of_a_run_changes_nothing(small_runs: None, count: int) -> None:
+    """Whether the last run has one, two or more of a word, in a file or in memory."""
+    runs = added([1, 2, 3, 4] + [9] * count)
+    found = runs.repeats()
+    assert (found is None) == (count == 1)
+    again = runs.repeats()
+    assert (again and again.words.tolist()) == (found and found.words.tolist())

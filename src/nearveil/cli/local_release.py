@@ -10,6 +10,7 @@ from nearveil.cli.ledger_options import Charge
 from nearveil.cli.people_checks import open_checked
 from nearveil.cli.release_order import Released, ReleaseOrder
 from nearveil.errors import UsageError
+from nearveil.io.columns import person_columns
 from nearveil.io.files import check_people_output, people_writer
 from nearveil.io.people_stream import PeopleStream
 from nearveil.mechanisms.base import Mechanism
@@ -60,8 +61,19 @@ def release_locally(order: ReleaseOrder, mechanism: Mechanism, charge: Charge, m
         clipped=published.clipped,
         several_rows=watch.several_rows,
         fitted_here=fitted_here,
-        warnings=tuple(watch.warnings),
+        warnings=(*watch.warnings, *_unseen_persons(order)),
         displacement=published.displacement,
+    )
+
+
+def _unseen_persons(order: ReleaseOrder) -> tuple[str, ...]:
+    """Warn of a column that tells people apart, perhaps, and was left out."""
+    if order.person is not None or order.per_row:
+        return ()
+    return tuple(
+        f"column {name!r} looks like a person's id and was left out unread; if a person has several rows, their losses "
+        "add up: say so with --per-row"
+        for name in person_columns(order.drop)
     )
 
 

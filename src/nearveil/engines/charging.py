@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from nearveil.errors import DataError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.ledger import Fit, Ledger, Release
@@ -25,4 +26,11 @@ def charge_release(ledger: Ledger, mechanism: Mechanism, ids: Iterable[object], 
 
 def account_names(ids: Iterable[object]) -> tuple[str, ...]:
     """Return the names of people's accounts: the same person has the same whatever the file's format and the engine."""
-    return tuple(unicodedata.normalize("NFC", str(person)).strip() for person in ids)
+    given = list(ids)
+    names = tuple(unicodedata.normalize("NFC", str(person)).strip() for person in given)
+    if len(set(names)) < len(set(given)):
+        raise DataError(
+            "some ids differ only in blanks around them or in how accents are written, and would share an account; "
+            "write each person's id in one way"
+        )
+    return names

@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING
 
 from nearveil.engines.protected import Protected
 from nearveil.engines.row_names import checked_secret
+from nearveil.engines.safe_errors import sparks_errors_told
 from nearveil.engines.spark_job import Job
-from nearveil.engines.spark_paths import check_count, check_paths, format_of, read_path, write_path
+from nearveil.engines.spark_paths import (
+    check_count,
+    check_files,
+    check_format,
+    check_paths,
+    format_of,
+    read_path,
+    write_path,
+)
 from nearveil.engines.spark_release import written_down
 from nearveil.engines.spark_session import check_session
 from nearveil.mechanisms.base import Mechanism
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Protected", "protect", "protect_path"]
 
 
+@sparks_errors_told()
 def protect(
     df: DataFrame,
     *,
@@ -67,8 +77,8 @@ def protect(
     ledger : Ledger, optional
         Everybody is charged in it before anything is published. It keeps ids on the driver.
     secret : bytes, optional
-        16 random bytes, to repeat a release of the same rows by the same mechanism; fresh if not given. Whoever has
-        them can undo the noise.
+        16 random bytes, to repeat a release of the same rows by the same mechanism, whose intervals are given or found
+        already; fresh if not given. Whoever has them can undo the noise.
     progress : callable, optional
         Called with 1 after each round of a fit.
     """
@@ -83,14 +93,17 @@ def protect(
         clip=clip,
         ledger=ledger,
         secret=checked_secret(secret),
+        repeats=secret is not None,
         progress=progress,
     )
     planned = job.planned(df)
+    job.charge(df, planned)
     rows = written_down(planned.rows)
     check_count(rows, planned.count)
     return replace(planned, rows=rows)
 
 
+@sparks_errors_told()
 def protect_path(
     spark: SparkSession,
     source: str,
@@ -140,13 +153,25 @@ def protect_path(
         clip=clip,
         ledger=ledger,
         secret=checked_secret(secret),
+        repeats=secret is not None,
         progress=progress,
     )
     check_session(spark)
     written_as = output_format or format_of(output)
+    for kind in (input_format, written_as):
+        if kind is not None:
+            check_format(spark, kind)
     check_paths(spark, source, output, force=force)
     df, _ = read_path(spark, source, input_format)
+    check_files(df, output)
     planned = job.planned(df, partition_by)
-    write_path(planned.rows, output, written_as, count=planned.count, force=force, partition_by=partition_by)
-    rows, _ = read_path(spark, output, written_as)
+    rows = write_path(
+        planned.rows,
+        output,
+        written_as,
+        count=planned.count,
+        force=force,
+        partition_by=partition_by,
+        before_it_shows=lambda: job.charge(df, planned),
+    )
     return replace(planned, rows=rows)

@@ -79,7 +79,7 @@ def check_key_type(schema: StructType, key: str) -> None:
 
 def check_published(df: DataFrame, columns: Columns) -> tuple[str, ...]:
     """Refuse to carry a second exact location over, as the local engine does; return its warnings."""
-    sample = df.limit(_SAMPLE_ROWS).toArrow()
+    sample = _first_rows(df, _SAMPLE_ROWS)
     if not sample.num_rows:
         raise DataError("there are no rows; give at least one person")
     try:
@@ -94,10 +94,9 @@ def check_published(df: DataFrame, columns: Columns) -> tuple[str, ...]:
 
 
 def likely_person_columns(schema: StructType, columns: Columns) -> list[str]:
-    """Return published columns, other than the key, that look like the id of a person."""
-    flat = {field.name for field in schema if _is_flat(field.dataType)}
-    names = [columns.names[place] for place in columns.published if place != columns.key]
-    return [name for name in person_columns(names) if name in flat]
+    """Return columns, other than the key, that look like the id of a person; whether they are published or not."""
+    flat = [field.name for field in schema if _is_flat(field.dataType) and field.name != columns.names[columns.key]]
+    return person_columns(flat)
 
 
 def plain_field_type(kind: DataType) -> DataType:
@@ -116,6 +115,14 @@ def plain_field_type(kind: DataType) -> DataType:
 def quoted(name: str) -> str:
     """Return a column's name as Spark takes it, dots and all."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def _first_rows(df: DataFrame, count: int) -> pa.Table:
+    """Return some rows: to the driver and nowhere else. Spark's own way to Arrow would shuffle them, in files."""
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - an extra
+
+    rows = [row.asDict(recursive=True) for row in df.take(count)]
+    return pa.Table.from_pylist(rows, schema=to_arrow_schema(df.schema))
 
 
 def _is_flat(kind: Any) -> bool:

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is asked for; the fields are the parameters of `nearveil.engines.spark.protect`."""
+    """What is asked for; the fields are the parameters of `nearveil.engines.spark.protect`.
+
+    ``repeats`` says that the secret was given, to repeat a release.
+    """
 
     mechanism: Mechanism
     key: str
@@ -41,6 +44,7 @@ class Job:
     clip: bool
     ledger: Ledger | None
     secret: bytes = field(repr=False)
+    repeats: bool
     progress: Progress | None
 
     def __post_init__(self) -> None:
@@ -51,9 +55,17 @@ class Job:
             raise UsageError("a seed protects nobody, and the Spark engine has no use for one; leave it out")
         if self.ledger is not None and self.per_row:
             raise UsageError("a ledger charges people, one row each; leave per_row or the ledger out")
+        if not isinstance(self.drop, tuple | list):
+            raise UsageError("drop takes a tuple of names, such as drop=('name',)")
+        if self.repeats and _is_to_be_fitted(self.mechanism):
+            raise UsageError(
+                "a secret repeats a release with the same intervals, and these are to be found anew; give intervals"
+            )
 
     def planned(self, df: DataFrame, partition_by: tuple[str, ...] = ()) -> Protected:
-        """Check everything, fit and charge; return the release with its rows still a plan."""
+        """Check everything and fit; return the release with its rows still a plan."""
+        if not hasattr(df, "sparkSession"):
+            raise UsageError("df must be a Spark DataFrame; for a file there is nearveil protect, for arrays perturb")
         check_session(df.sparkSession)
         if df.isStreaming:
             raise UsageError("a stream has no end to count its keys by; protect its batches, one by one")
@@ -74,7 +86,12 @@ class Job:
         mechanism, fitted_here = self._fitted(people, columns, tally)
         clipped = tally.outside if self.clip else 0
         card = card_of(mechanism, several_rows=several_rows, fitted_here=fitted_here, clipped=clipped)
-        self._charge(df, mechanism, fitted_here=fitted_here, several_rows=several_rows)
+        if self.ledger is not None:
+            if several_rows:
+                raise UsageError(
+                    "a ledger charges people, but some seem to have several rows; name their column (person)"
+                )
+            check_key_type(df.schema, self._other_person or self.key)
         rows = released_rows(
             people,
             columns,
@@ -112,27 +129,30 @@ class Job:
     def _fitted(self, people: DataFrame, columns: Columns, tally: Tally) -> tuple[Mechanism, bool]:
         """Return the mechanism with its intervals, and whether these people paid for them."""
         mechanism = self.mechanism
-        if not isinstance(mechanism, DPRS) or mechanism.intervals is not None or hasattr(mechanism, "intervals_"):
+        if not _is_to_be_fitted(mechanism) or not isinstance(mechanism, DPRS):
             return mechanism, False
         places = people.select(f"c{columns.latitude}", f"c{columns.longitude}")
         asked = PlacesInSpark(places, self._places(0, 1, mechanism), tally)
         # The caller's own stays as it is.
         return copy.copy(mechanism).fit(asked, progress=self.progress), True
 
-    def _charge(self, df: DataFrame, mechanism: Mechanism, *, fitted_here: bool, several_rows: bool) -> None:
+    def charge(self, df: DataFrame, planned: Protected) -> None:
+        """Put everybody's loss on record, or refuse the release."""
         if self.ledger is None:
             return
-        if several_rows:
-            raise UsageError("a ledger charges people, but some seem to have several rows; name their column (person)")
-        column = self._other_person or self.key
-        check_key_type(df.schema, column)
-        ids = df.select(quoted(column)).toArrow().column(0)
-        charge_release(self.ledger, mechanism, ids.to_pylist(), fitted_here=fitted_here)
+        ids = df.select(quoted(self._other_person or self.key)).toArrow().column(0)
+        charge_release(self.ledger, planned.mechanism, ids.to_pylist(), fitted_here=planned.fitted_here)
+
+
+def _is_to_be_fitted(mechanism: Mechanism) -> bool:
+    return isinstance(mechanism, DPRS) and mechanism.intervals is None and not hasattr(mechanism, "intervals_")
 
 
 def _check_folders(partition_by: tuple[str, ...], columns: Columns) -> None:
     published = [columns.names[place] for place in columns.published]
     coordinates = (columns.names[columns.latitude], columns.names[columns.longitude])
+    if len(set(partition_by)) < len(partition_by):
+        raise UsageError("a column to make folders of is named twice; name it once")
     for name in partition_by:
         if name not in published or name in coordinates:
             raise DataError(f"{name!r} is no column to make folders of; name one that is published and no coordinate")

@@ -2,75 +2,59 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from nearveil.engines.spark_csv import WRITING, read_csv, read_written_csv
+from nearveil.engines.spark_hadoop import (
+    HadoopPath,
+    files_read,
+    has_pattern,
+    lies_in,
+    put_in_place,
+    split_pattern,
+    taken_literally,
+)
 from nearveil.errors import DataError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Where a folder is renamed in one step; elsewhere renaming copies, and Spark's committer must do.
-_RENAMED_AT_ONCE = ("file", "hdfs", "viewfs")
-# All values stay the text they were, and a value that cannot be read is not shown in an error.
-_CSV = {"header": "true", "escape": '"', "inferSchema": "false", "mode": "PERMISSIVE"}
+# A column that only some files have would be lost otherwise.
+_READING = {"parquet": {"mergeSchema": "true"}, "orc": {"mergeSchema": "true"}}
+_OWN_CASE = ("csv", "parquet", "orc", "delta")
+_GUESS_FOLDERS = "spark.sql.sources.partitionColumnTypeInference.enabled"
 
 
-class HadoopPath:
-    """A path as Hadoop's file systems see it."""
+def check_format(spark: SparkSession, kind: str) -> None:
+    """Raise if Spark has nothing that reads or writes a format."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - an extra
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - an extra
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
-        jvm: Any = spark._jvm
-        self._make = jvm.org.apache.hadoop.fs.Path
-        self._configuration = spark.sparkContext._jsc.hadoopConfiguration()
-        self._spark = spark
-        given = self._make(path)
-        self._system = given.getFileSystem(self._configuration)
-        self._path = given.makeQualified(self._system.getUri(), self._system.getWorkingDirectory())
-
-    def __str__(self) -> str:
-        return str(self._path.toString())
-
-    @property
-    def renames_at_once(self) -> bool:
-        """Whether a whole folder can be put in place in one step."""
-        return str(self._path.toUri().getScheme()) in _RENAMED_AT_ONCE
-
-    def exists(self) -> bool:
-        """Whether there is something."""
-        return bool(self._system.exists(self._path))
-
-    def has(self, name: str) -> bool:
-        """Whether it is a folder with something of that name in it."""
-        return bool(self._system.exists(self._make(self._path, name)))
-
-    def sibling(self, name: str) -> HadoopPath:
-        """Return a path in the same folder."""
-        return HadoopPath(self._spark, self._make(self._path.getParent(), name).toString())
-
-    def rename(self, target: HadoopPath) -> None:
-        """Move to another name in the same file system."""
-        if not self._system.rename(self._path, target._path):
-            raise OutputError(f"{target} cannot be written: the file system refused to rename; write elsewhere")
-
-    def delete(self) -> None:
-        """Remove it with all that is in it."""
-        self._system.delete(self._path, True)
-
-    def holds(self, other: HadoopPath) -> bool:
-        """Whether the other is the same path or lies in it."""
-        return f"{other}/".startswith(f"{self}/")
+    jvm: Any = spark._jvm
+    try:
+        settings = spark._jsparkSession.sessionState().conf()
+        jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(kind, settings)
+    except (Py4JError, PySparkException):
+        raise UsageError(
+            f"Spark does not know the format {kind!r}; use parquet, orc or csv, or load the package that has it "
+            "(--spark-conf spark.jars.packages=…)"
+        ) from None
 
 
 def read_path(spark: SparkSession, source: str, kind: str | None) -> tuple[DataFrame, str]:
-    """Return what lies at a path as a DataFrame, and its format."""
+    """Return what lies at a path as a DataFrame, and its format; what is there is no pattern, whatever its name."""
     path = HadoopPath(spark, source)
-    if not any(sign in source for sign in "*?[{") and not path.exists():
+    there = path.exists()
+    if not there and not (has_pattern(source) and path.matches()):
         raise DataError(f"there is nothing at {source}; check the name")
-    chosen = kind or ("delta" if path.has("_delta_log") else format_of(source))
-    return spark.read.format(chosen).options(**(_CSV if chosen == "csv" else {})).load(source), chosen
+    chosen = _cased(kind) if kind else "delta" if path.has("_delta_log") else format_of(source)
+    pattern = taken_literally(source) if there and chosen != "delta" else source
+    with _folders_as_text(spark):
+        if chosen == "csv":
+            return read_csv(spark, pattern), chosen
+        return spark.read.format(chosen).options(**_READING.get(chosen, {})).load(pattern), chosen
 
 
 def format_of(path: str) -> str:
@@ -92,26 +76,54 @@ def format_of(path: str) -> str:
 def check_paths(spark: SparkSession, source: str, output: str, *, force: bool) -> None:
     """Refuse early an output that could not be written at the end, or would touch the input."""
     from_path, to_path = HadoopPath(spark, source), HadoopPath(spark, output)
-    if from_path.holds(to_path) or to_path.holds(from_path):
-        raise UsageError("the output lies in the input or around it, whose true places would be lost; write elsewhere")
+    if to_path.is_root:
+        raise UsageError("the output is the root of a file system; name a folder in it")
+    if has_pattern(source) and not from_path.exists():
+        _refuse_in_pattern(spark, source, to_path)
+        _refuse_overlap(to_path, (path.real for path in from_path.matches()))
+    else:
+        _refuse_overlap(to_path, [from_path.real])
     if not force and to_path.exists():
         raise OutputError(f"{output} exists already; choose another name, or force to replace it")
+    to_path.refuse_unwritable()
+
+
+def check_files(rows: DataFrame, output: str) -> None:
+    """Refuse an output that would touch any file that the rows are read from, a link in an input folder included."""
+    _refuse_overlap(HadoopPath(rows.sparkSession, output), files_read(rows))
 
 
 def write_path(
-    rows: DataFrame, output: str, kind: str, *, count: int, force: bool, partition_by: tuple[str, ...]
-) -> None:
-    """Write so many rows to a path, whole or not at all, and over an existing one only with ``force``."""
+    rows: DataFrame,
+    output: str,
+    kind: str,
+    *,
+    count: int,
+    force: bool,
+    partition_by: tuple[str, ...],
+    before_it_shows: Callable[[], None] = lambda: None,
+) -> DataFrame:
+    """Write so many rows to a path, whole or not at all, and over an existing one only with ``force``.
+
+    ``before_it_shows`` is called when nothing of the rows can be seen yet, and all is written where that can be hidden.
+    What is returned are the rows as they are read from there.
+    """
     target = HadoopPath(rows.sparkSession, output)
-    if kind == "delta" or not target.renames_at_once:
+    check_files(rows, output)
+    names = [name for name in rows.columns if name not in partition_by]
+    if _cased(kind) == "delta" or not target.renames_at_once:
         # A table format commits in one step; an object store has its own committer, and _SUCCESS says that it is done.
+        before_it_shows()
         _write(rows, output, kind, "overwrite" if force else "errorifexists", partition_by)
-        check_count(read_path(rows.sparkSession, output, kind)[0], count)
-        return
-    with _put_in_place(target, force=force) as partial:
+        published = _read_back(target, kind, names)
+        check_count(published, count)
+        return published
+    with put_in_place(target, force=force) as partial:
         _write(rows, str(partial), kind, "errorifexists", partition_by)
         # What is in the folder, since Spark is loud about a hidden one.
-        check_count(read_path(rows.sparkSession, f"{partial}/*", kind)[0], count)
+        check_count(_read_back(partial, kind, names, "/*"), count)
+        before_it_shows()
+    return _read_back(target, kind, names)
 
 
 def check_count(published: DataFrame, count: int) -> None:
@@ -120,31 +132,50 @@ def check_count(published: DataFrame, count: int) -> None:
         raise DataError("the rows changed while they were being protected; protect a table or file that is at rest")
 
 
+def _cased(kind: str) -> str:
+    """Spark takes CSV for csv, and so must whatever looks at the name."""
+    return kind.lower() if kind.lower() in _OWN_CASE else kind
+
+
+def _refuse_overlap(output: HadoopPath, inputs: Iterable[str]) -> None:
+    real = output.real
+    if any(lies_in(real, path) or lies_in(path, real) for path in inputs):
+        raise UsageError("the output lies in the input or around it, whose true places would be lost; write elsewhere")
+
+
+def _refuse_in_pattern(spark: SparkSession, source: str, output: HadoopPath) -> None:
+    """Refuse an output around all that a pattern may stand for, or which it stands for once it is there."""
+    above, rest = split_pattern(source)
+    jvm: Any = spark._jvm
+    real, root = output.real, HadoopPath(spark, above).real
+    pattern = jvm.org.apache.hadoop.fs.GlobPattern(f"{taken_literally(root.rstrip('/'))}/{rest}")
+    if lies_in(root, real) or pattern.matches(real):
+        _refuse_overlap(output, [real])
+
+
+def _read_back(path: HadoopPath, kind: str, names: list[str], within: str = "") -> DataFrame:
+    """Return the rows that were written to a path, and no others that it might stand for as a pattern."""
+    spark = path.spark
+    pattern = (str(path) if _cased(kind) == "delta" else taken_literally(str(path))) + within
+    with _folders_as_text(spark):
+        if _cased(kind) == "csv":
+            return read_written_csv(spark, pattern, names)
+        return spark.read.format(kind).load(pattern)
+
+
+@contextmanager
+def _folders_as_text(spark: SparkSession) -> Iterator[None]:
+    """Let a folder zip=00123 be the text 00123, which Spark would make the number 123."""
+    before = spark.conf.get(_GUESS_FOLDERS)
+    spark.conf.set(_GUESS_FOLDERS, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(_GUESS_FOLDERS, before or "true")
+
+
 def _write(rows: DataFrame, path: str, kind: str, mode: str, partition_by: tuple[str, ...]) -> None:
     writer = rows.write.format(kind).mode(mode)
     if partition_by:
         writer = writer.partitionBy(*partition_by)
-    writer.options(**({"header": "true", "escape": '"'} if kind == "csv" else {})).save(path)
-
-
-@contextmanager
-def _put_in_place(target: HadoopPath, *, force: bool) -> Iterator[HadoopPath]:
-    """Give a hidden folder beside the target to write to; rename it if nothing went wrong, else remove it."""
-    token = secrets.token_hex(4)
-    partial, replaced = target.sibling(f".{token}.partial"), target.sibling(f".{token}.replaced")
-    try:
-        yield partial
-        if target.exists():
-            if not force:
-                raise OutputError(f"{target} was made by somebody else meanwhile; choose another name")
-            target.rename(replaced)
-        partial.rename(target)
-    finally:
-        # What failed already must not be hidden by a failure to clean up.
-        with suppress(Exception):
-            partial.delete()
-        with suppress(Exception):
-            if target.exists():
-                replaced.delete()
-            elif replaced.exists():
-                replaced.rename(target)
+    writer.options(**(WRITING if _cased(kind) == "csv" else {})).save(path)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ _UNENCRYPTED = (
     "Spark may write what executors hold in memory, the job's secret included, to their disks as it is; set "
     "spark.io.encryption.enabled, and spark.authenticate and spark.network.crypto.enabled for what travels"
 )
+_PART_BYTES = 1 << 16
 
 
 def require_spark() -> None:
@@ -36,18 +38,16 @@ def session(settings: Mapping[str, str], *, show_progress: bool) -> Iterator[Spa
     One that was made here is stopped at the end. Errors of Spark become a sentence without values.
     """
     require_spark()
-    # Where nothing else is said, executors run the same Python: Spark's own default has hardly ever Nearveil in it.
-    os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), sparks_errors_told():
         # Of libraries that Spark would rather have older, and that are not used here.
         warnings.simplefilter("ignore", FutureWarning)
         spark, made_here = _started({**settings, "spark.ui.showConsoleProgress": str(show_progress).lower()})
-    try:
-        with sparks_errors_told(), jobs_cancelled_at_signals(spark):
-            yield spark
-    finally:
-        if made_here:
-            spark.stop()
+        try:
+            with jobs_cancelled_at_signals(spark):
+                yield spark
+        finally:
+            if made_here:
+                spark.stop()
 
 
 def _started(settings: Mapping[str, str]) -> tuple[SparkSession, bool]:
@@ -57,11 +57,60 @@ def _started(settings: Mapping[str, str]) -> tuple[SparkSession, bool]:
     before = SparkSession.getActiveSession()
     if before is not None:
         return before, False
-    builder = SparkSession.builder.appName("nearveil").config("spark.log.level", "ERROR")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    with sparks_errors_told(), handlers_kept():
+    with handlers_kept(), _java_running(settings):
+        builder = SparkSession.builder.appName("nearveil")
+        for name, value in _with_defaults(settings).items():
+            builder = builder.config(name, value)
         return builder.getOrCreate(), True
+
+
+def _with_defaults(settings: Mapping[str, str]) -> dict[str, str]:
+    """Add what neither these settings nor those of Java, from spark-defaults.conf or spark-submit, say."""
+    from pyspark import SparkConf  # noqa: PLC0415 - an extra
+
+    said = {**dict(SparkConf().getAll()), **settings}
+    # From Python, Spark looks for this one in the environment alone. Where nothing is said, executors run the same
+    # Python: Spark's own default has hardly ever Nearveil in it.
+    if "spark.pyspark.python" in said:
+        os.environ["PYSPARK_PYTHON"] = said["spark.pyspark.python"]
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Spark logs what it raises as well, with values of the data in it.
+    return {"spark.log.level": said.get("spark.log.level", "OFF"), **settings}
+
+
+@contextmanager
+def _java_running(settings: Mapping[str, str]) -> Iterator[None]:
+    """Start Spark's Java, if it does not run already, and keep back what it prints until the session is there.
+
+    Who asks for a ``spark.log.level`` sees it all.
+    """
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - an extra
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - an extra
+
+    wanted = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    if SparkContext._gateway or "PYSPARK_GATEWAY_PORT" in os.environ or "spark.log.level" in settings:
+        SparkContext._ensure_initialized(conf=wanted)
+        yield
+        return
+    reading, writing = os.pipe()
+    shown = threading.Event()
+    threading.Thread(target=_pass_on, args=(reading, shown), daemon=True).start()
+    try:
+        gateway = launch_gateway(wanted, {"stderr": writing})  # type: ignore[no-untyped-call]
+    finally:
+        os.close(writing)
+    SparkContext._ensure_initialized(gateway=gateway)
+    yield
+    shown.set()
+
+
+def _pass_on(reading: int, shown: threading.Event) -> None:
+    """Copy what comes to standard error, such as Spark's bar, from the moment on that it is to be shown."""
+    with open(reading, "rb", buffering=0) as stream:
+        while part := stream.read(_PART_BYTES):
+            if shown.is_set():
+                with suppress(OSError):
+                    os.write(2, part)
 
 
 def check_session(spark: object) -> None:

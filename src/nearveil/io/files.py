@@ -59,7 +59,7 @@ def file_format(path: Path) -> Format:
     for extension, file_format in FORMATS.items():
         if name.endswith(extension):
             return file_format
-    raise UsageError(f"the format of {path.name} is not known; use one of {', '.join(FORMATS)}")
+    raise UsageError(f"the format of {path.name or path} is not known; use one of {', '.join(FORMATS)}")
 
 
 def open_people(

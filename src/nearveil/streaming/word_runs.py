@@ -33,6 +33,9 @@ class WordRuns:
 
     All runs but the last lie in a temporary file without a name, 8 bytes a word: 8 MB per million rows on disk, where
     ``TMPDIR`` says, and some 25 MB in memory. (Where that folder is in memory itself, so are the runs.)
+
+    A word that is in a run more than twice is kept twice: that it repeats there is all that matters, and words that
+    are all the same fall into one range, which is compared in memory as a whole.
     """
 
     def __init__(self) -> None:
@@ -59,8 +62,8 @@ class WordRuns:
         """Return the words of the earliest run, from ``first_run`` on, that stand in it or before it already."""
         if self._open is None:
             return None
-        last = self._open[: self._filled]
-        last.sort()
+        self._open[: self._filled].sort()
+        last = _twice_at_most(self._open[: self._filled])
         earliest, found = len(self._borders) + 1, list[WordArray]()
         for first, after in _grouped([*self._borders, _borders(last)]):
             run, words = _repeats_among(self._between(first, after, last, runs=earliest + 1), first_run)
@@ -75,12 +78,13 @@ class WordRuns:
 
     def _put_away(self, run: WordArray) -> None:
         run.sort()
+        kept = _twice_at_most(run)
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="nearveil-", buffering=0)  # noqa: SIM115 - closed below
                 weakref.finalize(self, self._file.close)
             self._file.seek(len(self._borders) * run.nbytes)
-            left = run.data.cast("B")
+            left = kept.data.cast("B")
             while left:
                 left = left[self._file.write(left) :]
         except OSError as error:
@@ -88,7 +92,7 @@ class WordRuns:
                 f"the temporary folder cannot hold 8 bytes a row to compare ids ({error.strerror}); free some space, "
                 "or name another folder in TMPDIR"
             ) from None
-        self._borders.append(_borders(run))
+        self._borders.append(_borders(kept))
         self._filled = 0
 
     def _between(self, first: int, after: int, last: WordArray, runs: int) -> list[WordArray]:
@@ -113,6 +117,12 @@ class WordRuns:
                 )
             left = left[count:]
         return words
+
+
+def _twice_at_most(run: WordArray) -> WordArray:
+    """Return a sorted run without the third and later ones of equal words."""
+    more = run[2:] == run[:-2]
+    return run[np.append([True, True], ~more)] if more.any() else run
 
 
 def _borders(run: WordArray) -> IntArray:
