@@ -20,8 +20,9 @@ reproduce: $(READY)
 reproduce-quick: $(READY)
 	$(BIN)/nearveil reproduce --quick --out report-quick
 
+# One process more than cores: browsers, services and Spark are mostly waited for.
 test: lint
-	$(BIN)/python -m pytest -n 2 --doctest-modules
+	$(BIN)/python -m pytest -n 3 --doctest-modules
 
 # Kill the service fifty times on each store; some twenty minutes.
 torture: $(READY)

@@ -35,7 +35,7 @@ def draw_ratios(results: Sequence[Result], target: Path, machine: str) -> bool:
         handles: dict[str, Any] = {}
         for row, bar in enumerate(bars):
             handles |= _draw_bar(axes, row, bar)
-        axes.set_xlim(right=2.5 * max(1.0, *(bar.speed for bar in bars)))
+        axes.set_xlim(right=4 * max(1.0, *(bar.speed for bar in bars)))
         axes.xaxis.set_major_formatter(lambda value, _: plain_number(value))
         axes.set_yticks(range(len(bars)), [f"{bar.what}\nbeside {bar.peer}" for bar in bars], fontsize=8)
         axes.set_ylim(len(bars) - 0.4, -0.6)
