@@ -1,7 +1,9 @@
 """Compiled code that several processes share."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 from nearveil import kernels
 from nearveil.mechanisms.chord_law import half_chord
@@ -39,3 +41,23 @@ def test_numba_multiplies_matrices_for_whoever_else_uses_it() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[3. 3.]"
+
+
+def test_code_older_than_the_sources_is_not_used_wherever_it_is_kept(tmp_path: Path) -> None:
+    """Numba looks at a function's own file; what that calls in other files may have changed."""
+    script = (
+        "from nearveil.mechanisms.chord_law import half_chord as h; h(0.5); print(sum(h.stats.cache_hits.values()))"
+    )
+
+    def cache_hits() -> str:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        shown = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
+        )
+        return shown.stdout.strip()
+
+    assert cache_hits() == "0"
+    for file in tmp_path.rglob("*.nb*"):
+        os.utime(file, (0, 0))
+    assert cache_hits() == "0"
+    assert cache_hits() == "1"
