@@ -47,6 +47,7 @@ def secure_randomness() -> Randomness:
 
 RELEASE_STREAM = 1
 FIT_STREAM = 2
+ORDER_STREAM = 3
 
 
 def seeded_randomness(seed: int, stream: int = RELEASE_STREAM) -> Randomness:

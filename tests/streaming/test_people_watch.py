@@ -32,7 +32,7 @@ def test_a_row_without_a_person_in_a_later_batch(
         pytest.raises(DataError, match="row 3457 has no 'id'"),
         people_writer(tmp_path / "out.csv") as writer,
     ):
-        publish_stream(stream, PlanarLaplace(), writer, PeopleWatch(stream.carried, "id", per_row=False))
+        publish_stream(stream, PlanarLaplace(), writer, PeopleWatch(stream.carried, "id", per_row=False), shuffle=None)
     with pytest.raises(DataError, match="row 3457 has no 'id'"):
         PlacesInStream(stream, san_francisco, PeopleWatch(stream.carried, "id", per_row=False))
     assert not (tmp_path / "out.csv").exists()
@@ -43,7 +43,7 @@ def test_kept_ids_are_those_of_everybody_in_order(city: FloatArray, tmp_path: Pa
     stream = open_people(write_table(table_of(city), tmp_path / "in.parquet"))
     watch = PeopleWatch(stream.carried, "id", per_row=False, keep_ids=True)
     with people_writer(tmp_path / "out.parquet") as writer:
-        publish_stream(stream, PlanarLaplace(), writer, watch)
+        publish_stream(stream, PlanarLaplace(), writer, watch, shuffle=None)
     assert watch.people_by_id().carried["id"].to_pylist() == list(range(5000))
 
 
@@ -54,7 +54,7 @@ def test_one_row_each_is_said_though_several_are_accepted(
     stream = open_people(write_table(table_of(city), tmp_path / "in.parquet"))
     watch = PeopleWatch(stream.carried, "id", per_row=True)
     with people_writer(tmp_path / "out.parquet") as writer:
-        publish_stream(stream, PlanarLaplace(), writer, watch)
+        publish_stream(stream, PlanarLaplace(), writer, watch, shuffle=None)
     assert not watch.several_rows
 
 
@@ -86,6 +86,6 @@ def test_nothing_is_released_once_a_row_was_refused(city: FloatArray, tmp_path: 
     points[1] = [40.0, -122.4]
     stream, writer = open_people(write_table(table_of(points), tmp_path / "in.parquet")), _Counted()
     with pytest.raises(DataError, match="row 2 lies outside"):
-        publish_stream(stream, PlanarLaplace(), writer, PeopleWatch(stream.carried, None, per_row=False))
+        publish_stream(stream, PlanarLaplace(), writer, PeopleWatch(stream.carried, None, per_row=False), shuffle=None)
     # Batches that were begun at the same time on other cores may still be done.
     assert writer.rows < 4000

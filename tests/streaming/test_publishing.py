@@ -38,7 +38,7 @@ def publish(source: Path, output: Path, mechanism: Mechanism, *, clip: bool = Fa
     stream = open_people(source)
     watch = PeopleWatch(stream.carried, None, per_row=False)
     with people_writer(output, force=force) as writer:
-        return publish_stream(stream, mechanism, writer, watch, clip=clip)
+        return publish_stream(stream, mechanism, writer, watch, shuffle=None, clip=clip)
 
 
 @pytest.mark.parametrize("release", ["metric", "interval", "paper", "planar"])
@@ -139,7 +139,7 @@ def test_progress_counts_everybody(city: FloatArray, tmp_path: Path, batches_of:
     seen: list[int] = []
     with people_writer(tmp_path / "out.parquet") as writer:
         watch = PeopleWatch(stream.carried, None, per_row=True)
-        publish_stream(stream, PlanarLaplace(), writer, watch, progress=seen.append)
+        publish_stream(stream, PlanarLaplace(), writer, watch, shuffle=None, progress=seen.append)
     assert sum(seen) == len(city) == stream.rows
     assert len(seen) > 10
     assert watch.several_rows
@@ -154,9 +154,9 @@ def test_ids_that_repeat_across_batches(city: FloatArray, tmp_path: Path, batche
         with people_writer(tmp_path / "out.parquet", force=True) as writer:
             if person and not per_row:
                 with pytest.raises(DataError, match="row 5000 has the same 'id' as row 18"):
-                    publish_stream(stream, PlanarLaplace(), writer, watch)
+                    publish_stream(stream, PlanarLaplace(), writer, watch, shuffle=None)
                 continue
-            publish_stream(stream, PlanarLaplace(), writer, watch)
+            publish_stream(stream, PlanarLaplace(), writer, watch, shuffle=None)
         assert watch.several_rows
         assert bool(watch.warnings) is (person is None)
         assert len(watch.people_by_id().carried) == (5000 if person else 0)

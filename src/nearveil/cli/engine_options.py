@@ -67,12 +67,14 @@ class SparkWish:
     partition_by: Sequence[str] | None
     spark_conf: Sequence[str] | None
 
-    def check(self, engine: EngineName, seed: int | None) -> None:
+    def check(self, engine: EngineName, seed: int | None, *, keep_order: bool) -> None:
         """Refuse what this engine does not have, and Spark without a key."""
         if engine is EngineName.SPARK and self.key is None:
             raise UsageError("the Spark engine needs --key: a column with a different value in every row")
         if engine is EngineName.SPARK and seed is not None:
             raise UsageError("--seed protects nobody, and the Spark engine has no use for one; leave it out")
+        if engine is EngineName.SPARK and keep_order:
+            raise UsageError("the Spark engine always writes rows in random order; leave --keep-order out")
         if engine is EngineName.LOCAL:
             for name in self.__slots__:
                 if getattr(self, name):

@@ -17,6 +17,7 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.streaming.places_in_stream import PlacesInStream
 from nearveil.streaming.publishing import publish_stream
+from nearveil.streaming.row_shuffle import RowShuffle
 
 
 def release_locally(order: ReleaseOrder, mechanism: Mechanism, charge: Charge, metadata: dict[str, Any]) -> Released:
@@ -49,9 +50,13 @@ def release_locally(order: ReleaseOrder, mechanism: Mechanism, charge: Charge, m
     fitted_here = isinstance(mechanism, DPRS) and mechanism.intervals is None
     if isinstance(mechanism, DPRS) and fitted_here:
         _fit(mechanism, stream, clip=order.clip)
+    shuffle = None if order.keep_order else RowShuffle(output.resolve().parent, mechanism.seed)
+    steps = None if stream.rows is None else stream.rows * (1 if order.keep_order else 2)
     with people_writer(output, force=order.force, metadata=metadata) as writer:
-        with progress_bar("moving people", stream.rows) as advance:
-            published = publish_stream(stream, mechanism, writer, watch, clip=order.clip, progress=advance)
+        with progress_bar("moving people", steps) as advance:
+            published = publish_stream(
+                stream, mechanism, writer, watch, shuffle=shuffle, clip=order.clip, progress=advance
+            )
         # Whole on disk, and charged, before it gets its name.
         writer.finish()
         charge.record(mechanism, watch.people_by_id())
@@ -61,7 +66,9 @@ def release_locally(order: ReleaseOrder, mechanism: Mechanism, charge: Charge, m
         clipped=published.clipped,
         several_rows=watch.several_rows,
         fitted_here=fitted_here,
-        warnings=(*watch.warnings, *_unseen_persons(order)),
+        clip=order.clip,
+        keeps_order=order.keep_order,
+        warnings=(*watch.warnings, *_unseen_persons(order), *published.warnings),
         displacement=published.displacement,
     )
 

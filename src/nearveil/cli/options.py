@@ -62,6 +62,20 @@ PersonOption = Annotated[
 ]
 PerRowOption = Annotated[bool, typer.Option("--per-row", help="Allow several rows per person; their losses add up.")]
 ClipOption = Annotated[bool, typer.Option("--clip", help="Move people outside the region to its edge.")]
+KeepOrderOption = Annotated[
+    bool,
+    typer.Option(
+        "--keep-order",
+        help="Keep the order of the rows, which can give places away; otherwise it is random and secret.",
+    ),
+]
+TrueFiguresOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write figures computed from true places (displacement, rows clipped) here, for your own use only.",
+        metavar="FILE",
+    ),
+]
 CentresOption = Annotated[
     int | None, typer.Option(help="Number of intervals.", show_default="800", metavar="M", rich_help_panel="Mechanism")
 ]

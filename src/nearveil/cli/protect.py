@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ from nearveil.cli.engine_options import (
     SparkConfOption,
     SparkWish,
 )
+from nearveil.cli.json_files import write_private_json
 from nearveil.cli.ledger_options import BudgetOption, Charge, LedgerOption
 from nearveil.cli.mechanism_choice import Wish, build_mechanism
 from nearveil.cli.options import (
@@ -25,6 +27,7 @@ from nearveil.cli.options import (
     DropOption,
     ForceOption,
     JsonOption,
+    KeepOrderOption,
     LatitudeOption,
     LongitudeOption,
     PerRowOption,
@@ -32,11 +35,14 @@ from nearveil.cli.options import (
     RegionOption,
     ScalingOption,
     SeedOption,
+    TrueFiguresOption,
     chosen_region,
 )
 from nearveil.cli.protection_options import takes_protection
 from nearveil.cli.release_order import Released, ReleaseOrder
-from nearveil.cli.release_summary import as_document, as_text, file_metadata, summary_of
+from nearveil.cli.release_summary import as_document, as_text, figures_from_true_places, file_metadata, summary_of
+from nearveil.errors import UsageError
+from nearveil.io.atomic import check_output
 from nearveil.mechanisms.base import Mechanism
 
 
@@ -55,6 +61,8 @@ def protect(
     longitude: LongitudeOption = None,
     drop: DropOption = None,
     clip: ClipOption = False,
+    keep_order: KeepOrderOption = False,
+    true_figures: TrueFiguresOption = None,
     scaling: ScalingOption = None,
     seed: SeedOption = None,
     json: JsonOption = False,
@@ -75,7 +83,9 @@ def protect(
         partition_by=partition_by,
         spark_conf=spark_conf,
     )
-    of_spark.check(engine, seed)
+    of_spark.check(engine, seed, keep_order=keep_order)
+    if true_figures is not None:
+        _check_true_figures(true_figures, source, output, force=force)
     mechanism = build_mechanism(wish, chosen_region(region, scaling, wish.intervals), seed)
     charge = Charge(ledger, budget, person, per_row=per_row, seed=seed)
     order = ReleaseOrder(
@@ -87,16 +97,26 @@ def protect(
         person=person,
         per_row=per_row,
         clip=clip,
+        keep_order=keep_order,
         force=force,
     )
     released = _release(order, mechanism, charge, wish, of_spark, engine)
     for warning in released.warnings:
         warn(warning)
     summary, seconds = summary_of(released, wish), time.perf_counter() - started
+    if true_figures is not None:
+        write_private_json(true_figures, figures_from_true_places(released, seconds), force=force)
     if json:
-        say_json(as_document(summary, released.displacement, seconds))
+        say_json(as_document(summary))
     else:
         say(as_text(summary, released.displacement, output, seconds))
+
+
+def _check_true_figures(path: Path, source: str, output: str, *, force: bool) -> None:
+    """Refuse early a file that could not be written at the end, or that is meant for something else."""
+    if path.resolve() in (Path(source).resolve(), Path(output).resolve()):
+        raise UsageError("--true-figures is the INPUT or the OUTPUT; name another file")
+    check_output(path, force=force)
 
 
 def _release(

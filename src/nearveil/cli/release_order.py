@@ -20,6 +20,7 @@ class ReleaseOrder:
     person: str | None
     per_row: bool
     clip: bool
+    keep_order: bool
     force: bool
 
 
@@ -32,15 +33,20 @@ class Released:
     mechanism : Mechanism
         As it was used, with its intervals.
     rows, clipped : int
-        How many were written, and how many of them were moved to the edge of the region first.
+        How many were written, and how many of them were moved to the edge of the region first: the latter is a figure
+        about true places.
     several_rows : bool
         Whether a person may have several rows.
     fitted_here : bool
         Whether the intervals are from the people released.
+    clip : bool
+        Whether people outside the region may have been moved to its edge.
+    keeps_order : bool
+        Whether the rows are in the order of the input.
     warnings : tuple of str
         What to think about.
     displacement : Displacement or None
-        How far people were moved, where the engine measures it.
+        How far people were moved, where the engine measures it: figures about true places.
     """
 
     mechanism: Mechanism
@@ -48,5 +54,7 @@ class Released:
     clipped: int
     several_rows: bool
     fitted_here: bool
+    clip: bool
+    keeps_order: bool
     warnings: tuple[str, ...]
     displacement: Displacement | None = None

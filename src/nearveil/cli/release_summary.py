@@ -13,6 +13,9 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.guarantee import Guarantee, Notion
 
+# The mean of fewer says much of each of them.
+_FEWEST_FOR_A_MEAN = 1000
+
 
 def summary_of(released: Released, wish: Wish) -> dict[str, Any]:
     """Return the figures and the card of a release."""
@@ -21,7 +24,8 @@ def summary_of(released: Released, wish: Wish) -> dict[str, Any]:
         mechanism,
         several_rows=released.several_rows,
         fitted_here=released.fitted_here,
-        clipped=released.clipped,
+        clip=released.clip,
+        keeps_order=released.keeps_order,
     )
     dprs = mechanism if isinstance(mechanism, DPRS) else None
     metric = guarantee.notion is Notion.METRIC
@@ -40,7 +44,7 @@ def summary_of(released: Released, wish: Wish) -> dict[str, Any]:
         "epsilon_per_km": 1000 * guarantee.epsilon if metric else None,
         "delta": dprs.delta if dprs and dprs.release == "paper" else guarantee.delta,
         "region": str(mechanism.resolved_region),
-        "clipped": released.clipped,
+        "order": "kept" if released.keeps_order else "random",
         "fitted_on_these_people": released.fitted_here,
         "guarantee": guarantee,
     }
@@ -52,28 +56,39 @@ def file_metadata(mechanism: Mechanism, wish: Wish) -> dict[str, Any]:
     return {"mechanism": wish.chosen.value, "release": release, "seeded": _is_seeded(mechanism)}
 
 
-def as_document(summary: dict[str, Any], displacement: Displacement | None, seconds: float) -> dict[str, Any]:
-    """Return a release for machines."""
+def as_document(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return a release for machines, to travel with the file: nothing in it was computed from true places."""
     guarantee: Guarantee = summary["guarantee"]
-    moved = asdict(displacement) if displacement else None
-    return {
-        **summary,
-        "seconds": round(seconds, 3),
-        "displacement_m": moved and {name.removesuffix("_m"): round(value, 2) for name, value in moved.items()},
-        "guarantee": guarantee.to_dict(),
-    }
+    return {**summary, "guarantee": guarantee.to_dict()}
 
 
 def as_text(summary: dict[str, Any], displacement: Displacement | None, output: str, seconds: float) -> str:
     """Return a release for people."""
     how = summary["mechanism"] + (f", release {summary['release']}" if summary["release"] else "")
-    lines = [str(summary["guarantee"]), f"{summary['rows']:,} rows written to {output} in {seconds:.1f} s ({how})."]
-    if displacement:
-        lines.append(
-            f"Moved by {displacement.mean_m:,.0f} m on average; half of them by less than {displacement.p50_m:,.0f} m, "
-            f"95 % by less than {displacement.p95_m:,.0f} m (from true places: for your eyes)."
-        )
+    rows = f"{summary['rows']:,} row" + ("" if summary["rows"] == 1 else "s")
+    lines = [str(summary["guarantee"]), f"{rows} written to {output} in {seconds:.1f} s ({how})."]
+    if displacement and summary["rows"] >= _FEWEST_FOR_A_MEAN:
+        about_m = float(f"{displacement.mean_m:.2g}")
+        lines.append(f"Moved by about {about_m:,.0f} m on average (from true places; do not publish).")
     return "\n".join(lines)
+
+
+def figures_from_true_places(released: Released, seconds: float) -> dict[str, Any]:
+    """Return what was computed from true places, for whoever may see these."""
+    return {
+        "about": (
+            "Figures computed from true places without noise, for the operator alone. Do not publish them, and do not "
+            "pass them on with the protected file or its guarantee."
+        ),
+        "rows": released.rows,
+        "clipped": released.clipped,
+        "displacement_m": _metres(released.displacement) if released.displacement else None,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _metres(displacement: Displacement) -> dict[str, float]:
+    return {name.removesuffix("_m"): round(value, 2) for name, value in asdict(displacement).items()}
 
 
 def _what_holds(guarantee: Guarantee, mechanism: Mechanism, *, fitted_here: bool) -> dict[str, Any] | None:

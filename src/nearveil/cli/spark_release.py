@@ -40,5 +40,7 @@ def release_with_spark(order: ReleaseOrder, mechanism: Mechanism, charge: Charge
         clipped=done.clipped,
         several_rows=done.several_rows,
         fitted_here=done.fitted_here,
+        clip=order.clip,
+        keeps_order=False,
         warnings=done.warnings,
     )

@@ -15,8 +15,24 @@ ROWS_COMPOSE = (
 )
 
 
-def card_of(mechanism: Mechanism, *, several_rows: bool, fitted_here: bool, clipped: int) -> Guarantee:
+CLIPPED = (
+    "Places outside the region are moved to its edge first. Only the place on the edge is protected, and that somebody "
+    "was outside may show."
+)
+KEPT_ORDER = (
+    "The rows are in the order of the input (--keep-order), and this guarantee does not cover the order. Where it "
+    "follows places or times, a person's neighbours in the file tell where the person is, however large the noise; "
+    "whoever knows the places of those neighbours knows it within metres. Without --keep-order rows are in a secret "
+    "random order."
+)
+
+
+def card_of(
+    mechanism: Mechanism, *, several_rows: bool, fitted_here: bool, clip: bool, keeps_order: bool = False
+) -> Guarantee:
     """Return what a release promises, with what its people must know besides.
+
+    Nothing here depends on a true place: that rows may be clipped is said where that is allowed, not where it happened.
 
     Parameters
     ----------
@@ -26,17 +42,18 @@ def card_of(mechanism: Mechanism, *, several_rows: bool, fitted_here: bool, clip
         Whether a person may have several rows.
     fitted_here : bool
         Whether the intervals are from the people released.
-    clipped : int
-        How many rows were moved to the edge of the region first.
+    clip : bool
+        Whether people outside the region are moved to its edge.
+    keeps_order : bool
+        Whether the rows are in the order of the input.
     """
     guarantee = mechanism.guarantee
     if several_rows:
         guarantee = guarantee.counted_per_row().with_note(ROWS_COMPOSE)
     if fitted_here:
         guarantee = guarantee.with_note(FITTED_HERE)
-    if clipped:
-        guarantee = guarantee.with_note(
-            f"{clipped:,} rows were outside the region and moved to its edge first; only the place on the edge is "
-            "protected, and that they were outside may show."
-        )
+    if clip:
+        guarantee = guarantee.with_note(CLIPPED)
+    if keeps_order:
+        guarantee = guarantee.with_note(KEPT_ORDER)
     return guarantee

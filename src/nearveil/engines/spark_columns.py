@@ -11,12 +11,14 @@ import pyarrow as pa
 from nearveil.errors import DataError, UsageError
 from nearveil.io.columns import find_coordinates, person_columns
 from nearveil.io.coordinates import check_carried, degrees_column
+from nearveil.streaming.predicting_columns import predicting_columns, telling_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
 _SAMPLE_ROWS = 200
+_PREDICTING_ROWS = 4096
 _KEY_TYPES = ("tinyint", "smallint", "int", "bigint", "string")
 
 
@@ -91,6 +93,22 @@ def check_published(df: DataFrame, columns: Columns) -> tuple[str, ...]:
     carried = [place for place in columns.published if place not in coordinate_places]
     table = pa.table([sample.column(place) for place in carried], names=[columns.names[place] for place in carried])
     return check_carried(table, np.column_stack(coordinates)) if carried else ()
+
+
+def warn_of_predicting(df: DataFrame, columns: Columns, rows: int) -> tuple[str, ...]:
+    """Return a warning for each published column that follows people's places, by a sample of the rows.
+
+    The sample is so small that Spark sends it to the driver at once: a larger result would wait in its block store.
+    """
+    coordinates = (columns.latitude, columns.longitude)
+    carried = [place for place in columns.published if place not in coordinates and _is_flat(df.schema[place].dataType)]
+    if not carried:
+        return ()
+    wanted = df.select(*(f"c{place}" for place in (*carried, *coordinates)))
+    sample = wanted.sample(fraction=min(1.0, _PREDICTING_ROWS / rows)).toArrow()
+    points = np.column_stack([degrees_column(sample.column(len(carried) + axis), "") for axis in (0, 1)])
+    table = sample.select(range(len(carried))).rename_columns([columns.names[place] for place in carried])
+    return tuple(telling_column(name) for name in predicting_columns(table, points))
 
 
 def likely_person_columns(schema: StructType, columns: Columns) -> list[str]:

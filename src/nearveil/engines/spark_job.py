@@ -11,7 +11,14 @@ from nearveil.engines.card import card_of
 from nearveil.engines.charging import charge_release
 from nearveil.engines.protected import Protected
 from nearveil.engines.spark_answers import PlacesInSpark
-from nearveil.engines.spark_columns import Columns, check_key_type, check_published, find_columns, quoted
+from nearveil.engines.spark_columns import (
+    Columns,
+    check_key_type,
+    check_published,
+    find_columns,
+    quoted,
+    warn_of_predicting,
+)
 from nearveil.engines.spark_persons import check_persons, refuse_repeated_keys
 from nearveil.engines.spark_release import job_key, released_rows
 from nearveil.engines.spark_session import check_session, require_spark, session_warnings
@@ -80,12 +87,13 @@ class Job:
         warnings = (*session_warnings(df.sparkSession), *check_published(people, columns))
         tally = self._tally(people, columns)
         refuse_repeated_keys(people, columns, tally.rows)
+        warnings = (*warnings, *warn_of_predicting(people, columns, tally.rows))
         several_rows, suspicions = check_persons(
             df, columns, tally.rows, person=self._other_person, per_row=self.per_row
         )
         mechanism, fitted_here = self._fitted(people, columns, tally)
         clipped = tally.outside if self.clip else 0
-        card = card_of(mechanism, several_rows=several_rows, fitted_here=fitted_here, clipped=clipped)
+        card = card_of(mechanism, several_rows=several_rows, fitted_here=fitted_here, clip=self.clip)
         if self.ledger is not None:
             if several_rows:
                 raise UsageError(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nearveil.types import FloatArray
+from nearveil.types import FloatArray, IntArray
 
 
 def arrow_floats(values: FloatArray) -> pa.Array:
@@ -33,3 +33,17 @@ def numbers_from_arrow(array: pa.Array) -> np.ndarray[Any, Any]:
     buffer = array.buffers()[1]
     kind = np.dtype(array.type.to_pandas_dtype())
     return np.frombuffer(buffer or b"", dtype=kind)[array.offset : array.offset + len(array)]
+
+
+def taken_rows(table: pa.Table, rows: IntArray) -> pa.Table:
+    """Return these rows of a table, in this order."""
+    return pa.Table.from_arrays([_taken(column, rows) for column in table.columns], schema=table.schema)
+
+
+def _taken(column: pa.ChunkedArray, rows: IntArray) -> pa.Array:
+    kind = column.type
+    if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and not column.null_count:
+        parts = [numbers_from_arrow(chunk) for chunk in column.chunks]
+        whole = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind.to_pandas_dtype()), *parts])
+        return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(whole[rows])])
+    return column.combine_chunks().take(pa.array(rows))

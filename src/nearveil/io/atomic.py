@@ -40,17 +40,22 @@ def check_output(path: Path, *, force: bool) -> None:
 
 
 @contextmanager
-def replacing(path: Path, *, force: bool) -> Iterator[Path]:
-    """Give a temporary file beside ``path`` to write to; put it in place if nothing went wrong, else remove it."""
+def replacing(path: Path, *, force: bool, private: bool = False) -> Iterator[Path]:
+    """Give a temporary file beside ``path`` to write to; put it in place if nothing went wrong, else remove it.
+
+    A ``private`` file can be read by its owner alone, from the first byte on.
+    """
     check_output(path, force=force)
     # Through a link to the file itself, which is what is to be replaced.
     path = path.resolve()
     # The extension stays, since it decides the format; the rest is short, since names may not be long.
     partial = path.with_name(f".{secrets.token_hex(4)}.partial{''.join(path.suffixes[-2:])}")
     try:
+        if private:
+            os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield partial
         _flush_to_disk(partial)
-        _put_in_place(partial, path, force=force)
+        _put_in_place(partial, path, force=force, private=private)
     except OutputError:
         raise
     except OSError as error:
@@ -67,9 +72,9 @@ def _flush_to_disk(path: Path) -> None:
         os.fsync(stream.fileno())
 
 
-def _put_in_place(partial: Path, path: Path, *, force: bool) -> None:
+def _put_in_place(partial: Path, path: Path, *, force: bool, private: bool) -> None:
     if force:
-        if path.exists():
+        if path.exists() and not private:
             partial.chmod(path.stat().st_mode & 0o777)
         partial.replace(path)
         return

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from nearveil.io.arrow_numbers import arrow_floats
-from nearveil.types import FloatArray
+from nearveil.io.arrow_numbers import arrow_floats, floats_from_arrow, taken_rows
+from nearveil.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,53 @@ class People:
     def __len__(self) -> int:
         return len(self.points)
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory the columns take."""
+        return int(self.points.nbytes + self.carried.nbytes)
+
     def with_points(self, points: FloatArray) -> People:
         """Return the same people at other places."""
         return replace(self, points=points)
+
+    def part(self, start: int, stop: int) -> People:
+        """Return the people of some rows, without a copy of their columns."""
+        features = None if self.features is None else self.features[start:stop]
+        return replace(
+            self, points=self.points[start:stop], carried=self.carried.slice(start, stop - start), features=features
+        )
+
+    def taken(self, rows: IntArray) -> People:
+        """Return the people of these rows, in this order."""
+        features = None if self.features is None else [self.features[row] for row in rows.tolist()]
+        return replace(self, points=self.points[rows], carried=taken_rows(self.carried, rows), features=features)
+
+
+def joined_people(parts: Sequence[People]) -> People:
+    """Return people of one layout one after the other."""
+    first = parts[0]
+    features = None if first.features is None else [one for part in parts for one in part.features or ()]
+    return replace(
+        first,
+        points=np.concatenate([part.points for part in parts]),
+        carried=pa.concat_tables([part.carried for part in parts]),
+        features=features,
+    )
+
+
+def table_of_people(people: People) -> pa.Table:
+    """Return all columns in one table, the places in its last two; `people_from_table` reads it."""
+    table = people.carried
+    for axis, name in enumerate(("latitude", "longitude")):
+        table = with_column(table, Place(name, table.num_columns), arrow_floats(people.points[:, axis]))
+    return table
+
+
+def people_from_table(table: pa.Table, layout: Layout) -> People:
+    """Read what `table_of_people` gave."""
+    columns = table.num_columns - 2
+    points = np.column_stack([floats_from_arrow(table.column(columns + axis)) for axis in (0, 1)])
+    return People(points, table.select(range(columns)), layout)
 
 
 def table_with_coordinates(people: People) -> pa.Table:

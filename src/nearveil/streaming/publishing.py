@@ -16,7 +16,9 @@ from nearveil.places import Faults
 from nearveil.region import Region
 from nearveil.streaming.people_watch import Look, PeopleWatch
 from nearveil.streaming.pipeline import mapped_in_order
+from nearveil.streaming.predicting_columns import PredictingColumns
 from nearveil.streaming.row_release import RowRelease
+from nearveil.streaming.row_shuffle import RowShuffle, UnorderedRows
 from nearveil.types import FloatArray, Progress
 
 Release = Callable[[FloatArray, int], FloatArray]
@@ -24,11 +26,24 @@ Release = Callable[[FloatArray, int], FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was written."""
+    """What was written.
+
+    Attributes
+    ----------
+    rows : int
+        How many.
+    clipped : int
+        How many of them were moved to the edge of the region first: a figure about true places.
+    displacement : Displacement
+        How far people were moved: figures about true places.
+    warnings : tuple of str
+        Which carried columns tell where people are.
+    """
 
     rows: int
     clipped: int
     displacement: Displacement
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +53,8 @@ class _Batch:
     rows: int
     faults: Faults
     look: Look
-    to_write: Any = None
+    ready: Any = None
+    sample: Any = None
     clipped: int = 0
     moved_m: FloatArray | None = None
 
@@ -49,6 +65,7 @@ def publish_stream(
     writer: PeopleWriter,
     watch: PeopleWatch,
     *,
+    shuffle: RowShuffle | None,
     clip: bool = False,
     progress: Progress | None = None,
 ) -> Published:
@@ -64,10 +81,13 @@ def publish_stream(
         Gets everybody at their published places. What it has written is complete only if nothing was raised.
     watch : PeopleWatch
         Looks at every batch.
+    shuffle : RowShuffle or None
+        Puts the rows into a random order; without it they keep the order of the input, which may follow their places.
     clip : bool
         Whether people outside the region are moved to its edge first.
     progress : callable, optional
-        Called with the number of people just finished.
+        Called with the number of people just finished; with ``shuffle`` also with those just written, so that everybody
+        counts twice.
     """
     release: Release
     if mechanism.seed is None:
@@ -76,33 +96,59 @@ def publish_stream(
         stream = PeopleInMemory(stream.gathered())
         release = _seeded(mechanism)
     region = mechanism.resolved_region
-    worker = _Worker(region, release, writer, watch, clip=clip)
+    # Rows that keep their order are written as they come, others are dealt first.
+    make_ready = writer.prepared if shuffle is None else shuffle.dealt
+    take = writer.write if shuffle is None else shuffle.take
+    telling = PredictingColumns()
+    worker = _Worker(region, release, make_ready, watch, telling, clip=clip)
     faults, rows, clipped, displacement = Faults(), 0, 0, DisplacementSum()
     for batch in mapped_in_order(worker, _numbered(stream)):
         faults = faults.followed_by(batch.faults, rows)
         watch.take(batch.look, rows)
         rows += batch.rows
         if batch.moved_m is not None:
-            writer.write(batch.to_write)
+            take(batch.ready)
+            telling.take(batch.sample)
             displacement.add(batch.moved_m)
             clipped += batch.clipped
         if progress:
             progress(batch.rows)
     region.refuse(faults, clip=clip)
     watch.finish(stream)
-    return Published(rows, clipped, displacement.summary())
+    if shuffle is not None:
+        _write_shuffled(shuffle, writer, progress)
+    return Published(rows, clipped, displacement.summary(), telling.warnings())
+
+
+def _write_shuffled(shuffle: RowShuffle, writer: PeopleWriter, progress: Progress | None) -> None:
+    def prepared(rows: UnorderedRows) -> tuple[int, Any]:
+        people = rows.ordered()
+        return len(people), writer.prepared(people)
+
+    for count, ready in mapped_in_order(prepared, shuffle.shuffled()):
+        writer.write(ready)
+        if progress:
+            progress(count)
 
 
 class _Worker:
     """What is done with a batch, on any core."""
 
     def __init__(
-        self, region: Region, release: Release, writer: PeopleWriter, watch: PeopleWatch, *, clip: bool
+        self,
+        region: Region,
+        release: Release,
+        make_ready: Callable[[People], Any],
+        watch: PeopleWatch,
+        telling: PredictingColumns,
+        *,
+        clip: bool,
     ) -> None:
         self._region = region
         self._release = release
-        self._writer = writer
+        self._make_ready = make_ready
         self._watch = watch
+        self._telling = telling
         self._clip = clip
         self._refused = threading.Event()
 
@@ -121,7 +167,8 @@ class _Worker:
             clipped = int((true != people.points).any(axis=1).sum())
         published = self._release(true, first_row)
         moved_m = ground_distance_m(people.points, published)
-        return _Batch(len(people), faults, look, self._writer.prepared(people.with_points(published)), clipped, moved_m)
+        ready, sample = self._make_ready(people.with_points(published)), self._telling.look(people, first_row)
+        return _Batch(len(people), faults, look, ready, sample, clipped, moved_m)
 
 
 def _seeded(mechanism: Mechanism) -> Release:
