@@ -1,4 +1,4 @@
-"""``nearveil protect`` on files beside Polars, which copies them unchanged: seconds and memory."""
+"""``nearveil protect`` on files beside Polars, which copies or shuffles them unchanged: seconds and memory."""
 
 import json
 import sys
@@ -19,10 +19,13 @@ from benchmarks.measuring.results import Absent, Alone, Beside, Effort, Result
 from benchmarks.measuring.timing import Contender, OwnSeconds, in_turns
 from nearveil import build_pic_intervals
 
-GIVEN, FITTED, POLARS = "intervals given", "intervals fitted", "Polars copying the file"
-MOST_TIME = {(".parquet", GIVEN): 3.0, (".parquet", FITTED): 5.0}
+SHUFFLED = "planar Laplace, in random order"
+GIVEN, FITTED = "intervals given, order kept", "intervals fitted, order kept"
+COPYING, SHUFFLING = "Polars copying the file", "Polars shuffling the file"
+PEERS = {SHUFFLED: SHUFFLING, GIVEN: COPYING, FITTED: COPYING}
+MOST_TIME = {(".parquet", SHUFFLED): 2.0, (".parquet", GIVEN): 3.0, (".parquet", FITTED): 5.0}
 REMEDY = "install polars"
-LARGE_ROWS, LARGE_MOST_S, LARGE_MOST_GB = 100_000_000, 180.0, 4.0
+LARGE_ROWS, LARGE_MOST_S, LARGE_MOST_GB = 100_000_000, 180.0, 2.0
 _PIECE_ROWS = 1_000_000
 
 
@@ -43,7 +46,7 @@ class _Watched:
 
 
 def compare(effort: Effort) -> Iterator[Result]:
-    """Compare Parquet and CSV, with given intervals and with fitting."""
+    """Compare Parquet and CSV: the default, which shuffles, and DPRS with the order kept, intervals given or fitted."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         intervals = _write_intervals(folder)
@@ -58,39 +61,46 @@ def compare(effort: Effort) -> Iterator[Result]:
 
 def _compare(effort: Effort, source: Path, intervals: Path, rows: int) -> Iterator[Result]:
     output = source.with_name(f"out{source.suffix}")
-    runs = {
-        GIVEN: _Watched([*_protect(source, output), "--intervals", str(intervals)], output),
-        FITTED: _Watched(_protect(source, output), output),
-    }
+    runs = {name: _Watched([*_protect(source, output), *more], output) for name, more in _ways(intervals).items()}
     if find_spec("polars"):
-        runs[POLARS] = _Watched([sys.executable, "-c", _copy_with_polars(source, output)], output)
+        runs[COPYING] = _Watched([sys.executable, "-c", _copy_with_polars(source, output)], output)
+        runs[SHUFFLING] = _Watched([sys.executable, "-c", _shuffle_with_polars(source, output)], output)
     times = in_turns([Contender(name, run) for name, run in runs.items()], effort.of(5, 1), effort.tell)
-    for name in (GIVEN, FITTED):
+    for name, peer in PEERS.items():
         what = f"nearveil protect, {rows:,} rows of {_format(source)}, {name}"
-        if POLARS in times:
+        if peer in times:
             limit = effort.limit(MOST_TIME.get((source.suffix, name)))
             yield Beside(
-                what=what, peer=POLARS, ours=times[name], theirs=times[POLARS], unit="file", most_time=limit,
+                what=what, peer=peer, ours=times[name], theirs=times[peer], unit="file", most_time=limit,
                 told_as_time=True,
             )  # fmt: skip
         else:
-            yield Absent(what=what, peer=POLARS, remedy=REMEDY)
+            yield Absent(what=what, peer=peer, remedy=REMEDY)
         yield Alone(what=f"{what}: memory", value=runs[name].peak_gb, unit="GB")
-    if POLARS in runs:
-        yield Alone(what=f"Polars, {rows:,} rows of {_format(source)}: memory", value=runs[POLARS].peak_gb, unit="GB")
+    for peer in (name for name in runs if name not in PEERS):
+        yield Alone(what=f"{peer}, {rows:,} rows of {_format(source)}: memory", value=runs[peer].peak_gb, unit="GB")
 
 
 def _large(effort: Effort, folder: Path, intervals: Path) -> Iterator[Result]:
     """A file that does not fit into the memory that is allowed."""
     effort.tell(f"writing {LARGE_ROWS:,} rows")
     source, output = write_people(folder / "large.parquet", LARGE_ROWS), folder / "large-out.parquet"
-    for name, more in ((GIVEN, ["--intervals", str(intervals)]), (FITTED, [])):
+    for name, more in _ways(intervals).items():
         what = f"nearveil protect, {LARGE_ROWS:,} rows of Parquet, {name}"
         effort.tell(what)
         output.unlink(missing_ok=True)
         run = run_watched([*_protect(source, output), *more])
         yield Alone(what=what, value=run.seconds, unit="s", most=LARGE_MOST_S)
         yield Alone(what=f"{what}: memory", value=run.peak_gb, unit="GB", most=LARGE_MOST_GB)
+
+
+def _ways(intervals: Path) -> dict[str, list[str]]:
+    """Options of the releases that are compared."""
+    return {
+        SHUFFLED: ["--mechanism", "planar-laplace"],
+        GIVEN: ["--intervals", str(intervals), "--keep-order"],
+        FITTED: ["--mechanism", "dprs", "--keep-order"],
+    }
 
 
 def write_people(target: Path, rows: int) -> Path:
@@ -119,6 +129,11 @@ def _protect(source: Path, output: Path) -> list[str]:
 def _copy_with_polars(source: Path, output: Path) -> str:
     kind = source.suffix.removeprefix(".")
     return f"import polars; polars.scan_{kind}({json.dumps(str(source))}).sink_{kind}({json.dumps(str(output))})"
+
+
+def _shuffle_with_polars(source: Path, output: Path) -> str:
+    kind, here, there = source.suffix.removeprefix("."), json.dumps(str(source)), json.dumps(str(output))
+    return f"import polars; polars.read_{kind}({here}).sample(fraction=1, shuffle=True).write_{kind}({there})"
 
 
 def _format(source: Path) -> str:

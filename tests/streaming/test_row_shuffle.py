@@ -1,5 +1,6 @@
 """Rows come out in a random order: every order alike, nobody lost, in little memory, and nothing true on disk."""
 
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from scipy.stats import chi2
 
 from nearveil.io.files import open_people, people_writer
-from nearveil.io.people import Layout, People, Place
+from nearveil.io.people import Layout, People, Place, joined_people
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.streaming import row_shuffle
 from nearveil.streaming.people_watch import PeopleWatch
@@ -88,7 +89,7 @@ def test_a_poor_shuffle_is_noticed(broken: str, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(row_shuffle, "_BUCKETS", 3)
     monkeypatch.setattr(row_shuffle, "_ROWS_AT_ONCE", 1)
     if broken == "one order within buckets":
-        monkeypatch.setattr(row_shuffle.UnorderedRows, "ordered", lambda self: row_shuffle.joined_people(self.parts))
+        monkeypatch.setattr(row_shuffle.UnorderedRows, "ordered", lambda self: joined_people(self.parts))
     else:
         dealt = RowShuffle.dealt
 
@@ -127,7 +128,7 @@ def test_the_file_on_disk_holds_published_rows_and_no_true_place(
     batches_of(2500)
     monkeypatch.setattr(row_shuffle, "_BUCKETS", 16)
     written: list[bytes] = []
-    make = row_shuffle.tempfile.TemporaryFile
+    make = tempfile.TemporaryFile
 
     class Kept:
         def __init__(self, **named: object) -> None:
@@ -140,7 +141,7 @@ def test_the_file_on_disk_holds_published_rows_and_no_true_place(
             written.append(bytes(rows))  # type: ignore[call-overload]
             return int(self._file.write(rows))
 
-    monkeypatch.setattr(row_shuffle.tempfile, "TemporaryFile", Kept)
+    monkeypatch.setattr(tempfile, "TemporaryFile", Kept)
     stream = open_people(write_table(table_of(city), tmp_path / "in.parquet"))
     watch = PeopleWatch(stream.carried, None, per_row=True)
     with people_writer(tmp_path / "out.parquet") as writer:
