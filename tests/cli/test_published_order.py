@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.isotonic import IsotonicRegression
@@ -71,6 +72,22 @@ def test_row_groups_and_their_statistics_say_nothing(run: Run, source: Path, tmp
     column = metadata.row_group(0).column(0)
     assert (column.statistics.min, column.statistics.max) == (0, 4999)
     assert metadata.num_rows == 5000
+
+
+def test_a_dictionary_does_not_list_categories_in_the_old_order(
+    run: Run, northward: FloatArray, tmp_path: Path
+) -> None:
+    """Nor those of people who are not in the file. Parquet keeps the dictionary of a column of categories."""
+    names = pa.array([f"p{row}" for row in range(5001)])
+    ids = pa.DictionaryArray.from_arrays(pa.array(np.arange(5000)), names)
+    within = pa.ListArray.from_arrays(np.arange(5001), ids)
+    pq.write_table(table_of(northward).append_column("name", ids).append_column("all", within), tmp_path / "in.parquet")
+    run("protect", tmp_path / "in.parquet", tmp_path / "out.parquet", *PLANAR)
+    table = pq.read_table(tmp_path / "out.parquet", read_dictionary=["name"])
+    listed = table["name"].combine_chunks().dictionary.to_pylist()
+    assert listed == [f"p{row}" for row in table["id"].to_pylist()]
+    assert table["all"].to_pylist() == [[name] for name in listed]
+    assert b"p5000" not in (tmp_path / "out.parquet").read_bytes()
 
 
 def test_geojson_keeps_every_feature_whole(run: Run, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.streaming.predicting_columns import telling_column
 from nearveil.types import FloatArray
 
 SECRET = bytes(range(100, 116))
@@ -149,5 +150,16 @@ def test_people_outside_are_moved_to_the_edge_on_request(spark: SparkSession) ->
     )
     done = protect(df, mechanism=PlanarLaplace(), key="id", clip=True)
     assert done.clipped == 2
-    assert any("2 rows were outside the region" in note for note in done.guarantee.notes)
+    assert any("outside the region are moved to its edge" in note for note in done.guarantee.notes)
     assert done.rows.count() == 3
+
+
+def test_columns_that_follow_places_are_warned_of(spark: SparkSession, city: FloatArray) -> None:
+    """By name, and the same sentence as of the local engine; a column that says nothing is not named."""
+    northward = city[np.argsort(city[:, 0])]
+    rows = np.arange(len(city))
+    table = pa.table(
+        {"id": rows, "age": rows * 37 % 101, "latitude": northward[:, 0], "longitude": northward[:, 1]},
+    )
+    done = protect(spark.createDataFrame(table), mechanism=PlanarLaplace(), key="id")
+    assert [warning for warning in done.warnings if "follow people's places" in warning] == [telling_column("id")]
