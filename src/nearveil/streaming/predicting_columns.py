@@ -20,7 +20,7 @@ from nearveil.io.arrow_numbers import numbers_from_arrow, taken_rows
 from nearveil.io.people import People
 from nearveil.types import FloatArray, IntArray
 
-SAMPLE_ROWS = 1 << 16
+SAMPLE_ROWS = 1 << 15
 _TELLING_RATIO = 0.9
 # A column that says nothing is named by mistake once in three million tests.
 _STANDARD_DEVIATIONS = 5.0
@@ -66,7 +66,7 @@ class _Sample(NamedTuple):
 class PredictingColumns:
     """Looks at the rows of a stream: the first ones, which stand together, and some of all.
 
-    True places of up to 131,072 rows are kept in memory until `warnings`.
+    True places of up to 65,536 rows are kept in memory until `warnings`.
     """
 
     def __init__(self, sample_rows: int = SAMPLE_ROWS) -> None:
