@@ -15,7 +15,7 @@ from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Event, Fit, Ledger, Left, OverspentError, Release, Rule
 from nearveil.privacy.ledger.journal import Journal
 from nearveil.privacy.ledger.records import event_to_bytes
-from nearveil.privacy.paper_accounting import LaplaceAnswers, fit_epsilon
+from nearveil.privacy.paper_accounting import LaplaceAnswers
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -164,31 +164,60 @@ def test_notions_have_accounts_of_their_own(open_ledger: Open) -> None:
     assert [ledger.total(notion).epsilon for notion in spent] == [1.0, 0.01, 0.5]
 
 
-def test_many_small_losses_cost_less_than_their_sum_where_there_is_a_delta(open_ledger: Open) -> None:
-    ledger = open_ledger()
+def small_fit(number: int) -> Fit:
+    return Fit(
+        who=("ann", "bob"),
+        when=NOON + number * timedelta(hours=1),
+        notion=Notion.CENTRAL,
+        epsilon=0.5,
+        draw_id=str(number),
+        noise=(LaplaceAnswers(36, 72.0),),
+    )
 
-    def fit(number: int) -> Fit:
-        return Fit(
-            who=("ann", "bob"),
-            when=NOON + number * timedelta(hours=1),
-            notion=Notion.CENTRAL,
-            epsilon=0.5,
-            draw_id=str(number),
-            noise=(LaplaceAnswers(36, 72.0),),
-        )
 
+@pytest.mark.parametrize(("renyi_order", "affordable"), [(None, 2), (24.0, 7)])
+def test_many_small_losses_cost_less_than_their_sum_at_a_fixed_order(
+    tmp_path: Path, renyi_order: float | None, affordable: int
+) -> None:
+    budget = Budget(notion=Notion.CENTRAL, epsilon=1.0, delta=1e-5, window=7 * DAY, renyi_order=renyi_order)
+    ledger = Ledger(tmp_path / "ledger", [budget])
     accepted = 0
     with pytest.raises(OverspentError):
         for number in range(20):
-            ledger.record(fit(number))
+            ledger.record(small_fit(number))
             accepted = number + 1
-    # Two would fit by plain addition.
-    assert accepted == 8
+    assert accepted == affordable
     cost = ledger.spent("bob", Notion.CENTRAL, NOON + DAY)
-    assert (cost.rule, cost.delta) == (Rule.RENYI, 1e-5)
+    assert cost == budget.cost([small_fit(number) for number in range(affordable)])
+    assert cost.rule is (Rule.SEQUENTIAL if renyi_order is None else Rule.RENYI)
     assert cost.epsilon <= 1.0
-    assert ledger.total(Notion.CENTRAL) == cost
-    assert cost.epsilon == pytest.approx(fit_epsilon([LaplaceAnswers(36 * 8, 72.0)], delta=1e-5), rel=1e-8)
+    # Over all time there is no window that a filter has kept to.
+    assert ledger.total(Notion.CENTRAL).epsilon == 0.5 * affordable
+
+
+LEDGER_OF_0_1 = (
+    "nearveil-ledger 1\n"
+    '178 cebf7bd722166c8fdc95ce77a599022d {"kind":"fit","draw_id":"fit 0","when":"2026-01-01T12:00:00+00:00",'
+    '"notion":"central","epsilon":0.5,"delta":0.0,"noise":[{"law":"laplace","count":36,"scale":72.0}],"who":["ann"]}\n'
+    '178 51b9021e7c67c2d261497f2d78ba965e {"kind":"fit","draw_id":"fit 1","when":"2026-01-01T13:00:00+00:00",'
+    '"notion":"central","epsilon":0.5,"delta":0.0,"noise":[{"law":"laplace","count":36,"scale":72.0}],"who":["ann"]}\n'
+    '178 ce1ac5ad0d4218c1465413b1900b0b14 {"kind":"fit","draw_id":"fit 2","when":"2026-01-01T14:00:00+00:00",'
+    '"notion":"central","epsilon":0.5,"delta":0.0,"noise":[{"law":"laplace","count":36,"scale":72.0}],"who":["ann"]}\n'
+)
+
+
+def test_a_ledger_that_was_composed_by_another_rule_is_read_and_nothing_more_fits(open_ledger: Open) -> None:
+    """Written when the better of both rules was taken, which let 1.5 into a budget of 1."""
+    (path := open_ledger().path).write_text(LEDGER_OF_0_1)
+    ledger = Ledger(path, BUDGETS)
+    assert ledger.spent("ann", Notion.CENTRAL, NOON + DAY).epsilon == 1.5
+    assert ledger.left("ann", Notion.CENTRAL, NOON + DAY).epsilon == 0.0
+    more = Fit(who=("ann",), when=NOON + DAY, notion=Notion.CENTRAL, epsilon=0.5, draw_id="fit 3")
+    with pytest.raises(OverspentError) as refused:
+        ledger.record(more)
+    # When two of the three have left the window.
+    assert refused.value.fits_from == NOON + 7 * DAY + timedelta(hours=1)
+    assert path.read_text() == LEDGER_OF_0_1
 
 
 def test_what_is_left_is_also_said_of_the_past(open_ledger: Open) -> None:

@@ -4,7 +4,6 @@ from nearveil.privacy.ledger.budget import Budget, Left, Windows
 from nearveil.privacy.ledger.cost import (
     Cost,
     Rule,
-    least_cost,
     parallel_cost,
     renyi_cost,
     sequential_cost,
@@ -27,7 +26,6 @@ __all__ = [
     "Release",
     "Rule",
     "Windows",
-    "least_cost",
     "parallel_cost",
     "renyi_cost",
     "sequential_cost",

@@ -7,6 +7,7 @@ therefore counts at the moment of its places, and publishing the same draw again
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,8 +23,15 @@ from nearveil.privacy.ledger.amounts import (
     exact_sum,
     float_at_most,
 )
-from nearveil.privacy.ledger.cost import RENYI_RELATIVE_MARGIN, Cost, Rule, least_cost, renyi_cost, sequential_cost
+from nearveil.privacy.ledger.cost import (
+    RENYI_RELATIVE_MARGIN,
+    Cost,
+    deltas_of_undescribed,
+    renyi_cost,
+    sequential_cost,
+)
 from nearveil.privacy.ledger.events import Event, as_notion, as_utc, unit_of
+from nearveil.privacy.renyi import LARGEST_ORDER, conversion_cost
 
 LONGEST_WINDOW = timedelta(days=36525)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -62,7 +70,11 @@ class Budget:
     window : timedelta
         Length of a window; at most 100 years. Two moments exactly this far apart are not in one window.
     delta : float
-        A delta greater than 0 also makes Rényi composition possible.
+        Of all events of a window together.
+    renyi_order : float, optional
+        Compose by Rényi divergences of this order instead of adding epsilons: for many small losses under a notion
+        other than metric, with a delta. An order near 1 + 2 ln(1 / delta) / epsilon lets most of them in. Settle it
+        before the first event and never change it: an order chosen in view of what was published promises nothing.
     windows : Windows
         Sliding unless asked otherwise.
     start : datetime
@@ -78,6 +90,7 @@ class Budget:
     epsilon: float
     window: timedelta
     delta: float = 0.0
+    renyi_order: float | None = None
     windows: Windows = Windows.SLIDING
     start: datetime = EPOCH
 
@@ -93,6 +106,8 @@ class Budget:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        if self.renyi_order is not None:
+            object.__setattr__(self, "renyi_order", _as_order(self.renyi_order, self))
 
     @property
     def promise(self) -> str:
@@ -102,6 +117,7 @@ class Budget:
         promise = (
             f"What is released under the {self.notion} notion of a person's places of {which} "
             f"{duration_text(self.window)} costs at most epsilon = {self.epsilon:g}{delta} {unit_of(self.notion)}"
+            + (f", by Rényi composition at order {self.renyi_order:g}" if self.renyi_order else "")
         )
         if self.windows is Windows.SLIDING:
             return f"{promise}."
@@ -109,38 +125,38 @@ class Budget:
         return f"{promise}, {border}."
 
     def allows(self, events: Sequence[Event]) -> bool:
-        """Tell whether the events of one window keep to the budget, by either rule of composition."""
-        if self._allows_in_sequence(events):
-            return True
-        renyi = renyi_cost(self.notion, events, self.delta)
-        return renyi is not None and renyi.epsilon <= self.epsilon
-
-    def cost(self, events: Sequence[Event]) -> Cost:
-        """Return what the events of one window cost, by the rule that says most.
-
-        The Rényi rule takes the whole delta, so that a saving of less than a hundredth is not worth it.
-        """
-        least = least_cost(self.notion, events, self.delta)
-        plain = sequential_cost(self.notion, events)
-        return plain if self._allows_in_sequence(events) and plain.epsilon <= 1.01 * least.epsilon else least
-
-    def _allows_in_sequence(self, events: Sequence[Event]) -> bool:
+        """Tell whether the events of one window keep to the budget."""
+        if self.renyi_order is not None:
+            cost = self.cost(events)
+            return cost.epsilon <= self.epsilon and cost.delta <= self.delta
         # Exact numbers are compared, so that no rounding can let an amount through.
         if exact_sum(event.epsilon for event in events) > exact(self.epsilon):
             return False
         return exact_sum(event.delta for event in events) <= exact(self.delta)
+
+    def cost(self, events: Sequence[Event]) -> Cost:
+        """Return what the events of one window take of the budget, by its own rule of composition."""
+        if self.renyi_order is None:
+            return sequential_cost(self.notion, events)
+        return renyi_cost(self.notion, events, delta=self.delta, order=self.renyi_order)
 
     def left_beside(self, events: Sequence[Event]) -> Left:
         """Return what may still be spent in a window with these events."""
         cost = self.cost(events)
         if cost.delta > self.delta:
             return Left(notion=self.notion, epsilon=0.0, delta=0.0)
-        # One more event is one more search over orders, whose result may differ in the last digits.
-        slack = 2 * RENYI_RELATIVE_MARGIN * self.epsilon if cost.rule is Rule.RENYI else 0.0
+        if self.renyi_order is None:
+            return Left(
+                notion=self.notion,
+                epsilon=_at_least_zero(self.epsilon, cost.epsilon),
+                delta=_at_least_zero(self.delta, cost.delta),
+            )
+        # The first event pays for the step from Rényi to epsilon too, and each adds an error in the last digits.
+        spent = max(cost.epsilon, conversion_cost(self.renyi_order, self.delta / 2))
         return Left(
             notion=self.notion,
-            epsilon=_at_least_zero(self.epsilon, cost.epsilon + slack),
-            delta=_at_least_zero(self.delta, cost.delta),
+            epsilon=_at_least_zero(self.epsilon, spent + 2 * RENYI_RELATIVE_MARGIN * self.epsilon),
+            delta=float_at_most(exact_difference(exact(self.delta) / 2, deltas_of_undescribed(events))),
         )
 
 
@@ -174,3 +190,18 @@ def _as_windows(value: object) -> Windows:
         return Windows(value)  # type: ignore[arg-type]
     except ValueError:
         raise UsageError(f"windows must be one of {', '.join(Windows)}") from None
+
+
+def _as_order(value: object, budget: Budget) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 < value <= LARGEST_ORDER:
+        raise UsageError(f"renyi_order must be a number above 1 and of at most {LARGEST_ORDER:g}")
+    if budget.notion is Notion.METRIC:
+        raise UsageError("renyi_order must be left out for the metric notion: a loss per metre has no Rényi divergence")
+    if not budget.delta:
+        raise UsageError("renyi_order needs a delta greater than 0; 1e-5 is a usual choice")
+    if conversion_cost(float(value), budget.delta / 2) >= budget.epsilon:
+        raise UsageError(
+            "renyi_order leaves nothing of the budget: the step to epsilon alone costs as much; choose one near "
+            f"{1 - 2 * math.log(budget.delta) / budget.epsilon:.3g}"
+        )
+    return float(value)

@@ -1,13 +1,19 @@
 """What events cost: composition for one person, and across people.
 
-Two rules bound what one person loses, and the lesser is the cost:
+The amounts of later events may be chosen in view of what earlier ones published, and usually are. Two rules hold then
+too (fully adaptive composition), and each budget keeps to one of them:
 
-- **sequential**: epsilons add, deltas add. It holds whatever the events are, even if later amounts were chosen in view
-  of earlier publications.
-- **Rényi**: the curves add, and one step at the end leads to epsilon at a target delta. Described noise has its own
-  curve. Any other event has the worst curve that its epsilon allows, and its delta comes off the target. The amounts
-  must not have been chosen in view of earlier publications. There is none for the metric notion, whose loss grows with
-  the distance while the last step costs the same at every distance.
+- **sequential**, the default: epsilons add, deltas add (Rogers, Roth, Ullman and Vadhan, "Privacy Odometers and
+  Filters", 2016).
+- **Rényi**, at one order that is fixed when the budget is made: divergences of that order add (the Rényi filter of
+  Feldman and Zrnic, "Individual Privacy Accounting via a Rényi Filter", 2021; also Lécuyer, "Practical Privacy Filters
+  and Odometers with Rényi Differential Privacy", 2021), and one step leads to epsilon at half of delta. Described noise
+  has its own divergence. Any other event has the worst that its epsilon allows, and its delta comes off the other half.
+  There is none for the metric notion, whose loss grows with the distance while the last step costs the same at every
+  distance.
+
+Neither the better of the two rules nor the best order may be picked afterwards: somebody who sees what was published
+can then spend more than either rule allows. For the same reason the two halves of delta are not exchanged.
 
 Across people the composition is parallel: an event concerns those whose places went into it, and nobody else.
 
@@ -21,27 +27,19 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import StrEnum
-from functools import lru_cache
 
 from nearveil.errors import UsageError
 from nearveil.privacy.guarantee import Notion
-from nearveil.privacy.ledger.amounts import (
-    LEAST_AMOUNT,
-    exact,
-    exact_difference,
-    exact_sum,
-    float_at_least,
-    float_at_most,
-)
+from nearveil.privacy.ledger.amounts import exact, exact_difference, exact_sum, float_at_least
 from nearveil.privacy.ledger.events import Event, check_event, unit_of
 from nearveil.privacy.ledger.noise import Law, Loss, losses_of
-from nearveil.privacy.renyi import epsilon_from_log_moment
+from nearveil.privacy.renyi import conversion_cost
 
 # Moments are good to about 1e-10, and a bound is a few of them; the margins are well above that.
 RENYI_RELATIVE_MARGIN = 1e-9
 RENYI_ABSOLUTE_MARGIN = 1e-12
-_MOST_EPSILON_WITH_CURVE = 1e6
 
 
 class Rule(StrEnum):
@@ -98,31 +96,27 @@ def sequential_cost(notion: Notion, events: Sequence[Event]) -> Cost:
     )
 
 
-def renyi_cost(notion: Notion, events: Sequence[Event], delta: float) -> Cost | None:
-    """Return the cost at ``delta`` by adding Rényi curves, or None where none follows."""
+def renyi_cost(notion: Notion, events: Sequence[Event], *, delta: float, order: float) -> Cost:
+    """Return the cost at ``delta`` by adding Rényi divergences of one order; larger deltas of events add to it."""
     _check_account(notion, events)
-    if notion is Notion.METRIC or not events or sum(event.epsilon for event in events) > _MOST_EPSILON_WITH_CURVE:
-        return None
-    taken = exact_sum(event.delta for event in events if not event.noise)
-    target = float_at_most(exact_difference(exact(delta), taken))
-    if target < LEAST_AMOUNT:
-        return None
-    epsilon = _renyi_epsilon(_losses(events), target)
+    if notion is Notion.METRIC:
+        raise UsageError("a loss per metre has no Rényi divergence; add epsilons")
+    if not events:
+        return Cost(notion=notion, epsilon=0.0, delta=0.0, rule=Rule.RENYI)
+    divergence = math.fsum(count * loss.log_moment(order) for loss, count in _losses(events).items()) / (order - 1)
+    epsilon = max(0.0, divergence + conversion_cost(order, delta / 2))
+    excess = exact_difference(deltas_of_undescribed(events), exact(delta) / 2)
     return Cost(
         notion=notion,
         epsilon=epsilon * (1 + RENYI_RELATIVE_MARGIN) + RENYI_ABSOLUTE_MARGIN,
-        delta=delta,
+        delta=delta if excess <= 0 else float_at_least(exact_sum([delta, float_at_least(excess)])),
         rule=Rule.RENYI,
     )
 
 
-def least_cost(notion: Notion, events: Sequence[Event], delta: float) -> Cost:
-    """Return the cost at ``delta`` by the better rule; its delta is larger where neither rule keeps to ``delta``."""
-    plain = sequential_cost(notion, events)
-    renyi = renyi_cost(notion, events, delta)
-    if renyi is None or (plain.delta <= delta and plain.epsilon <= renyi.epsilon):
-        return plain
-    return renyi
+def deltas_of_undescribed(events: Sequence[Event]) -> Decimal:
+    """Return the sum of the deltas that Rényi composition counts apart: described noise needs none of its own."""
+    return exact_sum(event.delta for event in events if not event.noise)
 
 
 def parallel_cost(notion: Notion, costs: Iterable[Cost]) -> Cost:
@@ -146,19 +140,11 @@ def _check_account(notion: Notion, events: Sequence[Event]) -> None:
             raise UsageError("epsilons of different notions cannot be added; ask for one notion at a time")
 
 
-def _losses(events: Sequence[Event]) -> tuple[tuple[Loss, int], ...]:
+def _losses(events: Sequence[Event]) -> Counter[Loss]:
     counted: Counter[Loss] = Counter()
     for event in events:
         counted.update(losses_of(event.noise) if event.noise else {Loss(Law.PURE, event.epsilon): 1})
-    return tuple(sorted(counted.items()))
-
-
-@lru_cache(maxsize=4096)  # A group mostly has one history, and the search over orders takes milliseconds.
-def _renyi_epsilon(losses: tuple[tuple[Loss, int], ...], delta: float) -> float:
-    def log_moment(order: float) -> float:
-        return math.fsum(count * loss.log_moment(order) for loss, count in losses)
-
-    return epsilon_from_log_moment(log_moment, delta)[0]
+    return counted
 
 
 def _doubled_delta(cost: Cost) -> float:

@@ -12,7 +12,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger.accounts import Accounts
 from nearveil.privacy.ledger.budget import Budget, Left
-from nearveil.privacy.ledger.cost import Cost, parallel_cost
+from nearveil.privacy.ledger.cost import Cost, parallel_cost, sequential_cost
 from nearveil.privacy.ledger.events import Event, as_notion, as_utc, check_event, check_id
 from nearveil.privacy.ledger.journal import Journal
 from nearveil.privacy.ledger.overspent import OverspentError
@@ -121,7 +121,11 @@ class Ledger:
         return known
 
     def spent(self, person: str, notion: Notion, at: datetime) -> Cost:
-        """Return what a person has lost in the window that ends at a moment, or in the fixed one that contains it."""
+        """Return what a person has lost in the window that ends at a moment, or in the fixed one that contains it.
+
+        Of a budget with a ``renyi_order`` it says how much is used up. Where amounts were chosen in view of what was
+        published, the whole budget is what is promised.
+        """
         budget = self.budget(notion)
         with self._up_to_date():
             return budget.cost(self._accounts.in_window(check_id(person, "a person id"), as_utc(at), budget))
@@ -134,12 +138,15 @@ class Ledger:
             return _least([budget.left_beside(events) for events in windows])
 
     def total(self, notion: Notion) -> Cost:
-        """Return what nobody exceeds, over all time: the most that any one person has lost."""
-        budget = self.budget(notion)
+        """Return what nobody exceeds, over all time: the most that any one person has lost.
+
+        Epsilons are added, whatever the budget's rule: a Rényi filter speaks of a window that it has kept to.
+        """
+        own = self.budget(notion).notion
         with self._up_to_date():
             histories = [self._accounts.history(person) for person in self._accounts.people()]
-        costs = (budget.cost([event for event in events if event.notion is budget.notion]) for events in histories)
-        return parallel_cost(budget.notion, costs)
+        costs = (sequential_cost(own, [event for event in events if event.notion is own]) for events in histories)
+        return parallel_cost(own, costs)
 
     def history(self, person: str) -> tuple[Event, ...]:
         """Return a person's events in the order in which they were recorded."""
