@@ -62,15 +62,8 @@ def _check(store: Store, name: str, identity: str, complaint: str) -> None:
 
 
 def _made_with(protection: Protection, keys: Keys) -> str:
-    region, schedule = protection.region, protection.schedule
     # Keyed, so that the setting tells nothing to whoever reads the store; the tokens' key outlives rotations.
-    parts = (
-        repr((region.south, region.west, region.north, region.east)),
-        str(protection.policy),
-        repr(protection.hide_within_m),
-        repr((schedule.epoch_s, schedule.epochs_per_window)),
-    )
-    return _digest(keys.tokens, "nearveil store identity", *parts)
+    return _digest(keys.tokens, "nearveil store identity", *protection.fixed)
 
 
 def _digest(key: bytes, purpose: str, *parts: str) -> str:

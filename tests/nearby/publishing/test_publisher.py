@@ -1,19 +1,23 @@
 """The publisher: what a person who stays, wanders, returns and spends everything gets published."""
 
 import itertools
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
 
 from nearveil.errors import DataError
+from nearveil.nearby.publishing.keyed import place_tag
 from nearveil.nearby.publishing.protection import Policy, Protection
-from nearveil.nearby.publishing.publisher import Publisher, Status
+from nearveil.nearby.publishing.publisher import BUDGET_SETTING, Publisher, Status
 from nearveil.nearby.publishing.schedule import Schedule
-from nearveil.nearby.publishing.secret_keys import SecretKeys, new_keys
+from nearveil.nearby.publishing.secret_keys import NoiseKey, SecretKeys, new_keys
 from nearveil.nearby.stores.base import STEP_M, Draw
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region_names import named_region
+from nearveil.types import FloatArray
 
 PARIS = named_region("paris")
 SCHEDULE = Schedule(epoch=timedelta(hours=1), window=timedelta(hours=10))
@@ -323,3 +327,63 @@ def test_the_window_that_is_drawn_for_is_checked_before() -> None:
     world.now_s = 9.5 * 3600.0
     publisher.report("ann", *PARIS.from_metres(np.array([HOME]))[0])
     assert asked == [1]
+
+
+SHARED = SecretKeys(noise=(NoiseKey(0, bytes(range(32))),), tokens=bytes(32))
+PEOPLE = [f"person-{number}" for number in range(300)]
+
+
+def noise_at_the_centre(protection: Protection) -> FloatArray:
+    """Everybody's displacement, as multiples of the distance to hide within; all in the cell of column 0 and row 0."""
+    store = SqliteStore.in_memory()
+    store.add_people(PEOPLE)
+    publisher = Publisher(protection, SHARED, store, clock=lambda: 0.0)
+    latitude, longitude = protection.region.centre
+    publisher.receive([publisher.accept(person, latitude, longitude) for person in PEOPLE])
+    with store.writing() as writing:
+        held = writing.held(PEOPLE, 0)
+    drawn = [held[person].pending for person in PEOPLE]
+    return (
+        np.array([(one.x_steps, one.y_steps) for one in drawn if one is not None]) * STEP_M / protection.hide_within_m
+    )
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"region": named_region("london")},
+        {"region": replace(PARIS, north=PARIS.north + 0.01)},
+        {"hide_within_m": 600.0},
+        {"schedule": Schedule(epoch=timedelta(minutes=30), window=timedelta(hours=10))},
+        {"schedule": Schedule(epoch=timedelta(hours=1), window=timedelta(hours=5))},
+    ],
+    ids=["region", "edge of the region", "hide within", "epoch", "window"],
+)
+def test_one_key_on_two_services_draws_nothing_twice(other: dict[str, Any]) -> None:
+    """Angles between the noise of both are uniform: their mean direction exceeds 0.25 by chance in 7e-9 of cases."""
+    first = Protection(region=PARIS, schedule=SCHEDULE)
+    one, two = (np.dot(noise_at_the_centre(each), [1, 1j]) for each in (first, replace(first, **other)))
+    turned = one / two
+    assert abs((turned / abs(turned)).mean()) < 0.25
+    assert abs(np.corrcoef(abs(one), abs(two))[0, 1]) < 0.35  # exceeded by chance in 1e-9 of cases
+
+
+def test_a_window_that_began_with_a_shared_key_ends_with_it() -> None:
+    """A store from before services had keys of their own: nobody's noise is drawn a second time."""
+    world = World(keys=SHARED)
+    world.store.settle(f"{BUDGET_SETTING} 0", "3")
+    before = place_tag(SHARED.noise_key(0), "ann", (0, 0), 0, world.protection.grid.side_m)
+    assert world.report("ann", HOME) is Status.PENDING
+    world.next_epoch()
+    assert (draw := world.published("ann")) is not None
+    assert draw.tag == before
+    # Another process, and another start, agree.
+    again = Publisher(world.protection, SHARED, world.store, clock=lambda: world.now_s)
+    assert again.report("ann", *PARIS.from_metres(np.array([HOME]))[0]).status is Status.SAME_PLACE
+    world.now_s = 36_000.0
+    assert world.report("ann", HOME) is Status.PENDING
+    world.next_epoch()
+    own = world.protection.own_key(SHARED.noise_key(1))
+    assert (draw := world.published("ann")) is not None
+    assert draw.tag == place_tag(own, "ann", (0, 0), 1, world.protection.grid.side_m)

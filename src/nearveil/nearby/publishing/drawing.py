@@ -12,7 +12,6 @@ import numpy as np
 from nearveil.mechanisms.exponential import exponential_from_uniforms
 from nearveil.nearby.publishing.keyed import TAG_BYTES, place_uniforms
 from nearveil.nearby.publishing.protection import Policy, Protection
-from nearveil.nearby.publishing.secret_keys import Keys
 from nearveil.nearby.stores.base import STEP_M, Draw
 from nearveil.randomness import secure_generator
 from nearveil.types import FloatArray, IntArray
@@ -42,24 +41,23 @@ class Wanted:
 
 
 class Drawer:
-    """Draws for a protection, with its keys."""
+    """Draws for a protection."""
 
-    def __init__(self, protection: Protection, keys: Keys) -> None:
+    def __init__(self, protection: Protection) -> None:
         self._policy = protection.policy
         self._noise = protection.noise
         self._side_m = protection.grid.side_m
         self._half_extent_m = np.array(protection.region.half_extent_m)
-        self._keys = keys
         self._generator = secure_generator()
         self._drawing = threading.Lock()
 
-    def draw(self, wanted: Sequence[Wanted], window: int) -> list[Draw]:
-        """Return a draw for each, in the order asked for."""
+    def draw(self, wanted: Sequence[Wanted], window: int, key: bytes) -> list[Draw]:
+        """Return a draw for each, in the order asked for; the key is that of the places of the window."""
         if not wanted:
             return []
         places_m = np.array([(one.x_m, one.y_m) for one in wanted])
         if self._policy is not Policy.OFF:
-            places_m = self._noise.displaced(places_m, exponential_from_uniforms(self._uniforms(wanted, window)))
+            places_m = self._noise.displaced(places_m, exponential_from_uniforms(self._uniforms(wanted, window, key)))
         # Asked for once: the system is asked far more slowly than it answers.
         own = len(wanted) * (RECEIPT_BYTES + TAG_BYTES)
         fresh = iter(np.frombuffer(secrets.token_bytes(own), dtype=np.uint8).reshape(len(wanted), -1))
@@ -75,11 +73,10 @@ class Drawer:
             for one, (x_steps, y_steps), random in zip(wanted, self._steps(places_m).tolist(), fresh, strict=True)
         ]
 
-    def _uniforms(self, wanted: Sequence[Wanted], window: int) -> FloatArray:
+    def _uniforms(self, wanted: Sequence[Wanted], window: int, key: bytes) -> FloatArray:
         if self._policy is Policy.FRESH:
             with self._drawing:
                 return self._generator.random((len(wanted), 3, 2))
-        key = self._keys.noise_key(window)
         return place_uniforms(key, [(one.person, one.cell) for one in wanted if one.cell], window, self._side_m)
 
     def _steps(self, places_m: FloatArray) -> IntArray:

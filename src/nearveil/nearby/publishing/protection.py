@@ -8,6 +8,7 @@ from enum import StrEnum
 from nearveil.errors import UsageError
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.nearby.publishing.cards import fresh_card, off_card, place_card
+from nearveil.nearby.publishing.keyed import keyed_bytes
 from nearveil.nearby.publishing.place_grid import PlaceGrid, grid_for
 from nearveil.nearby.publishing.schedule import Schedule
 from nearveil.privacy.guarantee import Guarantee
@@ -69,6 +70,25 @@ class Protection:
     def grid(self) -> PlaceGrid:
         """The public grid of places."""
         return grid_for(self.hide_within_m)
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """What cannot change while a store is in use, as text: everything that the noise of a place depends on."""
+        region, schedule = self.region, self.schedule
+        return (
+            repr((region.south, region.west, region.north, region.east)),
+            str(self.policy),
+            repr(self.hide_within_m),
+            repr((schedule.epoch_s, schedule.epochs_per_window)),
+        )
+
+    def own_key(self, noise_key: bytes) -> bytes:
+        """Return the key of this service's places.
+
+        Services that share a key file and differ in anything that is fixed have nothing in common: with one noise
+        around two centres, or at two scales, whoever sees both could solve for the place.
+        """
+        return keyed_bytes(noise_key, "nearveil service", *(part.encode() for part in self.fixed))
 
     @property
     def most_charges(self) -> int:

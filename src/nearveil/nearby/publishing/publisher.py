@@ -18,6 +18,9 @@ from nearveil.nearby.stores.base import Draw, Held, Store, Writing
 
 OFFSET_SETTING = "epoch_offset"
 BUDGET_SETTING = "most new places of window"
+KEY_SETTING = "key of the places of window"
+
+_OWN_KEY, _SHARED_KEY = "own", "shared"
 
 
 class Status(StrEnum):
@@ -106,8 +109,9 @@ class Publisher:
         self._clock = clock
         self._check_window = check_window
         self._grid = protection.grid
-        self._drawer = Drawer(protection, keys)
+        self._drawer = Drawer(protection)
         self._most_charges: dict[int, int] = {}
+        self._has_own_key: dict[int, bool] = {}
 
     # -- time ------------------------------------------------------------------------------------------------
 
@@ -136,8 +140,23 @@ class Publisher:
         """
         if window not in self._most_charges:
             wanted, name = self.protection.most_charges, f"{BUDGET_SETTING} {window}"
+            # Before the budget, by which a window that is in use already is told from a new one.
+            self._settle_key(window, in_use=self._store.setting(name) is not None)
             self._most_charges[window] = int(self._store.settle(name, str(wanted)))
         return self._most_charges[window]
+
+    def _settle_key(self, window: int, *, in_use: bool) -> None:
+        """Settle by which key the places of a window are drawn: by one that belongs to this service alone.
+
+        A window that began before services had keys of their own ends with the one that it began with: nobody's noise
+        is drawn a second time.
+        """
+        kind = self._store.settle(f"{KEY_SETTING} {window}", _SHARED_KEY if in_use else _OWN_KEY)
+        self._has_own_key[window] = kind == _OWN_KEY
+
+    def _place_key(self, window: int) -> bytes:
+        key = self._keys.noise_key(window)
+        return self.protection.own_key(key) if self._has_own_key[window] else key
 
     @property
     def promised(self) -> Protection:
@@ -173,14 +192,15 @@ class Publisher:
         if self._check_window is not None:
             self._check_window(window)
         most = self.most_charges(window)
+        key = self._place_key(window)
         with self._store.writing() as writing:
             held = writing.held(sorted(last), window)
             verdicts = {
-                person: self._judge(report, held[person], window, most)
+                person: self._judge(report, held[person], window, most, key)
                 for person, report in last.items()
                 if person in held
             }
-            fresh = self._drawer.draw([verdict.wanted for verdict in verdicts.values() if verdict.wanted], window)
+            fresh = self._drawer.draw([verdict.wanted for verdict in verdicts.values() if verdict.wanted], window, key)
             self._keep(fresh, verdicts, held, writing, epoch)
         receipts = {draw.person: draw.receipt for draw in fresh}
         publishes_at = self.starts_at(epoch)
@@ -207,16 +227,15 @@ class Publisher:
 
     # -- what to publish ---------------------------------------------------------------------------------------
 
-    def _judge(self, report: Report, held: Held, window: int, most_charges: int) -> _Verdict:
+    def _judge(self, report: Report, held: Held, window: int, most_charges: int, key: bytes) -> _Verdict:
         if self.protection.policy is Policy.PLACE:
-            return self._judge_place(report, held, window, most_charges)
+            return self._judge_place(report, held, window, most_charges, key)
         status = Status.PUBLISHED if self.protection.policy is Policy.OFF else Status.PENDING
         return _Verdict(status, wanted=Wanted(report.person, report.x_m, report.y_m))
 
-    def _judge_place(self, report: Report, held: Held, window: int, most_charges: int) -> _Verdict:
-        key, side_m = self._keys.noise_key(window), self._grid.side_m
+    def _judge_place(self, report: Report, held: Held, window: int, most_charges: int, key: bytes) -> _Verdict:
         cells = self._grid.cells_near(report.x_m, report.y_m)
-        tags = {place_tag(key, report.person, cell, window, side_m): cell for cell in cells}
+        tags = {place_tag(key, report.person, cell, window, self._grid.side_m): cell for cell in cells}
         # Who was last in a cell that reaches as far as here is still in it; so borders do not flicker.
         for draw in (held.pending, held.published):
             if draw is not None and draw.tag in tags:
