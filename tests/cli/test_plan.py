@@ -49,6 +49,10 @@ def test_plan_recommends_a_command_that_runs(run: Run, few_csv: Path, monkeypatc
     document = json.loads(planned.out)
     assert document["met"]
     assert document["recommended"]["hide_within_m"] == 400
+    # What is called met holds for the people of the file, and is not that of a release alone.
+    assert document["recommended"]["mechanism"] == "planar Laplace"
+    assert all(one["fit_loss"] == 0 for one in document["alternatives"] if one["met"])
+    assert "metric, private grid: a person that the intervals are fitted on loses 2 more" in document["left_out"][0]
     assert 0 < document["recommended"]["recall"]["value"] < 1
     assert document["recommended"]["error_m"]["half_width"] > 0
     assert "not covered by any guarantee" in document["words"]
@@ -93,6 +97,7 @@ def test_text_for_people(run: Run, few_csv: Path) -> None:
     for words in (
         "Wish: the best attacker is wrong by at least 300 m", "recall@5", "Acc at 100 m", "Recommended:",
         "nearveil protect", "GUARANTEE", "not covered by any guarantee", "1,000 different places", "by centres: ",
+        "Loss: what holds for the people of the file",
     ):  # fmt: skip
         assert words in re.sub(r"\s+", " ", outcome.out), words
 

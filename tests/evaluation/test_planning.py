@@ -109,11 +109,34 @@ def test_recall_is_just_met(recall: float, people: Dataset, lawful: list[Point])
     assert lawful
 
 
-def test_a_length_is_kept_to_the_letter_and_only_by_what_promises_it(people: Dataset, lawful: list[Point]) -> None:
+def test_a_length_is_kept_to_the_letter_and_only_by_what_promises_it_to_these_people(
+    people: Dataset, lawful: list[Point]
+) -> None:
+    """Those that intervals are fitted on lose 2 more at any distance, whatever recall that would give."""
     plan = plan_for(people, "hide-within", 1234.5)
-    assert [one.point.defence.hide_within_m for one in plan.contenders] == [1234.5] * 3
-    assert all(one.family.between_all_places for one in plan.contenders)
+    assert plan.met
+    assert [(one.family.label, one.point.defence.hide_within_m) for one in plan.contenders] == [
+        ("planar Laplace", 1234.5)
+    ]
+    assert [reason.split(":")[0] for reason in plan.left_out] == ["metric, private grid", "metric, private k-means"]
+    assert all("loses 2 more at any distance" in reason for reason in plan.left_out)
+    fitted = [family for family in sound_families() if family.members[0].kind == "dprs"]
+    with pytest.raises(UsageError, match="planar Laplace"):
+        plan_for(people, "hide-within", 1234.5, families=fitted)
     assert lawful
+
+
+@pytest.mark.parametrize("number", range(len(sound_families())), ids=[one.label for one in sound_families()])
+def test_the_loss_of_a_defence_is_what_its_card_says_of_the_people_it_is_fitted_on(
+    number: int, people: Dataset
+) -> None:
+    families, _ = fitted_to(sound_families(), len(people.places))
+    defence = families[number].members[1]
+    card = defence.build(people.region, 1).fit(people.places).guarantee
+    together = next((one for one in card.also if one.title.startswith("Together")), card)
+    assert defence.fit_loss == pytest.approx(together.epsilon - card.epsilon + together.offset, abs=1e-9)
+    offset = f" + {together.offset:g}" if together.offset else ""
+    assert defence.loss == f"{together.epsilon:.3g}{' per metre' if defence.hide_within_m else ''}{offset}"
 
 
 def test_what_cannot_be_met_comes_with_the_nearest(people: Dataset, lawful: list[Point]) -> None:
@@ -141,7 +164,12 @@ def test_the_best_between_all_places_is_measured_as_well(people: Dataset, lawful
 def test_of_those_that_cannot_be_told_apart_the_stronger_promise_wins(
     people: Dataset, lawful: list[Point], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert plan_for(people, "hide-within", 300.0).best.family.label == "metric, private grid"
+    strong = families_for(PlanWish("attacker-error", 300.0), between_all_places=True)
+
+    def best() -> str:
+        return plan_for(people, "attacker-error", 300.0, families=strong).best.family.label
+
+    assert best() == "metric, private grid"
 
     def blurred(task: object) -> object:
         contender = settle(task)  # type: ignore[arg-type]
@@ -149,7 +177,7 @@ def test_of_those_that_cannot_be_told_apart_the_stronger_promise_wins(
         return replace(contender, point=replace(point, recall=Mean(point.recall.value, 0.2)))
 
     monkeypatch.setattr(planning, "settle", blurred)
-    assert plan_for(people, "hide-within", 300.0).best.family.label == "planar Laplace"
+    assert best() == "planar Laplace"
     assert lawful
 
 

@@ -10,6 +10,7 @@ from nearveil.cli.plan_command import FileOptions, protect_command
 from nearveil.cli.plan_people import PlanningPeople
 from nearveil.evaluation.attack_score import Mean
 from nearveil.evaluation.defences import Defence
+from nearveil.evaluation.parts.families import Family
 from nearveil.evaluation.parts.frontier import promise
 from nearveil.evaluation.planning.measuring import Point
 from nearveil.evaluation.planning.plan import Plan
@@ -105,14 +106,15 @@ class PlanReport:
     def _table(self) -> tuple[list[str], list[list[str]]]:
         k = self._plan.wish.k
         headers = [
-            "mechanism", "parameter", "guarantee", f"recall@{k}", f"ratio@{k}", "attacker's error (m)", "Acc at 100 m",
-            "wish",
+            "mechanism", "parameter", "guarantee", "loss", f"recall@{k}", f"ratio@{k}", "attacker's error (m)",
+            "Acc at 100 m", "wish",
         ]  # fmt: skip
         rows = [
             [
                 one.family.label,
                 parameter(one.point.defence),
                 promise(one.family),
+                one.point.defence.loss,
                 _number(one.point.recall, 3),
                 _number(one.point.ratio, 3),
                 _number(one.point.error_m, 0),
@@ -127,9 +129,15 @@ class PlanReport:
         return (
             f"Measured on {self._people.words}, in {seconds:.0f} s: means of {self._plan.effort.runs} runs with seeds "
             "that the search had not seen, ± half a 95 % interval over runs. Recall and ratio: asked from where people "
-            "are. Tried: planar Laplace, and DPRS with the releases metric and interval. The attacker knows the "
-            "mechanism, its intervals and every address, but not who lives there."
+            f"are. Tried: {self._tried}. Loss: what holds for the people of the file, for whom fitting intervals on "
+            "them counts too. The attacker knows the mechanism, its intervals and every address, but not who lives "
+            "there; it does not use what intervals give away of those they were fitted on."
         )
+
+    @property
+    def _tried(self) -> str:
+        releases = {search.family.members[0].release for search in self._plan.searches if _is_fitted(search.family)}
+        return "planar Laplace" + (f"; DPRS, release {' and '.join(sorted(releases))}" if releases else "")
 
     def _advice(self) -> list[str]:
         plan, best = self._plan, self._plan.best
@@ -182,10 +190,15 @@ def _figures(point: Point) -> dict[str, Any]:
         "hide_within_m": defence.hide_within_m,
         "epsilon": defence.epsilon,
         "fit_epsilon": defence.fit_epsilon,
+        "fit_loss": defence.fit_loss,
         "centres": defence.centres if defence.kind == "dprs" else None,
         **{name: _mean(getattr(point, name)) for name in ("recall", "ratio", "error_m", "acc")},
         "seeds": list(point.seeds),
     }
+
+
+def _is_fitted(family: Family) -> bool:
+    return family.members[0].kind == "dprs"
 
 
 def _mean(mean: Mean) -> dict[str, float | None]:

@@ -69,6 +69,23 @@ class Defence:
             return f"hide within {self.hide_within_m:,.0f} m"
         return f"epsilon = {self.epsilon:g}"
 
+    @property
+    def fit_loss(self) -> float:
+        """What somebody loses by being among those that intervals are fitted on, at any distance.
+
+        Another place is one person less and another more, so that the fit counts twice. The paper's release makes no
+        promise for it.
+        """
+        fitted = self.kind == "dprs" and self.centres_from != "public"
+        return 2 * self.fit_epsilon if fitted and self.fit_epsilon is not None else 0.0
+
+    @property
+    def loss(self) -> str:
+        """What holds for the people that a sound defence is run on, in a few words."""
+        if self.hide_within_m is None:
+            return f"{self._epsilon + self.fit_loss:g}"
+        return f"{2 / self.hide_within_m:.3g} per metre" + (f" + {self.fit_loss:g}" if self.fit_loss else "")
+
     def _dprs(self, region: Region, seed: int) -> DPRS:
         public = self.centres_from == "public"
         intervals = (

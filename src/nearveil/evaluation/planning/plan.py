@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nearveil.errors import DataError
+from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.parts.families import Family, sound_families
 from nearveil.evaluation.planning.dial import dial_of, fitted_to
 from nearveil.evaluation.planning.measuring import Sizes
@@ -119,16 +119,31 @@ def make_plan(
             f"there are {people:,} people to plan for, and at least {max(LEAST_PEOPLE, wish.k)} at different places "
             "are needed; measure on more people, or ask for a shorter list (--k)"
         )
-    chosen, left_out = fitted_to(families_for(wish) if families is None else families, people)
+    able, unable = _able(wish, families_for(wish) if families is None else families)
+    chosen, left_out = fitted_to(able, people)
     searches = _search(dataset, wish, chosen, effort, seed, cores, progress)
     contenders = _settle(dataset, wish, searches, effort, seed, cores, progress)
-    return Plan(wish, people, ranked(contenders, wish), tuple(searches), tuple(left_out), seed, effort)
+    return Plan(wish, people, ranked(contenders, wish), tuple(searches), (*unable, *left_out), seed, effort)
 
 
 def families_for(wish: PlanWish, *, between_all_places: bool = False) -> tuple[Family, ...]:
     """Return the sound families that can have what is wished for; the metric promise is one between all places."""
     strong = between_all_places or wish.kind == "hide-within"
     return tuple(family for family in sound_families() if family.between_all_places or not strong)
+
+
+def _able(wish: PlanWish, families: Sequence[Family]) -> tuple[list[Family], list[str]]:
+    """Return the families that can promise what is wished for, and a sentence on each that cannot."""
+    able = [family for family in families if wish.can_be_promised(family.members[0])]
+    if not able:
+        raise UsageError("none of these mechanisms can promise the length to those it is fitted on; try planar Laplace")
+    unable = [
+        f"{family.label}: a person that the intervals are fitted on loses {family.members[0].fit_loss:g} more at any "
+        "distance, so that the promise does not hold for the people of the file"
+        for family in families
+        if family not in able
+    ]
+    return able, unable
 
 
 def _search(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nearveil.errors import UsageError
+from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.planning.measuring import Point
 from nearveil.mechanisms.planar_laplace import check_hide_within
 
@@ -29,7 +30,8 @@ class PlanWish:
     kind : str
         ``attacker-error``: the best attacker's mean error in metres is to be at least ``value``, with as much recall
         as possible. ``recall``: recall@k is to be at least ``value``, with the largest error of the attacker.
-        ``hide-within``: the metric promise at a length of ``value`` metres, with as much recall as possible.
+        ``hide-within``: the metric promise at a length of ``value`` metres for the people that are protected, with as
+        much recall as possible.
     k : int
         How many people a list has.
     """
@@ -56,13 +58,23 @@ class PlanWish:
             )
         if self.kind == "recall":
             return f"recall@{self.k} of at least {self.value:g}; then the largest error of the best attacker"
-        return f"the metric promise at a length of {self.value:,.4g} m; then as much recall@{self.k} as possible"
+        return (
+            f"the metric promise at a length of {self.value:,.4g} m for the people of the file; "
+            f"then as much recall@{self.k} as possible"
+        )
 
     def met(self, point: Point) -> bool:
-        """Whether a point has what was asked for, by its point estimate; a length is met by setting it."""
+        """Whether a point has what was asked for, by its point estimate; a length is met by what promises it."""
         if self.kind == "attacker-error":
             return point.error_m.value >= self.value
         return self.kind == "hide-within" or point.recall.value >= self.value
+
+    def can_be_promised(self, defence: Defence) -> bool:
+        """Whether a defence can promise what was asked for to the very people that it is fitted on.
+
+        A loss in proportion to the distance has no part that is paid at any distance, such as that of a fit.
+        """
+        return self.kind != "hide-within" or (defence.hide_within_m is not None and not defence.fit_loss)
 
     def wasteful(self, point: Point) -> bool:
         """Whether a point has far more than was asked for, which something else pays for."""
