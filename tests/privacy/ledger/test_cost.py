@@ -232,7 +232,7 @@ def test_the_order_is_not_chosen_afterwards() -> None:
     ],
 )
 def test_an_order_that_promises_nothing_is_refused(change: dict[str, Any], word: str) -> None:
-    good = {"notion": Notion.LOCAL, "epsilon": 1.0, "delta": 1e-5, "window": DAY, "renyi_order": 24}
+    good: dict[str, Any] = {"notion": Notion.LOCAL, "epsilon": 1.0, "delta": 1e-5, "window": DAY, "renyi_order": 24}
     assert "order 24" in Budget(**good).promise
     with pytest.raises(UsageError, match=word):
         Budget(**good | change)
