@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
-from nearveil.io.files import read_people
+from nearveil.io.files import read_people, write_people
+from nearveil.io.people import Layout, People, Place
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 from tests.streaming.conftest import table_of
@@ -143,6 +144,32 @@ def test_true_figures_go_to_a_file_of_their_own(run: Run, source: Path, tmp_path
     assert set(held["displacement_m"]) == {"mean", "p50", "p95"}
     assert 450 < held["displacement_m"]["mean"] < 550
     assert figures.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", ["csv", "geojson", "parquet"])
+@pytest.mark.parametrize("options", [PLANAR, ("--mechanism", "square", "--epsilon", 3)], ids=["planar", "square"])
+def test_whatever_the_places_are_the_same_is_said(
+    run: Run, city: FloatArray, tmp_path: Path, name: str, options: tuple[object, ...]
+) -> None:
+    """Two files with other places, one with rows that are clipped: one document, one card, one kind of metadata."""
+    elsewhere = np.random.default_rng(3).uniform([37.70, -122.45], [37.71, -122.44], city.shape)
+    elsewhere[:7] = (38.5, -121.0)
+    said = []
+    for places in (city, elsewhere):
+        people = People(
+            places.round(7),
+            pa.table({"id": np.random.default_rng(4).permutation(len(places))}),
+            Layout(latitude=Place("latitude", 1), longitude=Place("longitude", 2)),
+        )
+        write_people(people, tmp_path / f"in.{name}", force=True)
+        outcome = run(
+            *("protect", tmp_path / f"in.{name}", tmp_path / f"out.{name}", *options),
+            *("--clip", "--person", "id", "--json", "--force"),
+        )
+        assert outcome.code == 0, outcome.err
+        metadata = pq.read_schema(tmp_path / "out.parquet").metadata if name == "parquet" else None
+        said.append((outcome.out, outcome.err, metadata))
+    assert said[0] == said[1]
 
 
 def test_true_figures_stay_private_when_they_replace_another_file(run: Run, source: Path, tmp_path: Path) -> None:

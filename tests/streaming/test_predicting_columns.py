@@ -69,6 +69,20 @@ def test_groups_that_live_together_are_named(city: FloatArray) -> None:
     assert predicting_columns(pa.table({"d": district.dictionary_encode(), "e": district}), city) == ["d", "e"]
 
 
+def test_what_a_struct_or_a_list_holds_is_looked_at(city: FloatArray) -> None:
+    rng = np.random.default_rng(4)
+    age = rng.integers(90, size=len(city))
+    columns = {
+        "track": pa.array([[year, north] for year, (north, _) in zip(age, city, strict=True)]),
+        "pair": pa.FixedSizeListArray.from_arrays(pa.array(city.ravel()), 2),
+        "home": pa.array([{"age": int(year), "at": [{"n": east}]} for year, (_, east) in zip(age, city, strict=True)]),
+        "ages": pa.array([[int(year)] for year in age]),
+        "some": pa.array([[] if year % 2 else None for year in age], pa.list_(pa.float64())),
+        "none": pa.array([None] * len(city), pa.struct([("a", pa.int64())])),
+    }
+    assert predicting_columns(pa.table(columns), city) == ["track", "pair", "home"]
+
+
 def test_what_has_no_order_and_what_is_the_same_everywhere_is_not_named(city: FloatArray) -> None:
     rows = len(city)
     columns = {

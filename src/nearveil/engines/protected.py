@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nearveil.mechanisms.base import Mechanism
@@ -27,7 +27,7 @@ class Protected:
     count : int
         How many rows there are, as many as went in.
     clipped : int
-        How many were outside the region and moved to its edge first.
+        How many were outside the region and moved to its edge first: a figure about true places, not to be published.
     several_rows : bool
         Whether a person may have several rows, so that the card counts rows.
     fitted_here : bool
@@ -40,7 +40,7 @@ class Protected:
     guarantee: Guarantee
     mechanism: Mechanism
     count: int
-    clipped: int
+    clipped: int = field(repr=False)
     several_rows: bool
     fitted_here: bool
     warnings: tuple[str, ...]

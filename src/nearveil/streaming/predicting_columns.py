@@ -9,6 +9,7 @@ where values rise or fall with places, run along a curve through them, or name g
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -25,6 +26,7 @@ _TELLING_RATIO = 0.9
 # A column that says nothing is named by mistake once in three million tests.
 _STANDARD_DEVIATIONS = 5.0
 _FEWEST_ROWS = 25
+_MOST_ELEMENTS = 4
 
 
 def predicting_columns(table: pa.Table, points: FloatArray) -> list[str]:
@@ -52,8 +54,8 @@ def predicting_columns(table: pa.Table, points: FloatArray) -> list[str]:
     mixed_table = taken_rows(table, mixed)
     found = []
     for name, column in zip(table.column_names, mixed_table.columns, strict=True):
-        order = _order(column.combine_chunks())
-        if order is not None and any(_is_telling(rank[order]) for rank in ranks):
+        orders = (_order(part) for part in _flat_parts(column.combine_chunks()))
+        if any(order is not None and any(_is_telling(rank[order]) for rank in ranks) for order in orders):
             found.append(name)
     return found
 
@@ -132,6 +134,23 @@ def _ranks(values: FloatArray) -> FloatArray:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     middle: FloatArray = np.cumsum(counts) - (counts - 1) / 2
     return middle[inverse]
+
+
+def _flat_parts(column: pa.Array) -> Iterator[pa.Array]:
+    """Return the column, or what it holds by itself: the fields of a struct, the first elements of a list."""
+    if pa.types.is_struct(column.type):
+        for part in column.flatten():
+            yield from _flat_parts(part)
+    elif (
+        pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type)
+    ):
+        import pyarrow.compute as pc  # noqa: PLC0415 - takes long to load, and flat columns do without
+
+        shortest = pc.min(pc.list_value_length(column)).as_py() or 0
+        for place in range(min(shortest, _MOST_ELEMENTS)):
+            yield from _flat_parts(pc.list_element(column, place))
+    else:
+        yield column
 
 
 def _order(column: pa.Array) -> IntArray | None:
