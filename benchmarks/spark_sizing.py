@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from nearveil.engines.spark import protect_path
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.centres import PAPER_CENTRES
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.private_grid import build_grid_intervals
@@ -48,7 +49,9 @@ def make_people(folder: Path, count: int, rng: np.random.Generator) -> None:
 
 def ways() -> Iterator[tuple[str, Mechanism]]:
     """Return ways to protect, from the cheapest to the dearest."""
-    public = build_grid_intervals(synthetic_city(100_000, REGION, rng=2), region=REGION, epsilon=1.0)
+    public = build_grid_intervals(
+        synthetic_city(100_000, REGION, rng=2), region=REGION, epsilon=1.0, centres=PAPER_CENTRES
+    )
     yield "planar Laplace", PlanarLaplace(region=REGION)
     yield "metric, intervals given", DPRS(intervals=public, release="metric")
     yield "interval, intervals given", DPRS(intervals=public, epsilon=1.0)

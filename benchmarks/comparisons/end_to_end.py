@@ -18,6 +18,7 @@ from benchmarks.measuring.people import REGION, city_piece, people_in_degrees
 from benchmarks.measuring.results import Absent, Alone, Beside, Effort, Result
 from benchmarks.measuring.timing import Contender, OwnSeconds, in_turns
 from nearveil import build_pic_intervals
+from nearveil.mechanisms.centres import PAPER_CENTRES
 
 SHUFFLED = "planar Laplace, in random order"
 GIVEN, FITTED = "intervals given, order kept", "intervals fitted, order kept"
@@ -116,7 +117,7 @@ def write_people(target: Path, rows: int) -> Path:
 
 
 def _write_intervals(folder: Path) -> Path:
-    intervals = build_pic_intervals(people_in_degrees(200_000), region=REGION, scale=34.5)
+    intervals = build_pic_intervals(people_in_degrees(200_000), region=REGION, scale=34.5, centres=PAPER_CENTRES)
     target = folder / "intervals.json"
     target.write_text(intervals.to_json(), encoding="utf-8")
     return target

@@ -235,7 +235,7 @@ def test_likelihood_on_the_edge_is_that_of_clamped_draws(san_francisco: Region, 
 
 def test_a_published_place_beyond_every_disc_is_impossible(san_francisco: Region, city: FloatArray) -> None:
     intervals = build_public_intervals(region=san_francisco, centres=60, rng=1)
-    mechanism = DPRS(intervals=intervals)
+    mechanism = DPRS(release="interval", intervals=intervals)
     attacker = BayesAttacker(mechanism=mechanism, prior=prior_from_points(city, san_francisco))
     tried = san_francisco.to_square(city)
     gaps = np.hypot(*(tried[:, None] - intervals.centres).transpose(2, 0, 1)) - intervals.radii
@@ -248,7 +248,9 @@ def test_a_published_place_beyond_every_disc_is_impossible(san_francisco: Region
 
 def test_rounding_may_leave_the_disc(san_francisco: Region, city: FloatArray) -> None:
     intervals = build_public_intervals(region=san_francisco, centres=60, rng=1)
-    attacker = BayesAttacker(mechanism=DPRS(intervals=intervals), prior=prior_from_points(city, san_francisco))
+    attacker = BayesAttacker(
+        mechanism=DPRS(release="interval", intervals=intervals), prior=prior_from_points(city, san_francisco)
+    )
     angles = np.linspace(0, 2 * np.pi, 24)
     inner = intervals.centres[7] + intervals.radii[7] * (1 - 1e-9) * np.column_stack([np.cos(angles), np.sin(angles)])
     published = san_francisco.publish(san_francisco.from_square(inner))

@@ -46,7 +46,7 @@ def test_conforms(subject: Subject, check: Callable[[Subject], None]) -> None:
 
 
 def test_published_places_of_a_batch_equal_those_of_its_people_one_at_a_time(city: FloatArray) -> None:
-    for mechanism in (PlanarLaplace(), DPRS(centres=50, seed=1).fit(city)):
+    for mechanism in (PlanarLaplace(), DPRS(release="interval", centres=50, seed=1).fit(city)):
         together = mechanism.perturb(city[:40], np.random.default_rng(5))
         rng = np.random.default_rng(5)
         assert (together == np.vstack([mechanism.perturb(place[None], rng) for place in city[:40]])).all()

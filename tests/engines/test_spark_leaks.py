@@ -80,7 +80,7 @@ def test_the_secret_is_written_nowhere(
 ) -> None:
     # As it comes about where none is given, but known.
     monkeypatch.setattr("nearveil.engines.spark.checked_secret", lambda _given: SECRET)
-    mechanism = DPRS(centres=5)
+    mechanism = DPRS(release="interval", centres=5)
     done = protect(secret_people, mechanism=mechanism, key="id")
     protect_path(
         secret_people.sparkSession, str(tmp_path / "true"), str(tmp_path / "out"), mechanism=mechanism, key="id"

@@ -100,7 +100,7 @@ def test_unequal_groups_with_c_of_e_to_the_epsilon_would_overspend() -> None:
 
 
 def test_a_fitted_mechanism_is_written_with_its_intervals_and_without_its_seed(city: np.ndarray) -> None:
-    fitted = DPRS(centres=60, least_radius_m=400.0, seed=4).fit(city)
+    fitted = DPRS(release="interval", centres=60, least_radius_m=400.0, seed=4).fit(city)
     spec = mechanism_to_spec(fitted)
     assert "seed" not in spec["params"]
     again = mechanism_from_spec(spec)

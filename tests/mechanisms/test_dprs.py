@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def test_everybody_lands_in_the_disc_of_their_nearest_centre(
 
 
 def test_given_intervals_need_no_fit_and_bring_their_region(few: Intervals, city: FloatArray) -> None:
-    published = DPRS(intervals=few, region="paris", seed=1).perturb(city)
+    published = DPRS(release="interval", intervals=few, region="paris", seed=1).perturb(city)
     assert few.region.contains(published).all()
 
 
@@ -48,8 +49,34 @@ def test_without_intervals_it_says_what_to_do(city: FloatArray) -> None:
         _ = DPRS().guarantee
 
 
+@pytest.mark.parametrize(
+    ("given", "release"),
+    [
+        ({}, "metric"),
+        ({"hide_within_m": 500}, "metric"),
+        ({"fit_epsilon": 0.5, "centres": 50}, "metric"),
+        ({"epsilon": 1.0}, "interval"),
+        ({"noise": "gaussian"}, "interval"),
+        ({"release": "interval"}, "interval"),
+        ({"release": "paper"}, "paper"),
+    ],
+)
+def test_the_release_that_the_parameters_speak_of(given: dict[str, Any], release: str) -> None:
+    dprs = DPRS(**given)
+    assert dprs.chosen_release == release
+    # The constructor stores what it was given, and nothing else.
+    assert dprs.release == given.get("release")
+    assert DPRS(**dprs.get_params()).chosen_release == release
+    assert dprs.frame == ("metres" if release == "metric" else "square")
+
+
+def test_alone_it_hides_within_500_m(few: Intervals) -> None:
+    promise = DPRS(intervals=few).guarantee
+    assert (promise.notion, promise.epsilon, promise.unit) == (Notion.METRIC, 0.004, "per metre")
+
+
 def test_nothing_private_is_kept_after_fit(city: FloatArray) -> None:
-    fitted = DPRS(centres=50, seed=1).fit(city)
+    fitted = DPRS(release="interval", centres=50, seed=1).fit(city)
     extra = set(vars(fitted)) - set(fitted.get_params())
     assert extra == {"intervals_", "frame", "_noise_factor"}
 
@@ -66,15 +93,15 @@ def test_scales_follow_the_papers_accounting() -> None:
 def test_big_batches_repeat_with_a_seed_whatever_the_threads(few: Intervals) -> None:
     people = few.region.from_square(np.random.default_rng(1).uniform(-0.7, 0.7, (200_000, 2)))
     people = few.region.clip(people)
-    first = DPRS(intervals=few, seed=4).perturb(people)
-    assert (first == DPRS(intervals=few, seed=4).perturb(people)).all()
+    first = DPRS(release="interval", intervals=few, seed=4).perturb(people)
+    assert (first == DPRS(release="interval", intervals=few, seed=4).perturb(people)).all()
     assert (first[:65_536] != first[65_536 : 2 * 65_536]).any()
 
 
 def test_progress_counts_everybody(few: Intervals) -> None:
     people = few.region.clip(few.region.from_square(np.random.default_rng(1).uniform(-0.7, 0.7, (150_000, 2))))
     done: list[int] = []
-    DPRS(intervals=few, seed=1).perturb(people, progress=done.append)
+    DPRS(release="interval", intervals=few, seed=1).perturb(people, progress=done.append)
     assert sum(done) == 150_000
     rounds: list[int] = []
     DPRS(release="paper", centres=50, seed=1).fit(people[:1000], progress=rounds.append)
@@ -137,9 +164,9 @@ def test_card_puts_the_claim_beside_what_holds(city: FloatArray) -> None:
 
 
 def test_seeded_results_say_so(city: FloatArray, few: Intervals) -> None:
-    assert "seed" in str(DPRS(centres=100, seed=3).fit(city).guarantee)
-    assert "seed" in str(DPRS(intervals=few, seed=3).guarantee)
-    assert "seed" not in str(DPRS(intervals=few).guarantee)
+    assert "seed" in str(DPRS(release="interval", centres=100, seed=3).fit(city).guarantee)
+    assert "seed" in str(DPRS(release="interval", intervals=few, seed=3).guarantee)
+    assert "seed" not in str(DPRS(release="interval", intervals=few).guarantee)
 
 
 def test_claim_of_overlapping_discs_is_refuted_differently(city: FloatArray) -> None:
@@ -160,8 +187,10 @@ def test_claim_of_overlapping_discs_is_refuted_differently(city: FloatArray) -> 
         ({"centres": 1}, "centres"),
         ({"gamma": 1.0}, "gamma"),
         ({"fit_method": "guess"}, "fit_method"),
-        ({"population": 10, "fit_method": "pic"}, "population"),
-        ({"hide_within_m": 500.0}, "hide_within_m"),
+        ({"population": 10, "fit_method": "pic", "centres": 5}, "population"),
+        ({"population": 0}, "population"),
+        ({"release": "interval", "hide_within_m": 500.0}, "hide_within_m"),
+        ({"epsilon": 1.0, "hide_within_m": 500.0}, "either hide_within_m"),
         ({"release": "metric", "epsilon": 1.0}, "hide_within_m"),
         ({"release": "metric", "hide_within_m": 0.5}, "at least 1 metre"),
         ({"release": "metric", "noise": "gaussian"}, "planar Laplace"),
@@ -177,4 +206,4 @@ def test_bad_parameters(change: dict[str, object], words: str) -> None:
 
 def test_people_outside_are_named(few: Intervals) -> None:
     with pytest.raises(DataError, match="row 2 lies outside"):
-        DPRS(intervals=few).perturb([[37.7, -122.4], [38.7, -122.4]])
+        DPRS(release="interval", intervals=few).perturb([[37.7, -122.4], [38.7, -122.4]])

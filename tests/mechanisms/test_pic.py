@@ -139,6 +139,8 @@ def test_bad_parameters(san_francisco: Region, city: FloatArray, change: dict[st
 
 def test_too_few_people_and_one_place(san_francisco: Region, city: FloatArray) -> None:
     with pytest.raises(DataError, match="fewer than the 800 intervals"):
-        build_pic_intervals(city[:10], region=san_francisco, scale=1.0)
+        build_pic_intervals(city[:10], region=san_francisco, scale=1.0, centres=800)
+    with pytest.raises(DataError, match="two people or more"):
+        build_pic_intervals(city[:1], region=san_francisco, scale=1.0)
     with pytest.raises(DataError, match="same location"):
         build_pic_intervals(np.tile(city[:1], (900, 1)), region=san_francisco, scale=1.0)

@@ -184,7 +184,9 @@ def test_bad_input(san_francisco: Region, city: FloatArray) -> None:
     with pytest.raises(UsageError, match="epsilon"):
         build_grid_intervals(city, region=san_francisco, epsilon=0)
     with pytest.raises(DataError, match="fewer"):
-        build_grid_intervals(city[:5], region=san_francisco, epsilon=1.0)
+        build_grid_intervals(city[:5], region=san_francisco, epsilon=1.0, centres=6)
+    with pytest.raises(DataError, match="two people or more"):
+        build_grid_intervals(city[:1], region=san_francisco, epsilon=1.0)
     with pytest.raises(UsageError, match="epsilon"):
         synthetic_people(city, region=san_francisco, epsilon=0)
     with pytest.raises(UsageError, match="population"):

@@ -14,7 +14,7 @@ from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Square, U
 from nearveil.types import FloatArray
 
 MECHANISMS = [
-    DPRS(centres=50, seed=1),
+    DPRS(release="interval", centres=50, seed=1),
     PlanarLaplace(seed=1),
     AxisLaplace(seed=1),
     SRR(cells=[(0, 0), (3, 4), (5, 5)], seed=1),
@@ -34,8 +34,8 @@ def test_clone_pipeline_and_tags(mechanism: Mechanism, city: FloatArray) -> None
 
 
 def test_fit_transform_is_fit_then_perturb(city: FloatArray) -> None:
-    first = make_pipeline(DPRS(centres=50, seed=2)).fit_transform(city)
-    second = DPRS(centres=50, seed=2).fit(city).perturb(city)
+    first = make_pipeline(DPRS(release="interval", centres=50, seed=2)).fit_transform(city)
+    second = DPRS(release="interval", centres=50, seed=2).fit(city).perturb(city)
     assert (first == second).all()
 
 

@@ -183,7 +183,7 @@ def test_metric_remap_looks_at_nothing_but_the_noisy_place(few: Intervals) -> No
     moved = metric.remap(noisy)
     assert (moved[0] == moved[1]).all()  # the same point of the grid of 0.125 m
     assert metric.remaps
-    assert not DPRS(intervals=few).remaps
+    assert not DPRS(release="interval", intervals=few).remaps
 
 
 def test_nearest_disc_is_the_one_with_the_least_distance_to_its_edge() -> None:
@@ -223,8 +223,8 @@ def test_card_adds_what_fitting_costs_those_fitted_on(city: FloatArray, method: 
 
 
 def test_public_intervals_add_nothing(few: Intervals) -> None:
-    assert len(DPRS(intervals=few).guarantee.also) == 1
-    assert DPRS(intervals=few).guarantee.also[0].epsilon == 0
+    assert len(DPRS(release="interval", intervals=few).guarantee.also) == 1
+    assert DPRS(release="interval", intervals=few).guarantee.also[0].epsilon == 0
 
 
 def test_fit_costs_as_much_as_the_release_unless_told_otherwise(city: FloatArray) -> None:
@@ -235,7 +235,7 @@ def test_fit_costs_as_much_as_the_release_unless_told_otherwise(city: FloatArray
 
 
 def test_small_intervals_can_be_left_out(city: FloatArray) -> None:
-    dprs = DPRS(centres=200, seed=1).fit(city)
+    dprs = DPRS(release="interval", centres=200, seed=1).fit(city)
     before = dprs.current_intervals
     assert before.radii_m.min() < 600
     after = without_small_intervals(before, 600.0)
@@ -243,7 +243,7 @@ def test_small_intervals_can_be_left_out(city: FloatArray) -> None:
     assert 50 < len(after) < len(before)
     assert set(map(tuple, after.centres)) <= set(map(tuple, before.centres))
     assert after.answers == before.answers
-    told = DPRS(least_radius_m=600.0, intervals=before)
+    told = DPRS(release="interval", least_radius_m=600.0, intervals=before)
     assert told.current_intervals.radii_m.min() >= 600.0 * (1 - 1e-9)
     assert without_small_intervals(before, 1e-3) is before
     with pytest.raises(Exception, match="fewer than two"):

@@ -169,7 +169,7 @@ def attack(
         )  # fmt: skip
         return
     if published_colluders and not wish.is_given:
-        raise UsageError("--published-colluders needs a protection to publish them by; add --epsilon 1, for instance")
+        raise UsageError("--published-colluders needs a protection to publish them by; add --hide-within 500m, say")
     pictures = AttackPictures(trace, animate, force=force)
     protocol = AttackProtocol(
         runs=(1 if person else _RUNS) if runs is None else runs,

@@ -103,7 +103,7 @@ def mechanism_of_fit(subject: Any) -> DPRS:
 
 def _mechanism(asked: Asked) -> DPRS:
     wish = asked.wish
-    if asked.external.is_given or wish.chosen is not MechanismName.DPRS:
+    if asked.external.is_given or wish.mechanism not in (None, MechanismName.DPRS):
         raise UsageError("--stage fit goes with dprs, which alone learns from people; leave it out")
     if wish.intervals is not None:
         raise UsageError("--intervals are fitted already; leave them out to audit the fit")
@@ -120,7 +120,9 @@ def _mechanism(asked: Asked) -> DPRS:
 
 def _data(mechanism: DPRS) -> tuple[DataPair, ...]:
     """The two hardest of the worst cases: every pair costs fits."""
-    alone, _, corner, _ = worst_case_data(mechanism.resolved_region, _PEOPLE_PER_CENTRE * mechanism.centres)
+    alone, _, corner, _ = worst_case_data(
+        mechanism.resolved_region, _PEOPLE_PER_CENTRE * (mechanism.centres or _CENTRES)
+    )
     return alone, corner
 
 
@@ -136,7 +138,7 @@ def _words(mechanism: DPRS) -> str:
     rounds = f", rounds: {plan.rounds}" if plan.method == "pic" else ""
     return (
         f"the fit of dprs by {plan.method} (centres: {plan.centres}{rounds}; others with --centres and --rounds), on "
-        f"{_PEOPLE_PER_CENTRE * plan.centres} made-up people with and without one more"
+        f"{_PEOPLE_PER_CENTRE * (plan.centres or _CENTRES)} made-up people with and without one more"
     )
 
 

@@ -135,5 +135,5 @@ def _own(asked: Asked) -> Audited:
 
 def mechanism_words(mechanism: Mechanism, name: str) -> str:
     """Say which mechanism it is."""
-    release = f", release {mechanism.release}" if isinstance(mechanism, DPRS) else ""
+    release = f", release {mechanism.chosen_release}" if isinstance(mechanism, DPRS) else ""
     return f"{name}{release} in {mechanism.resolved_region}"

@@ -69,7 +69,7 @@ def fit(
     chosen = chosen_region(region, scaling, None)
     plan = FitPlan(
         method=(fit_method or FitMethodName.PRIVATE_GRID).value,
-        centres=800 if centres is None else centres,
+        centres=centres,
         rounds=12 if rounds is None else rounds,
         gamma=0.5 if gamma is None else gamma,
         population=population,

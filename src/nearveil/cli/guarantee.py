@@ -22,7 +22,7 @@ from nearveil.privacy.guarantee import Guarantee, guarantee_from_dict
 
 _MADE_UP = (
     f"All this is said of the intervals of a made-up city ({PEOPLE:,} people, a fixed seed). Those of your people have "
-    "other sizes; 'nearveil protect' prints their card, and 'nearveil guarantee FILE' explains it."
+    "other sizes and another number; 'nearveil protect' prints their card, and 'nearveil guarantee FILE' explains it."
 )
 
 

@@ -40,13 +40,18 @@ class ReleaseName(StrEnum):
 
 
 MechanismOption = Annotated[
-    MechanismName | None, typer.Option(help="How people are moved.", show_default="dprs", rich_help_panel="Mechanism")
+    MechanismName | None,
+    typer.Option(
+        help="How people are moved. An option that planar-laplace does not have selects dprs.",
+        show_default="planar-laplace",
+        rich_help_panel="Mechanism",
+    ),
 ]
 ReleaseOption = Annotated[
     ReleaseName | None,
     typer.Option(
         help="dprs: 'metric' holds between all places, 'interval' within an interval, 'paper' claims too much.",
-        show_default="metric; with --epsilon, interval",
+        show_default="metric; with --epsilon or --noise, interval",
         rich_help_panel="Mechanism",
     ),
 ]
@@ -56,7 +61,10 @@ NoiseOption = Annotated[
 ]
 EpsilonOption = Annotated[
     float | None,
-    typer.Option(help="Privacy budget; alone, selects the release interval.", rich_help_panel="Mechanism"),
+    typer.Option(
+        help="Privacy budget; alone, selects dprs with the release interval, which discloses the interval.",
+        rich_help_panel="Mechanism",
+    ),
 ]
 FitEpsilonOption = Annotated[
     float | None,
@@ -69,7 +77,7 @@ FitEpsilonOption = Annotated[
 HideWithinOption = Annotated[
     str | None,
     typer.Option(
-        help="metric, planar-laplace: mean length of the noise, such as 500m or 1.5km.",
+        help="planar-laplace, metric: mean length of the noise, such as 500m or 1.5km.",
         metavar="LENGTH",
         show_default="500m",
         rich_help_panel="Mechanism",
@@ -77,7 +85,7 @@ HideWithinOption = Annotated[
 ]
 EpsilonPerKmOption = Annotated[
     float | None,
-    typer.Option(help="metric, planar-laplace: the same as a loss per kilometre.", rich_help_panel="Mechanism"),
+    typer.Option(help="planar-laplace, metric: the same as a loss per kilometre.", rich_help_panel="Mechanism"),
 ]
 LeastRadiusOption = Annotated[
     str | None,
@@ -91,6 +99,21 @@ IntervalsOption = Annotated[
 ]
 
 _T = TypeVar("_T")
+
+# Planar Laplace has neither intervals nor an epsilon without a distance.
+_DPRS_OPTIONS = (
+    "release",
+    "noise",
+    "fit_epsilon",
+    "delta",
+    "intervals",
+    "centres",
+    "rounds",
+    "gamma",
+    "fit_method",
+    "population",
+    "least_radius",
+)
 
 _LOCAL: dict[MechanismName, type[AxisLaplace] | type[SRR] | type[Square]] = {
     MechanismName.LAPLACE: AxisLaplace,
@@ -126,8 +149,11 @@ class Wish:
 
     @property
     def chosen(self) -> MechanismName:
-        """The mechanism named, or DPRS."""
-        return self.mechanism or MechanismName.DPRS
+        """The mechanism named, or else planar Laplace, unless an option is given that it does not have."""
+        if self.mechanism is not None:
+            return self.mechanism
+        others = any(getattr(self, option) is not None for option in ("epsilon", *_DPRS_OPTIONS))
+        return MechanismName.DPRS if others else MechanismName.PLANAR_LAPLACE
 
     @property
     def chosen_release(self) -> ReleaseName:
@@ -207,20 +233,7 @@ def _dprs(wish: Wish, region: Region, seed: int | None) -> Mechanism:
 
 
 def _refuse_dprs_options(wish: Wish, name: MechanismName) -> None:
-    options = (
-        "delta",
-        "release",
-        "noise",
-        "centres",
-        "rounds",
-        "gamma",
-        "fit_method",
-        "population",
-        "intervals",
-        "fit_epsilon",
-        "least_radius",
-    )
-    _refuse(wish, name, *options, hint="it goes with dprs; leave it out")
+    _refuse(wish, name, *_DPRS_OPTIONS, hint="it goes with dprs; leave it out")
 
 
 def _refuse_metres(wish: Wish, name: str) -> None:

@@ -77,7 +77,13 @@ TrueFiguresOption = Annotated[
     ),
 ]
 CentresOption = Annotated[
-    int | None, typer.Option(help="Number of intervals.", show_default="800", metavar="M", rich_help_panel="Mechanism")
+    int | None,
+    typer.Option(
+        help="Number of intervals.",
+        show_default="one for every 20 people, 2 to 800, by a noisy count",
+        metavar="M",
+        rich_help_panel="Mechanism",
+    ),
 ]
 RoundsOption = Annotated[
     int | None, typer.Option(help="Rounds of private k-means.", show_default="12", rich_help_panel="Mechanism")
@@ -98,7 +104,11 @@ FitMethodOption = Annotated[
 ]
 PopulationOption = Annotated[
     int | None,
-    typer.Option(help="A public number of people, for private-grid.", metavar="N", rich_help_panel="Mechanism"),
+    typer.Option(
+        help="A public number of people, to size the intervals by instead of a noisy count.",
+        metavar="N",
+        rich_help_panel="Mechanism",
+    ),
 ]
 DeltaOption = Annotated[
     float | None, typer.Option(help="Delta of the budget.", show_default="1e-5", rich_help_panel="Mechanism")

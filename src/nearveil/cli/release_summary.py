@@ -35,14 +35,14 @@ def summary_of(released: Released, wish: Wish) -> dict[str, Any]:
         "epsilon": _epsilon(mechanism),
         # The paper's epsilon is no guarantee, a seed undoes the noise, and who was fitted on loses more.
         "epsilon_holds": not (
-            (dprs and dprs.release == "paper")
+            (dprs and dprs.chosen_release == "paper")
             or mechanism.seed is not None
             or released.several_rows
             or released.fitted_here
         ),
         "holds_for_these_people": _what_holds(guarantee, mechanism, fitted_here=released.fitted_here),
         "epsilon_per_km": 1000 * guarantee.epsilon if metric else None,
-        "delta": dprs.delta if dprs and dprs.release == "paper" else guarantee.delta,
+        "delta": dprs.delta if dprs and dprs.chosen_release == "paper" else guarantee.delta,
         "region": str(mechanism.resolved_region),
         "order": "kept" if released.keeps_order else "random",
         "fitted_on_these_people": released.fitted_here,
@@ -52,7 +52,7 @@ def summary_of(released: Released, wish: Wish) -> dict[str, Any]:
 
 def file_metadata(mechanism: Mechanism, wish: Wish) -> dict[str, Any]:
     """Return what a published file says of itself; the guarantee goes to whoever ran the command."""
-    release = mechanism.release if isinstance(mechanism, DPRS) else None
+    release = mechanism.chosen_release if isinstance(mechanism, DPRS) else None
     return {"mechanism": wish.chosen.value, "release": release, "seeded": _is_seeded(mechanism)}
 
 
@@ -103,7 +103,7 @@ def _what_holds(guarantee: Guarantee, mechanism: Mechanism, *, fitted_here: bool
 def _epsilon(mechanism: Mechanism) -> float | None:
     """The epsilon asked for; none where the loss is per distance."""
     if isinstance(mechanism, DPRS):
-        return None if mechanism.release == "metric" else mechanism.chosen_epsilon
+        return None if mechanism.chosen_release == "metric" else mechanism.chosen_epsilon
     return getattr(mechanism, "epsilon", None)
 
 

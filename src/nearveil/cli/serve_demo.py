@@ -10,7 +10,6 @@ import typer
 
 from nearveil.cli.console import progress_bar, say
 from nearveil.cli.serve import announce
-from nearveil.mechanisms.fitting import FitPlan, build_intervals
 from nearveil.region import Region
 from nearveil.server.console.city import PEOPLE, made_up_people
 from nearveil.server.settings import Settings
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from nearveil.server.service import Service
 
 _AT_ONCE = 512
-_CENTRES = 800
-_FIT_EPSILON = 1.0
 
 
 def serve_demo(
@@ -39,13 +36,11 @@ def serve_demo(
     from nearveil.server.logs import set_up_logs  # noqa: PLC0415
     from nearveil.server.service import Service  # noqa: PLC0415
 
-    store, intervals = out / "nearveil.db", out / "intervals.json"
     options = {
-        "store": str(store),
+        "store": str(out / "nearveil.db"),
         "port": port,
         "hide_within": hide_within,
         "epoch": epoch,
-        "intervals": intervals,
         "test_hooks": True,
         "log_level": "warning",
     }
@@ -54,14 +49,10 @@ def serve_demo(
     listening = run.listen(settings)
     try:
         region = settings.protection().region
-        places = made_up_people(region, 2 * PEOPLE)
-        if not intervals.exists():
-            # Half of the city is not in the service and stands for public data: intervals cost nobody in it anything.
-            intervals.write_text(_intervals_of(places[PEOPLE:], region), encoding="utf-8")
         set_up_logs(settings.log_level)
         service = Service.open(settings)
         if not service.store.totals().published:
-            _move_in(service, places[:PEOPLE])
+            _move_in(service, made_up_people(region, PEOPLE))
         key_file = run.first_platform_key(service.store, folder) or out / run.PLATFORM_KEY_FILE
     except BaseException:
         listening.close()
@@ -69,12 +60,6 @@ def serve_demo(
     address = run.address_of(listening)
     announce(service, address, key_file)
     run.run(service, listening, when_ready=lambda: say(_things_to_try(address, key_file, region)))
-
-
-def _intervals_of(places: FloatArray, region: Region) -> str:
-    plan = FitPlan(method="private-grid", centres=_CENTRES, population=len(places))
-    with progress_bar("finding intervals", plan.steps) as advance:
-        return build_intervals(places, region, plan, plan.budget(_FIT_EPSILON, 1e-5), progress=advance).to_json()
 
 
 def _move_in(service: Service, places: FloatArray) -> None:

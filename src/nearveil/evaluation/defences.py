@@ -8,6 +8,7 @@ from typing import Literal
 from nearveil.evaluation.protocols import SCALING_OF, RegionProtocol
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.centres import PAPER_CENTRES
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.public_intervals import build_public_intervals
@@ -48,7 +49,7 @@ class Defence:
     release: ReleaseName = "paper"
     noise: Noise = "laplace"
     centres_from: Centres = "pic"
-    centres: int = 800
+    centres: int = PAPER_CENTRES
     gamma: float = 0.5
     fit_epsilon: float | None = None
     region: RegionProtocol = "paper"

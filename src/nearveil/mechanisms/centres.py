@@ -19,6 +19,26 @@ Rounded noise on whole numbers equals rounding the noisy sum, so it protects as 
 low-order bit of a float can tell more."""
 
 
+PAPER_CENTRES = 800
+"""The paper's m, and the most that are made where no number is given."""
+
+PEOPLE_PER_CENTRE = 20
+FEWEST_CENTRES = 2
+
+
+def centres_for(people: float) -> int:
+    """Return how many centres to make where no number is given: one for every 20 people, from 2 to 800.
+
+    The number is published with the centres, so the number of people must be public or noisy.
+
+    Examples
+    --------
+    >>> centres_for(100), centres_for(1_000), centres_for(25_000)
+    (5, 50, 800)
+    """
+    return int(min(max(people / PEOPLE_PER_CENTRE, FEWEST_CENTRES), PAPER_CENTRES))
+
+
 def square_in_fixed_point(region: Region, points: FloatArray) -> IntArray:
     """Project points of the region to the square, rounded to whole multiples of 1 / FIXED_POINT."""
     out = np.empty(points.shape, dtype=np.int64)

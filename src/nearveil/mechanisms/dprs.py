@@ -20,7 +20,7 @@ from nearveil.mechanisms.release_metric import MetricRelease
 from nearveil.mechanisms.release_paper import PaperRelease
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.limits import check_delta, check_epsilon, check_positive
-from nearveil.privacy.paper_accounting import Noise, PaperScales, paper_scales, pure_scales
+from nearveil.privacy.paper_accounting import QUERIES_PER_ROUND, Noise, PaperScales, paper_scales, pure_scales
 from nearveil.randomness import FIT_STREAM
 from nearveil.region import Region
 from nearveil.row_keystream import RowKeystream
@@ -49,21 +49,23 @@ class DPRS(Mechanism):
         For what Rényi accounting needs one: private k-means, and all of the paper's.
     noise : {"laplace", "gaussian"}
         The noise that is confined to the disc.
-    release : {"interval", "metric", "paper"}
-        ``interval``: moved within the disc of the nearest centre, sound within an interval. ``metric``: planar Laplace
-        noise, then the nearest point of the discs, sound between all places. ``paper``: as the paper has it.
+    release : {"metric", "interval", "paper"}, optional
+        ``metric``: planar Laplace noise, then the nearest point of the discs, sound between all places. ``interval``:
+        moved within the disc of the nearest centre, sound within an interval. ``paper``: as the paper has it. If not
+        given, ``metric``, or ``interval`` where ``epsilon`` or Gaussian noise is asked for.
     hide_within_m : float, optional
         Release ``metric``: mean length of the noise in metres, 500 if not given.
     fit_epsilon : float, optional
         What `fit` costs each person in the data; ``epsilon``, or else 1, if not given.
     centres, rounds, gamma
         The paper's m, N_c and γ: number of intervals, rounds of private k-means, and radius as a share of the distance
-        to the nearest other centre. Up to 0.5 the discs are disjoint.
+        to the nearest other centre. Up to 0.5 the discs are disjoint. Without ``centres`` there is one interval for
+        every 20 people, from 2 to 800, by a noisy count of them that is part of what `fit` costs.
     fit_method : {"pic", "private-grid"}, optional
         The paper's private k-means, or k-means on one noisy histogram, which finds better intervals for the same cost:
         the default but for the paper's release.
     population : int, optional
-        A public number of people, for the private grid.
+        A public number of people, to size the private grid and the number of intervals by instead.
     least_radius_m : float, optional
         Leave out intervals until none is smaller than this.
     intervals : Intervals, optional
@@ -82,10 +84,12 @@ class DPRS(Mechanism):
     --------
     >>> import numpy as np
     >>> people = np.random.default_rng(0).normal([37.7, -122.4], 0.05, (2000, 2)).clip([37.5, -122.6], [37.9, -122.2])
-    >>> dprs = DPRS(epsilon=1.0, centres=100, region="san-francisco", seed=1).fit(people)
+    >>> dprs = DPRS(hide_within_m=500, region="san-francisco", seed=1).fit(people)
     >>> dprs.perturb(people).shape
     (2000, 2)
     >>> dprs.guarantee.notion.value
+    'metric'
+    >>> DPRS(epsilon=1.0).chosen_release
     'interval'
     """
 
@@ -95,10 +99,10 @@ class DPRS(Mechanism):
         epsilon: float | None = None,
         delta: float = 1e-5,
         noise: Noise = "laplace",
-        release: ReleaseName = "interval",
+        release: ReleaseName | None = None,
         hide_within_m: float | None = None,
         fit_epsilon: float | None = None,
-        centres: int = 800,
+        centres: int | None = None,
         rounds: int = 12,
         gamma: float = 0.5,
         fit_method: FitMethod | None = None,
@@ -108,11 +112,12 @@ class DPRS(Mechanism):
         region: Region | str = "san-francisco",
         seed: int | None = None,
     ) -> None:
-        if release not in RELEASES:
+        if release is not None and release not in RELEASES:
             raise UsageError(f"release is one of: {', '.join(RELEASES)}")
         if noise not in ("laplace", "gaussian"):
             raise UsageError("noise is either 'laplace' or 'gaussian'")
-        _check_release_parameters(release, noise, epsilon, hide_within_m, fit_epsilon)
+        if release is None and epsilon is not None and hide_within_m is not None:
+            raise UsageError("give either hide_within_m, for the release metric, or epsilon, for the release interval")
         check_delta(delta)
         if least_radius_m is not None:
             check_positive(least_radius_m, "the least radius")
@@ -131,7 +136,8 @@ class DPRS(Mechanism):
         self.intervals = intervals
         self.region = region
         self.seed = seed
-        self.frame = "metres" if release == "metric" else "square"
+        _check_release_parameters(self.chosen_release, noise, epsilon, hide_within_m, fit_epsilon)
+        self.frame = "metres" if self.chosen_release == "metric" else "square"
         self._noise_factor = 1.0
         _ = self.fit_plan  # checks its part of the parameters
 
@@ -163,7 +169,7 @@ class DPRS(Mechanism):
     def fit_plan(self) -> FitPlan:
         """How `fit` builds intervals."""
         return FitPlan(
-            method=self.fit_method or ("pic" if self.release == "paper" else "private-grid"),
+            method=self.fit_method or ("pic" if self.chosen_release == "paper" else "private-grid"),
             centres=self.centres,
             rounds=self.rounds,
             gamma=self.gamma,
@@ -173,9 +179,16 @@ class DPRS(Mechanism):
     @property
     def fit_budget(self) -> float:
         """What `fit` spends, as in `FitPlan.budget`."""
-        if self.release == "paper":
+        if self.chosen_release == "paper":
             return self.scales.fit_scale if self.fit_plan.method == "pic" else self.chosen_epsilon / 2
         return self.fit_plan.budget(self.chosen_fit_epsilon, self.delta)
+
+    @property
+    def chosen_release(self) -> ReleaseName:
+        """The release as given, or else the one that the other parameters speak of."""
+        if self.release is not None:
+            return self.release
+        return "metric" if self.epsilon is None and self.noise == "laplace" else "interval"
 
     @property
     def chosen_epsilon(self) -> float:
@@ -210,20 +223,30 @@ class DPRS(Mechanism):
         nothing from Rényi accounting.
         """
         if self.fit_plan.method == "private-grid" and self.noise == "laplace":
-            return pure_scales(self.chosen_epsilon, queries=self.fit_plan.queries)
-        return paper_scales(self.chosen_epsilon, delta=self.delta, queries=self.fit_plan.queries, noise=self.noise)
+            return pure_scales(self.chosen_epsilon, queries=self._queries)
+        return paper_scales(self.chosen_epsilon, delta=self.delta, queries=self._queries, noise=self.noise)
+
+    @property
+    def _queries(self) -> int:
+        """How many answers of private k-means a person is in: as given intervals say, or else as planned."""
+        given = self.intervals
+        if given is None:
+            return self.fit_plan.queries
+        if given.method == "pic":
+            return sum(part.count for part in given.answers)
+        return QUERIES_PER_ROUND * self.rounds
 
     # -- release ---------------------------------------------------------------------------------------------
 
     @property
     def _release(self) -> Release:
         intervals, factor = self.current_intervals, self._noise_factor
-        if self.release == "metric":
+        if self.chosen_release == "metric":
             hide_within_m = _DEFAULT_HIDE_WITHIN_M if self.hide_within_m is None else self.hide_within_m
             planar = PlanarLaplace(hide_within_m=hide_within_m, region=intervals.region)
             return MetricRelease(intervals, _nearest_disc(intervals), planar, factor)
         nearest = _nearest_centre(intervals)
-        if self.release == "interval":
+        if self.chosen_release == "interval":
             return IntervalRelease(intervals, nearest, self.chosen_epsilon, self.noise, factor)
         return PaperRelease(intervals, nearest, self.scales.release_scale * factor, self.noise)
 
@@ -242,7 +265,7 @@ class DPRS(Mechanism):
     @property
     def remaps(self) -> bool:
         """Whether what is drawn is moved again."""
-        return self.release == "metric"
+        return self.chosen_release == "metric"
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density of what is drawn, per unit of the square (``metric``: per square metre)."""

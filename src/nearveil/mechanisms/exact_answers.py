@@ -89,12 +89,16 @@ def as_answers(points: object, region: Region) -> ExactAnswers:
     return points
 
 
-def check_enough(asked: ExactAnswers, centres: int) -> None:
-    """Refuse data that no intervals can be learned from."""
-    if len(asked) < centres:
+def check_enough(asked: ExactAnswers, centres: int | None) -> None:
+    """Refuse data that no intervals can be learned from, or fewer people than ``centres``, where given."""
+    if len(asked) < 2:
+        raise DataError(
+            "intervals are learned from two people or more; fit them on others, or use planar-laplace, which needs none"
+        )
+    if centres is not None and len(asked) < centres:
         raise DataError(
             f"there are {len(asked):,} rows, fewer than the {centres:,} intervals asked for; "
-            "ask for fewer intervals (--centres), fit them on more people, or use planar-laplace, which needs none"
+            "ask for fewer or leave --centres out, fit on more people, or use planar-laplace, which needs none"
         )
     if asked.all_in_one_place:
         raise DataError(

@@ -9,11 +9,11 @@ import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.intervals import Intervals, check_gamma
-from nearveil.mechanisms.pic import MOST_CENTRES, build_pic_intervals
+from nearveil.mechanisms.pic import MOST_CENTRES, build_pic_intervals, pic_queries
 from nearveil.mechanisms.private_grid import ROUNDS as GRID_ROUNDS
 from nearveil.mechanisms.private_grid import build_grid_intervals
 from nearveil.privacy.limits import check_count, check_delta, check_epsilon
-from nearveil.privacy.paper_accounting import QUERIES_PER_ROUND, fit_scale_for
+from nearveil.privacy.paper_accounting import fit_scale_for
 from nearveil.randomness import Randomness
 from nearveil.region import Region
 from nearveil.types import Progress
@@ -24,24 +24,30 @@ FIT_METHODS: tuple[FitMethod, ...] = ("pic", "private-grid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitPlan:
-    """How intervals are to be built: the paper's m, N_c and γ, and the method."""
+    """How intervals are to be built: the paper's m, N_c and γ, and the method.
+
+    Without ``centres`` their number follows that of the people, `nearveil.mechanisms.centres.centres_for`.
+    """
 
     method: FitMethod = "pic"
-    centres: int = 800
+    centres: int | None = None
     rounds: int = 12
     gamma: float = 0.5
     population: int | None = None
 
     def __post_init__(self) -> None:
-        check_count(self.centres, "centres", least=2, most=MOST_CENTRES)
+        if self.centres is not None:
+            check_count(self.centres, "centres", least=2, most=MOST_CENTRES)
         check_count(self.rounds, "rounds", least=1, most=1000)
         check_gamma(self.gamma)
         if self.method not in FIT_METHODS:
             raise UsageError(f"fit_method is one of: {', '.join(FIT_METHODS)}")
         if self.population is not None:
             check_count(self.population, "population", least=1, most=10**11)
-            if self.method != "private-grid":
-                raise UsageError("population goes with the method private-grid; leave it out")
+            if self.method == "pic" and self.centres is not None:
+                raise UsageError(
+                    "population sizes nothing in private k-means with centres given; leave one of them out"
+                )
 
     @property
     def steps(self) -> int:
@@ -51,7 +57,7 @@ class FitPlan:
     @property
     def queries(self) -> int:
         """How many noisy answers of private k-means a person is in."""
-        return QUERIES_PER_ROUND * self.rounds
+        return pic_queries(self.rounds, self.centres, self.population)
 
     def budget(self, epsilon: float, delta: float) -> float:
         """Return what `build_intervals` takes so that the fit alone costs epsilon at delta.
@@ -81,6 +87,7 @@ def build_intervals(
             centres=plan.centres,
             rounds=plan.rounds,
             gamma=plan.gamma,
+            population=plan.population,
             rng=rng,
             progress=progress,
         )

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.centres import PEOPLE_PER_CENTRE
 from nearveil.mechanisms.exponential import REACH
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion
 from nearveil.privacy.limits import check_positive
@@ -56,6 +57,8 @@ class Intervals:
         Radius as a share of the distance to the nearest other centre.
     seeded : bool
         Whether the noise came from a seed, which undoes its protection for anyone who knows the seed.
+    sized_by_people : bool
+        Whether the number of intervals follows a number of people, public or noisy, and was not given.
     """
 
     region: Region
@@ -66,6 +69,7 @@ class Intervals:
     gamma: float
     seeded: bool
     unit: Literal["person", "row"] = "person"
+    sized_by_people: bool = False
 
     def __post_init__(self) -> None:
         if self.centres.ndim != 2 or self.centres.shape[1] != 2 or self.radii.shape != (len(self.centres),):
@@ -154,6 +158,7 @@ class Intervals:
             },
             "gamma": self.gamma,
             "seeded": self.seeded,
+            "sized_by_people": self.sized_by_people,
             "centres": self.centres.tolist(),
             "radii": self.radii.tolist(),
         }
@@ -196,6 +201,8 @@ def _from_document(document: dict[str, Any]) -> Intervals:
         gamma=float(document["gamma"]),
         seeded=bool(document["seeded"]),
         unit=document["budget"]["unit"],
+        # Files of earlier versions do not say; their number was given.
+        sized_by_people=bool(document.get("sized_by_people", False)),
     )
     # Intervals from data that was never asked, or public ones that cost something, cannot be.
     if (intervals.method == "public") != (not intervals.answers):
@@ -209,7 +216,12 @@ def _fit_reason(intervals: Intervals) -> str:
     if not intervals.answers:
         return "no data, no cost"
     asked = " and ".join(f"{part.count} with scale {part.scale:.4g}" for part in intervals.answers)
-    return f"every sum and count that a person is in has Laplace noise, in units of what one person can change: {asked}"
+    reason = (
+        f"every sum and count that a person is in has Laplace noise, in units of what one person can change: {asked}"
+    )
+    if not intervals.sized_by_people:
+        return reason
+    return f"{reason}; their number follows a public or noisy number of people, one for every {PEOPLE_PER_CENTRE}"
 
 
 def radii_around(centres: FloatArray, gamma: float) -> FloatArray:

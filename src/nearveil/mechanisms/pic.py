@@ -6,11 +6,12 @@ import numpy as np
 
 from nearveil.mechanisms.centres import (
     FIXED_POINT,
+    centres_for,
     fixed_point_laplace,
     redraw_unusable,
     uniform_in_region,
 )
-from nearveil.mechanisms.exact_answers import as_answers, check_enough, cluster_sums
+from nearveil.mechanisms.exact_answers import ExactAnswers, as_answers, check_enough, cluster_sums
 from nearveil.mechanisms.intervals import Intervals, check_gamma, radii_around
 from nearveil.privacy.limits import check_count, check_positive
 from nearveil.privacy.paper_accounting import QUERIES_PER_ROUND, LaplaceAnswers
@@ -28,9 +29,10 @@ def build_pic_intervals(
     *,
     region: Region,
     scale: float,
-    centres: int = 800,
+    centres: int | None = None,
     rounds: int = 12,
     gamma: float = 0.5,
+    population: int | None = None,
     rng: Randomness | np.random.Generator | int | None = None,
     progress: Progress | None = None,
 ) -> Intervals:
@@ -48,7 +50,10 @@ def build_pic_intervals(
     scale : float
         The paper's λ_c: Laplace scale of every answer, in units of the square.
     centres, rounds, gamma
-        The paper's m, N_c and γ.
+        The paper's m (if not given, `centres_for` the number of people), N_c and γ.
+    population : int, optional
+        A public number of people, to size the number of centres by. Without it, and without ``centres``, one more noisy
+        answer is asked for, a head count.
     rng : optional
         Secure randomness unless a seed or generator is given.
     progress : callable, optional
@@ -56,13 +61,17 @@ def build_pic_intervals(
     """
     asked = as_answers(points, region)
     check_positive(scale, "scale")
-    check_count(centres, "centres", least=2, most=MOST_CENTRES)
+    if centres is not None:
+        check_count(centres, "centres", least=2, most=MOST_CENTRES)
     check_count(rounds, "rounds", least=1, most=1000)
     check_gamma(gamma)
     check_enough(asked, centres)
     randomness = as_randomness(rng)
     generator = randomness.generator
-    found = redraw_unusable(uniform_in_region(region, centres, generator), region, generator)
+    number = centres
+    if number is None:
+        number = centres_for(_noisy_count(asked, scale, generator) if population is None else population)
+    found = redraw_unusable(uniform_in_region(region, number, generator), region, generator)
     for _ in range(rounds):
         sums = asked.sums_around(found)
         found = redraw_unusable(_noisy_means(sums, scale, generator), region, generator)
@@ -73,10 +82,21 @@ def build_pic_intervals(
         centres=found,
         radii=radii_around(found, gamma),
         method="pic",
-        answers=(LaplaceAnswers(QUERIES_PER_ROUND * rounds, scale),),
+        answers=(LaplaceAnswers(pic_queries(rounds, centres, population), scale),),
         gamma=gamma,
         seeded=randomness.seeded,
+        sized_by_people=centres is None,
     )
+
+
+def pic_queries(rounds: int, centres: int | None, population: int | None) -> int:
+    """Return how many noisy answers of private k-means a person is in: three a round, and a head count if needed."""
+    counts_people = centres is None and population is None
+    return QUERIES_PER_ROUND * rounds + (1 if counts_people else 0)
+
+
+def _noisy_count(asked: ExactAnswers, scale: float, rng: np.random.Generator) -> float:
+    return float(fixed_point_laplace(np.array([len(asked) * int(FIXED_POINT)]), scale, rng)[0])
 
 
 def _noisy_means(sums: IntArray, scale: float, rng: np.random.Generator) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from nearveil.mechanisms.centres import (
     FIXED_POINT,
+    centres_for,
     redraw_unusable,
 )
 from nearveil.mechanisms.exact_answers import as_answers, check_enough, cluster_sums
@@ -31,7 +32,7 @@ def build_grid_intervals(
     *,
     region: Region,
     epsilon: float,
-    centres: int = 800,
+    centres: int | None = None,
     gamma: float = 0.5,
     population: int | None = None,
     rng: Randomness | np.random.Generator | int | None = None,
@@ -48,9 +49,11 @@ def build_grid_intervals(
     epsilon : float
         What the fit costs each person, added or removed.
     centres, gamma
-        Number of intervals, and radius as a share of the distance to the nearest other centre.
+        Number of intervals (if not given, `centres_for` the number of people), and radius as a share of the distance to
+        the nearest other centre.
     population : int, optional
-        A public number of people, to size the grid by. Without it a twentieth of the budget buys a noisy count.
+        A public number of people, to size the grid and the number of intervals by. Without it a twentieth of the budget
+        buys a noisy count.
     rng : optional
         Secure randomness unless a seed or generator is given.
     progress : callable, optional
@@ -58,14 +61,17 @@ def build_grid_intervals(
     """
     asked = as_answers(points, region)
     check_positive(epsilon, "epsilon")
-    check_count(centres, "centres", least=2, most=MOST_CENTRES)
+    if centres is not None:
+        check_count(centres, "centres", least=2, most=MOST_CENTRES)
     check_gamma(gamma)
     check_enough(asked, centres)
     randomness = as_randomness(rng)
     generator = randomness.generator
     grid = noisy_grid(asked, region, epsilon, population, generator)
-    stand_ins = _stand_ins(grid, centres, generator)
-    found = _k_means(stand_ins, region, centres, generator, progress)
+    # From here on only the noisy answers are looked at.
+    number = centres_for(grid.population) if centres is None else centres
+    stand_ins = _stand_ins(grid, number, generator)
+    found = _k_means(stand_ins, region, number, generator, progress)
     return Intervals(
         region=region,
         centres=found,
@@ -74,6 +80,7 @@ def build_grid_intervals(
         answers=grid.answers,
         gamma=gamma,
         seeded=randomness.seeded,
+        sized_by_people=centres is None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearveil.mechanisms.centres import redraw_unusable, uniform_in_region
+from nearveil.mechanisms.centres import PAPER_CENTRES, redraw_unusable, uniform_in_region
 from nearveil.mechanisms.intervals import Intervals, check_gamma, radii_around
 from nearveil.mechanisms.pic import MOST_CENTRES
 from nearveil.privacy.limits import check_count
@@ -15,7 +15,7 @@ from nearveil.region import Region
 def build_public_intervals(
     *,
     region: Region,
-    centres: int = 800,
+    centres: int = PAPER_CENTRES,
     gamma: float = 0.5,
     rng: Randomness | np.random.Generator | int | None = None,
 ) -> Intervals:

@@ -38,6 +38,7 @@ def mechanism_to_spec(mechanism: Mechanism) -> dict[str, Any]:
     params = {name: value for name, value in mechanism.get_params().items() if name != "seed" and value is not None}
     params["region"] = mechanism.resolved_region
     if isinstance(mechanism, DPRS):
+        params["release"] = mechanism.chosen_release
         params["intervals"] = mechanism.current_intervals
         params.pop("least_radius_m", None)
     return {"mechanism": names[type(mechanism)], "params": {name: _plain(value) for name, value in params.items()}}

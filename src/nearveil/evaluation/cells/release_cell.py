@@ -10,6 +10,7 @@ import numpy as np
 from nearveil.evaluation.cells.cell import Cell
 from nearveil.evaluation.utility import measure_utilities, query_points
 from nearveil.io.datasets import Dataset
+from nearveil.mechanisms.centres import PAPER_CENTRES
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
 from nearveil.mechanisms.fitting import FitMethod
 from nearveil.mechanisms.intervals import Intervals
@@ -38,6 +39,7 @@ class ReleaseCell(Cell):
             release="paper",
             epsilon=self.epsilon,
             fit_method=self.method,
+            centres=PAPER_CENTRES,
             region=dataset.region.with_scaling("isotropic"),
             seed=int(fit_seed),
         )

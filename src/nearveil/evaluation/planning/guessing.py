@@ -24,7 +24,7 @@ _TARGETS_AT_ONCE = 8
 def guess(publication: Publication, targets: int, rng: np.random.Generator) -> tuple[float, float]:
     """Return the best attacker's mean error in metres and its Acc at 100 m, as `best_guess_of` does."""
     mechanism = publication.mechanism
-    if not (isinstance(mechanism, DPRS) and mechanism.release == "interval"):
+    if not (isinstance(mechanism, DPRS) and mechanism.chosen_release == "interval"):
         found = best_guess_of(publication, targets, rng)
         return float(found["attacker error_m"]), float(found["attacker acc"])
     places = publication.dataset.places
