@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nearveil.cli.reproduce import REPORT_LEAD
 from nearveil.types import FloatArray
 
 ROOT = Path(__file__).parents[1]
@@ -45,6 +46,28 @@ def test_pages_link_to_what_exists() -> None:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_readme_and_report_name_the_paper_as_the_citation_does() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8").split("references:")[1]
+    title, year = re.findall(r"title: (.+)|year: (.+)", citation)
+    authors = re.findall(r"family-names: (.+)\n\s+given-names: (.+)", citation)
+    named = [f"{given} {family}" for family, given in authors]
+    assert len(named) == 5
+    for text in ((ROOT / "README.md").read_text(encoding="utf-8"), REPORT_LEAD):
+        words = " ".join(text.split())
+        assert f"{', '.join(named[:-1])} and {named[-1]}" in words
+        assert title[0] in words
+        assert re.search(rf"Attacks\S* \({year[1]}", words)
+
+
+def test_words_that_are_not_true_are_gone() -> None:
+    """Published points are noisy places of people, and what returns of the same place tell adds up."""
+    files = [*PAGES, *(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.html"), *(ROOT / "src").rglob("*.js")]
+    for file in files:
+        words = " ".join(file.read_text(encoding="utf-8").lower().split())
+        for untrue in ("nobody can find anybody", "nothing averages out"):
+            assert untrue not in words, f"{file} says: {untrue}"
 
 
 def test_readme_opens_with_the_two_commands() -> None:

@@ -45,8 +45,6 @@ def check(outcome: Outcome, code: int, *words: str) -> None:
         (HEADER + GOOD + "2,95,-122.4123\n", ["row 2", "latitude is not between -90 and 90"]),
         (HEADER + "1,-122.4123,37.7123\n", ["row 1", "exchanged"]),
         (HEADER + GOOD + "2,48.85,2.35\n", ["row 2", "outside the region san-francisco", "--region", "--clip"]),
-        (HEADER + GOOD, ["fewer than the 800 intervals", "--centres"]),
-        (HEADER.replace("id", "row") + GOOD * 900, ["same location"]),
     ],
 )
 def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -> None:
@@ -55,6 +53,25 @@ def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -
         source.write_text(content)
     check(run("protect", source, tmp_path / "out.csv"), 3, *words)
     assert [path.name for path in tmp_path.iterdir()] == ([source.name] if content is not None else [])
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "words"),
+    [
+        (GOOD, ["--release", "metric"], ["two people or more", "planar-laplace"]),
+        (GOOD * 20, ["--centres", "800"], ["20 rows, fewer than the 800 intervals", "--centres"]),
+        (GOOD * 900, ["--release", "metric"], ["same location"]),
+    ],
+)
+def test_people_to_learn_no_intervals_from(
+    run: Run, tmp_path: Path, rows: str, options: list[str], words: list[str]
+) -> None:
+    source = tmp_path / "people.csv"
+    source.write_text(HEADER.replace("id", "row") + rows)
+    check(run("protect", source, tmp_path / "out.csv", *options), 3, *words)
+    assert [path.name for path in tmp_path.iterdir()] == [source.name]
+    # The default learns nothing from them.
+    assert run("protect", source, tmp_path / "out.csv").code == 0
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,17 @@ KEYS = {
 @pytest.mark.parametrize(
     ("options", "mechanism", "release", "notion"),
     [
-        ((), "dprs", "metric", "metric"),
-        (("--hide-within", "0.5km"), "dprs", "metric", "metric"),
+        ((), "planar-laplace", None, "metric"),
+        (("--hide-within", "0.5km"), "planar-laplace", None, "metric"),
+        (("--epsilon-per-km", 4), "planar-laplace", None, "metric"),
+        # What planar Laplace does not have selects DPRS.
+        (("--mechanism", "dprs"), "dprs", "metric", "metric"),
+        (("--release", "metric"), "dprs", "metric", "metric"),
+        (("--centres", 60, "--hide-within", "500m"), "dprs", "metric", "metric"),
+        (("--fit-epsilon", 0.5), "dprs", "metric", "metric"),
+        (("--gamma", 0.4), "dprs", "metric", "metric"),
+        (("--least-radius", "200m"), "dprs", "metric", "metric"),
+        (("--release", "interval"), "dprs", "interval", "interval"),
         (("--epsilon-per-km", 4, "--fit-epsilon", 0.5), "dprs", "metric", "metric"),
         (("--epsilon", 1), "dprs", "interval", "interval"),
         (("--noise", "gaussian", "--fit-method", "pic", "--rounds", 3), "dprs", "interval", "interval"),
@@ -86,7 +95,8 @@ def test_json_for_machines(
 @pytest.mark.parametrize(
     ("options", "epsilon", "offset", "own"),
     [
-        ((), 0.004, 2.0, False),
+        ((), 0.004, 0.0, True),
+        (("--release", "metric"), 0.004, 2.0, False),
         (("--epsilon", 1, "--fit-epsilon", 0.5), 2.0, 0.0, False),
         (("--mechanism", "square"), 1.0, 0.0, True),
         (("--mechanism", "planar-laplace"), 0.004, 0.0, True),

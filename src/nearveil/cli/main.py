@@ -30,7 +30,7 @@ VERBS = {
     "guarantee": "Explain in plain words what a release promises, and what it does not.",
     "reproduce": "Reproduce one table or figure, or all of them in one HTML report.",
     "fit": "Build private intervals from everybody in INPUT; the file written holds nothing private.",
-    "serve": "Serve people nearby: reports in, ranked ids out, and nobody can find anybody.",
+    "serve": "Serve people nearby: reports in, ranked ids out, made from noisy places.",
     "serve-demo": "Serve 25,000 made-up people of San Francisco, protected, and print what to try.",
     "demo": "Find a person of a made-up city through ranked lists alone, protect the city, and attack again.",
     "region": "Show the box, the size and the scale of a region; without REGION, list the names known.",

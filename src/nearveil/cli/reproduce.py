@@ -29,10 +29,12 @@ JOURNAL = "cells.jsonl"
 REPORT = "report.html"
 REPORT_TITLE = "Protecting k-nearest-neighbour queries: what holds, what does not, and why"
 
-_LEAD = (
-    "Services with a 'people nearby' feature hide coordinates and distances and show a ranked list. A recent paper "
-    "shows that the list alone gives people away (attacks GI-LIA and ZO-LIA) and proposes a defence (DPRS). Here all "
-    "of its tables and figures are measured again, its numbers beside ours, with the comparisons that it lacks. "
+REPORT_LEAD = (
+    "Services with a 'people nearby' feature hide coordinates and distances and show a ranked list. The paper, Zhiyu "
+    "Sun, Jie Fu, Xinpeng Ling, Huifa Li and Zhili Chen, Protecting K-Nearest Neighbor Queries from Location Inference "
+    "Attacks (2026), shows that the list alone gives people away (attacks GI-LIA and ZO-LIA) and proposes a defence "
+    "(DPRS). Here all of its tables and figures are measured again, its numbers beside ours, with the comparisons that "
+    "it lacks. "
     "Recall@k is the share of the true k nearest people whom a list over published places still has; Acc is the share "
     "of people whom an attack finds within 100 m, and Dist its mean error. Every table says "
     "under which protocol it was measured."
@@ -138,7 +140,7 @@ def _write_report(scope: Scope, results: Results, outcomes: list[Outcome], drawn
         facts=facts_of(scope, QUICK if scope.quick else FULL),
         warnings=warnings_of(scope),
         figures={name: one.figure for name, one in drawn.items()},
-        lead=_LEAD,
+        lead=REPORT_LEAD,
     )
     for finding in found:
         say(f"{finding.headline}\n  {finding.words}\n")

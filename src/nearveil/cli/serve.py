@@ -132,7 +132,7 @@ def serve(
         bool, typer.Option("--show-config", help="Print the settings in force and where each comes from, and exit.")
     ] = False,
 ) -> None:
-    """Serve people nearby: reports in, ranked ids out, and nobody can find anybody.
+    """Serve people nearby: reports in, ranked ids out, made from noisy places.
 
     Needs nothing but this package: the store is a file, and keys are made at the first start. Settings come from
     options, else from NEARVEIL_… variables, else from the settings file.

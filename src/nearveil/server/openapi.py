@@ -31,7 +31,7 @@ from nearveil.server.problems import (
 )
 from nearveil.server.service_problems import not_kept, too_busy, wrong_media_type
 
-DESCRIPTION = """People report where they are; others ask who is near; nobody can find anybody.
+DESCRIPTION = """People report where they are; others ask who is near; answers are made from noisy places.
 
 A report is perturbed on receipt, and only the draw is kept. Draws are published at the borders of epochs. Answers are
 ranked ids, without distances and coordinates. Errors are problem details (RFC 9457) and repeat nothing that was sent.
