@@ -9,12 +9,10 @@ from typing import Literal
 
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.parts.families import Family
+from nearveil.mechanisms.centres import PAPER_CENTRES, PEOPLE_PER_CENTRE
 from nearveil.region import Region
 
 Swept = Literal["hide_within_m", "epsilon", "centres"]
-
-PEOPLE_PER_CENTRE = 20
-MOST_CENTRES = 800
 
 _LEAST_LENGTH_M = 1.0
 # Below, noise is as good as uniform in the disc; above, next to nothing is hidden.
@@ -103,4 +101,4 @@ def _with_fewer_centres(family: Family, most: int) -> list[Defence]:
         return []
     if len({member.centres for member in family.members}) > 1:
         return [member for member in family.members if member.centres <= most]
-    return [replace(member, centres=min(MOST_CENTRES, most)) for member in family.members]
+    return [replace(member, centres=min(PAPER_CENTRES, most)) for member in family.members]
