@@ -121,7 +121,7 @@ def test_people_to_learn_no_intervals_from(
         (["--gamma", "1e-300"], ["gamma must lie between 0.01"]),
         (["--fit-method", "private-grid", "--rounds", "3"], ["--rounds goes with"]),
         (["--seed", "-1"], ["seed"]),
-        (["--release", "paper", "--population", "10"], ["population goes with"]),
+        (["--release", "paper", "--population", "10", "--centres", "5"], ["population sizes nothing"]),
     ],
 )
 def test_options(run: Run, tmp_path: Path, options: list[str], words: list[str]) -> None:
@@ -179,7 +179,7 @@ def test_existing_output_is_kept(run: Run, tmp_path: Path) -> None:
     check(run("protect", source, tmp_path / "no" / "out.csv"), 4, "folder does not exist")
     # A failure later on does not touch it either, even with --force.
     source.write_text(HEADER + GOOD)
-    check(run("protect", source, output, "--force"), 3, "fewer than")
+    check(run("protect", source, output, "--force", "--centres", "5"), 3, "two people or more")
     assert output.read_text() == "precious"
 
 

@@ -24,8 +24,18 @@ def test_one_command(run: Run, people_csv: Path, city: FloatArray, tmp_path: Pat
     assert sorted(map(int, published.carried["id"].to_pylist())) == list(range(5000))
     assert named_region("san-francisco").contains(published.points).all()
     assert (published.points != city.round(6)).any(axis=1).mean() > 0.99
-    for words in ("GUARANTEE", "any two places of one person", "fitted on", "5,000 rows written", "Moved by"):
+    for words in ("GUARANTEE", "any two places of one person", "0.004 per metre, ", "5,000 rows written", "Moved by"):
         assert words in outcome.out
+    # Nothing is learned from the file, so nobody pays for it.
+    for words in ("fitted on", "per metre +", "intervals"):
+        assert words not in outcome.out
+
+
+def test_dprs_says_what_its_intervals_cost(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    outcome = run("protect", people_csv, tmp_path / "out.csv", "--release", "metric")
+    assert outcome.code == 0, outcome.err
+    for words in ("fitted on", "0.004 per metre + 2", "one for every 20"):
+        assert words in " ".join(outcome.out.replace("│", " ").split())
 
 
 KEYS = {
