@@ -52,7 +52,8 @@ def utility(cell: Cell, recall: float) -> dict[str, float]:
     for protocol in PROTOCOLS:
         for k in KS:
             found[f"{protocol} recall@{k}"] = recall + STEP * cell.run
-            found[f"{protocol} ratio@{k}"] = 0.9
+            found[f"{protocol} ratio@{k}"] = 0.8
+            found[f"{protocol} pooled ratio@{k}"] = 0.9
             found[f"{protocol} distance mse@{k}"] = 2e6
     return found
 

@@ -83,7 +83,7 @@ def test_gaps_to_the_papers_recall_are_counted() -> None:
     assert (
         "on the real populations: recall differs from the paper's by -0.088 to -0.033, within 0.10 in 4 of 4" in found
     )
-    assert re.search(r"on the synthetic populations: .* by -0\.271 to -0\.243, within 0\.10 in 0 of 4 cells", found)
+    assert re.search(r"on the generated populations: .* by -0\.271 to -0\.243, within 0\.10 in 0 of 4 cells", found)
     assert (
         "SRR, calibrated by its own definition to the whole region, keeps a recall of 0.401; the paper prints" in found
     )

@@ -11,74 +11,119 @@ from nearveil.evaluation.displacement import (
     ground_distance_m,
     summarise_displacement,
 )
-from nearveil.evaluation.utility import measure_utilities, measure_utility, query_points
+from nearveil.evaluation.utility import Queries, QueryProtocol, draw_queries, measure_utilities, measure_utility
 from nearveil.region import Region
 from nearveil.types import FloatArray
+
+PROTOCOLS: tuple[QueryProtocol, ...] = ("uniform", "users")
+HERE = Queries(np.zeros((1, 2)))
 
 
 def test_nobody_moved_means_full_recall(san_francisco: Region, city: FloatArray, rng: np.random.Generator) -> None:
     true_m = san_francisco.to_metres(city)
-    queries = query_points(true_m, san_francisco, "uniform", 200, rng)
-    found = measure_utility(true_m, true_m, queries, protocol="uniform", k=10)
-    assert (found.recall, found.distance_ratio) == (1.0, pytest.approx(1.0))
+    for protocol in PROTOCOLS:
+        queries = draw_queries(true_m, san_francisco, protocol, 200, rng)
+        found = measure_utility(true_m, true_m, queries, k=10)
+        assert (found.recall, found.distance_ratio, found.pooled_distance_ratio) == (1.0, *[pytest.approx(1.0)] * 2)
+        assert (found.queries, found.protocol) == (200, protocol)
 
 
 def test_recall_and_ratio_by_hand() -> None:
     """Four people on a line; the published list swaps the second for the fourth."""
     true_m = np.array([[1.0, 0], [2, 0], [3, 0], [4, 0]])
     published_m = np.array([[1.0, 0], [9, 0], [8, 0], [2, 0]])
-    found = measure_utility(true_m, published_m, np.zeros((1, 2)), protocol="users", k=2)
+    found = measure_utility(true_m, published_m, HERE, k=2)
     assert found.recall == pytest.approx(0.5)
     assert found.distance_ratio == pytest.approx((1 + 2) / (1 + 4))
+
+
+def test_whoever_asks_is_not_their_own_neighbour() -> None:
+    """The first of four asks, of whom the second is truly nearest and the third is listed first.
+
+    Were the asker a neighbour, they would be the one nearest, and found: recall would be 1 where it is 0.
+    """
+    true_m = np.array([[0.0, 0], [1, 0], [2, 0], [9, 0]])
+    published_m = np.array([[0.5, 0], [8, 0], [3, 0], [4, 0]])
+    asked = Queries(true_m[:1], np.array([0]))
+    nearest, both = measure_utilities(true_m, published_m, asked, ks=(1, 2))
+    assert (nearest.protocol, nearest.recall, nearest.distance_ratio) == ("users", 0.0, 1 / 2)
+    assert nearest.distance_mse_m2 == 7**2
+    assert (both.recall, both.distance_ratio) == (0.5, (1 + 2) / (2 + 9))
+    with pytest.raises(UsageError, match="besides the one who asks, 3"):
+        measure_utility(true_m, published_m, asked, k=4)
+
+
+def test_a_ratio_pooled_over_queries_is_one_of_sums() -> None:
+    """From the east the second is listed in place of the first: 1 over 2; from the west there is nothing to mistake."""
+    true_m, published_m = np.array([[1.0, 0], [-2, 0]]), np.array([[9.0, 0], [-2, 0]])
+    found = measure_utility(true_m, published_m, Queries(np.array([[0.0, 0], [-22, 0]])), k=1)
+    assert found.distance_ratio == pytest.approx((1 / 2 + 20 / 20) / 2)
+    assert found.pooled_distance_ratio == pytest.approx((1 + 20) / (2 + 20))
 
 
 def test_distance_error_by_hand() -> None:
     """Of the two nearest one stays, the other seems to be 7 m farther away; whoever else is listed does not count."""
     true_m = np.array([[1.0, 0], [2, 0], [3, 0], [4, 0]])
     published_m = np.array([[1.0, 0], [9, 0], [8, 0], [2, 0]])
-    found = measure_utility(true_m, published_m, np.zeros((1, 2)), protocol="users", k=2)
+    found = measure_utility(true_m, published_m, HERE, k=2)
     assert found.distance_mse_m2 == pytest.approx((0 + 7**2) / 2)
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("spread_m", [0.0, 30.0, 3000.0])
-def test_every_measure_by_sets_one_query_after_the_other(spread_m: float, rng: np.random.Generator) -> None:
+def test_every_measure_by_sets_one_query_after_the_other(
+    protocol: QueryProtocol, spread_m: float, rng: np.random.Generator
+) -> None:
     true_m = rng.uniform(-5000, 5000, (80, 2))
     published_m = true_m + rng.normal(0, spread_m, (80, 2))
-    queries = rng.uniform(-6000, 6000, (15, 2))
-    for found in measure_utilities(true_m, published_m, queries, protocol="uniform", ks=(1, 7, 80)):
-        recalls, ratios, squares = [], [], []
-        for query in queries:
+    askers = rng.integers(80, size=15)
+    users = protocol == "users"
+    queries = Queries(true_m[askers], askers) if users else Queries(rng.uniform(-6000, 6000, (15, 2)))
+    for found in measure_utilities(true_m, published_m, queries, ks=(1, 7, 79)):
+        recalls, squares, needed_m, listed_m = [], [], [], []
+        for number, query in enumerate(queries.places_m):
+            others = [person for person in range(80) if not users or person != askers[number]]
             near = [math.dist(query, place) for place in true_m]
             seem = [math.dist(query, place) for place in published_m]
-            truly = sorted(range(80), key=near.__getitem__)[: found.k]
-            listed = sorted(range(80), key=seem.__getitem__)[: found.k]
+            truly = sorted(others, key=near.__getitem__)[: found.k]
+            listed = sorted(others, key=seem.__getitem__)[: found.k]
             recalls.append(len({*truly} & {*listed}) / found.k)
-            ratios.append(sum(near[i] for i in truly) / sum(near[i] for i in listed))
+            needed_m.append(sum(near[i] for i in truly))
+            listed_m.append(sum(near[i] for i in listed))
             squares += [(seem[i] - near[i]) ** 2 for i in truly]
         assert found.recall == pytest.approx(np.mean(recalls))
-        assert found.distance_ratio == pytest.approx(np.mean(ratios))
-        assert found.distance_mse_m2 == pytest.approx(np.mean(squares), abs=1e-9)
-        assert (found.queries, found.protocol) == (15, "uniform")
+        assert found.distance_ratio == pytest.approx(np.mean(np.array(needed_m) / listed_m))
+        assert found.pooled_distance_ratio == pytest.approx(sum(needed_m) / sum(listed_m))
+        assert found.distance_mse_m2 == pytest.approx(np.mean(squares), rel=1e-9, abs=1e-9)
+        assert (found.queries, found.protocol) == (15, protocol)
 
 
 def test_who_asks_from_where_everybody_is_has_a_ratio_of_one() -> None:
-    found = measure_utility(np.zeros((5, 2)), np.ones((5, 2)), np.zeros((1, 2)), protocol="users", k=5)
-    assert (found.recall, found.distance_ratio, found.distance_mse_m2) == (1.0, 1.0, pytest.approx(2.0))
+    """One of six at one place asks for five; that the tree may not name the asker among six must not cost a row."""
+    for queries, k in (
+        (HERE, 5),
+        (Queries(np.zeros((6, 2)), np.arange(6)), 5),
+        (Queries(np.zeros((6, 2)), np.arange(6)), 2),
+    ):
+        found = measure_utility(np.zeros((6, 2)), np.ones((6, 2)), queries, k=k)
+        assert (found.distance_ratio, found.pooled_distance_ratio) == (1.0, 1.0)
+        assert found.distance_mse_m2 == pytest.approx(2.0)
 
 
 def test_protocols_ask_from_where_they_say(san_francisco: Region, city: FloatArray, rng: np.random.Generator) -> None:
     true_m = san_francisco.to_metres(city)
-    users = query_points(true_m, san_francisco, "users", 100, rng)
-    assert {tuple(place) for place in users} <= {tuple(place) for place in true_m}
-    uniform = query_points(true_m, san_francisco, "uniform", 4000, rng)
-    assert san_francisco.contains(san_francisco.from_metres(uniform)).all()
-    assert np.abs(uniform.mean(axis=0)).max() < 1500
+    users = draw_queries(true_m, san_francisco, "users", 100, rng)
+    assert (true_m[users.askers] == users.places_m).all()
+    uniform = draw_queries(true_m, san_francisco, "uniform", 4000, rng)
+    assert uniform.askers is None
+    assert san_francisco.contains(san_francisco.from_metres(uniform.places_m)).all()
+    assert np.abs(uniform.places_m.mean(axis=0)).max() < 1500
 
 
 @pytest.mark.parametrize("k", [0, 5])
 def test_impossible_k(k: int) -> None:
-    with pytest.raises(UsageError, match="k must"):
-        measure_utility(np.zeros((4, 2)), np.zeros((4, 2)), np.zeros((1, 2)), protocol="users", k=k)
+    with pytest.raises(UsageError, match="k must lie between 1 and the number of people, 4"):
+        measure_utility(np.zeros((4, 2)), np.zeros((4, 2)), HERE, k=k)
 
 
 def test_ground_distance_agrees_with_geodesics(rng: np.random.Generator) -> None:

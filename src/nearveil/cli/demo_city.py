@@ -16,7 +16,7 @@ from nearveil.cli.made_up_city import PEOPLE
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
 from nearveil.evaluation.attack_trials import Trial
 from nearveil.evaluation.contenders import Contender, contenders
-from nearveil.evaluation.utility import QueryProtocol, Utility, measure_utility, query_points
+from nearveil.evaluation.utility import QueryProtocol, Utility, draw_queries, measure_utility
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
 from nearveil.io.files import write_people
@@ -91,8 +91,8 @@ class City:
         served_m = region.to_metres(self.closed.published(0).served)
         found = []
         for protocol in PROTOCOLS:
-            queries = query_points(self.open.true_m, region, protocol, QUERIES, rng)
-            found.append(measure_utility(self.open.true_m, served_m, queries, protocol=protocol, k=K))
+            queries = draw_queries(self.open.true_m, region, protocol, QUERIES, rng)
+            found.append(measure_utility(self.open.true_m, served_m, queries, k=K))
         return found
 
     def draw(self, result: AttackResult, experiment: AttackExperiment, picture: Path, page: Path | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nearveil.evaluation.hypotheses import ConfinedBaseline
 from nearveil.evaluation.protocols import SCALING_OF, RegionProtocol
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
@@ -40,6 +41,8 @@ class Defence:
         One of the two. For planar Laplace epsilon is the loss between opposite corners of the region.
     fit_epsilon : float, optional
         What finding private intervals costs, for the sound releases; the paper's spends half of epsilon on it.
+    confined : bool
+        Whether a baseline's noise is confined to discs as that of DPRS is: a hypothesis about the paper's Table 3.
     """
 
     label: str = field(compare=False)
@@ -53,12 +56,19 @@ class Defence:
     gamma: float = 0.5
     fit_epsilon: float | None = None
     region: RegionProtocol = "paper"
+    confined: bool = False
 
     def build(self, region: Region, seed: int) -> Mechanism:
         """Return the mechanism for a region, not fitted yet."""
         scaled = region.with_scaling(SCALING_OF[self.region])
         if self.kind == "dprs":
             return self._dprs(scaled, seed)
+        baseline = self._baseline(scaled, seed)
+        if not self.confined:
+            return baseline
+        return ConfinedBaseline(baseline=baseline, discs=self._dprs(scaled, seed), region=scaled, seed=seed)
+
+    def _baseline(self, scaled: Region, seed: int) -> Mechanism:
         if self.kind == "planar-laplace":
             return PlanarLaplace(hide_within_m=self._length_m(scaled), region=scaled, seed=seed)
         return _LOCAL[self.kind](epsilon=self._epsilon, region=scaled, seed=seed)

@@ -15,7 +15,7 @@ ColluderProtocol = Literal["exact", "published"]
 
 QUERY_WORDS: dict[QueryProtocol, str] = {
     "uniform": "queries uniform in the region",
-    "users": "queries from where people truly are",
+    "users": "queries from where people truly are (whoever asks is not their own neighbour)",
 }
 REGION_WORDS: dict[RegionProtocol, str] = {
     "paper": "the paper's region (each axis scaled on its own)",

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nearveil.evaluation.hypotheses import Population
 from nearveil.io.datasets import Dataset
 
 Result = Mapping[str, Any]
@@ -31,11 +32,14 @@ class Cell(ABC):
         The population, by name; `NOBODY` where none is needed.
     seed, run : int
         Of the whole report, and which repetition this is.
+    population : str
+        How the population is read: as stated, or by a hypothesis about the paper's Table 3.
     """
 
     dataset: str
     seed: int
     run: int
+    population: Population = "stated"
 
     @abstractmethod
     def measure(self, dataset: Dataset) -> dict[str, Any]:

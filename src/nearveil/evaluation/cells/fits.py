@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from nearveil.evaluation.cells.circumstances import data_fingerprint
+from nearveil.evaluation.hypotheses import ConfinedBaseline
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
@@ -15,10 +16,11 @@ from nearveil.region import Region
 
 def fitted(mechanism: Mechanism, dataset: Dataset) -> Mechanism:
     """Return the mechanism ready to publish: as ``mechanism.fit`` would make it, but fitting nothing twice."""
+    if isinstance(mechanism, ConfinedBaseline) and mechanism.intervals is None:
+        return mechanism.with_params(intervals=_intervals(_Fit(mechanism.discs, dataset)))
     if not isinstance(mechanism, DPRS) or mechanism.intervals is not None:
         return mechanism.fit(dataset.places)
-    fit = _Fit(mechanism, dataset)
-    return mechanism.with_params(intervals=_intervals(fit))
+    return mechanism.with_params(intervals=_intervals(_Fit(mechanism, dataset)))
 
 
 class _Fit:

@@ -13,7 +13,7 @@ from nearveil.attacks.bayes.score import score_attacker
 from nearveil.evaluation.cells.fits import fitted
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.displacement import ground_distance_m
-from nearveil.evaluation.utility import QueryProtocol, measure_utilities, query_points
+from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utilities
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
@@ -45,12 +45,13 @@ def utility_of(publication: Publication, queries: int, rng: np.random.Generator)
     true_m = dataset.region.to_metres(dataset.places)
     published_m = dataset.region.to_metres(publication.places)
     found: dict[str, Any] = {}
-    ks = [k for k in KS if k <= len(true_m)]
+    ks = [k for k in KS if k < len(true_m)]
     for protocol in PROTOCOLS:
-        asked_m = query_points(true_m, dataset.region, protocol, queries, rng)
-        for one in measure_utilities(true_m, published_m, asked_m, protocol=protocol, ks=ks):
+        asked = draw_queries(true_m, dataset.region, protocol, queries, rng)
+        for one in measure_utilities(true_m, published_m, asked, ks=ks):
             found[f"{protocol} recall@{one.k}"] = one.recall
             found[f"{protocol} ratio@{one.k}"] = one.distance_ratio
+            found[f"{protocol} pooled ratio@{one.k}"] = one.pooled_distance_ratio
             found[f"{protocol} distance mse@{one.k}"] = one.distance_mse_m2
     moved_m = ground_distance_m(dataset.places, publication.places)
     found["displacement_m"] = float(moved_m.mean())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearveil.evaluation.cells.cell import Cell
-from nearveil.evaluation.utility import measure_utilities, query_points
+from nearveil.evaluation.utility import draw_queries, measure_utilities
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.centres import PAPER_CENTRES
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
@@ -45,12 +45,12 @@ class ReleaseCell(Cell):
         )
         intervals = paper.fit(dataset.places).intervals_
         true_m = dataset.region.to_metres(dataset.places)
-        asked_m = query_points(true_m, dataset.region, "users", self.queries, np.random.default_rng(query_seed))
+        asked = draw_queries(true_m, dataset.region, "users", self.queries, np.random.default_rng(query_seed))
         found: dict[str, Any] = {"metric hides within_m": metric_length_m(intervals, self.epsilon / 2)}
         for release in RELEASES:
             mechanism = released(release, intervals, self.epsilon, seed=int(release_seed))
             published_m = dataset.region.to_metres(mechanism.perturb(dataset.places))
-            for one in measure_utilities(true_m, published_m, asked_m, protocol="users", ks=KS):
+            for one in measure_utilities(true_m, published_m, asked, ks=KS):
                 found[f"{release} recall@{one.k}"] = one.recall
         return found
 

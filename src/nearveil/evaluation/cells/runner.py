@@ -12,6 +12,7 @@ import numpy as np
 from nearveil.evaluation.cells.cell import NOBODY, Cell, Result
 from nearveil.evaluation.cells.circumstances import circumstances_of
 from nearveil.evaluation.cells.journal import CellJournal
+from nearveil.evaluation.hypotheses import read_population
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.io.datasets import Dataset
 from nearveil.region_names import named_region
@@ -26,7 +27,7 @@ class _Work:
     dataset: Dataset
 
     def do(self) -> dict[str, Any]:
-        return self.cell.measure(self.dataset)
+        return self.cell.measure(read_population(self.dataset, self.cell.population))
 
 
 def run_cells(

@@ -30,11 +30,11 @@ class PaperDefence(NamedTuple):
 
 
 class PaperDataset(NamedTuple):
-    """One row of the paper's Table 2; it does not say what its dispersion index is."""
+    """One row of the paper's Table 2; its dispersion index, not defined there, is the Clark-Evans ratio."""
 
     locations: int
     density_per_km2: float
-    dispersion_index_percent: float
+    dispersion_index: float
 
 
 @cache

@@ -25,9 +25,10 @@ _COLUMNS = (
     Column("dataset"), Column("source"),
     Column("places", "ours", ","), Column("places, paper", "paper", ","),
     Column("per km²", "ours", ".2f"), Column("per km², paper", "paper", ".2f"),
-    Column("nearest other (m), median", "how clumped", ".0f"), Column("Clark-Evans ratio", "how clumped", ".3f"),
+    Column("Clark-Evans ratio", "ours", ".2f"), Column("'dispersion index', paper", "paper", ".2f"),
+    Column("nearest other (m), median", "how clumped", ".0f"),
     Column("occupied 1 km² cells", "how clumped", ".1%"), Column("variance to mean", "how clumped", ".1f"),
-    Column("Gini", "how clumped", ".2f"), Column("'dispersion index' (%), paper", "paper", ".2f"),
+    Column("Gini", "how clumped", ".2f"),
 )  # fmt: skip
 
 
@@ -44,7 +45,8 @@ def outcome(scope: Scope, results: Results) -> Outcome:
     table = Table(
         NAME,
         "The populations in the San Francisco region. Clark-Evans ratio: mean distance to the nearest other place over "
-        "that of places spread at random; variance to mean and Gini: of the counts in cells of 1 km².",
+        "that of places spread at random, which is what the paper's dispersion index is; "
+        "variance to mean and Gini: of the counts in cells of 1 km².",
         _COLUMNS,
         tuple(_row(scope.datasets[name], statistics) for name, statistics in found.items()),
         "Distinct places; the region's true area. Nothing random but the generated populations, which are fixed.",
@@ -62,8 +64,8 @@ def _row(dataset: Dataset, ours: DatasetStatistics) -> tuple[Value, ...]:
     paper = paper_table2().get(dataset.name)
     return (
         dataset.name, dataset.source, ours.places, paper and paper.locations, ours.density_per_km2,
-        paper and paper.density_per_km2, ours.median_nearest_m, ours.clark_evans, ours.occupied_share,
-        ours.variance_to_mean, ours.gini, paper and paper.dispersion_index_percent,
+        paper and paper.density_per_km2, ours.clark_evans, paper and paper.dispersion_index,
+        ours.median_nearest_m, ours.occupied_share, ours.variance_to_mean, ours.gini,
     )  # fmt: skip
 
 
@@ -116,16 +118,19 @@ def _median_distance_m(dataset: Dataset, intervals: Intervals) -> float:
 
 
 def _remarks(scope: Scope, found: dict[str, DatasetStatistics]) -> tuple[str, ...]:
-    remarks = []
+    remarks, indices = [], []
     for name, ours in found.items():
         paper = paper_table2().get(name)
+        if paper is not None:
+            indices.append(f"{name} {ours.clark_evans:.2f} (paper {paper.dispersion_index:.2f})")
         if paper is not None and paper.locations != ours.places:
             remarks.append(
                 f"{name}: {ours.places:,} places ({scope.datasets[name].source}) where the paper has "
                 f"{paper.locations:,}; it does not say how it counts them."
             )
-    return (
-        *remarks,
-        "The paper does not define its dispersion index, and no usual statistic gives its values; ours have names and "
-        "definitions.",
-    )
+    if indices:
+        remarks.append(
+            "The paper does not define its dispersion index; the Clark-Evans ratio gives its values: "
+            f"{', '.join(indices)}. Where places are missing, the nearest is farther away."
+        )
+    return tuple(remarks)

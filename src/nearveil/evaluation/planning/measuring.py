@@ -11,7 +11,7 @@ from nearveil.evaluation.attack_score import Mean, mean_over_runs
 from nearveil.evaluation.cells.publication import Publication
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.planning.guessing import guess
-from nearveil.evaluation.utility import measure_utility, query_points
+from nearveil.evaluation.utility import draw_queries, measure_utility
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
@@ -73,10 +73,8 @@ class Bench:
         """Protect everybody once, ask, and guess."""
         mechanism = self._fitted(defence)
         places = mechanism.perturb(self._dataset.places)
-        queries_m = query_points(self._true_m, self._dataset.region, "users", sizes.queries, self._rng(_QUERY_STREAM))
-        utility = measure_utility(
-            self._true_m, self._dataset.region.to_metres(places), queries_m, protocol="users", k=self._k
-        )
+        queries = draw_queries(self._true_m, self._dataset.region, "users", sizes.queries, self._rng(_QUERY_STREAM))
+        utility = measure_utility(self._true_m, self._dataset.region.to_metres(places), queries, k=self._k)
         error_m, acc = guess(
             Publication(self._dataset, mechanism, places), sizes.targets_for(defence), self._rng(_TARGET_STREAM)
         )

@@ -114,9 +114,11 @@ def make_plan(
         Called with 1 after each family and each contender.
     """
     people = len(dataset.places)
-    if people < max(LEAST_PEOPLE, wish.k):
+    # Whoever asks is not in their own list.
+    least = max(LEAST_PEOPLE, wish.k + 1)
+    if people < least:
         raise DataError(
-            f"there are {people:,} people to plan for, and at least {max(LEAST_PEOPLE, wish.k)} at different places "
+            f"there are {people:,} people to plan for, and at least {least} at different places "
             "are needed; measure on more people, or ask for a shorter list (--k)"
         )
     able, unable = _able(wish, families_for(wish) if families is None else families)

@@ -16,7 +16,7 @@ from nearveil.attacks.bayes.channel import DensityChannel
 from nearveil.attacks.bayes.likelihood import Likelihood
 from nearveil.attacks.bayes.prior import prior_from_points
 from nearveil.attacks.bayes.score import score_attacker
-from nearveil.evaluation.utility import measure_utilities, query_points
+from nearveil.evaluation.utility import draw_queries, measure_utilities
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import Region
 from nearveil.region_names import named_region
@@ -57,8 +57,8 @@ def measure(hide_within_m: float, places: FloatArray, region: Region, run: int) 
     noise = PlanarLaplace(hide_within_m=hide_within_m, region=region)
     true_m = region.to_metres(places)
     served_m = published_m(true_m, noise, rng)
-    queries_m = query_points(true_m, region, "users", _QUERIES, rng)
-    utilities = measure_utilities(true_m, served_m, queries_m, protocol="users", ks=_KS)
+    queries = draw_queries(true_m, region, "users", _QUERIES, rng)
+    utilities = measure_utilities(true_m, served_m, queries, ks=_KS)
     attacker = BayesAttacker(
         mechanism=PlaceChannel(noise), prior=prior_from_points(places, region, spread_m=0.0), tau_m=TAU_M
     )
