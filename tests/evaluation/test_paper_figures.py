@@ -13,7 +13,7 @@ from nearveil.evaluation.cells.runner import run_cells
 from nearveil.evaluation.parts import ablation, table3
 from nearveil.evaluation.parts.scope import Scope
 from nearveil.evaluation.parts.table3_rows import Measured
-from nearveil.evaluation.utility import QueryProtocol, measure_utility, query_points
+from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utility
 from nearveil.io.csv_file import read_csv
 from nearveil.io.datasets import DatasetName, load_dataset
 
@@ -30,8 +30,8 @@ def recall(folder: Path, dataset: str, protocol: QueryProtocol) -> float:
         published_m = region.to_metres(
             DPRS(release="paper", epsilon=1.0, region=region, seed=seed).fit(points).perturb(points)
         )
-        queries = query_points(true_m, region, protocol, 1000, np.random.default_rng(seed))
-        found.append(measure_utility(true_m, published_m, queries, protocol=protocol, k=10).recall)
+        queries = draw_queries(true_m, region, protocol, 1000, np.random.default_rng(seed))
+        found.append(measure_utility(true_m, published_m, queries, k=10).recall)
     return float(np.mean(found))
 
 

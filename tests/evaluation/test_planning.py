@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearveil.errors import DataError, UsageError
-from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.attack_score import Mean, Share
 from nearveil.evaluation.cells.publication import best_guess_of, publish
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.parts.families import sound_families
@@ -53,7 +53,14 @@ def lawful(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
     def measure(bench: Bench, defence: Defence, _sizes: Sizes) -> Point:
         recall, error_m = recall_of(defence), error_of(defence)
         made.append(
-            Point(defence, Mean(recall, None), Mean(recall, None), Mean(error_m, None), Mean(0.1, None), (bench._seed,))
+            Point(
+                defence,
+                Mean(recall, None),
+                Mean(recall, None),
+                Mean(error_m, None),
+                Share(0.1, 0.0, 0.2),
+                (bench._seed,),
+            )
         )
         return made[-1]
 
@@ -270,7 +277,8 @@ def test_the_last_measurement_decides_and_is_corrected_for(
 def test_a_wish_is_met_by_the_point_estimate_and_not_nearly() -> None:
     def point(error_m: float, recall: float) -> Point:
         mean = Mean(0.5, 0.1)
-        return Point(sound_families()[0].members[0], Mean(recall, 0.1), mean, Mean(error_m, 90.0), mean, (1,))
+        acc = Share(0.5, 0.4, 0.6)
+        return Point(sound_families()[0].members[0], Mean(recall, 0.1), mean, Mean(error_m, 90.0), acc, (1,))
 
     assert PlanWish("attacker-error", 300.0).met(point(300.0, 0.1))
     assert not PlanWish("attacker-error", 300.0).met(point(299.0, 0.9))

@@ -22,7 +22,7 @@ from nearveil.evaluation.parts.scope import Scope, overlap
 from tests.evaluation.made_up_results import attempts, audited, made_up_results, tiny_town, utility
 
 TOWNS = {name: tiny_town(name, people=100) for name in ("brightkite", "gaussian")}
-SCOPE = Scope(datasets=TOWNS, runs=3, instances=10, queries=10, targets=2)
+SCOPE = Scope(datasets=TOWNS, runs=3, instances=10, queries=10, targets=100)
 
 
 @pytest.fixture(autouse=True)
@@ -213,7 +213,8 @@ def test_who_wins_on_the_frontier() -> None:
         return utility(cell, 0.9) if cell.defence.kind == "srr" else utility(cell, 0.5)
 
     found = told("frontier", change)
-    assert found.count("100 m, SRR (0.90, +0.40") == 2
+    assert found.count("wrong by 100 m, SRR (0.90, +0.40") == 2
+    assert found.count("finds 20 % within 100 m, SRR (0.90, +0.40") == 2
     assert "300 m" not in found.split("A defence confined")[0]
 
 

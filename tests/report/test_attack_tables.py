@@ -1,7 +1,7 @@
 """Rows for people and for machines say the same, the paper's values beside them."""
 
 from nearveil.evaluation.attack_experiment import AttackRow
-from nearveil.evaluation.attack_score import AttackScore, Mean
+from nearveil.evaluation.attack_score import AttackScore, Mean, Share
 from nearveil.evaluation.best_attacker import BestAttacker
 from nearveil.report.attack_table import attack_document, with_paper
 from nearveil.report.tables import markdown_table
@@ -12,11 +12,11 @@ def row(attack: str, *, colluders: int = 1, protected: bool = False) -> AttackRo
         runs=5,
         instances=50,
         dist_m=Mean(12.34, 1.2),
-        acc=Mean(0.996, 0.01),
+        acc=Share(0.996, 0.978, 0.9999),
         cost_s=Mean(0.2, 0.01),
         queries=Mean(8.1, 0.3),
         queries_p95=13.0,
-        certified=Mean(1.0, 0.0),
+        certified=Share(1.0, 0.985, 1.0),
         false_certificates=0,
         limit=5.0 if colluders else None,
         others_located=None if colluders else 0.95,
@@ -29,7 +29,7 @@ def test_the_papers_values_stand_beside_ours() -> None:
     assert headers[-3:] == ["paper: Dist (m)", "Acc", "Cost (s)"]
     assert cells[0][-3:] == ["41.67", "0.948", "45.07"]
     assert cells[1][-3:] == ["–", "–", "–"]
-    assert cells[0][4:8] == ["12.3 ± 1.2", "0.996 ± 0.010", "0.200", "8.1 ± 0.3"]
+    assert cells[0][4:8] == ["12.3 ± 1.2", "0.996 (0.978–1.000)", "0.200", "8.1 ± 0.3"]
     assert cells[0][9] == "1.6"
 
 
@@ -44,14 +44,18 @@ def test_the_paper_speaks_of_100_metres() -> None:
 
 
 def test_rows_for_machines() -> None:
-    document = attack_document(row("unfolding", colluders=0, protected=True), BestAttacker(300.0, 0.2, 0.03, 200))
+    document = attack_document(
+        row("unfolding", colluders=0, protected=True), BestAttacker(300.0, Share(0.2, 0.15, 0.26), 200)
+    )
     wanted = {
         "attack": "unfolding", "dataset": "beta", "k": 30, "colluders": 0, "runs": 5, "instances": 50,
         "dist_m": 12.34, "acc": 0.996, "cost_s": 0.2, "queries": 8.1, "queries_p95": 13.0, "protected": True,
         "times_the_limit": None, "others_located": 0.95, "bayes_dist_m": 300.0, "bayes_acc": 0.2,
     }  # fmt: skip
     assert document.items() >= wanted.items()
-    assert document["interval_95"]["queries"] == 0.3
+    assert document["interval_95"] == {
+        "dist_m": 1.2, "cost_s": 0.01, "queries": 0.3, "acc": [0.978, 0.9999], "certified": [0.985, 1.0]
+    }  # fmt: skip
 
 
 def test_markdown() -> None:

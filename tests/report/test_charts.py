@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.attack_score import Mean, Share
 from nearveil.evaluation.outcome import Chart, Panel, Series, exact
 from nearveil.report import charts
 from nearveil.report.chart_axes import linear_ticks, log_ticks, plain_number
@@ -55,6 +55,13 @@ def test_values_and_intervals_are_where_they_belong(drawn: Draw) -> None:
     assert axes.containers[0][0].get_xydata().tolist() == [[1, 10], [2, 20]]
     assert bars(axes) == pytest.approx([0.5, 6.0])
     assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == ("p", "x (m)", "y (s)")
+
+
+def test_intervals_of_shares_reach_as_far_down_and_up_as_they_do(drawn: Draw) -> None:
+    series = Series("a", (Mean(1, None),), (Share(0.9, 0.5, 0.95),))
+    axes = drawn(chart_of(Panel("p", "x", "Acc", (series,)))).axes[0]
+    (segment,) = axes.containers[0][2][0].get_segments()
+    assert segment[:, 1].tolist() == pytest.approx([0.5, 0.95])
 
 
 def test_what_is_no_number_is_left_out(drawn: Draw) -> None:

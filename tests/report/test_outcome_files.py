@@ -11,7 +11,8 @@ import pytest
 from matplotlib import pyplot as plt
 
 from nearveil.errors import OutputError
-from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.attack_score import Mean, Share
+from nearveil.evaluation.outcome import Value
 from nearveil.report.outcome_files import format_value, table_cells, table_csv, table_markdown, write_outcome
 from nearveil.report.tables import text_table
 from tests.report.outcome_samples import EVIL, OUTCOME, TABLE
@@ -28,6 +29,29 @@ def test_csv_has_all_digits_and_intervals_beside_means() -> None:
     ]
 
 
+def test_csv_has_both_ends_of_the_intervals_of_shares() -> None:
+    rows: tuple[tuple[Value, ...], ...] = (
+        ("DPRS", 0.5, Share(0.02, 0.0065, 0.046), Mean(1.5, 0.25), 13931),
+        ("SRR", 1, None, Mean(2.0, None), 900),
+    )
+    headers, *found = csv.reader(io.StringIO(table_csv(replace(TABLE, rows=rows))))
+    share, mean = "users: recall", "users: paper"
+    assert headers == [
+        "mechanism",
+        "epsilon",
+        share,
+        f"{share} 95 low",
+        f"{share} 95 high",
+        mean,
+        f"{mean} ±95",
+        "people",
+    ]
+    assert found == [
+        ["DPRS", "0.5", "0.02", "0.0065", "0.046", "1.5", "0.25", "13931"],
+        ["SRR", "1", "", "", "", "2.0", "", "900"],
+    ]
+
+
 def test_numbers_of_numpy_are_written_as_any_others() -> None:
     row: tuple[Any, ...] = ("x", np.float64(0.1), Mean(np.float64(0.25), np.float64(0.5)), None, np.int64(7))
     table = replace(TABLE, rows=(row,))
@@ -41,6 +65,8 @@ def test_numbers_of_numpy_are_written_as_any_others() -> None:
         (Mean(0.4642, 0.0101), ".3f", "0.464 ± 0.010"),
         (Mean(0.4642, None), ".2f", "0.46"),
         (Mean(1234.5, 20.2), ",d", "1,234 ± 20"),
+        (Share(0.95, 0.7513, 0.9987), ".3f", "0.950 (0.751–0.999)"),
+        (Share(0.25, 0.1, 0.5), ".0%", "25% (10%–50%)"),
         (10, ".3f", "10"),
         (13931, ",.1f", "13,931"),
         (13931, ",d", "13,931"),
@@ -53,7 +79,7 @@ def test_numbers_of_numpy_are_written_as_any_others() -> None:
         (None, ".3f", ""),
     ],
 )
-def test_values_as_people_read_them(value: Mean | float | str | None, form: str, words: str) -> None:
+def test_values_as_people_read_them(value: Value, form: str, words: str) -> None:
     assert format_value(value, form) == words
 
 

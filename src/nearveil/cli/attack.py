@@ -276,7 +276,7 @@ def _say_table(rows: list[tuple[AttackRow, BestAttacker | None]], protocol: Atta
             say(
                 f"Bayes attacker on {dataset}, the best guess from one published place (knows the mechanism and all "
                 f"addresses; {best.targets} targets):\n  wrong by {best.dist_m:,.0f} m on average, within "
-                f"{protocol.tau_m:g} m in {best.acc:.1%} (± {1.96 * best.acc_standard_error:.1%})."
+                f"{protocol.tau_m:g} m in {best.acc:.1%} (95 % interval {best.found.low:.1%} to {best.found.high:.1%})."
             )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nearveil.cli.plan_command import FileOptions, protect_command
 from nearveil.cli.plan_people import PlanningPeople
-from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.attack_score import Mean, Share
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.parts.families import Family
 from nearveil.evaluation.parts.frontier import promise
@@ -118,7 +118,7 @@ class PlanReport:
                 _number(one.point.recall, 3),
                 _number(one.point.ratio, 3),
                 _number(one.point.error_m, 0),
-                _number(one.point.acc, 2),
+                _share(one.point.acc),
                 "met" if one.met else "not met",
             ]
             for one in self._plan.contenders
@@ -128,10 +128,10 @@ class PlanReport:
     def _how_measured(self, seconds: float) -> str:
         return (
             f"Measured on {self._people.words}, in {seconds:.0f} s: means of {self._plan.effort.runs} runs with seeds "
-            "that the search had not seen, ± half a 95 % interval over runs. Recall and ratio: asked from where people "
-            f"are. Tried: {self._tried}. Loss: what holds for the people of the file, for whom fitting intervals on "
-            "them counts too. The attacker knows the mechanism, its intervals and every address, but not who lives "
-            "there; it does not use what intervals give away of those they were fitted on."
+            "that the search had not seen, ± half a 95 % interval over runs; Acc has a binomial one. Recall and ratio: "
+            f"asked from where people are. Tried: {self._tried}. Loss: what holds for the people of the file, for whom "
+            "fitting intervals on them counts too. The attacker knows the mechanism, its intervals and every address, "
+            "but not who lives there; it does not use what intervals give away of those they were fitted on."
         )
 
     @property
@@ -192,7 +192,8 @@ def _figures(point: Point) -> dict[str, Any]:
         "fit_epsilon": defence.fit_epsilon,
         "fit_loss": defence.fit_loss,
         "centres": defence.centres if defence.kind == "dprs" else None,
-        **{name: _mean(getattr(point, name)) for name in ("recall", "ratio", "error_m", "acc")},
+        **{name: _mean(getattr(point, name)) for name in ("recall", "ratio", "error_m")},
+        "acc": {"value": point.acc.value, "low": point.acc.low, "high": point.acc.high},
         "seeds": list(point.seeds),
     }
 
@@ -208,6 +209,10 @@ def _mean(mean: Mean) -> dict[str, float | None]:
 def _number(mean: Mean, digits: int) -> str:
     half_width = "" if mean.half_width is None else f" ± {mean.half_width:,.{digits}f}"
     return f"{mean.value:,.{digits}f}{half_width}"
+
+
+def _share(share: Share) -> str:
+    return f"{share.value:.2f} ({share.low:.2f}–{share.high:.2f})"
 
 
 def _wrapped(text: str) -> str:

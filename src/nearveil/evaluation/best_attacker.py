@@ -10,6 +10,7 @@ from nearveil.attacks.bayes.attacker import BayesAttacker
 from nearveil.attacks.bayes.prior import prior_from_points
 from nearveil.attacks.bayes.score import score_attacker
 from nearveil.evaluation.attack_experiment import AttackExperiment
+from nearveil.evaluation.attack_score import Share, share_over_runs
 from nearveil.types import Progress
 
 TARGETS = 200
@@ -20,9 +21,13 @@ class BestAttacker:
     """Mean error and share within tau of one who knows the mechanism and every address, but not who lives where."""
 
     dist_m: float
-    acc: float
-    acc_standard_error: float
+    found: Share
     targets: int
+
+    @property
+    def acc(self) -> float:
+        """The share alone."""
+        return self.found.value
 
 
 def measure_best_attacker(experiment: AttackExperiment, progress: Progress | None = None) -> BestAttacker | None:
@@ -48,5 +53,5 @@ def measure_best_attacker(experiment: AttackExperiment, progress: Progress | Non
     score = score_attacker(
         attacker, dataset.places, published.served, targets=targets, leave_out=False, progress=progress
     )
-    accuracy = score.best_disc.accuracy
-    return BestAttacker(score.median.error_m.value, accuracy.value, accuracy.standard_error, count)
+    found = share_over_runs([round(score.best_disc.accuracy.value * count)], count)
+    return BestAttacker(score.median.error_m.value, found, count)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.attack_score import Estimate, Mean
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
-Value = str | int | float | Mean | None
+Value = str | int | float | Estimate | None
 """What a cell of a table can hold; None where there is nothing to say."""
 
 
@@ -57,15 +57,15 @@ class Series:
     ----------
     label : str
         What the legend calls it. Series with one label look the same in every panel of a report.
-    x, y : tuple of Mean
+    x, y : tuple of Mean or Share
         Where its points are, with 95 % intervals.
     kind : str
         ``line``: points joined by a line; ``points``: points alone; ``paper``: the paper's values.
     """
 
     label: str
-    x: tuple[Mean, ...]
-    y: tuple[Mean, ...]
+    x: tuple[Estimate, ...]
+    y: tuple[Estimate, ...]
     kind: Literal["line", "points", "paper"] = "line"
 
 

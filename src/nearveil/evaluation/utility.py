@@ -115,12 +115,12 @@ def measure_utilities(
 def _nearest(places_m: FloatArray, queries: Queries, k: int) -> IntArray:
     """The k nearest to every query, the one who asks left out."""
     if queries.askers is None:
-        return cKDTree(places_m).query(queries.places_m, k=[*range(1, k + 1)])[1]  # type: ignore[no-any-return]
+        return cKDTree(places_m).query(queries.places_m, k=[*range(1, k + 1)])[1]
     _, ids = cKDTree(places_m).query(queries.places_m, k=[*range(1, k + 2)])
     others = ids != queries.askers[:, None]
     # An asker who is not among them takes no place: then the last is one too many.
     others[others.all(axis=1), -1] = False
-    return ids[others].reshape(len(ids), k)  # type: ignore[no-any-return]
+    return ids[others].reshape(len(ids), k)
 
 
 def _shared(first: IntArray, second: IntArray) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nearveil.evaluation.attack_experiment import AttackRow
-from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.attack_score import Mean, Share
 from nearveil.evaluation.best_attacker import BestAttacker
 from nearveil.evaluation.paper_numbers import paper_table1
 
@@ -20,9 +20,9 @@ PAPER_HEADERS = ("paper: Dist (m)", "Acc", "Cost (s)")
 
 def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
     """Return what the columns mean."""
-    over = f"; ± half the 95 % interval over {runs} runs of {instances} attacks" if runs > 1 else ""
+    over = f" (± half the 95 % interval over {runs} runs of {instances} attacks)" if runs > 1 else ""
     return (
-        f"Dist: mean error; Acc: share found within {tau_m:g} m{over}.\n"
+        f"Dist: mean error{over}; Acc: share found within {tau_m:g} m, with a binomial 95 % interval.\n"
         "queries: questions per attack (p95: 95 % need no more); × limit: times what distance bounds alone would take\n"
         "at least on average; certified: share in which the answers leave no other place (where people are protected,\n"
         "for the published one); others: share of all other people in its lists who were found as well."
@@ -83,10 +83,14 @@ def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]
         "times_the_limit": _rounded(score.times_the_limit),
         "others_located": _rounded(score.others_located),
         "interval_95": {
-            name: _rounded(mean.half_width)
-            for name, mean in (
-                ("dist_m", score.dist_m), ("acc", score.acc), ("cost_s", score.cost_s), ("queries", score.queries),
-            )
+            **{
+                name: _rounded(mean.half_width)
+                for name, mean in (("dist_m", score.dist_m), ("cost_s", score.cost_s), ("queries", score.queries))
+            },
+            **{
+                name: [_rounded(share.low), _rounded(share.high)]
+                for name, share in (("acc", score.acc), ("certified", score.certified))
+            },
         },
         "bayes_dist_m": None if best is None else _rounded(best.dist_m),
         "bayes_acc": None if best is None else _rounded(best.acc),
@@ -101,8 +105,8 @@ def _metres(mean: Mean) -> str:
     return _with_interval(mean, ".1f" if mean.value < 100 else ",.0f")
 
 
-def _share(mean: Mean) -> str:
-    return _with_interval(mean, ".3f")
+def _share(share: Share) -> str:
+    return f"{share.value:.3f} ({share.low:.3f}–{share.high:.3f})"
 
 
 def _count(mean: Mean) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.attack_score import Estimate
 from nearveil.evaluation.outcome import Panel
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _from_zero(panel: Panel, axes: Axes) -> None:
 def _keep_shares(panel: Panel, axes: Axes) -> None:
     """Cut measured shares along x at nought and one, where intervals would go beyond."""
     means = [x for series in panel.series for x in series.x]
-    if any(x.half_width is not None for x in means) and all(0 <= x.value <= 1 for x in means):
+    if any(x.low is not None for x in means) and all(0 <= x.value <= 1 for x in means):
         low, high = axes.get_xlim()
         axes.set_xlim(max(low, -0.03), min(high, 1.03))
 
@@ -94,11 +94,11 @@ def _tops(panel: Panel) -> list[float]:
     return [_end(y) for series in panel.series for y in series.y if math.isfinite(_end(y))]
 
 
-def _end(mean: Mean) -> float:
-    return mean.value + (mean.half_width or 0.0)
+def _end(estimate: Estimate) -> float:
+    return estimate.value if estimate.high is None else estimate.high
 
 
-def _scale(log: bool, means: Iterable[Mean]) -> str:
+def _scale(log: bool, means: Iterable[Estimate]) -> str:
     """Logarithmic where that is wanted and anything could be shown."""
     return "log" if log and any(0 < mean.value < math.inf for mean in means) else "linear"
 
@@ -116,7 +116,7 @@ def _exact_x(panel: Panel) -> list[float]:
     """Values of x that were chosen and not measured, if few."""
     means = [x for series in panel.series for x in series.x]
     values = sorted({x.value for x in means if math.isfinite(x.value)})
-    chosen = all(x.half_width is None for x in means) and 2 <= len(values) <= _MOST_OWN_TICKS
+    chosen = all(x.low is None for x in means) and 2 <= len(values) <= _MOST_OWN_TICKS
     return values if chosen else []
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.attack_score import Estimate
 from nearveil.evaluation.outcome import Chart, Panel, Series
 from nearveil.report.chart_axes import label_axes, set_scales
 from nearveil.report.panels import Format, Handle, draw_legend, draw_title, panel_grid, panel_width_in, save
@@ -95,8 +95,8 @@ def _draw_series(axes: Axes, series: Series, colour: str, marker: str, line: str
     drawn = axes.errorbar(
         [x.value for x, _ in points],
         [y.value for _, y in points],
-        xerr=_half_widths(x for x, _ in points),
-        yerr=_half_widths(y for _, y in points),
+        xerr=_intervals([x for x, _ in points]),
+        yerr=_intervals([y for _, y in points]),
         color=colour, marker=marker, linestyle=line, fillstyle="full" if filled else "none",
         markersize=_marker_size(marker, filled=filled), markeredgewidth=0.8 if filled else 1.3, linewidth=1.5,
         elinewidth=1.1, capsize=2.5, zorder=_height(marker, filled=filled),
@@ -118,11 +118,15 @@ def _height(marker: str, *, filled: bool) -> int:
     return 3 if filled else 4
 
 
-def _drawable(x: Mean, y: Mean) -> bool:
+def _drawable(x: Estimate, y: Estimate) -> bool:
     return math.isfinite(x.value) and math.isfinite(y.value)
 
 
-def _half_widths(means: Iterable[Mean]) -> Sequence[float] | None:
-    """Nothing is drawn where nothing is known; a nan is not drawn either."""
-    widths = [math.nan if mean.half_width is None else mean.half_width for mean in means]
-    return None if all(math.isnan(width) for width in widths) else widths
+def _intervals(estimates: Sequence[Estimate]) -> Sequence[Sequence[float]] | None:
+    """How far down and up intervals reach. Nothing is drawn where nothing is known; a nan is not drawn either."""
+    if all(one.low is None for one in estimates):
+        return None
+    return (
+        [math.nan if one.low is None else one.value - one.low for one in estimates],
+        [math.nan if one.high is None else one.high - one.value for one in estimates],
+    )

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nearveil.errors import OutputError
-from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.attack_score import Mean, Share
 from nearveil.evaluation.outcome import Chart, Column, Outcome, Picture, Table, Value
 from nearveil.io.atomic import replacing
 from nearveil.report.charts import draw_chart
 from nearveil.report.maps import draw_map
 from nearveil.report.panels import Format
 from nearveil.report.tables import markdown_table
+
+_MEAN_ENDINGS = (" ±95",)
+_SHARE_ENDINGS = (" 95 low", " 95 high")
 
 
 def write_outcome(outcome: Outcome, folder: Path, *, drawn: Mapping[str, bytes] | None = None) -> list[Path]:
@@ -65,12 +68,17 @@ def format_value(value: Value, form: str) -> str:
     --------
     >>> [format_value(value, ".3f") for value in (Mean(0.4642, 0.0101), 0.5, 13931, "none", None)]
     ['0.464 ± 0.010', '0.500', '13931', 'none', '']
+    >>> format_value(Share(0.95, 0.7513, 0.9987), ".3f")
+    '0.950 (0.751–0.999)'
     >>> format_value(13931, ",d")
     '13,931'
     """
     if isinstance(value, Mean):
         parts = (value.value,) if value.half_width is None else (value.value, value.half_width)
         return " ± ".join(_format_number(part, form) for part in parts)
+    if isinstance(value, Share):
+        share, low, high = (_format_number(part, form) for part in (value.value, value.low, value.high))
+        return f"{share} ({low}–{high})"
     if value is None or isinstance(value, str):
         return value or ""
     return _format_number(value, form)
@@ -107,27 +115,36 @@ def full_name(column: Column) -> str:
 
 
 def table_csv(table: Table) -> str:
-    """Return a table as CSV for machines: all digits, and a column ``±95`` beside each that has intervals."""
+    """Return a table as CSV for machines: all digits, and the intervals in columns of their own.
+
+    Means have half their interval in a column ``±95``, shares the ends of theirs in ``95 low`` and ``95 high``.
+    """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    doubled = [any(isinstance(row[number], Mean) for row in table.rows) for number in range(len(table.columns))]
-    names = [full_name(column) for column in table.columns]
-    writer.writerow(_spread([(name, f"{name} ±95") for name in names], doubled))
+    headers: list[str] = []
+    endings: list[tuple[str, ...]] = []
+    for number, column in enumerate(table.columns):
+        kinds = {type(row[number]) for row in table.rows}
+        endings.append(_SHARE_ENDINGS if Share in kinds else _MEAN_ENDINGS if Mean in kinds else ())
+        headers += [full_name(column) + ending for ending in ("", *endings[-1])]
+    writer.writerow(headers)
     for row in table.rows:
-        writer.writerow(_spread([_raw(value) for value in row], doubled))
+        parts = (_raw(value, len(ending)) for value, ending in zip(row, endings, strict=True))
+        writer.writerow(part for some in parts for part in some)
     return stream.getvalue()
 
 
-def _raw(value: Value) -> tuple[str, str]:
-    if isinstance(value, Mean):
-        return repr(float(value.value)), "" if value.half_width is None else repr(float(value.half_width))
-    if isinstance(value, float):
-        return repr(float(value)), ""
-    return "" if value is None else str(value), ""
-
-
-def _spread(pairs: Sequence[tuple[str, str]], doubled: Sequence[bool]) -> list[str]:
-    return [part for pair, both in zip(pairs, doubled, strict=True) for part in (pair if both else pair[:1])]
+def _raw(value: Value, interval: int) -> list[str]:
+    """A value, and as many parts of its interval as its column has."""
+    parts: Sequence[object]
+    if isinstance(value, Share):
+        parts = (float(value.value), float(value.low), float(value.high))
+    elif isinstance(value, Mean):
+        parts = (float(value.value), None if value.half_width is None else float(value.half_width))
+    else:
+        parts = (float(value) if isinstance(value, float) else value,)
+    told = ["" if part is None else str(part) for part in parts]
+    return told + [""] * (1 + interval - len(told))
 
 
 def table_markdown(outcome: Outcome, table: Table) -> str:

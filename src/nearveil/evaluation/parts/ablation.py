@@ -6,7 +6,7 @@ from nearveil.evaluation.attack_score import Mean
 from nearveil.evaluation.cells.cell import Cell
 from nearveil.evaluation.defences import Centres, Defence
 from nearveil.evaluation.outcome import Chart, Column, Outcome, Panel, Series, Table, Value, exact
-from nearveil.evaluation.parts.scope import Results, Scope, difference, span
+from nearveil.evaluation.parts.scope import SHARE_WORDS, Results, Scope, difference, span
 from nearveil.evaluation.parts.table3_rows import Line, Measured, line_of, measure_line
 from nearveil.evaluation.protocols import COLLUDER_WORDS, QUERY_WORDS, REGION_WORDS
 
@@ -41,7 +41,7 @@ def outcome(scope: Scope, results: Results) -> Outcome:
         tuple(_cells(row) for row in rows),
         f"{QUERY_WORDS['uniform'].capitalize()}, and {QUERY_WORDS['users']}, {scope.queries:,} each, k = 10; "
         f"{REGION_WORDS['paper']}; attack: {scope.instances} people a run, {COLLUDER_WORDS['exact']}; {scope.words}. "
-        "800 centres.",
+        f"{SHARE_WORDS} 800 centres.",
     )
     question = (
         "Private k-means takes half of the budget. Does it buy anything over centres that are drawn without any data?"

@@ -11,7 +11,7 @@ from nearveil.evaluation.outcome import Chart, Column, Outcome, Panel, Series, T
 from nearveil.evaluation.parts.families import FIT_EPSILON, Family, all_families
 from nearveil.evaluation.parts.frontier_curves import FrontierPoint, Yardstick, beats_clearly, margin_over_others
 from nearveil.evaluation.parts.frontier_winners import LEVELS, frontier_remarks, winner_columns, winner_rows
-from nearveil.evaluation.parts.scope import Results, Scope, mean_of
+from nearveil.evaluation.parts.scope import SHARE_WORDS, Results, Scope, mean_of, share_of
 from nearveil.evaluation.protocols import QUERY_WORDS, REGION_WORDS
 
 NAME = "frontier"
@@ -40,8 +40,8 @@ def outcome(scope: Scope, results: Results) -> Outcome:
         f"{QUERY_WORDS['users'].capitalize()}, {scope.queries:,}; {REGION_WORDS['isotropic']}; best attacker: knows "
         f"the mechanism, its parameters and intervals, and every address but not who lives there, and guesses "
         f"{scope.targets} people a run from one published place each (geometric median for the error, most likely disc "
-        f"for Acc at 100 m); {scope.words}.{_left_out(scope)} Sound releases of DPRS: intervals fitted at "
-        f"epsilon = {FIT_EPSILON:g}."
+        f"for Acc at 100 m); {scope.words}. {SHARE_WORDS}{_left_out(scope)} Sound releases of DPRS: intervals fitted "
+        f"at epsilon = {FIT_EPSILON:g}."
     )
     tables = (
         *(_winner_table(scope, points, yardstick, protocol) for yardstick in LEVELS),
@@ -104,7 +104,7 @@ def measured_point(scope: Scope, results: Results, dataset: str, family: Family,
         family,
         defence,
         mean_of(results, own, "attacker error_m"),
-        mean_of(results, own, "attacker acc"),
+        share_of(results, own, "attacker acc", min(scope.targets, len(scope.datasets[dataset].places))),
         {name: mean_of(results, own, measure) for name, measure in _MEASURES.items()},
         tuple(_compared(results[cell]) for cell in own),
     )

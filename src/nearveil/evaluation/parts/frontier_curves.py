@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.attack_score import Estimate, Mean
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.parts.families import Family
 
@@ -31,7 +31,7 @@ class FrontierPoint:
     family: Family
     defence: Defence
     error_m: Mean
-    acc: Mean
+    acc: Estimate
     utility: dict[str, Mean]
     runs: tuple[tuple[float, float, float], ...] = ()
 
@@ -40,7 +40,7 @@ class FrontierPoint:
         """Recall@10, by which curves are compared."""
         return self.utility["recall@10"]
 
-    def level(self, yardstick: Yardstick) -> Mean:
+    def level(self, yardstick: Yardstick) -> Estimate:
         """The attacker's error, or its Acc."""
         return self.error_m if yardstick == "error" else self.acc
 
@@ -97,11 +97,11 @@ def margin_over_others(
 def beats_clearly(point: FrontierPoint, points: Sequence[FrontierPoint], yardstick: Yardstick = "error") -> bool:
     """Whether it still beats all others at the worse ends of its own 95 % intervals and the better ends of theirs."""
     own = point.level(yardstick)
-    if own.half_width is None or point.recall.half_width is None:
+    worse, least = own.low if yardstick == "error" else own.high, point.recall.low
+    if worse is None or least is None:
         return False
-    worse = own.value - own.half_width if yardstick == "error" else own.value + own.half_width
     others = _kept_by_others(point, points, worse, yardstick, at_best=True)
-    return bool(others) and point.recall.value - point.recall.half_width > max(others)
+    return bool(others) and least > max(others)
 
 
 def _kept_by_others(
@@ -134,10 +134,10 @@ def _privacy(level: float, yardstick: Yardstick) -> float:
     return math.log(level) if level > 0 else -math.inf
 
 
-def _better_end(mean: Mean, yardstick: Yardstick, at_best: bool) -> float:
-    reach = (mean.half_width or 0.0) if at_best else 0.0
-    return mean.value + reach if yardstick == "error" else max(mean.value - reach, 0.0)
+def _better_end(level: Estimate, yardstick: Yardstick, at_best: bool) -> float:
+    end = level.high if yardstick == "error" else level.low
+    return level.value if end is None or not at_best else max(end, 0.0)
 
 
-def _up(mean: Mean, at_best: bool) -> float:
-    return mean.value + (mean.half_width or 0.0) if at_best else mean.value
+def _up(recall: Mean, at_best: bool) -> float:
+    return recall.value if recall.high is None or not at_best else recall.high

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_score import Mean, mean_over_runs
+from nearveil.evaluation.attack_score import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.evaluation.cells.cell import Cell, Result
 from nearveil.io.datasets import Dataset
 
 Results = Mapping[Cell, Result]
+
+SHARE_WORDS = "Shares of people found have binomial 95 % intervals, in brackets."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,6 +65,11 @@ class Scope:
 def mean_of(results: Results, cells: Iterable[Cell], name: str) -> Mean:
     """Return the mean over runs of one number."""
     return mean_over_runs([float(results[cell][name]) for cell in cells])
+
+
+def share_of(results: Results, cells: Iterable[Cell], name: str, cases: int) -> Share:
+    """Return the share, over all runs, of so many cases in each."""
+    return share_over_runs([round(float(results[cell][name]) * cases) for cell in cells], cases)
 
 
 def span(values: Sequence[float], form: str = ".3f") -> str:

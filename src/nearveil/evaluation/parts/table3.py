@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nearveil.evaluation.cells.cell import Cell
 from nearveil.evaluation.defences import paper_defences
 from nearveil.evaluation.outcome import Chart, Column, Outcome, Panel, Series, Table, Value, exact
-from nearveil.evaluation.parts.scope import Results, Scope
+from nearveil.evaluation.parts.scope import SHARE_WORDS, Results, Scope
 from nearveil.evaluation.parts.table3_readings import hypothetical_lines
 from nearveil.evaluation.parts.table3_remarks import table3_remarks
 from nearveil.evaluation.parts.table3_rows import K, Line, Measured, line_of, measure_line, measure_lines
@@ -47,8 +47,9 @@ def outcome(scope: Scope, results: Results) -> Outcome:
     protocol = (
         f"Recall and ratio: {QUERY_WORDS['uniform']}, and {QUERY_WORDS['users']}, {scope.queries:,} each. Region: "
         f"{REGION_WORDS['paper']}, or {REGION_WORDS['isotropic']}. Attack: {scope.instances} people a run, "
-        f"k = {K}, {COLLUDER_WORDS['exact']} or {COLLUDER_WORDS['published']}. {scope.words}. 800 centres. Rows that "
-        "begin with 'hypothesis' are guesses of ours that the paper does not state, with their own k, people and "
+        f"k = {K}, {COLLUDER_WORDS['exact']} or {COLLUDER_WORDS['published']}. {scope.words}. {SHARE_WORDS} "
+        "800 centres. Rows that begin with 'hypothesis' are guesses of ours that the paper does not state, with their "
+        "own k, people and "
         f"centres.{' They are left out of a quick look.' if scope.quick else ''}"
     )
     tables = [

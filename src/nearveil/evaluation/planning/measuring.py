@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearveil.evaluation.attack_score import Mean, mean_over_runs
+from nearveil.evaluation.attack_score import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.evaluation.cells.publication import Publication
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.planning.guessing import guess
@@ -29,8 +29,10 @@ class Point:
     ----------
     recall, ratio : Mean
         Recall and distance ratio at the k wished for, asked from where people are.
-    error_m, acc : Mean
-        The best attacker's mean error, and the share of people whom it finds within 100 m.
+    error_m : Mean
+        The best attacker's mean error.
+    acc : Share
+        The share of people whom it finds within 100 m.
     seeds : tuple of int
         Of its runs.
     """
@@ -39,7 +41,7 @@ class Point:
     recall: Mean
     ratio: Mean
     error_m: Mean
-    acc: Mean
+    acc: Share
     seeds: tuple[int, ...]
 
 
@@ -50,9 +52,9 @@ class Sizes:
     queries: int
     targets: int
 
-    def targets_for(self, defence: Defence) -> int:
+    def targets_for(self, defence: Defence, people: int) -> int:
         """More for all but the release metric, whose attacker takes several times as long for each."""
-        return self.targets if defence.release == "metric" else _MORE * self.targets
+        return min(people, self.targets if defence.release == "metric" else _MORE * self.targets)
 
 
 class Bench:
@@ -75,15 +77,14 @@ class Bench:
         places = mechanism.perturb(self._dataset.places)
         queries = draw_queries(self._true_m, self._dataset.region, "users", sizes.queries, self._rng(_QUERY_STREAM))
         utility = measure_utility(self._true_m, self._dataset.region.to_metres(places), queries, k=self._k)
-        error_m, acc = guess(
-            Publication(self._dataset, mechanism, places), sizes.targets_for(defence), self._rng(_TARGET_STREAM)
-        )
+        targets = sizes.targets_for(defence, len(places))
+        error_m, acc = guess(Publication(self._dataset, mechanism, places), targets, self._rng(_TARGET_STREAM))
         return Point(
             defence,
             Mean(utility.recall, None),
             Mean(utility.distance_ratio, None),
             Mean(error_m, None),
-            Mean(acc, None),
+            share_over_runs([round(acc * targets)], targets),
             (self._seed,),
         )
 
@@ -102,12 +103,13 @@ class Bench:
 
 def measure_runs(dataset: Dataset, k: int, defence: Defence, seeds: Sequence[int], sizes: Sizes) -> Point:
     """Measure a defence once with each seed, fitting anew: means with 95 % intervals over runs."""
+    targets = sizes.targets_for(defence, len(dataset.places))
     runs = [Bench(dataset, k, seed).measure(defence, sizes) for seed in seeds]
     return Point(
         defence,
         mean_over_runs([run.recall.value for run in runs]),
         mean_over_runs([run.ratio.value for run in runs]),
         mean_over_runs([run.error_m.value for run in runs]),
-        mean_over_runs([run.acc.value for run in runs]),
+        share_over_runs([round(run.acc.value * targets) for run in runs], targets),
         tuple(seeds),
     )

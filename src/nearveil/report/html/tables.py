@@ -6,7 +6,7 @@ from html import escape
 from itertools import groupby
 from urllib.parse import quote
 
-from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.attack_score import Mean, Share
 from nearveil.evaluation.outcome import Column, Table, Value
 from nearveil.report.outcome_files import format_value, full_name, table_csv
 
@@ -32,7 +32,7 @@ def table_figure(table: Table, anchor: str) -> str:
 
 def sort_value(value: Value) -> str:
     """Return what a cell is sorted by: all digits of a number, a text as it is, nothing for None."""
-    if isinstance(value, Mean):
+    if isinstance(value, Mean | Share):
         value = value.value
     if value is None:
         return ""
@@ -89,8 +89,8 @@ def _row(row: tuple[Value, ...], columns: tuple[Column, ...]) -> str:
 def _cell(value: Value, column: Column) -> str:
     kind = "text" if isinstance(value, str) else "number"
     shown = escape(format_value(value, column.form)) if value is not None else '<span class="none">–</span>'
-    if isinstance(value, Mean):
+    if isinstance(value, Mean | Share):
         # A cell may be broken before its interval, not within.
-        words, sign, interval = shown.partition(" ± ")
-        shown = words + (f' <span class="interval">±&nbsp;{interval}</span>' if sign else "")
+        words, space, interval = shown.replace("± ", "±&nbsp;").partition(" ")
+        shown = words + (f' <span class="interval">{interval}</span>' if space else "")
     return f'<td class="{kind}" data-value="{escape(sort_value(value))}">{shown}</td>'
