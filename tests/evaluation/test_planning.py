@@ -253,6 +253,7 @@ def test_the_picture_has_a_line_for_each_family_the_wish_and_the_recommendation(
     labels = [series.label for series in panel.series]
     assert labels == [*(search.family.label for search in plan.searches), "the wish", "recommended"]
     assert panel.series[-1].x == (plan.best.point.error_m,)
+    assert panel.series[-1].colour_of == plan.best.family.label
     assert {mean.value for mean in panel.series[-2].x} == {300.0}
     assert lawful
 

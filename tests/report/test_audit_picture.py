@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
 
 from nearveil.audit.claim import Claim
 from nearveil.audit.events import DensityScore, Event
@@ -97,6 +99,21 @@ def test_rates_and_what_is_allowed() -> None:
     assert rates(other_way)[0].side == "second"
     untold = replace(found, claim=Claim(Notion.CENTRAL, 1.0, 0.0, "nothing"))
     assert most_allowed(untold, unlikely) == 1.0
+
+
+def test_intervals_are_circles_in_the_legend(paper: DPRS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(plt, "close", figures.append)
+    pair = interval_pairs(paper.current_intervals)[0]
+    draw_audit(
+        witness_of(pair), MechanismSubject(paper), tmp_path / "p.png", title="t", intervals=paper.current_intervals
+    )
+    (figure,) = figures
+    monkeypatch.undo()
+    plt.close(figure)
+    (legend,) = figure.legends
+    shown = dict(zip((text.get_text() for text in legend.get_texts()), legend.legend_handles, strict=True))
+    assert isinstance(shown["an interval"], Circle)
 
 
 @pytest.mark.parametrize("scaling", ["isotropic", "per-axis"])

@@ -16,10 +16,13 @@ from matplotlib.figure import Figure
 
 from nearveil.evaluation.attack_score import Mean, Share
 from nearveil.evaluation.outcome import Chart, Panel, Series, exact
+from nearveil.evaluation.parts import guarantee
+from nearveil.evaluation.parts.scope import Scope
 from nearveil.report import charts
 from nearveil.report.chart_axes import linear_ticks, log_ticks, plain_number
 from nearveil.report.charts import draw_chart
 from nearveil.report.style import DARK, LIGHT, looks_of
+from tests.evaluation.made_up_results import made_up_results, tiny_town
 from tests.report.outcome_samples import CHART, line
 
 Draw = Callable[..., Figure]
@@ -86,6 +89,30 @@ def test_the_papers_values_are_hollow_diamonds(drawn: Draw) -> None:
     panels = [Panel("p", "x", "y", tuple(line(name, (1, 2), kind="paper") for name in names)) for names in ("ab", "b")]
     one, other = drawn(chart_of(*panels)).axes
     assert other.containers[0][0].get_marker() == one.containers[1][0].get_marker()
+
+
+def test_a_mark_can_have_the_colour_of_a_line_and_is_seen_on_it(drawn: Draw) -> None:
+    lines = line("planar Laplace", (1, 2), (2, 1)), line("interval, private grid", (1, 3), (2, 2))
+    for winner in lines:
+        star = Series("recommended", (exact(1),), (exact(2),), "points", colour_of=winner.label)
+        axes = drawn(chart_of(Panel("p", "x", "y", (*lines, star)))).axes[0]
+        *colours, mark = (each[0] for each in axes.containers)
+        assert mark.get_color() == colours[lines.index(winner)].get_color()
+        assert mark.get_markeredgecolor() == LIGHT.ink
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_the_claimed_loss_is_a_dotted_line_even_at_a_single_epsilon(drawn: Draw, quick: bool) -> None:
+    scope = Scope(datasets={"a town": tiny_town("a town")}, runs=1, quick=quick)
+    outcome = guarantee.outcome(scope, made_up_results(guarantee.cells(scope)))
+    (chart,) = outcome.pictures
+    assert isinstance(chart, Chart)
+    figure = drawn(chart)
+    claimed = figure.axes[0].containers[[series.label for series in chart.panels[0].series].index("claimed")][0]
+    (x0, y0), (x1, y1) = claimed.get_xydata()
+    assert (x0, x1) == (y0, y1)
+    assert x0 < 1 < x1
+    assert claimed.get_linestyle() == ":"
 
 
 def test_one_legend_has_each_label_once_row_by_row_and_the_paper_last(drawn: Draw) -> None:

@@ -37,6 +37,14 @@ def test_those_who_meet_differ_in_shape_and_not_in_colour_only(family: list[str]
     assert len({(look.colour, look.marker) for look in looks}) == len(family)
 
 
+@pytest.mark.parametrize("release", ["metric", "interval", "paper"])
+def test_a_line_style_means_the_same_centres_for_every_release(release: str) -> None:
+    looks = looks_of([f"{release}, private grid", f"{release}, private k-means"])
+    assert [look.dashes for look in looks.values()] == ["-", "--"]
+    centres = looks_of(["private grid (ours)", "private k-means (the paper)"])
+    assert [look.dashes for look in centres.values()] == ["-", "--"]
+
+
 def contrast(one: str, other: str) -> float:
     """As the Web Content Accessibility Guidelines have it."""
 

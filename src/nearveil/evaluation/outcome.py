@@ -61,12 +61,15 @@ class Series:
         Where its points are, with 95 % intervals.
     kind : str
         ``line``: points joined by a line; ``points``: points alone; ``paper``: the paper's values.
+    colour_of : str
+        The label of another series, in whose colour this one is drawn; empty for a colour of its own.
     """
 
     label: str
     x: tuple[Estimate, ...]
     y: tuple[Estimate, ...]
     kind: Literal["line", "points", "paper"] = "line"
+    colour_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,9 +74,11 @@ def _draw_panel(
         if series.kind != "paper":
             look = looks[series.label]
             line = "none" if series.kind == "points" else look.dashes
-            handles[series.label] = _draw_series(
-                axes, series, theme.palette[look.colour], look.marker, line, filled=True
-            )
+            colour = theme.palette[looks.get(series.colour_of, look).colour]
+            handles[series.label] = _draw_series(axes, series, colour, look.marker, line, filled=True)
+            if series.colour_of:
+                # An edge, to be seen on the line of the same colour.
+                handles[series.label].set_markeredgecolor(theme.ink)
         elif series.label in looks:
             # The paper's values of something that we measured too: in its colour.
             colour = theme.palette[looks[series.label].colour]

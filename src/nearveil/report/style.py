@@ -41,6 +41,24 @@ def house_style(theme: Theme | None = None) -> Iterator[None]:
         yield
 
 
+def disc_handle(label: str, colour: str, *, dashes: str = "-") -> Any:
+    """Return what stands for an outlined disc in a legend, to be drawn with `disc_handlers`."""
+    from matplotlib.patches import Circle  # noqa: PLC0415
+
+    return Circle((0, 0), fill=False, edgecolor=colour, linewidth=1.6, linestyle=dashes, label=label)
+
+
+def disc_handlers() -> dict[type, Any]:
+    """Return the ``handler_map`` of a legend that draws discs round; matplotlib's own makes rectangles of them."""
+    from matplotlib.legend_handler import HandlerPatch  # noqa: PLC0415
+    from matplotlib.patches import Circle  # noqa: PLC0415
+
+    def round_one(*, xdescent: float, ydescent: float, width: float, height: float, **_: Any) -> Circle:
+        return Circle((width / 2 - xdescent, height / 2 - ydescent), 0.62 * height)
+
+    return {Circle: HandlerPatch(patch_func=round_one)}
+
+
 @dataclass(frozen=True, slots=True)
 class Theme:
     """Colours of a picture on a light or a dark page."""
@@ -111,21 +129,21 @@ _KNOWN = {
     "2D Laplace": Look("purple", "v", ":"),
     "planar Laplace": Look("purple", ">", "-"),
     "per-axis Laplace": Look("ink", "<", "--"),
-    # Releases and their centres.
+    # Releases and their centres: a solid line is the private grid, dashes are private k-means, dots public centres.
     "metric, private grid": Look("vermilion", "^", "-"),
     "metric, private k-means": Look("vermilion", "v", "--"),
     "interval, private grid": Look("blue", "s", "-"),
     "interval, Gaussian, private grid": Look("sky", "P", "-."),
     "interval, private k-means": Look("blue", "p", "--"),
-    "paper, private k-means": Look("grey", "o", "-"),
+    "paper, private k-means": Look("grey", "o", "--"),
     "paper, Gaussian, private k-means": Look("grey", "h", "-."),
     "interval, private grid, by centres": Look("green", "D", "-."),
-    "paper, private grid": Look("grey", "D", "--"),
+    "paper, private grid": Look("grey", "D", "-"),
     "paper, public random centres": Look("ink", "X", ":"),
     # Centres.
-    "private k-means (the paper)": Look("grey", "o", "-"),
+    "private k-means (the paper)": Look("grey", "o", "--"),
     "public random centres": Look("vermilion", "X", ":"),
-    "private grid (ours)": Look("blue", "s", "--"),
+    "private grid (ours)": Look("blue", "s", "-"),
     # Claims.
     "claimed": Look("ink", "", ":"),
     "the paper: RSM below": Look("ink", "", ":"),

@@ -4,11 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
 from PIL import Image
 
 from nearveil.attacks.oracle import Spot
 from nearveil.attacks.result import TraceStep
 from nearveil.nearby.index import Person
+from nearveil.report.attack_pictures.marks import add_legend
 from nearveil.report.attack_pictures.numbers import Room, ranges
 from nearveil.report.attack_pictures.scene import Scene
 from nearveil.report.attack_pictures.views import View
@@ -49,6 +52,15 @@ def test_a_long_title_makes_the_picture_taller_and_dollars_are_no_formulas(adapt
     ):
         assert long.width == short.width
         assert long.height > short.height
+
+
+def test_circles_are_circles_in_the_legend(gi_lia: Scene) -> None:
+    figure = Figure()
+    add_legend(figure, gi_lia, 3, "lower center")
+    (legend,) = figure.legends
+    shown = dict(zip((text.get_text() for text in legend.get_texts()), legend.legend_handles, strict=True))
+    for label in ("within 100\N{NO-BREAK SPACE}m of the person", "a circle found"):
+        assert isinstance(shown[label], Circle)
 
 
 def test_numbers_find_room_beside_marks_and_off_lines() -> None:

@@ -121,8 +121,10 @@ def _audited(scope: Scope) -> list[Defence]:
 def _chart(scope: Scope, found: Sequence[tuple[str, AuditCell, Result]]) -> Chart:
     panels = []
     x = tuple(exact(epsilon) for epsilon in _epsilons(scope))
+    # Beyond the first and the last, so that there is a line even where there is a single epsilon.
+    ends = exact(min(_epsilons(scope)) / 2), exact(2 * max(_epsilons(scope)))
     for dataset in scope.datasets:
-        series = [Series("claimed", x, x)]
+        series = [Series("claimed", ends, ends)]
         for label in ("paper", "interval"):
             line = [one for name, cell, one in found if name == label and cell.dataset == dataset]
             series.append(Series(f"{label}, shown", x, tuple(exact(one["at least"]) for one in line)))

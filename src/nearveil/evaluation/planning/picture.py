@@ -24,7 +24,8 @@ def plan_chart(plan: Plan, whom: str) -> Chart:
         )
     wished = _wish_line(plan)
     best = plan.best.point
-    mark = Series(RECOMMENDED if plan.met else NEAREST, (best.error_m,), (best.recall,), "points")
+    label = RECOMMENDED if plan.met else NEAREST
+    mark = Series(label, (best.error_m,), (best.recall,), "points", colour_of=plan.best.family.label)
     panel = Panel(
         "",
         "mean error of the best attacker (m): farther right, more is hidden",

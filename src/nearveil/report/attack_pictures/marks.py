@@ -12,7 +12,15 @@ from nearveil.report.attack_pictures.chart import Chart
 from nearveil.report.attack_pictures.colours import tint
 from nearveil.report.attack_pictures.scene import Scene
 from nearveil.report.attack_pictures.words import length
-from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, INK, PUBLISHED_COLOUR, TRUE_COLOUR
+from nearveil.report.style import (
+    CIRCLE_COLOUR,
+    COLLUDER_COLOUR,
+    INK,
+    PUBLISHED_COLOUR,
+    TRUE_COLOUR,
+    disc_handle,
+    disc_handlers,
+)
 
 _Loc = Literal["lower center", "outside lower center"]
 
@@ -72,9 +80,12 @@ def add_legend(figure: Figure, scene: Scene, columns: int, loc: _Loc = "outside 
         if not absent.get(name, False)
     ]
     within = f"within {length(scene.tau_m)} of the person"
-    handles.insert(1, Line2D([], [], color=TRUE_COLOUR, linewidth=1.6, linestyle="--", label=within))
+    handles.insert(1, disc_handle(within, TRUE_COLOUR, dashes="--"))
     if scene.result.trace.circles:
-        handles.append(Line2D([], [], color=CIRCLE_COLOUR, linewidth=1.8, label="a circle found"))
+        handles.append(disc_handle("a circle found", CIRCLE_COLOUR))
     if any(step.cells is not None for step in scene.steps):
         handles.append(Patch(facecolor=tint("#35B779", 0.45), label="still possible"))
-    figure.legend(handles=handles, loc=loc, ncol=columns, frameon=False, fontsize=9.5, columnspacing=1.6)
+    figure.legend(
+        handles=handles, loc=loc, ncol=columns, frameon=False, fontsize=9.5, columnspacing=1.6,
+        handler_map=disc_handlers(),
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from nearveil.mechanisms.intervals import Intervals
 from nearveil.report.audit_picture.frequencies import draw_frequencies
 from nearveil.report.audit_picture.maps import BORDER_DASHES, EVENT_COLOUR, draw_map
 from nearveil.report.audit_picture.scene import Scene
-from nearveil.report.style import DISC_COLOUR, INK, house_style
+from nearveil.report.style import DISC_COLOUR, INK, disc_handle, disc_handlers, house_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,7 +76,10 @@ def _add_legend(figure: Figure, scene: Scene) -> None:
     ]
     if scene.discs is not None:
         handles += [
-            Line2D([], [], color=DISC_COLOUR, linewidth=1.4, label="an interval"),
+            disc_handle("an interval", DISC_COLOUR),
             Line2D([], [], color=INK, linewidth=0.8, linestyle=BORDER_DASHES, label="border between cells"),
         ]
-    figure.legend(handles=handles, loc="outside lower left", ncols=len(handles), frameon=False, fontsize=9)
+    figure.legend(
+        handles=handles, loc="outside lower left", ncols=len(handles), frameon=False, fontsize=9,
+        handler_map=disc_handlers(),
+    )  # fmt: skip
