@@ -262,7 +262,9 @@ def test_with_protection_the_published_place_is_found_and_not_the_person(
     found = client.post("/v1/console/demonstration", json=wish, headers=place.headers).json()
     assert found["error_m"] > 100
     assert distance_m(found["inferred_place"], found["published_place"]) < 100
-    assert "stays hidden" in found["result"]["words"]
+    verdict = re.sub(r"\s", " ", found["verdict"])
+    assert re.fullmatch(r"Published place found, person missed by [\d.]+ k?m", verdict)
+    assert f". {found['verdict']}." in found["result"]["words"]
     check_trace(found)
 
 

@@ -12,14 +12,20 @@ decimals. With geopandas::
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nearveil.region import Region
 from nearveil.types import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from nearveil.report.style import Theme
 
 
 def land_in(region: Region) -> list[FloatArray]:
@@ -39,6 +45,28 @@ def land_in(region: Region) -> list[FloatArray]:
         return []
     # GeoJSON has longitude first.
     return [np.array(outer)[:, ::-1] for outer, *_ in _outlines()["geometry"]["coordinates"]]
+
+
+def draw_land(axes: Axes, region: Region, theme: Theme, place: Callable[[FloatArray], FloatArray]) -> bool:
+    """Draw water and land below everything else; return False, and draw nothing, where the coast is not known.
+
+    Parameters
+    ----------
+    place : callable
+        Where on the axes a place is that is given in metres from the region's centre.
+    """
+    # Heavy, and only needed where a picture is drawn.
+    from matplotlib.patches import Polygon  # noqa: PLC0415
+
+    rings = land_in(region)
+    if rings:
+        axes.set_facecolor(theme.water)
+    for ring in rings:
+        corners = place(region.to_metres(ring))
+        land = Polygon(corners, facecolor=theme.land, edgecolor=theme.shore, linewidth=0.7, zorder=0.5)
+        # Does not stretch the axes, which `Axes.add_patch` would look into at length.
+        axes.add_artist(land)
+    return bool(rings)
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ import numpy as np
 
 from nearveil.evaluation.outcome import Map, MapLayer, MapPanel
 from nearveil.region import Region
-from nearveil.report.coastline import land_in
+from nearveil.report.coastline import draw_land
 from nearveil.report.panels import Format, Handle, draw_legend, draw_title, panel_grid, panel_width_in, save
 from nearveil.report.style import DARK, LIGHT, Theme, house_style
 from nearveil.types import FloatArray
@@ -56,16 +56,10 @@ def draw_map(
 
 def _draw_ground(axes: Axes, region: Region, theme: Theme) -> None:
     """Land and water in true proportions, a scale and the way north."""
-    from matplotlib.patches import Polygon  # noqa: PLC0415
-
     width_km, height_km = (extent / 1000 for extent in region.half_extent_m)
-    rings = land_in(region)
-    # Where the coast is not known, all is ground.
-    axes.set_facecolor(theme.water if rings else theme.land)
-    for ring in rings:
-        axes.add_patch(
-            Polygon(region.to_metres(ring) / 1000, facecolor=theme.land, edgecolor=theme.shore, linewidth=0.7)
-        )
+    if not draw_land(axes, region, theme, lambda metres: metres / 1000):
+        # Where the coast is not known, all is ground.
+        axes.set_facecolor(theme.land)
     axes.set(xlim=(-width_km, width_km), ylim=(-height_km, height_km), aspect="equal", xticks=[], yticks=[])
     _draw_scale(axes, width_km, height_km, theme)
 

@@ -76,6 +76,13 @@ def test_a_long_title_makes_the_gif_taller(adaptive: Scene, tmp_path: Path) -> N
         assert long.height > short.height
 
 
+def test_the_title_of_a_gif_says_that_the_person_is_missed(adaptive: Scene) -> None:
+    scene = protected(adaptive)
+    film = Film(scene, "One attack", frames_of(scene))
+    title = film.figure.texts[0].get_text().replace("\n", " ").replace("\N{NO-BREAK SPACE}", " ")
+    assert title.startswith("One attack: published place found, person missed by ")
+
+
 def test_wanted_and_frequent_colours_are_kept_exactly() -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (60, 60, 3), dtype=np.uint8)
     pixels[:30], pixels[30, 0] = (10, 200, 30), (1, 2, 3)

@@ -4,10 +4,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nearveil.report.attack_pictures.scene import Scene
-from tests.report.attack_pictures.samples import Page, animated, empty
+from nearveil.report.coastline import land_in
+from tests.report.attack_pictures.samples import Page, animated, empty, protected
 
 
 @pytest.mark.parametrize("which", ["adaptive", "gi_lia"])
@@ -21,7 +23,17 @@ def test_a_page_holds_the_whole_story_and_asks_nobody(
     assert {"canvas", "button", "input"} <= set(page.tags)
     assert len(page.story["steps"]) == len(scene.steps)
     assert page.story["steps"][0]["words"].startswith("Question 1 of")
+    rings = [scene.region.to_metres(ring) - np.array(scene.truth) for ring in land_in(scene.region)]
+    for told, ring in zip(page.story["land"], rings, strict=True):
+        assert np.allclose(np.reshape(told, (-1, 2)), ring, atol=0.51)
     assert not re.search(r"https?://|src=|@import|url\(|fetch\(|@@", text)
+
+
+def test_a_page_says_that_a_protected_person_is_missed(adaptive: Scene, tmp_path: Path) -> None:
+    text = animated(protected(adaptive), tmp_path / "a.html", "html").read_text(encoding="utf-8")
+    said = "One attack: published place found, person missed by 5"
+    assert f"<title>{said}" in text
+    assert f"<h1>{said}" in text
 
 
 def test_a_title_cannot_become_part_of_the_page(adaptive: Scene, tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
 """The picture of an attack: that it is there, valid, and shows what differs."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib import pyplot as plt
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from PIL import Image
@@ -11,10 +15,13 @@ from PIL import Image
 from nearveil.attacks.oracle import Spot
 from nearveil.attacks.result import TraceStep
 from nearveil.nearby.index import Person
+from nearveil.region_names import named_region
 from nearveil.report.attack_pictures.marks import add_legend
 from nearveil.report.attack_pictures.numbers import Room, ranges
 from nearveil.report.attack_pictures.scene import Scene
 from nearveil.report.attack_pictures.views import View
+from nearveil.report.coastline import land_in
+from nearveil.report.style import LIGHT
 from tests.report.attack_pictures.samples import Page, animated, drawn, empty, protected
 
 
@@ -61,6 +68,46 @@ def test_circles_are_circles_in_the_legend(gi_lia: Scene) -> None:
     shown = dict(zip((text.get_text() for text in legend.get_texts()), legend.legend_handles, strict=True))
     for label in ("within 100\N{NO-BREAK SPACE}m of the person", "a circle found"):
         assert isinstance(shown[label], Circle)
+
+
+@pytest.fixture
+def figure_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Scene], Figure]:
+    """Draw a scene and look at the figure itself."""
+    figures: list[Figure] = []
+    close = plt.close
+    monkeypatch.setattr(plt, "close", figures.append)
+
+    def draw(scene: Scene) -> Figure:
+        drawn(scene, tmp_path / "a.png")
+        close(figures[-1])
+        return figures[-1]
+
+    return draw
+
+
+def test_heading_and_legend_of_a_protected_person_say_what_is_shown(
+    adaptive: Scene, figure_of: Callable[[Scene], Figure]
+) -> None:
+    figure = figure_of(protected(adaptive))
+    assert figure.get_suptitle().startswith("One attack: published place found, person missed by 5")
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "people, as published" in labels
+    assert "people" not in labels
+
+
+def test_maps_have_land_and_water_where_the_coast_is_known(
+    adaptive: Scene, figure_of: Callable[[Scene], Figure]
+) -> None:
+    rings = land_in(adaptive.region)
+    whole, close, end = figure_of(adaptive).axes[:3]
+    for axes in (whole, close, end):
+        assert to_hex(axes.get_facecolor()).upper() == LIGHT.water
+        land = [each for each in axes.patches if to_hex(each.get_facecolor()).upper() == LIGHT.land]
+        assert len(land) == len(rings)
+    shown = next(each for each in whole.patches if to_hex(each.get_facecolor()).upper() == LIGHT.land)
+    assert np.allclose(np.array(shown.get_path().vertices)[: len(rings[0])], adaptive.region.to_metres(rings[0]) / 1000)
+    elsewhere = replace(adaptive, region=named_region("berlin"))
+    assert to_hex(figure_of(elsewhere).axes[0].get_facecolor()).upper() != LIGHT.water
 
 
 def test_numbers_find_room_beside_marks_and_off_lines() -> None:

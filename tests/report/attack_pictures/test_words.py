@@ -11,7 +11,7 @@ from nearveil.nearby.index import Person
 from nearveil.region import Region
 from nearveil.report.attack_pictures.scene import Scene
 from nearveil.report.attack_pictures.story import frames_of
-from nearveil.report.attack_pictures.words import summary
+from nearveil.report.attack_pictures.words import heading, summary, verdict
 from tests.report.attack_pictures.samples import TAU_M, protected
 
 HERE, AT_100_M, AT_500_M = (412.0, 0.0), (512.0, 0.0), (912.0, 0.0)
@@ -95,20 +95,46 @@ def test_a_sentinel_is_no_ruler(san_francisco: Region, rank: int | None, said: s
     assert f"with the colluder at 100 m. {sentinel} The target is listed 3rd, nearer than the colluder." in among
 
 
-def test_a_protected_person_is_said_to_be_missed(gi_lia: Scene) -> None:
-    words = frames_of(protected(gi_lia))[-1].words.replace("\N{NO-BREAK SPACE}", " ")
-    assert "500 m from the person" in words
-    assert "missed the person" in words
-    assert "missed" not in frames_of(gi_lia)[-1].words
+def plain(words: str) -> str:
+    return words.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_miss_is_never_called_found(gi_lia: Scene, adaptive: Scene) -> None:
+    """What the attacker finds in a protected service is the published place."""
+    missed = "published place found, person missed by 500 m"
+    assert plain(verdict(protected(gi_lia))) == missed
+    assert plain(heading(protected(gi_lia), "One attack")) == f"One attack: {missed}"
+    result = plain(frames_of(protected(gi_lia))[-1].words)
+    assert result.startswith(f"Result: {missed}. The estimate is 500 m from the person and ")
+    for words in (summary(protected(gi_lia)), summary(protected(adaptive))):
+        assert "found" not in words
+    assert verdict(gi_lia) == "person found"
+    far = replace(gi_lia, result=replace(gi_lia.result, estimate=(gi_lia.truth[0] + 300, gi_lia.truth[1])))
+    assert plain(verdict(far)) == "person missed by 300 m"
+    assert plain(verdict(replace(far, published=gi_lia.truth))).startswith(
+        "published place missed by 300 m, person missed"
+    )
+    assert verdict(replace(gi_lia, published=gi_lia.truth)) == "published place found, person found"
+
+
+def test_an_attack_that_ended_early_says_so(gi_lia: Scene) -> None:
+    lost = replace(gi_lia, result=replace(gi_lia.result, outcome=Outcome.LOST))
+    assert summary(lost).endswith("the attack ended early, the target was lost from sight")
+    nothing = replace(lost, result=replace(lost.result, estimate=None))
+    assert verdict(nothing) == "no estimate, the target was lost from sight"
+    assert frames_of(nothing)[-1].words == "Result: no estimate, the target was lost from sight."
 
 
 def test_others_located_are_counted(gi_lia: Scene) -> None:
     others: dict[Person, Spot] = {number: (40.0 * number, 0.0) for number in (1, 2, 3)}
     unfolded = replace(gi_lia, result=replace(gi_lia.result, others=others))
-    assert "3 others as well" in frames_of(unfolded)[-1].words
+    assert ", and estimates of 3 others as well." in frames_of(unfolded)[-1].words
+    assert ", and estimates of 3 others' published places as well." in frames_of(protected(unfolded))[-1].words
 
 
 def test_a_summary_says_what_is_certified(adaptive: Scene) -> None:
-    assert summary(adaptive).endswith("· certified")
-    assert summary(protected(adaptive)).endswith("· certified for the published place")
+    assert plain(summary(adaptive)).endswith("· certified: the answers leave no place farther off than 100 m")
+    assert plain(summary(protected(adaptive))).endswith("the answers leave no published place farther off than 100 m")
+    wrong = replace(adaptive, result=replace(adaptive.result, estimate=(adaptive.truth[0] + 300, adaptive.truth[1])))
+    assert plain(summary(wrong)).endswith("· certified wrongly: the place is farther off than 100 m")
     assert summary(replace(adaptive, result=replace(adaptive.result, certified=False))).endswith("· not certified")

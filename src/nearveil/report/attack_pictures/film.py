@@ -21,7 +21,7 @@ from nearveil.report.attack_pictures.palette import with_palette
 from nearveil.report.attack_pictures.scene import Scene
 from nearveil.report.attack_pictures.story import Frame
 from nearveil.report.attack_pictures.views import View
-from nearveil.report.attack_pictures.words import length
+from nearveil.report.attack_pictures.words import heading, length
 from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, INK, PUBLISHED_COLOUR, TRUE_COLOUR
 
 _COLOURS = ("#ffffff", INK, TRUE_COLOUR, PUBLISHED_COLOUR, COLLUDER_COLOUR, CIRCLE_COLOUR)
@@ -42,20 +42,20 @@ class Film:
 
     def __init__(self, scene: Scene, title: str, frames: Sequence[Frame]) -> None:
         self._scene, self._colours = scene, shades(len(scene.steps))
-        heading = textwrap.wrap(title, _TITLE_LETTERS)
+        lines = textwrap.wrap(heading(scene, title), _TITLE_LETTERS)
         caption_lines = max(len(_caption(frame)) for frame in frames)
-        above = 2 * _EDGE + _TITLE_LINE * len(heading) + _CAPTION_LINE * caption_lines
+        above = 2 * _EDGE + _TITLE_LINE * len(lines) + _CAPTION_LINE * caption_lines
         height = _BELOW + _MAP + above
-        self._figure = Figure(figsize=(_WIDTH, height), dpi=100)
+        self.figure = Figure(figsize=(_WIDTH, height), dpi=100)
         # Matplotlib does not say what its canvas takes.
-        canvas: Any = FigureCanvasAgg(self._figure)
+        canvas: Any = FigureCanvasAgg(self.figure)
         self._canvas = canvas
-        self._caption_top = 1 - (_EDGE + _TITLE_LINE * len(heading)) / height
-        self._write(1 - _EDGE / height, heading, fontsize=13, fontweight="bold")
-        add_legend(self._figure, scene, 3, "lower center")
+        self._caption_top = 1 - (_EDGE + _TITLE_LINE * len(lines)) / height
+        self._write(1 - _EDGE / height, lines, fontsize=13, fontweight="bold")
+        add_legend(self.figure, scene, 3, "lower center")
         canvas.draw()
-        self._sheet = canvas.copy_from_bbox(self._figure.bbox)
-        self._axes = self._figure.add_axes((0.12, _BELOW / height, _MAP / _WIDTH, _MAP / height))
+        self._sheet = canvas.copy_from_bbox(self.figure.bbox)
+        self._axes = self.figure.add_axes((0.12, _BELOW / height, _MAP / _WIDTH, _MAP / height))
         # Most of the time goes into the numbers along the edges, and into finding room for words beside them.
         self._axes.locator_params(nbins=5)
         self._axes.xaxis.set_label_coords(0.5, -0.052)
@@ -68,7 +68,7 @@ class Film:
         draw_frame(Chart(axes, frame.view, self._scene.truth, "the person"), self._scene, frame, self._colours)
         words = self._write(self._caption_top, _caption(frame), fontsize=10.5, linespacing=1.35)
         for artist in (axes, words):
-            self._figure.draw_artist(artist)
+            self.figure.draw_artist(artist)
         # New axes would take longer than all that is drawn on them.
         for artist in (*axes.lines, *axes.patches, *axes.collections, *axes.texts, words):
             artist.remove()
@@ -77,7 +77,7 @@ class Film:
 
     def _write(self, top: float, lines: Sequence[str], **style: Any) -> Any:
         # Dollars are no formulas.
-        return self._figure.text(0.5, top, "\n".join(lines), ha="center", va="top", parse_math=False, **style)
+        return self.figure.text(0.5, top, "\n".join(lines), ha="center", va="top", parse_math=False, **style)
 
 
 def _caption(frame: Frame) -> list[str]:

@@ -11,11 +11,13 @@ from matplotlib.patches import Patch
 from nearveil.report.attack_pictures.chart import Chart
 from nearveil.report.attack_pictures.colours import tint
 from nearveil.report.attack_pictures.scene import Scene
-from nearveil.report.attack_pictures.words import length
+from nearveil.report.attack_pictures.words import legend_name, length
+from nearveil.report.coastline import draw_land
 from nearveil.report.style import (
     CIRCLE_COLOUR,
     COLLUDER_COLOUR,
     INK,
+    LIGHT,
     PUBLISHED_COLOUR,
     TRUE_COLOUR,
     disc_handle,
@@ -46,7 +48,8 @@ MARKS: dict[str, dict[str, Any]] = {
 
 
 def draw_people(chart: Chart, scene: Scene, size: float) -> None:
-    """Draw everybody, faintly, and the region's edge."""
+    """Draw land and water, everybody, faintly, and the region's edge."""
+    draw_land(chart.axes, scene.region, LIGHT, chart.xy)
     east, north = scene.region.half_extent_m
     chart.rectangle((-east, -north), (east, north), edgecolor="#BBBBBB", linewidth=1, zorder=2)
     chart.marks(scene.dots, ".", color="#777777", markersize=size, alpha=0.55, zorder=2, markeredgewidth=0)
@@ -74,11 +77,11 @@ def add_legend(figure: Figure, scene: Scene, columns: int, loc: _Loc = "outside 
         "a colluder": not any(step.colluders for step in scene.steps),
         "a question, numbered": not scene.steps,
     }
-    handles: list[Any] = [
-        Line2D([], [], linestyle="none", **{**mark, "markersize": min(mark["markersize"], 11)}, label=name)
-        for name, mark in MARKS.items()
-        if not absent.get(name, False)
-    ]
+    handles: list[Any] = []
+    for name, mark in MARKS.items():
+        if not absent.get(name, False):
+            look = {**mark, "linestyle": "none", "markersize": min(mark["markersize"], 11)}
+            handles.append(Line2D([], [], **look, label=legend_name(scene, name)))
     within = f"within {length(scene.tau_m)} of the person"
     handles.insert(1, disc_handle(within, TRUE_COLOUR, dashes="--"))
     if scene.result.trace.circles:

@@ -30,6 +30,16 @@ function text(words, x, y, colour, font = "13px system-ui, sans-serif", align = 
   if (colour === ink.ink) { pen.strokeStyle = ink.map; pen.lineWidth = 4; pen.strokeText(words, x, y); }
   pen.fillStyle = colour; pen.fillText(words, x, y);
 }
+function drawLand() {
+  if (!story.land.length) return;
+  pen.fillStyle = ink.water; pen.fillRect(0, 0, size, size);
+  pen.fillStyle = ink.land; pen.strokeStyle = ink.shore; pen.lineWidth = 1;
+  for (const ring of story.land) {
+    pen.beginPath();
+    for (let i = 0; i < ring.length; i += 2) pen.lineTo(X(ring[i]), Y(ring[i + 1]));
+    pen.closePath(); pen.fill(); pen.stroke();
+  }
+}
 function drawKnown(frame) {
   const known = frames.slice(0, now + 1).filter(each => each.boxes).pop();
   if (known) {
@@ -120,11 +130,12 @@ function drawScale() {
 function draw() {
   const ratio = devicePixelRatio || 1, style = getComputedStyle(document.documentElement);
   size = map.clientWidth; map.width = map.height = Math.round(size * ratio);
-  for (const name of ["ink", "map", "line", "dot", "true", "published", "colluder", "circle"])
+  for (const name of ["ink", "map", "line", "dot", "true", "published", "colluder", "circle", "land", "water", "shore"])
     ink[name] = style.getPropertyValue("--" + name).trim();
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.fillStyle = ink.map; pen.fillRect(0, 0, size, size);
   const frame = frames[now];
+  drawLand();
   drawKnown(frame);
   story.steps.slice(0, now + 1).forEach(step => dot(step.place[0], step.place[1], 4, shade(step.colour), ink.map));
   drawEnds(frame);

@@ -15,8 +15,10 @@ from nearveil.attacks.oracle import Spot
 from nearveil.report.attack_pictures.colours import shades
 from nearveil.report.attack_pictures.scene import Scene
 from nearveil.report.attack_pictures.story import Frame, frames_of
-from nearveil.report.attack_pictures.words import length, summary
-from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, PUBLISHED_COLOUR, TRUE_COLOUR
+from nearveil.report.attack_pictures.words import heading, legend_name, length, summary
+from nearveil.report.coastline import land_in
+from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, DARK, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
+from nearveil.types import FloatArray
 
 _HERE = resources.files("nearveil.report.attack_pictures")
 _COLOURS = {
@@ -24,14 +26,22 @@ _COLOURS = {
     "PUBLISHED": PUBLISHED_COLOUR,
     "COLLUDER": COLLUDER_COLOUR,
     "CIRCLE": CIRCLE_COLOUR,
+    "LAND": LIGHT.land,
+    "WATER": LIGHT.water,
+    "SHORE": LIGHT.shore,
+    "DARKLAND": DARK.land,
+    "DARKWATER": DARK.water,
+    "DARKSHORE": DARK.shore,
 }
 
 
 def page_of(scene: Scene, title: str) -> str:
     """The whole page."""
     parts = {
-        "TITLE": html.escape(title),
+        "TITLE": html.escape(heading(scene, title)),
         "SUMMARY": html.escape(summary(scene)),
+        "PEOPLE": html.escape(legend_name(scene, "people")),
+        "OTHERS": html.escape(legend_name(scene, "others located")),
         "TAU": html.escape(length(scene.tau_m)),
         # No "<" in the numbers and words, so that nothing in them can end the script.
         "STORY": json.dumps(_story(scene), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
@@ -54,6 +64,7 @@ def _story(scene: Scene) -> dict[str, Any]:
     return {
         "steps": questions,
         "result": result,
+        "land": [_ring(scene, ring) for ring in land_in(scene.region)],
         "people": (scene.dots - origin).round().astype(int).ravel().tolist(),
         "estimate": None if scene.result.estimate is None else _spot(scene, scene.result.estimate),
         "published": None if scene.published is None else _spot(scene, scene.published),
@@ -81,6 +92,11 @@ def _told(scene: Scene, frame: Frame) -> dict[str, Any]:
         # JSON has no infinity.
         about["ring"] = [min(end, 1e7) for end in frame.ring_m]
     return about
+
+
+def _ring(scene: Scene, ring: FloatArray) -> list[int]:
+    corners: list[int] = (scene.region.to_metres(ring) - np.array(scene.truth)).round().astype(int).ravel().tolist()
+    return corners
 
 
 def _spot(scene: Scene, place: Spot) -> list[float]:

@@ -18,7 +18,7 @@ from nearveil.report.attack_pictures.marks import MARKS, add_legend, draw_ends, 
 from nearveil.report.attack_pictures.numbers import Room, ranges
 from nearveil.report.attack_pictures.scene import Scene
 from nearveil.report.attack_pictures.views import View, close_view, end_view
-from nearveil.report.attack_pictures.words import summary
+from nearveil.report.attack_pictures.words import heading, summary
 from nearveil.report.style import CIRCLE_COLOUR, house_style
 
 _TITLE_LETTERS = 110
@@ -27,7 +27,7 @@ _LINE_INCHES = 0.24
 
 def save_panels(scene: Scene, path: Path, title: str) -> None:
     """Draw the panels side by side, and save them as PNG."""
-    lines = textwrap.wrap(title, _TITLE_LETTERS)
+    lines = textwrap.wrap(heading(scene, title), _TITLE_LETTERS)
     end, close = end_view(scene), close_view(scene)
     with house_style():
         size = (17, 6.7 + _LINE_INCHES * len(lines))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nearveil.attacks.result import TraceStep
+from nearveil.attacks.oracle import Spot
+from nearveil.attacks.result import Outcome, TraceStep
 from nearveil.report.attack_pictures.answers import Account, Bounds, accounts_of, bounds_of
 from nearveil.report.attack_pictures.scene import Scene
 
@@ -17,15 +18,38 @@ def length(metres: float) -> str:
     return f"{metres:.{0 if metres >= 9.95 else 1}f}\N{NO-BREAK SPACE}m"
 
 
+def verdict(scene: Scene) -> str:
+    """Whether the person was found, which is another question than whether the published place was."""
+    estimate = scene.result.estimate
+    if estimate is None:
+        return f"no estimate, {scene.result.outcome}"
+    person = _hit_or_miss("person", math.dist(estimate, scene.truth), scene.tau_m)
+    if scene.published is None:
+        return person
+    return f"{_hit_or_miss('published place', math.dist(estimate, scene.published), scene.tau_m)}, {person}"
+
+
+def _hit_or_miss(what: str, error_m: float, tau_m: float) -> str:
+    return f"{what} found" if error_m <= tau_m else f"{what} missed by {length(error_m)}"
+
+
+def legend_name(scene: Scene, name: str) -> str:
+    """What a legend calls a mark: a protected service has published places only, and so has whoever asks it."""
+    as_published = {"people": "people, as published", "others located": "others' published places located"}
+    return name if scene.published is None else as_published.get(name, name)
+
+
+def heading(scene: Scene, title: str) -> str:
+    """A title that says what came of the attack."""
+    return f"{title}: {verdict(scene)}"
+
+
 def summary(scene: Scene) -> str:
-    """The attack in one line."""
+    """The attack in one line, below the heading."""
     queries = scene.result.queries
-    parts = (
-        f"{scene.result.attack}: {scene.result.outcome}",
-        f"{queries:,} question{'s' if queries != 1 else ''}",
-        _error_words(scene),
-        _certificate(scene) if scene.result.certified else "not certified",
-    )
+    parts = [f"{queries:,} question{'s' if queries != 1 else ''}"]
+    if scene.result.estimate is not None:
+        parts += [_error_words(scene, scene.result.estimate), _certificate(scene)]
     return " · ".join(parts)
 
 
@@ -52,36 +76,33 @@ def question_words(scene: Scene, numbers: range, ring: Bounds | None, area_km2: 
 def result_words(scene: Scene) -> str:
     """What came of it."""
     result = scene.result
-    words = f"Result: {result.outcome}"
+    sentences = [f"Result: {verdict(scene)}"]
     if result.others:
-        words += f", and {len(result.others):,} others as well"
-    if result.estimate is None:
-        return words + ". There is no estimate."
-    error_m = math.dist(result.estimate, scene.truth)
-    words += f". The estimate is {length(error_m)} from the person"
-    if scene.published is not None:
-        words += f" and {length(math.dist(result.estimate, scene.published))} from the published place"
-        if error_m > scene.tau_m:
-            words += ": the attack missed the person"
-    if not result.certified:
-        return words + ". Not certified."
-    return f"{words}. {_certificate(scene).capitalize()}, within {length(scene.tau_m)}."
+        whose = "others" if scene.published is None else "others' published places"
+        sentences[0] += f", and estimates of {len(result.others):,} {whose} as well"
+    if result.estimate is not None:
+        sentences += [f"The {_error_words(scene, result.estimate)}", _certificate(scene).capitalize()]
+    return ". ".join(sentences) + "."
 
 
-def _error_words(scene: Scene) -> str:
+def _error_words(scene: Scene, estimate: Spot) -> str:
     """How far the estimate is off, from the person and from what is published."""
-    estimate = scene.result.estimate
-    if estimate is None:
-        return "no estimate"
-    words = f"error {length(math.dist(estimate, scene.truth))}"
+    words = f"estimate is {length(math.dist(estimate, scene.truth))} from the person"
     if scene.published is not None:
-        words += f" ({length(math.dist(estimate, scene.published))} from the published place)"
+        words += f" and {length(math.dist(estimate, scene.published))} from the published place"
     return words
 
 
 def _certificate(scene: Scene) -> str:
-    """What is certified: a place as the service knows it, which a protected one does not know well."""
-    return "certified" if scene.published is None else "certified for the published place"
+    """What is certified: a place as the service has it. Of a protected person that is the published place only."""
+    result, what = scene.result, "place" if scene.published is None else "published place"
+    if result.outcome is not Outcome.FOUND:
+        return f"the attack ended early, {result.outcome}"
+    if not result.certified:
+        return "not certified"
+    if result.estimate is None or math.dist(result.estimate, scene.seen) > scene.tau_m:
+        return f"certified wrongly: the {what} is farther off than {length(scene.tau_m)}"
+    return f"certified: the answers leave no {what} farther off than {length(scene.tau_m)}"
 
 
 def _sentinel_words(accounts: Sequence[Account]) -> list[str]:

@@ -12,7 +12,7 @@ from nearveil.projection import exact_projection
 from nearveil.region import Region
 from nearveil.report.attack_pictures.scene import Scene
 from nearveil.report.attack_pictures.story import Frame, frames_of
-from nearveil.report.attack_pictures.words import length
+from nearveil.report.attack_pictures.words import length, verdict
 from nearveil.types import FloatArray
 
 _DECIMALS = 6
@@ -28,6 +28,7 @@ def told(scene: Scene) -> dict[str, Any]:
     estimate = scene.result.estimate
     return {
         "outcome": str(scene.result.outcome),
+        "verdict": verdict(scene).capitalize(),
         "certified": scene.result.certified,
         "questions": scene.result.queries,
         "found_within_m": scene.tau_m,
@@ -48,14 +49,10 @@ def result_words(scene: Scene) -> str:
     asked = f"After {result.queries} question{'s' if several else ''} the attacker"
     if result.estimate is None:
         return f"{asked} gives up: {result.outcome}."
-    error_m = math.dist(result.estimate, scene.truth)
-    words = f"{asked} points to a place {length(error_m)} from the person"
-    if error_m <= scene.tau_m:
-        return f"{words}. The person is found."
-    if scene.published is None:
-        return f"{words}. That is a miss: try another attack."
-    beside_m = math.dist(result.estimate, scene.published)
-    return f"{words}, and {length(beside_m)} from where the service publishes them. The person stays hidden."
+    words = f"{asked} points to a place {length(math.dist(result.estimate, scene.truth))} from the person"
+    if scene.published is not None:
+        words += f", and {length(math.dist(result.estimate, scene.published))} from where the service publishes them"
+    return f"{words}. {verdict(scene).capitalize()}."
 
 
 def _step(scene: Scene, frame: Frame) -> dict[str, Any]:

@@ -105,8 +105,7 @@ function showVerdict(ended) {
   $("verdict-words").textContent = found
     ? `The inferred point is within ${length(near)} of the made-up person${story.protected ? ", by chance: noise is short sometimes." : "."}`
     : error === null ? "The attacker has nothing to point at."
-      : story.protected ? `The attacker found what is published, not the person. Hidden within ${length(story.hide_within_m)} on average.`
-        : "The attack missed.";
+      : `${story.verdict}.`;
 }
 
 function play() {
