@@ -1,11 +1,15 @@
 import json
+import re
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nearveil.mechanisms.intervals import intervals_from_json
-from nearveil.region_names import NAMED_REGIONS
+from nearveil.region_names import NAMED_REGIONS, named_region
+from nearveil.report.coastline import land_in
+from nearveil.server.console.city import on_land
 from tests.cli.conftest import Run
 
 
@@ -54,18 +58,31 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert outcome.out.startswith("A made-up city of 25,000 people")
     for words in (
         "the answers leave no other place",
-        "people attacked",
+        "the paper's DPRS: after",
+        "planar Laplace: after",
         "best guess from one published place",
         "recall@10",
-        "GUARANTEE",
+        "claimed 1",
+        "** DOES NOT HOLD **",
+        "metric, epsilon = 0.004 per metre",
     ):
         assert words in outcome.out
-    assert outcome.out.splitlines()[-3].startswith("Shown: ranked lists alone find")
+    table = outcome.out[outcome.out.index("moved by") :].split("\n\n")[0].splitlines()
+    # Open, the paper's and the default side by side.
+    assert all(
+        len(re.findall(r"\d+%", line)) == 3 for line in table if line.startswith(("  gi", "  adap", "  unf", "  asked"))
+    )
+    users = next(line for line in table if "where people are" in line).split()
+    shown = outcome.out[outcome.out.index("Shown: ranked lists alone find") :].split()
+    # Last of all, the recall that people get, of the default and of the paper's.
+    assert users[-3:] == ["100%", shown[-1].strip("."), shown[shown.index("keep") + 1]]
     for name in ("attack-before.png", "attack-after.png", "before-after.png"):
         picture = tmp_path / "demo" / name
         assert picture.read_bytes().startswith(b"\x89PNG")
         assert picture.stat().st_size > 50_000
     assert (tmp_path / "demo" / "attack-before.html").exists()
+    people = np.loadtxt(tmp_path / "demo" / "people.csv", delimiter=",", skiprows=1)
+    assert on_land(people[:, 1:], land_in(named_region("san-francisco"))).mean() > 0.999
 
 
 def test_demo_folder_that_cannot_be_made(run: Run, tmp_path: Path) -> None:

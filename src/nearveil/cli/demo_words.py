@@ -3,98 +3,124 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from nearveil.attacks.result import AttackResult
-from nearveil.cli.demo_city import INSTANCES, QUERIES, City, K
-from nearveil.evaluation.attack_experiment import AttackRow
-from nearveil.evaluation.best_attacker import BestAttacker
-from nearveil.evaluation.utility import Utility
+from nearveil.cli.demo_city import EPSILON, HIDE_WITHIN_M, INSTANCES, QUERIES, City, K, Service
+from nearveil.evaluation.utility import QueryProtocol, Utility
+from nearveil.mechanisms.base import Mechanism
+from nearveil.report.attack_pictures.words import length
 from nearveil.report.tables import text_table
 from nearveil.types import FloatArray
 
-_SETTINGS = ("open", "protected", "protected, and moves the attacker's accounts too")
-_MEANINGS = {"uniform": "asked from anywhere in the region", "users": "asked from where people are"}
+_MEANINGS: dict[QueryProtocol, str] = {
+    "users": "asked from where people are",
+    "uniform": "asked from anywhere in the region",
+}
 
 
 def finding(result: AttackResult, city: City) -> str:
     """What the first attack found."""
-    person = city.open.true_m[city.instance.target]
+    person = city.true_m[city.instance.target]
     certainty = ", and the answers leave no other place" if result.certified else ""
     return (
         f"  The person is {math.dist(city.instance.start, person):,.0f} m from where the attacker starts. After "
-        f"{result.queries} questions the attacker is {_error_m(result, person):.0f} m off{certainty}."
+        f"{result.queries} questions\n  the attacker is {_error_m(result, person):.0f} m off{certainty}."
     )
 
 
-def second_finding(result: AttackResult, city: City) -> str:
-    """What the same attack found in the protected city."""
-    target = city.instance.target
+def second_finding(result: AttackResult, service: Service, city: City) -> str:
+    """What the same attack found in a protected service."""
+    target, experiment = city.instance.target, service.experiment
     if result.estimate is None:
-        return "  The same attack again: the person is not even listed where the attacker starts."
-    served = _error_m(result, city.closed.setup(0).served_m[target])
+        return f"  {service.name}: after {result.queries} questions the attacker has no estimate, {result.outcome}."
+    published_m = _error_m(result, experiment.setup(0).served_m[target])
     return (
-        f"  The same attack again: after {result.queries} questions it is {served:,.0f} m off the published place, and "
-        f"{_error_m(result, city.closed.true_m[target]):,.0f} m off the person."
+        f"  {service.name}: after {result.queries} questions {length(published_m)} from the published place, "
+        f"and {length(_error_m(result, experiment.true_m[target]))} from the person."
     )
 
 
-def before_and_after(rows: Sequence[Sequence[AttackRow]]) -> str:
-    """The table of many attacks in each setting."""
+def side_by_side(city: City, utilities: list[list[Utility]]) -> str:
+    """The table of the three services."""
     cells = [
-        _cells(setting, of_setting[attack])
-        for attack in range(len(rows[0]))
-        for setting, of_setting in zip(_SETTINGS, rows, strict=True)
-        # Without accounts there are none to move.
-        if of_setting[attack].colluders or setting != _SETTINGS[-1]
+        ["moved by, on average", *(f"{service.moved.mean_m:,.0f} m" for service in city.services)],
+        [f"found within {city.protocol.tau_m:g} m, and mean error, by", "", "", ""],
+        *(_attack_cells(number, city) for number in range(len(city.open.rows))),
+        ["  the best guess from one published place", *(_best_cell(service) for service in city.services)],
+        [f"true neighbours in a list of {K} (recall@{K})", "", "", ""],
+        *(
+            [f"  {words}", *(f"{_recall(found, protocol):.0%}" for found in utilities)]
+            for protocol, words in _MEANINGS.items()
+        ),
+        [f"largest loss at {HIDE_WITHIN_M:g} m (epsilon)", *_losses(city)],
     ]
-    headers = ("attack", "accounts", "the service is", "mean error (m)", "found within 100 m", "questions")
-    return f"{INSTANCES} people attacked, the same before and after:\n\n" + text_table(headers, cells)
+    headers = ["", *(service.name for service in city.services)]
+    settings = ["", *(service.setting for service in city.services)]
+    return text_table(headers, [settings, *cells])
 
 
-def _cells(setting: str, row: AttackRow) -> list[str]:
-    score = row.score
+def _attack_cells(number: int, city: City) -> list[str]:
+    first = city.open.rows[number]
+    accounts = {0: "no account", 1: "1 account"}.get(first.colluders, f"{first.colluders} accounts")
+    scores = [service.rows[number].score for service in city.services]
     return [
-        row.attack,
-        str(row.colluders),
-        setting,
-        f"{score.dist_m.value:,.0f}",
-        f"{score.acc.value:.0%}",
-        f"{score.queries.value:.1f}",
+        f"  {first.attack}, {accounts}, {first.score.queries.value:.0f} questions",
+        *(f"{score.acc.value:.0%}, {score.dist_m.value:,.0f} m" for score in scores),
     ]
 
 
-def best_attacker(best: BestAttacker) -> str:
-    """What the Bayes attacker gets from one published place."""
+def _best_cell(service: Service) -> str:
+    return "–" if service.best is None else f"{service.best.acc:.0%}, {service.best.dist_m:,.0f} m"
+
+
+def _recall(found: list[Utility], protocol: QueryProtocol) -> float:
+    return next(one.recall for one in found if one.protocol == protocol)
+
+
+def _losses(city: City) -> list[str]:
+    """What holds between two places of one person, that far apart."""
+    loss = cast(Mechanism, city.default.mechanism).guarantee.epsilon * HIDE_WITHIN_M
+    return ["no limit", f"no limit across discs; claimed {EPSILON:g}", f"{loss:.3g}"]
+
+
+def notes(city: City) -> str:
+    """How the table was measured."""
+    targets = max(service.best.targets for service in city.services if service.best is not None)
     return (
-        "The best guess from one published place, by an attacker who knows the mechanism and every address in the\n"
-        f"city but not who lives where, is wrong by {best.dist_m:,.0f} m on average and within 100 m in "
-        f"{best.acc:.0%} of\ncases ({best.targets} people)."
+        f"{INSTANCES} attacks each: at the same {INSTANCES} places the attacker looks for whoever comes {K}th in the "
+        "list. Its accounts\ncount as exactly where it puts them, which is the harder test. The best guess is that of "
+        "the Bayes attacker,\nwho knows the mechanism and every address in the city but not who lives where "
+        f"({targets} people). Recall:\n{QUERIES:,} queries each."
     )
 
 
-def price(utility: Sequence[Utility]) -> str:
-    """What protection costs those who use the service."""
-    lines = [f"What it costs those who use the service: of the {K} people nearest to a place the list still has"]
-    lines += [
-        f"  {one.recall:.0%}   {_MEANINGS[one.protocol]} (recall@{K}, {one.protocol} protocol, {QUERIES:,} queries)"
-        for one in utility
-    ]
-    return "\n".join(lines)
-
-
-def ending(city: City, out: Path) -> str:
-    """Where everything is, and one sentence on what was shown."""
-    before, after = (max(row.score.acc.value for row in rows) for rows in city.rows[:2])
-    fewest = min(row.score.queries.value for row in city.rows[0])
-    recall = city.utility[0].recall
+def promises(city: City) -> str:
+    """What the two protections promise."""
+    paper, default = (cast(Mechanism, service.mechanism) for service in (city.paper, city.default))
     return (
-        f"\nIn {out}: attack-before.png and .html, attack-after.png (one attack), before-after.png (the city);\n"
-        "people.csv (made-up people) and published.csv to try things on.\n\n"
-        f"Shown: ranked lists alone find {before:.0%} of people within 100 m, in as few as {fewest:.0f} questions;\n"
-        f"once the city is protected the same attacks find {after:.0%}, and lists asked from anywhere keep\n"
-        f"{recall:.0%} of the true neighbours."
+        f"The paper claims epsilon = {EPSILON:g} between any two places of a person. That does not hold; its card says "
+        f"what does:\n\n{paper.guarantee}\n\n"
+        f"Planar Laplace, hide within {HIDE_WITHIN_M:g} m, is what 'nearveil protect' does unless told otherwise:\n\n"
+        f"{default.guarantee}"
+    )
+
+
+def ending(city: City, utilities: list[list[Utility]], out: Path) -> str:
+    """Where everything is, and what was shown."""
+    fewest = min(row.score.queries.value for row in city.open.rows)
+    _, paper, default = (_recall(found, "users") for found in utilities)
+    best = "" if city.default.best is None else f" and the best guess {city.default.best.acc:.0%}"
+    return (
+        f"\nIn {out}: before-after.png (the three services), attack-before.png and .html (one attack on the open\n"
+        "one), attack-after.png (the same on planar Laplace); people.csv (made-up people) and published.csv (the\n"
+        "same by planar Laplace) to try things on.\n\n"
+        f"Shown: ranked lists alone find {city.open.most_found:.0%} of people within {city.protocol.tau_m:g} m, in as "
+        f"few as {fewest:.0f} questions.\n"
+        f"Hidden within {HIDE_WITHIN_M:g} m, the same attacks find {city.default.most_found:.0%}{best}, and lists "
+        f"asked from where people are\nkeep {default:.0%} of the true neighbours. With the paper's DPRS the attacks "
+        f"find {city.paper.most_found:.0%} and lists keep {paper:.0%}."
     )
 
 

@@ -1,4 +1,4 @@
-"""The made-up city of the demonstration, for commands that need some intervals and were given none."""
+"""A made-up city, for commands that need some intervals and were given none."""
 
 from __future__ import annotations
 

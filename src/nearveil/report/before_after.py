@@ -1,109 +1,143 @@
-"""The before/after map: where people are, and where they are published to be."""
+"""The picture of the demonstration: where services have people, and where the same attacks put them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.region import Region
-from nearveil.report.style import DISC_COLOUR, PUBLISHED_COLOUR, TRUE_COLOUR, house_style
+from nearveil.report.coastline import draw_land
+from nearveil.report.maps import draw_discs
+from nearveil.report.style import (
+    DISC_COLOUR,
+    LIGHT,
+    PUBLISHED_COLOUR,
+    TRUE_COLOUR,
+    disc_handle,
+    disc_handlers,
+    house_style,
+    looks_of,
+)
 from nearveil.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.patches import Rectangle
 
-_ZOOM_HALF_KM = 1.5
 _MOST_DOTS = 50_000
+_REACH_M = 1_500.0
+_TICKS_M = (-1000, -500, 0, 500, 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AttackedService:
+    """One column of the picture.
+
+    Attributes
+    ----------
+    title, found : str
+        What the service is, and what the attacks found.
+    places : ndarray of shape (n, 2)
+        Where the service has people, in degrees.
+    protected : bool
+        Whether these are published places; else they are the true ones.
+    misses_m : mapping
+        For each attack, by the label of its look: how far east and north of the person every estimate is.
+    intervals : Intervals, optional
+        Discs that people are moved into.
+    """
+
+    title: str
+    found: str
+    places: FloatArray
+    protected: bool
+    misses_m: Mapping[str, FloatArray]
+    intervals: Intervals | None = None
 
 
 def draw_before_after(
-    true: FloatArray,
-    published: FloatArray,
-    region: Region,
-    path: Path,
-    *,
-    title: str,
-    intervals: Intervals | None = None,
+    services: Sequence[AttackedService], region: Region, path: Path, *, title: str, tau_m: float
 ) -> None:
-    """Draw the true places, the published places, and a neighbourhood of both close up; save as PNG.
+    """Draw for each service a map, and below it where attacks put people as seen from the person; save as PNG.
 
     It shows true places, so it is for made-up people, or for the operator's eyes only.
     """
     # Heavy, and only needed where a picture is drawn.
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
-    true_km, published_km = region.to_metres(true) / 1000, region.to_metres(published) / 1000
     half_width, half_height = (extent / 1000 for extent in region.half_extent_m)
     with house_style():
-        figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 5.9), layout="constrained")
-        for axes, places, colour, what in (
-            (left, true_km, TRUE_COLOUR, "True places"),
-            (middle, published_km, PUBLISHED_COLOUR, "Published places"),
-        ):
-            shown = places[:_MOST_DOTS]
-            axes.plot(shown[:, 0], shown[:, 1], ".", color=colour, markersize=1.2, alpha=0.45, rasterized=True)
-            axes.set_xlim(-half_width, half_width)
-            axes.set_ylim(-half_height, half_height)
-            axes.set_title(f"{what} ({len(places):,} people)")
-        focus = _busiest_place(true_km)
-        _draw_close_up(right, true_km, published_km, focus, intervals)
-        for axes in (left, middle):
-            # Dark on white, to be seen on any crowd.
-            axes.add_patch(_frame(focus, "white", 3.5))
-            axes.add_patch(_frame(focus, "black", 1.5))
-        for axes in (left, middle, right):
-            axes.set_aspect("equal")
-            axes.set_xlabel("km east of the region's centre")
-        figure.suptitle(title)
-        left.set_ylabel("km north of the region's centre")
+        figure, grid = plt.subplots(
+            2, len(services), figsize=(5 * len(services), 11.6), layout="constrained", squeeze=False,
+            height_ratios=(half_height, half_width),
+        )  # fmt: skip
+        for service, above, below in zip(services, *grid, strict=True):
+            _draw_city(above, service, region)
+            _draw_misses(below, service, tau_m)
+        grid[0, 0].set_ylabel("km north of the region's centre")
+        grid[1, 0].set_ylabel("m north of the person")
+        figure.suptitle(title, fontsize=14, fontweight="bold")
+        figure.legend(
+            handles=_handles(services, tau_m), loc="outside lower center", ncols=4, frameon=False,
+            handler_map=disc_handlers(),
+        )  # fmt: skip
         figure.savefig(path, format="png")
         plt.close(figure)
 
 
-def _draw_close_up(
-    axes: Axes, true_km: FloatArray, published_km: FloatArray, focus: FloatArray, intervals: Intervals | None
-) -> None:
-    near = (np.abs(true_km - focus) <= _ZOOM_HALF_KM).all(axis=1)
+def _draw_city(axes: Axes, service: AttackedService, region: Region) -> None:
+    draw_land(axes, region, LIGHT, lambda metres: metres / 1000)
+    intervals = service.intervals
     if intervals is not None and intervals.region.scaling == "isotropic":
-        _draw_discs(axes, intervals, focus)
-    for start, stop in zip(true_km[near], published_km[near], strict=True):
-        axes.plot([start[0], stop[0]], [start[1], stop[1]], "-", color=DISC_COLOUR, linewidth=0.35, alpha=0.55)
-    axes.plot(*true_km[near].T, ".", color=TRUE_COLOUR, markersize=4, zorder=3, label="true place")
-    # Whoever is published here, wherever they come from.
-    shown = (np.abs(published_km - focus) <= _ZOOM_HALF_KM).all(axis=1)
-    axes.plot(*published_km[shown].T, "x", color=PUBLISHED_COLOUR, markersize=3.5, label="where it is published")
-    axes.set_xlim(focus[0] - _ZOOM_HALF_KM, focus[0] + _ZOOM_HALF_KM)
-    axes.set_ylim(focus[1] - _ZOOM_HALF_KM, focus[1] + _ZOOM_HALF_KM)
-    axes.set_title("Close up (the square on the maps)")
-    axes.legend(loc="lower right", framealpha=0.95, markerscale=2)
+        centres_km = intervals.centres * intervals.region.metres_per_unit / 1000
+        draw_discs(axes, centres_km, intervals.radii_m / 1000, DISC_COLOUR)
+    shown = region.to_metres(service.places[:_MOST_DOTS]) / 1000
+    colour = PUBLISHED_COLOUR if service.protected else TRUE_COLOUR
+    axes.plot(shown[:, 0], shown[:, 1], ".", color=colour, markersize=1.2, alpha=0.45, rasterized=True, zorder=3)
+    half_width, half_height = (extent / 1000 for extent in region.half_extent_m)
+    axes.set(xlim=(-half_width, half_width), ylim=(-half_height, half_height), aspect="equal")
+    axes.set_xlabel("km east of the region's centre")
+    axes.set_title(service.title)
 
 
-def _draw_discs(axes: Axes, intervals: Intervals, focus: FloatArray) -> None:
+def _draw_misses(axes: Axes, service: AttackedService, tau_m: float) -> None:
     from matplotlib.patches import Circle  # noqa: PLC0415
 
-    centres_km = intervals.centres * intervals.region.metres_per_unit / 1000
-    label: str | None = "private interval"
-    for centre, radius_m in zip(centres_km, intervals.radii_m, strict=True):
-        if (np.abs(centre - focus) <= _ZOOM_HALF_KM + radius_m / 1000).all():
-            disc = Circle(tuple(centre), radius_m / 1000, fill=False, edgecolor=DISC_COLOUR, linewidth=1.2, label=label)
-            axes.add_patch(disc)
-            label = None
+    beyond = 0
+    for label, misses_m in service.misses_m.items():
+        near = np.abs(misses_m).max(axis=1) <= _REACH_M
+        beyond += int((~near).sum())
+        axes.plot(*misses_m[near].T, **_mark(service.misses_m, label), zorder=3)
+    axes.add_patch(Circle((0, 0), tau_m, fill=False, edgecolor=TRUE_COLOUR, linewidth=1.6, linestyle="--", zorder=4))
+    axes.set(xlim=(-_REACH_M, _REACH_M), ylim=(-_REACH_M, _REACH_M), xticks=_TICKS_M, yticks=_TICKS_M, aspect="equal")
+    axes.set_xlabel("m east of the person")
+    axes.set_title(service.found)
+    axes.grid(linewidth=0.7, color=LIGHT.grid)
+    axes.set_axisbelow(True)
+    if beyond:
+        axes.text(0.98, 0.02, f"{beyond} more beyond the edge", transform=axes.transAxes, ha="right", va="bottom")
 
 
-def _frame(focus: FloatArray, colour: str, width: float) -> Rectangle:
-    from matplotlib.patches import Rectangle  # noqa: PLC0415
-
-    corner = (focus[0] - _ZOOM_HALF_KM, focus[1] - _ZOOM_HALF_KM)
-    side = 2 * _ZOOM_HALF_KM
-    return Rectangle(corner, side, side, fill=False, edgecolor=colour, linewidth=width, zorder=5)
+def _mark(attacks: Mapping[str, FloatArray], label: str) -> dict[str, Any]:
+    look = looks_of(attacks)[label]
+    colour = LIGHT.palette[look.colour]
+    return {"marker": look.marker, "color": colour, "linestyle": "none", "fillstyle": "none", "markersize": 6.5}
 
 
-def _busiest_place(places_km: FloatArray) -> FloatArray:
-    """Middle of the square kilometre with most people."""
-    cells, counts = np.unique(np.floor(places_km), axis=0, return_counts=True)
-    busiest: FloatArray = cells[np.argmax(counts)] + 0.5
-    return busiest
+def _handles(services: Sequence[AttackedService], tau_m: float) -> list[Any]:
+    """What the marks mean, those of the maps first."""
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+
+    dots = {"marker": ".", "linestyle": "none", "markersize": 9}
+    handles = [Line2D([], [], color=TRUE_COLOUR, label="a true place", **dots)]
+    if any(service.protected for service in services):
+        handles.append(Line2D([], [], color=PUBLISHED_COLOUR, label="a published place", **dots))
+    if any(service.intervals is not None for service in services):
+        handles.append(disc_handle("a private disc", DISC_COLOUR))
+    handles.append(disc_handle(f"within {tau_m:g} m of the person", TRUE_COLOUR, dashes="--"))
+    attacks = services[0].misses_m
+    return handles + [Line2D([], [], **_mark(attacks, label), label=f"an estimate of {label}") for label in attacks]

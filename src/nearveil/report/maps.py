@@ -102,7 +102,7 @@ def _draw_layers(axes: Axes, panel: MapPanel, region: Region, theme: Theme) -> d
         else:
             # Faint enough for a crowd of them.
             outline = theme.soft if layer.kind == "centres" else colour
-            _draw_discs(axes, places_km, layer.radii_m / 1000, outline)
+            draw_discs(axes, places_km, layer.radii_m / 1000, outline)
             handles[layer.label] = axes.plot([], [], "o", color=outline, fillstyle="none", markersize=9)[0]
     return handles
 
@@ -115,7 +115,8 @@ def _size(layer: MapLayer) -> float:
     return size * min(1.0, max(0.28, math.pow(_CROWD / max(len(layer.places), 1), 0.33)))
 
 
-def _draw_discs(axes: Axes, places_km: FloatArray, radii_km: FloatArray, colour: str) -> None:
+def draw_discs(axes: Axes, places_km: FloatArray, radii_km: FloatArray, colour: str) -> None:
+    """Draw outlines of discs, as an image even in SVG."""
     from matplotlib.collections import EllipseCollection  # noqa: PLC0415
 
     axes.add_collection(

@@ -14,6 +14,7 @@ from nearveil.report.attack_pictures.scene import Scene
 from nearveil.types import FloatArray
 
 _END_VIEW_TAUS = 2.5
+_END_VIEW_SHARE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ def views_of(scene: Scene, rings: Sequence[Bounds | None]) -> list[View]:
 def end_view(scene: Scene) -> View:
     """The last stretch: the person, what is published of it, the estimate, and the streets around them."""
     ends = _box(np.array(scene.ends))
-    margin_m = _END_VIEW_TAUS * scene.tau_m
+    # Where the person and the published place are far apart, neither is drawn in a corner.
+    margin_m = max(_END_VIEW_TAUS * scene.tau_m, _END_VIEW_SHARE * float((ends[1] - ends[0]).max()))
     return _square(np.array([ends[0] - margin_m, ends[1] + margin_m]), 1.0)
 
 
