@@ -9,9 +9,10 @@ import numpy as np
 
 from nearveil.errors import NearveilError
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.chunks import for_each_chunk
+from nearveil.mechanisms.chunks import for_each_chunk, for_each_slice
 from nearveil.randomness import Randomness
 from nearveil.region import Region
+from nearveil.row_keystream import KEY_BYTES, NumberedRows
 from nearveil.types import FloatArray
 
 Place = tuple[float, float]
@@ -51,9 +52,9 @@ class Subject(Protocol):
 class MechanismSubject:
     """One of our mechanisms, audited at `Mechanism.draw`.
 
-    What happens to a draw afterwards (remap, clamping to the region, rounding to the public grid) is a fixed function
-    of the draw, which can only lose information: a guarantee that holds for the draw holds for what is published.
-    A violation found here is one of the draw.
+    What happens to a draw afterwards (clamping to the region, rounding to the public grid) is a fixed function of the
+    draw, which can only lose information: a guarantee that holds for the draw holds for what is published. A violation
+    found here is one of the draw. `ReleasedSubject` audits what is published.
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
@@ -89,6 +90,53 @@ class MechanismSubject:
     def outputs_in_degrees(self, outputs: FloatArray) -> FloatArray:
         """Take the mechanism's frame back to degrees."""
         return self.mechanism.leave(outputs)
+
+
+class ReleasedSubject:
+    """One of our mechanisms, audited by what it publishes: noise, remap, clamping and rounding as in a release.
+
+    Outputs are published places in the mechanism's frame. The density of the draw, at the published place, serves to
+    score them: it is not their own where a draw is moved afterwards, which can make an event a poor one, but no false
+    one.
+    """
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.mechanism = mechanism
+        self._draws = MechanismSubject(mechanism)
+
+    @property
+    def region(self) -> Region:
+        """The mechanism's region."""
+        return self.mechanism.resolved_region
+
+    def sample(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
+        """Publish ``count`` times for the same place on all cores, with the randomness of rows that a release has."""
+        key = rng.bytes(KEY_BYTES)
+        published = np.empty((count, 2))
+
+        def work(part: slice) -> None:
+            rows = NumberedRows(key, part.start, part.stop - part.start)
+            published[part] = self.mechanism.perturb_rows(np.tile(np.array(place), (len(rows), 1)), rows)
+
+        for_each_slice(count, work)
+        return self.mechanism.enter(checked_outputs(published, count, self.region))
+
+    def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
+        """Return the log-ratio of the draw's densities at the published places."""
+        return self._draws.log_ratio(first, second, outputs)
+
+    def in_outputs(self, place: Place) -> FloatArray:
+        """Take a place to the mechanism's frame."""
+        return self._draws.in_outputs(place)
+
+    def outputs_in_degrees(self, outputs: FloatArray) -> FloatArray:
+        """Take the mechanism's frame back to degrees."""
+        return self._draws.outputs_in_degrees(outputs)
+
+
+def own_subject(mechanism: Mechanism) -> Subject:
+    """Return one of our mechanisms as it is audited: at the draw, or by what it publishes where a draw is moved."""
+    return ReleasedSubject(mechanism) if mechanism.remaps else MechanismSubject(mechanism)
 
 
 class PublishedSubject(ABC):

@@ -17,7 +17,7 @@ from nearveil.audit.lower_bound import largest_loss_bound, loss_bounds
 from nearveil.audit.recheck import recheck
 from nearveil.audit.report import Verdict
 from nearveil.audit.sampling import chosen_seed
-from nearveil.audit.subject import MechanismSubject, Subject
+from nearveil.audit.subject import Subject, own_subject
 from nearveil.audit.witness import Witness, witness_from_json
 from nearveil.cli.audit_files import AuditFiles
 from nearveil.cli.audit_fit_stage import DEFAULT_FITS, fit_of, fit_witness_document, mechanism_of_fit
@@ -83,7 +83,7 @@ def _check_fit(text: str, effort: Effort, files: AuditFiles) -> Verdict:
 
 def _in_numbers(claim: Claim) -> Claim:
     """The claim with words made of its numbers: those in the file may say something else."""
-    return replace(claim, text=f"as the witness states it: {claim.notion}, epsilon = {claim.epsilon:.6g} {claim.unit}")
+    return replace(claim, text=f"as the witness states it: {claim.notion}, {claim.amount}")
 
 
 def _is_fit_witness(text: str) -> bool:
@@ -102,7 +102,7 @@ def _found_again(document: dict[str, Any], external: External) -> Iterator[tuple
             raise UsageError("the witness is about a mechanism of Nearveil; leave --callable and --command out")
         mechanism = mechanism_from_spec(document)
         intervals = mechanism.current_intervals if isinstance(mechanism, DPRS) else None
-        yield MechanismSubject(mechanism), intervals, mechanism_words(mechanism, document["mechanism"])
+        yield own_subject(mechanism), intervals, mechanism_words(mechanism, document["mechanism"])
         return
     if kind not in ("callable", "command"):
         raise DataError("the witness does not say what it is about, or is damaged; make it again")
@@ -191,7 +191,7 @@ def _report(
             }
         )
         return
-    found = f"epsilon at least {epsilon_lower:.4g}, at a confidence of {confidence_words(fresh.confidence)}"
+    found = f"{claim.shown(epsilon_lower)}, at a confidence of {confidence_words(fresh.confidence)}"
     lines = facts(checked=words, claim=claim.text, found=found, samples=f"{samples:,} fresh ones, seed {fresh.seed}")
     parts = [headline(verdict, claim, epsilon_lower), lines, paragraph(fresh.explain()), paragraph(_SHOWN[verdict])]
     say(_printable("\n\n".join(parts)))

@@ -30,8 +30,8 @@ class Effort:
 ClaimOption = Annotated[
     str | None,
     typer.Option(
-        help="own, paper, a JSON file, or words: local:1, interval:1, metric:0.004 (per metre), metric:4/km; a delta "
-        "may follow, as in local:1:1e-6.",
+        help="own, paper, a JSON file, or words: local:1, interval:1, metric:0.004 (per metre), metric:4/km, "
+        "metric:4/km+2 (an offset); a delta may follow, as in local:1:1e-6.",
         metavar="own|paper|FILE|WORDS",
         show_default="own",
         rich_help_panel="Audit",

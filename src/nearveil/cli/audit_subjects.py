@@ -12,7 +12,7 @@ from nearveil.audit.external import CommandSubject, ExternalSubject, ModuleSubje
 from nearveil.audit.external.subject import DEFAULT_TIMEOUT_S
 from nearveil.audit.pair_choice import audit_pairs, mechanism_pairs
 from nearveil.audit.pairs import Pair
-from nearveil.audit.subject import MechanismSubject, Subject
+from nearveil.audit.subject import Subject, own_subject
 from nearveil.cli.audit_claims import claim_on_guarantee, stated_claim
 from nearveil.cli.made_up_city import PEOPLE, SEED, fitted_on_made_up_people
 from nearveil.cli.mechanism_choice import Wish, build_mechanism
@@ -119,12 +119,12 @@ def _own(asked: Asked) -> Audited:
     if isinstance(mechanism, DPRS):
         words += f", on {_MADE_UP if asked.wish.intervals is None else 'the given intervals'}"
     if mechanism.remaps:
-        words += "; at the draw, since moving it into the intervals afterwards cannot lose more"
+        words += "; as published, after the noisy place is moved to the intervals"
     claim = claim_on_guarantee(asked.claim, mechanism.guarantee)
     if asked.claim in (None, "own") and any(not statement.holds for statement in mechanism.guarantee.also):
         words += "; its own claim, within an interval. The paper's claim is another, and false: --claim paper"
     return Audited(
-        subject=MechanismSubject(mechanism),
+        subject=own_subject(mechanism),
         claim=claim,
         pairs=mechanism_pairs(mechanism, claim),
         intervals=mechanism.current_intervals if isinstance(mechanism, DPRS) else None,
