@@ -215,14 +215,21 @@ def test_the_fit(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """False alarms: 1e-6, and none at this seed."""
     monkeypatch.setattr("nearveil.mechanisms.nearest_centre._STEPS_FOR_FEW", (8,))
     witness = tmp_path / "w.json"
-    fit = ("audit", "--stage", "fit", "--release", "paper", "--seed", 1)
+    fit = ("audit", "--stage", "fit", "--mechanism", "dprs", "--release", "paper", "--seed", 1, "--samples", 1000)
     found = audited(run(*fit, "--json", "--witness", witness), 0, "consistent")
     assert found["witness"] == json.loads(witness.read_text())
     assert found["epsilon_lower"] <= found["epsilon_claimed"] < 1
-    assert "no proof" in run("audit", "--check", witness, "--seed", 1).out
-    text = run(*fit, "--claim", "central:5")
+    assert found["view"] == "answers"
+    assert "no proof" in run("audit", "--check", witness, "--seed", 1, "--samples", 1000).out
+    text = run(*fit, "--claim", "central:8")
     assert (text.code, text.out.startswith("INCONCLUSIVE")) == (3, True)
     document = json.loads(witness.read_text())
-    for damaged in ({**document, "subject": {}}, {**document, "subject": None}, {**document, "counts": 1}):
+    unknown = {**document["subject"], "view": "sums"}
+    for damaged in (
+        {**document, "subject": {}},
+        {**document, "subject": unknown},
+        {**document, "subject": None},
+        {**document, "counts": 1},
+    ):
         witness.write_text(json.dumps(damaged))
         failed(run("audit", "--check", witness), 4, "damaged")

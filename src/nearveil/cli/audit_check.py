@@ -20,7 +20,7 @@ from nearveil.audit.sampling import chosen_seed
 from nearveil.audit.subject import Subject, own_subject
 from nearveil.audit.witness import Witness, witness_from_json
 from nearveil.cli.audit_files import AuditFiles
-from nearveil.cli.audit_fit_stage import DEFAULT_FITS, fit_of, fit_witness_document, mechanism_of_fit
+from nearveil.cli.audit_fit_stage import DEFAULT_FITS, VIEWS, fit_of, fit_witness_document, mechanism_of_fit
 from nearveil.cli.audit_options import Effort
 from nearveil.cli.audit_subjects import External, mechanism_words
 from nearveil.cli.audit_words import confidence_words, facts, headline, paragraph
@@ -34,7 +34,7 @@ from nearveil.region import Region
 
 LEAST_SAMPLES = 2_000_000
 _MOST_SAMPLES = 50_000_000
-_MOST_FITS = 10_000
+_MOST_FITS = 200_000
 
 
 def check_witness(path: Path, external: External, effort: Effort, files: AuditFiles) -> Verdict:
@@ -69,13 +69,13 @@ def _check_fit(text: str, effort: Effort, files: AuditFiles) -> Verdict:
         raise UsageError("--picture draws places, and this witness is about a fit; leave it out")
     witness = replace(fit_witness_from_json(text), confidence=effort.confidence)
     witness = replace(witness, claim=_in_numbers(witness.claim))
-    mechanism = mechanism_of_fit(json.loads(text).get("subject"))
+    mechanism, view = mechanism_of_fit(json.loads(text).get("subject"))
     fits = effort.samples or min(max(DEFAULT_FITS, 2 * witness.counts.trials), _MOST_FITS)
     with progress_bar("fitting", fits) as advance:
-        fresh = recheck_fit(witness, fit_of(mechanism, advance), fits=fits, seed=effort.seed)
+        fresh = recheck_fit(witness, fit_of(mechanism, view, advance), fits=fits, seed=effort.seed)
     verdict = _verdict(witness, fresh)
-    document = fit_witness_document(fresh, mechanism)
-    words = f"the fit of dprs by {mechanism.fit_plan.method}, {mechanism.centres} centres"
+    document = fit_witness_document(fresh, mechanism, view)
+    words = f"the fit of dprs by {mechanism.fit_plan.method}, {mechanism.centres} centres: {VIEWS[view]}"
     _report(verdict, fresh, max(fresh.bound, 0.0), words, effort, {"witness": document})
     files.write_witness(json.dumps(document, indent=1, allow_nan=False))
     return verdict

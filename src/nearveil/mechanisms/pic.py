@@ -10,13 +10,13 @@ from nearveil.mechanisms.centres import (
     redraw_unusable,
     uniform_in_region,
 )
-from nearveil.mechanisms.exact_answers import as_answers, check_enough, cluster_sums
+from nearveil.mechanisms.exact_answers import Question, Watch, as_answers, check_enough, cluster_sums
 from nearveil.mechanisms.intervals import Intervals, check_gamma, radii_around
 from nearveil.privacy.limits import check_count, check_positive
 from nearveil.privacy.paper_accounting import QUERIES_PER_ROUND, LaplaceAnswers
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
-from nearveil.types import FloatArray, IntArray, Progress
+from nearveil.types import FloatArray, Progress
 
 __all__ = ["MOST_CENTRES", "build_pic_intervals", "cluster_sums"]
 
@@ -33,6 +33,7 @@ def build_pic_intervals(
     gamma: float = 0.5,
     rng: Randomness | np.random.Generator | int | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Intervals:
     """Build private intervals by k-means whose every sum and count is noised (the paper's Algorithm 2).
 
@@ -53,6 +54,8 @@ def build_pic_intervals(
         Secure randomness unless a seed or generator is given.
     progress : callable, optional
         Called with 1 after each round.
+    watch : callable, optional
+        Called with each round's question and noisy answers.
     """
     asked = as_answers(points, region)
     check_positive(scale, "scale")
@@ -64,8 +67,11 @@ def build_pic_intervals(
     generator = randomness.generator
     found = redraw_unusable(uniform_in_region(region, centres, generator), region, generator)
     for _ in range(rounds):
-        sums = asked.sums_around(found)
-        found = redraw_unusable(_noisy_means(sums, scale, generator), region, generator)
+        question = _sums_around(found)
+        noisy = fixed_point_laplace(question(asked), scale, generator)
+        if watch:
+            watch(question, noisy)
+        found = redraw_unusable(_means(noisy), region, generator)
         if progress:
             progress(1)
     return Intervals(
@@ -79,7 +85,10 @@ def build_pic_intervals(
     )
 
 
-def _noisy_means(sums: IntArray, scale: float, rng: np.random.Generator) -> FloatArray:
-    noisy = fixed_point_laplace(sums * np.array([1, 1, int(FIXED_POINT)]), scale, rng)
+def _sums_around(centres: FloatArray) -> Question:
+    return lambda asked: asked.sums_around(centres) * np.array([1, 1, int(FIXED_POINT)])
+
+
+def _means(noisy: FloatArray) -> FloatArray:
     # A count below 1 says nothing; as a divisor it would throw the centre far out of the region.
     return noisy[:, :2] / np.maximum(noisy[:, 2:], 1.0)

@@ -12,7 +12,7 @@ from nearveil.mechanisms.centres import (
     FIXED_POINT,
     redraw_unusable,
 )
-from nearveil.mechanisms.exact_answers import as_answers, check_enough, cluster_sums
+from nearveil.mechanisms.exact_answers import Watch, as_answers, check_enough, cluster_sums
 from nearveil.mechanisms.intervals import Intervals, check_gamma, radii_around
 from nearveil.mechanisms.nearest_centre import nearest_centre_table
 from nearveil.mechanisms.noisy_grid import NoisyGrid, noisy_grid
@@ -36,6 +36,7 @@ def build_grid_intervals(
     population: int | None = None,
     rng: Randomness | np.random.Generator | int | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Intervals:
     """Build private intervals from one noisy histogram over a public grid.
 
@@ -55,6 +56,8 @@ def build_grid_intervals(
         Secure randomness unless a seed or generator is given.
     progress : callable, optional
         Called with 1 after each round of k-means.
+    watch : callable, optional
+        Called with each question and its noisy answers.
     """
     asked = as_answers(points, region)
     check_positive(epsilon, "epsilon")
@@ -63,7 +66,7 @@ def build_grid_intervals(
     check_enough(asked, centres)
     randomness = as_randomness(rng)
     generator = randomness.generator
-    grid = noisy_grid(asked, region, epsilon, population, generator)
+    grid = noisy_grid(asked, region, epsilon, population, generator, watch)
     stand_ins = _stand_ins(grid, centres, generator)
     found = _k_means(stand_ins, region, centres, generator, progress)
     return Intervals(
