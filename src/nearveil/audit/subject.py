@@ -38,6 +38,9 @@ class Subject(Protocol):
     def sample(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
         """Draw ``count`` outputs for someone at ``place``, shape (count, 2), in the subject's own coordinates."""
 
+    def sample_each(self, places: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw one output for every row of ``places``, in degrees; only ever used to find out where to look."""
+
     def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
         """Return the log density of each output from ``first`` over that from ``second``; None where unknown."""
 
@@ -65,15 +68,12 @@ class MechanismSubject:
         return self.mechanism.resolved_region
 
     def sample(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
-        """Draw on all cores, a chunk at a time."""
-        x = self.in_outputs(place)
-        drawn = np.empty((count, 2))
+        """Draw for one place."""
+        return self._draw(np.broadcast_to(self.in_outputs(place), (count, 2)), rng)
 
-        def work(part: slice, generator: np.random.Generator) -> None:
-            drawn[part] = self.mechanism.draw(np.tile(x, (part.stop - part.start, 1)), generator)
-
-        for_each_chunk(count, Randomness(rng, seeded=True), work)
-        return checked_outputs(drawn, count)
+    def sample_each(self, places: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw once for every place."""
+        return self._draw(self.mechanism.enter(places), rng)
 
     def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
         """Return the log-ratio of the mechanism's densities; not a number where both say "impossible"."""
@@ -89,6 +89,16 @@ class MechanismSubject:
     def outputs_in_degrees(self, outputs: FloatArray) -> FloatArray:
         """Take the mechanism's frame back to degrees."""
         return self.mechanism.leave(outputs)
+
+    def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw on all cores, a chunk at a time."""
+        drawn = np.empty(x.shape)
+
+        def work(part: slice, generator: np.random.Generator) -> None:
+            drawn[part] = self.mechanism.draw(x[part].copy(), generator)
+
+        for_each_chunk(len(x), Randomness(rng, seeded=True), work)
+        return checked_outputs(drawn, len(x))
 
 
 class PublishedSubject(ABC):
@@ -108,8 +118,11 @@ class PublishedSubject(ABC):
 
     def sample(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
         """Publish ``count`` times for the same place; refuse what is no place of the region."""
-        published = self.publish(np.tile(np.array(place), (count, 1)), rng)
-        return self._region.to_metres(checked_outputs(published, count, self._region))
+        return self.sample_each(np.tile(np.array(place), (count, 1)), rng)
+
+    def sample_each(self, places: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Publish once for every place; refuse what is no place of the region."""
+        return self._region.to_metres(checked_outputs(self.publish(places, rng), len(places), self._region))
 
     def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
         """Nobody knows the density."""
