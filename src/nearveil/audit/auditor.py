@@ -35,6 +35,7 @@ _EXPLORING_SHARE = 0.3
 _SEARCH_SHARE = 0.12
 _FIRST_ROUND_SHARE = 0.45
 _FINALISTS = 3
+_LITTLE = 1.1
 _MOST_PER_PLACE = (40_000, 250_000)
 
 
@@ -138,15 +139,25 @@ def _two_rounds(sampler: Sampler, covered: list[tuple[Pair, float]], samples: in
     budget = int(samples * _EXPLORING_SHARE)
     first = min(int((budget - sampler.drawn) * _FIRST_ROUND_SHARE) // (2 * len(covered)), _MOST_PER_PLACE[0])
     suspects = explore(sampler, covered, max(first, 4), aim, 1)
-    # The last finalist is the one that a little luck may have hidden.
-    finalists, others = suspects[: _FINALISTS - 1], suspects[_FINALISTS - 1 :]
-    others.sort(key=lambda suspect: -suspect.hope)
-    finalists, others = [*finalists, *others[:1]], others[1:]
+    finalists = _finalists(suspects)
     second = min((budget - sampler.drawn) // (2 * len(finalists)), _MOST_PER_PLACE[1])
     closely = explore(
         sampler, [(suspect.pair, suspect.claimed_loss) for suspect in finalists], max(second, 4), aim, 2
     )
-    return [*closely, *others]
+    return [*closely, *(suspect for suspect in suspects if suspect not in finalists)]
+
+
+def _finalists(suspects: list[Suspect]) -> list[Suspect]:
+    """The most suspect pairs, the one that bad luck may have hidden, and at least one of which little is claimed.
+
+    What comes rarely from the one place and never from the other shows only where little is claimed.
+    """
+    finalists, others = suspects[: _FINALISTS - 1], suspects[_FINALISTS - 1 :]
+    finalists += sorted(others, key=lambda suspect: -suspect.hope)[:1]
+    little = [suspect for suspect in suspects if suspect.claimed_loss < _LITTLE]
+    if little and little[0] not in finalists and all(suspect.claimed_loss >= _LITTLE for suspect in finalists):
+        finalists[-1] = little[0]
+    return finalists
 
 
 def _confirmed(sampler: Sampler, suspect: Suspect, claim: Claim, confidence: float, samples: int, seed: int) -> Witness:

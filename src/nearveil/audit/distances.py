@@ -13,7 +13,7 @@ from nearveil.audit.subject import Subject
 from nearveil.types import FloatArray
 
 _LEAST = 1e-9
-_NEAR = 0.01
+_NEAR = 0.003
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ DIRECTIONS: tuple[Direction, ...] = ("first", "second")
 TELL_TALES = ("nearness", "low-digits", "recurring")
 """Kinds of scores that are 0 for nearly all outputs of sound noise, so that a few hits are not mere luck."""
 
+UNLEARNED = ("density", "distance", "nearness")
+"""Kinds of scores that learn nothing from outputs."""
+
 # A log-ratio beyond this is "only one of the two places can give this output"; JSON has no infinity.
 _CERTAIN = 1000.0
 

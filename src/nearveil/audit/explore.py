@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearveil.audit.events import DIRECTIONS, TELL_TALES, Direction, Event, Score, learn_scores
-from nearveil.audit.lower_bound import count_reaching, expected_loss_bounds, telling_thresholds
+from nearveil.audit.distances import NearnessScore
+from nearveil.audit.events import DIRECTIONS, TELL_TALES, UNLEARNED, Direction, Event, Score, learn_scores
+from nearveil.audit.lower_bound import count_reaching, expected_loss_bounds, loss_bounds, telling_thresholds
 from nearveil.audit.pairs import Pair
 from nearveil.audit.sampling import EXPLORE_STREAM, Sampler
 from nearveil.audit.subject import Subject
@@ -22,6 +23,9 @@ CAUTIONS = (0.001, 0.05, 0.5)
 MOST_EVENTS = len(CAUTIONS) + len(TELL_TALES)
 
 _STRICT, _HOPEFUL, _TRUSTING = CAUTIONS
+# Sound noise hardly ever comes so near to a place, so that such counts are believed, but for one hit.
+_AS_COUNTED = 1.0
+_RANKING = {**dict.fromkeys(TELL_TALES, _HOPEFUL), NearnessScore.kind: _AS_COUNTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +92,15 @@ def explore(
 def _suspect(
     subject: Subject, pair: Pair, claimed_loss: float, outputs: tuple[FloatArray, FloatArray], aim: Aim
 ) -> Suspect:
-    """Learn scores on one half, choose among them on the other: a score flatters the samples it was learned on."""
+    """Learn scores on one half, choose among them on the other: a score flatters the samples it was learned on.
+
+    Scores that learn nothing are tried on all samples.
+    """
     half = len(outputs[0]) // 2
     found: list[_Found] = []
     for score in learn_scores(outputs[0][:half], outputs[1][:half], pair, subject):
-        scores = [score.score(side[half:], pair, subject) for side in outputs]
+        unseen = slice(0 if score.kind in UNLEARNED else half, None)
+        scores = [score.score(side[unseen], pair, subject) for side in outputs]
         for direction in DIRECTIONS:
             found += _best_events(score, direction, scores, aim)
     best = [_best(option for option in found if option.caution == caution) for caution in CAUTIONS]
@@ -100,11 +108,9 @@ def _suspect(
     trusted = [option for option in found if option.caution == _TRUSTING]
     tell_tales = [_best(option for option in trusted if option.event.score.kind == kind) for kind in TELL_TALES]
     events = {id(option.event): option.event for option in (*best, *tell_tales) if option is not None}
-    # Of hundreds of thresholds the best was lucky, so that pairs are ranked with most caution; tell-tales have few.
+    # Of hundreds of thresholds the best was lucky, so that pairs are ranked with most caution. Tell-tales have few.
     cautious = [
-        option.bound
-        for option in found
-        if option.caution == (_HOPEFUL if option.event.score.kind in TELL_TALES else _STRICT)
+        option.bound for option in found if option.caution == _RANKING.get(option.event.score.kind, _STRICT)
     ]
     hopeful = [option.bound for option in found if option.caution == _HOPEFUL]
     return Suspect(pair, claimed_loss, tuple(events.values()), max(cautious), max(hopeful))
@@ -139,4 +145,15 @@ def _best_events(score: Score, direction: Direction, scores: list[FloatArray], a
         # One object for one event, so that it is counted once.
         event = next((option.event for option in found if option.event.threshold == event.threshold), event)
         found.append(_Found(event, caution, float(bounds[best])))
+    if score.kind == NearnessScore.kind:
+        times = aim.trials / len(likely)
+        bounds = loss_bounds(
+            times * np.maximum(hits - 1, 0),
+            aim.trials,
+            times * false_hits,
+            aim.trials,
+            delta=aim.delta,
+            confidence=aim.confidence,
+        )
+        found.append(_Found(found[-1].event, _AS_COUNTED, float(bounds.max())))
     return found

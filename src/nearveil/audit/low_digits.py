@@ -138,7 +138,7 @@ def _sharpened(frequency: float, offsets: FloatArray, number: int) -> float:
     width = 1 / (2 * reach)
     while True:
         inside = offsets[np.abs(offsets) <= reach]
-        inside = inside[:: max(len(inside) // 1000, 1)]
+        inside = inside[:: max(len(inside) // 200, 1)]
         tried = frequency + width * _STEPS
         frequency = float(tried[np.argmax(np.abs(np.exp(2j * math.pi * tried[:, None] * inside).mean(axis=1)))])
         if reach >= whole and width < 1 / (100 * whole):

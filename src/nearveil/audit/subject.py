@@ -10,9 +10,13 @@ import numpy as np
 from nearveil.errors import NearveilError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.chunks import for_each_chunk
+from nearveil.places import wrap_longitude
 from nearveil.randomness import Randomness
 from nearveil.region import Region
 from nearveil.types import FloatArray
+
+# Of metres: what differs by less is round-off.
+_DECIMALS = 6
 
 Place = tuple[float, float]
 """Latitude and longitude in degrees."""
@@ -122,7 +126,19 @@ class PublishedSubject(ABC):
 
     def sample_each(self, places: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Publish once for every place; refuse what is no place of the region."""
-        return self._region.to_metres(checked_outputs(self.publish(places, rng), len(places), self._region))
+        return self.in_metres(checked_outputs(self.publish(places, rng), len(places), self._region))
+
+    def in_metres(self, published: FloatArray) -> FloatArray:
+        """Take published places to metres: each row by itself, so that equal places stay equal.
+
+        `Region.to_metres` has two ways that differ by 1e-9 m, and takes the exact one for all rows if one lies a hair
+        outside the region. Rows of one place would then differ from those of the other without saying anything.
+        """
+        region = self._region
+        middle, half = region.centre[1], region.width_deg / 2
+        latitude = np.clip(published[:, 0], region.south, region.north)
+        longitude = wrap_longitude(middle + np.clip(wrap_longitude(published[:, 1] - middle), -half, half))
+        return np.round(region.to_metres(np.column_stack([latitude, longitude])), _DECIMALS)
 
     def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
         """Nobody knows the density."""
