@@ -127,9 +127,7 @@ def _found_by_search(sampler: Sampler, claim: Claim, budget: int) -> list[Pair]:
     per_metre = claim.epsilon if claim.notion is Notion.METRIC else None
     kind = "around a place with little noise, found by a search over the region"
     region = sampler.subject.region
-    return [
-        pair for place in search_places(sampler, budget) for pair in pairs_around(region, place, per_metre, kind)
-    ]
+    return [pair for place in search_places(sampler, budget) for pair in pairs_around(region, place, per_metre, kind)]
 
 
 def _two_rounds(sampler: Sampler, covered: list[tuple[Pair, float]], samples: int, aim: Aim) -> list[Suspect]:
@@ -141,9 +139,7 @@ def _two_rounds(sampler: Sampler, covered: list[tuple[Pair, float]], samples: in
     suspects = explore(sampler, covered, max(first, 4), aim, 1)
     finalists = _finalists(suspects)
     second = min((budget - sampler.drawn) // (2 * len(finalists)), _MOST_PER_PLACE[1])
-    closely = explore(
-        sampler, [(suspect.pair, suspect.claimed_loss) for suspect in finalists], max(second, 4), aim, 2
-    )
+    closely = explore(sampler, [(suspect.pair, suspect.claimed_loss) for suspect in finalists], max(second, 4), aim, 2)
     return [*closely, *(suspect for suspect in suspects if suspect not in finalists)]
 
 

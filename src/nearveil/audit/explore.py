@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from nearveil.audit.distances import NearnessScore
 from nearveil.audit.events import DIRECTIONS, TELL_TALES, UNLEARNED, Direction, Event, Score, learn_scores
@@ -16,13 +17,14 @@ from nearveil.audit.lower_bound import count_reaching, expected_loss_bounds, los
 from nearveil.audit.pairs import Pair
 from nearveil.audit.sampling import EXPLORE_STREAM, Sampler
 from nearveil.audit.subject import Subject
-from nearveil.types import FloatArray
+from nearveil.types import FloatArray, IntArray
 
 CAUTIONS = (0.001, 0.05, 0.5)
 """One event is chosen for each: the error rates at which counts are taken for worse than they are."""
 MOST_EVENTS = len(CAUTIONS) + len(TELL_TALES)
 
 _STRICT, _HOPEFUL, _TRUSTING = CAUTIONS
+_MOST_PROMISING = 24
 # Sound noise hardly ever comes so near to a place, so that such counts are believed, but for one hit.
 _AS_COUNTED = 1.0
 _RANKING = {**dict.fromkeys(TELL_TALES, _HOPEFUL), NearnessScore.kind: _AS_COUNTED}
@@ -109,9 +111,7 @@ def _suspect(
     tell_tales = [_best(option for option in trusted if option.event.score.kind == kind) for kind in TELL_TALES]
     events = {id(option.event): option.event for option in (*best, *tell_tales) if option is not None}
     # Of hundreds of thresholds the best was lucky, so that pairs are ranked with most caution. Tell-tales have few.
-    cautious = [
-        option.bound for option in found if option.caution == _RANKING.get(option.event.score.kind, _STRICT)
-    ]
+    cautious = [option.bound for option in found if option.caution == _RANKING.get(option.event.score.kind, _STRICT)]
     hopeful = [option.bound for option in found if option.caution == _HOPEFUL]
     return Suspect(pair, claimed_loss, tuple(events.values()), max(cautious), max(hopeful))
 
@@ -131,20 +131,21 @@ def _best_events(score: Score, direction: Direction, scores: list[FloatArray], a
     hits, false_hits = count_reaching(likely, thresholds), count_reaching(unlikely, thresholds)
     found: list[_Found] = []
     for caution in CAUTIONS:
+        promising = _promising(hits, false_hits, caution)
         bounds = expected_loss_bounds(
-            hits,
-            false_hits,
+            hits[promising],
+            false_hits[promising],
             len(likely),
             caution=caution,
             trials=aim.trials,
             delta=aim.delta,
             confidence=aim.confidence,
         )
-        best = int(np.argmax(bounds))
+        best = int(promising[np.argmax(bounds)])
         event = Event(score, float(thresholds[best]), direction)
         # One object for one event, so that it is counted once.
         event = next((option.event for option in found if option.event.threshold == event.threshold), event)
-        found.append(_Found(event, caution, float(bounds[best])))
+        found.append(_Found(event, caution, float(bounds.max())))
     if score.kind == NearnessScore.kind:
         times = aim.trials / len(likely)
         bounds = loss_bounds(
@@ -157,3 +158,12 @@ def _best_events(score: Score, direction: Direction, scores: list[FloatArray], a
         )
         found.append(_Found(found[-1].event, _AS_COUNTED, float(bounds.max())))
     return found
+
+
+def _promising(hits: FloatArray, false_hits: FloatArray, caution: float) -> IntArray:
+    """Return the thresholds, in order, whose bounds are worth computing: the largest by a rough guess at them."""
+    doubt = float(ndtri(1 - caution)) + 1
+    guesses = (
+        np.log(hits + 0.1) - np.log(false_hits + 0.5) - doubt * ((hits + 0.1) ** -0.5 + (false_hits + 0.5) ** -0.5)
+    )
+    return np.sort(np.argsort(-guesses, kind="stable")[:_MOST_PROMISING])

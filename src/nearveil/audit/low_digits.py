@@ -1,7 +1,7 @@
 """Low digits: outputs of a place that lie on a lattice, such as the true place plus a whole number of metres.
 
 A lattice shows as a peak in the Fourier transform of a coordinate. It is looked for in metres and in degrees, with any
-period from the spread of the outputs down to a thousandth of a millimetre of it or so. Outputs that are rounded to a
+period from an eighth of the outputs' spread down to a ten-thousandth of it. Outputs that are rounded to a
 public grid lie on a lattice too, but on the same one whatever the place: an event made of it tells nothing apart.
 """
 
@@ -19,10 +19,10 @@ from nearveil.types import FloatArray
 
 _LEAST_SAMPLES, _MOST_SAMPLES = 64, 4_096
 _NEAREST = 512
-_BINS = 1 << 16
+_BINS = 1 << 15
 # Below so many periods in the window, the shape of the noise itself shows.
 _LEAST_PERIODS = 8
-# Of 2^15 frequencies of a smooth law, one exceeds this with a probability of 1e-6.
+# Of 2^14 frequencies of a smooth law, one exceeds this with a probability of 1e-6.
 _LEAST_PEAK = 25.0
 _STEPS = np.linspace(-1, 1, 17)
 _DECIMALS = 1
@@ -89,8 +89,10 @@ def learn_low_digits(first: FloatArray, second: FloatArray, subject: Subject) ->
     sides = (first[:_MOST_SAMPLES], second[:_MOST_SAMPLES])
     for in_degrees in (False, True):
         values = [subject.outputs_in_degrees(side) if in_degrees else side for side in sides]
-        found = np.array([[find_lattice(side[:, axis]) for axis in range(2)] for side in values])
-        if found[..., 0].any():
+        of_first = [find_lattice(values[0][:, axis]) for axis in range(2)]
+        # Both places have one, or else it is worth nothing.
+        if any(period for period, _ in of_first):
+            found = np.array([of_first, [find_lattice(values[1][:, axis]) for axis in range(2)]])
             scores.append(LowDigitsScore(in_degrees, found[..., 0], found[..., 1]))
     return scores
 

@@ -87,7 +87,11 @@ def pairs_around(region: Region, place: Place, epsilon_per_m: float | None, kind
     within = max(away, min(region.half_extent_m))
     pairs = [_between(region, at, at + distance * askew, kind) for distance in distances if distance < within]
     if epsilon_per_m is None:
-        corners = [(latitude, longitude) for latitude in (region.south, region.north) for longitude in (region.west, region.east)]
+        corners = [
+            (latitude, longitude)
+            for latitude in (region.south, region.north)
+            for longitude in (region.west, region.east)
+        ]
         farthest = max(corners, key=lambda corner: float(np.hypot(*(region.to_metres([corner])[0] - at))))
         pairs.append(Pair(as_place(region, np.array(place)), farthest, kind))
     return pairs
