@@ -82,6 +82,17 @@ AuditSeedOption = Annotated[
         help="Makes the audit repeatable.", show_default="a fresh one", metavar="N", min=0, rich_help_panel="Audit"
     ),
 ]
+PlaceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--place",
+        help="Try pairs around this place as well, instead of searching the region; may be given again. The place is "
+        "written into the witness: make it up.",
+        metavar="LAT,LON",
+        show_default="a search over the region",
+        rich_help_panel="Audit",
+    ),
+]
 CheckOption = Annotated[
     Path | None,
     typer.Option(
