@@ -98,7 +98,35 @@ def test_an_unlimited_epsilon_is_no_claim() -> None:
         claim_from_dict({"notion": "local", "epsilon": math.inf})
 
 
-def test_a_claim_with_an_offset_is_not_audited_as_if_it_had_none() -> None:
-    document = {"notion": "metric", "epsilon": 1e-9, "offset": 1.0, "delta": 0.0}
-    with pytest.raises(DataError, match="offset"):
-        claim_from_json(json.dumps(document))
+def test_an_offset_comes_on_top_of_the_distance() -> None:
+    """1,110 m at 0.004 per metre and 2 more; what is shown below the offset is nothing."""
+    claim = Claim(Notion.METRIC, 0.004, 0.0, "", offset=2.0)
+    loss = claim.claimed_loss(NEAR)
+    assert loss == pytest.approx(0.004 * NEAR.distance_m + 2)
+    assert loss is not None
+    assert claim.epsilon_of(loss, NEAR) == pytest.approx(0.004)
+    assert claim.epsilon_of(1.9, NEAR) == 0
+    assert claim.amount == "epsilon = 0.004 per metre + 2"
+    assert claim.shown(0.005) == "epsilon at least 0.005 per metre + 2"
+    assert claim.shown(0.0) == "nothing beyond the offset of 2"
+    assert claim_from_json(json.dumps(claim.to_dict())).offset == 2.0
+
+
+def test_the_loss_together_is_a_claim(city: FloatArray) -> None:
+    """Release `metric` for those fitted on: the fit's cost twice, however near two places are."""
+    guarantee = DPRS(release="metric", centres=20, seed=1).fit(city).guarantee
+    together = next(statement for statement in guarantee.also if statement.offset)
+    claim = own_claim(together)
+    assert (claim.epsilon, claim.offset) == (guarantee.epsilon, together.offset)
+    assert claim.offset == pytest.approx(2.0)
+    assert "per metre + 2" in claim.text
+    assert claim_from_json(json.dumps(together.to_dict())).offset == together.offset
+
+
+@pytest.mark.parametrize(
+    ("notion", "offset", "message"),
+    [(Notion.METRIC, -1.0, "0 or more"), (Notion.METRIC, math.inf, "0 or more"), (Notion.LOCAL, 1.0, "no offset")],
+)
+def test_what_is_no_offset_is_refused(notion: Notion, offset: float, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Claim(notion, 1.0, 0.0, "", offset)

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from nearveil import DPRS, SRR, PlanarLaplace
-from nearveil.audit.claim import own_claim, paper_claim
+from nearveil.audit.claim import Claim, own_claim, paper_claim
 from nearveil.audit.interval_pairs import interval_pairs, nearest_centre
-from nearveil.audit.pair_choice import audit_pairs, mechanism_pairs
+from nearveil.audit.pair_choice import audit_pairs, mechanism_pairs, place_pairs
 from nearveil.audit.pairs import Pair, pair_from_dict
 from nearveil.mechanisms.intervals import Intervals
+from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -89,6 +90,30 @@ def test_the_density_points_at_pairs_that_lose_most() -> None:
     for pair in found:
         first, second = mechanism.enter(np.array([pair.first, pair.second]))
         assert mechanism.log_density(first, first) - mechanism.log_density(second, first) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("region", REGIONS, ids=str)
+@pytest.mark.parametrize("notion", [Notion.METRIC, Notion.LOCAL])
+def test_pairs_around_a_place_lie_in_the_region(region: Region, notion: Notion) -> None:
+    claim = Claim(notion, 0.05 if notion is Notion.METRIC else 1.0, 0.0, "a test's claim")
+    for place in (region.centre, (region.south, region.west), (region.north, region.east)):
+        pairs = place_pairs(region, place, claim)
+        assert len(pairs) >= 2
+        for pair in pairs:
+            assert region.contains([pair.first, pair.second]).all()
+            assert pair.first == pytest.approx(place, abs=1e-8)
+            assert pair.distance_m > 5
+            if notion is Notion.METRIC:
+                assert (claim.claimed_loss(pair) or 0) < 2.1
+
+
+def test_places_of_a_pair_differ_in_their_low_digits() -> None:
+    """Or else noise of whole metres would go unseen."""
+    region = REGIONS[0]
+    for pair in audit_pairs(region, own_claim(PlanarLaplace(hide_within_m=500, region=region).guarantee)):
+        if "in the middle of the region" in pair.kind or "inwards" in pair.kind:
+            apart = np.subtract(*region.to_metres([pair.first, pair.second]))
+            assert np.abs(apart - np.round(apart)).max() > 0.1
 
 
 def test_a_pair_survives_json() -> None:

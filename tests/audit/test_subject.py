@@ -1,16 +1,34 @@
 """Subjects: what is no place, or not drawn afresh, is an error and never a verdict."""
 
+import itertools
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from nearveil import DPRS, PlanarLaplace, Square
 from nearveil.audit.auditor import audit
-from nearveil.audit.claim import Claim
+from nearveil.audit.claim import Claim, claim_from_json, own_claim
+from nearveil.audit.external import CallableSubject
+from nearveil.audit.pair_choice import mechanism_pairs
 from nearveil.audit.pairs import Pair
-from nearveil.audit.subject import AuditError, MechanismSubject, PublishedSubject, checked_outputs
+from nearveil.audit.subject import (
+    AuditError,
+    MechanismSubject,
+    PublishedSubject,
+    ReleasedSubject,
+    checked_outputs,
+    own_subject,
+)
+from nearveil.nearby.publishing.drawing import Drawer, Wanted
+from nearveil.nearby.publishing.protection import Protection
+from nearveil.nearby.publishing.secret_keys import new_keys
+from nearveil.nearby.stores.base import STEP_M
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
 from nearveil.region_names import named_region
+from nearveil.row_keystream import RowKeystream
 from nearveil.types import FloatArray
 
 PAIR = Pair((37.70, -122.50), (37.70, -122.30), "west and east")
@@ -99,6 +117,80 @@ def test_a_mechanism_is_audited_at_its_draw(release: str, city: FloatArray) -> N
     assert ratio is not None
     assert (ratio == 0).all()
     assert mechanism.resolved_region.contains(subject.outputs_in_degrees(outputs)).all()
+
+
+def test_what_is_published_is_audited_after_the_remap(city: FloatArray) -> None:
+    """Published places lie in the discs, by the same code as a release's, on several cores as on one."""
+    mechanism = DPRS(release="metric", centres=20, seed=1).fit(city)
+    subject = own_subject(mechanism)
+    assert isinstance(subject, ReleasedSubject)
+    count = 70_000
+    outputs, again = (subject.sample(PAIR.first, count, np.random.default_rng(3)) for _ in range(2))
+    assert (outputs == again).all()
+    intervals = mechanism.intervals_
+    places = intervals.region.to_square(subject.outputs_in_degrees(outputs[:2000]))
+    beyond = np.linalg.norm(places[:, None] - intervals.centres, axis=2) - intervals.radii
+    assert beyond.min(axis=1).max() * intervals.region.metres_per_unit < 0.2
+    assert isinstance(own_subject(PlanarLaplace()), MechanismSubject)
+
+
+@pytest.mark.statistical
+def test_release_metric_is_audited_end_to_end(city: FloatArray) -> None:
+    """Consistent at the true scale and violated at 0.7 of it (false-alarm rate 1e-6)."""
+    mechanism = DPRS(release="metric", centres=20, seed=1).fit(city)
+    claim = own_claim(mechanism.guarantee)
+    pairs = mechanism_pairs(mechanism, claim)
+    for factor, verdict in ((1.0, "consistent"), (0.7, "violated")):
+        report = audit(ReleasedSubject(mechanism.rescaled(factor)), claim, pairs, samples=100_000, seed=1)
+        assert report.verdict.value == verdict
+
+
+@pytest.mark.statistical
+def test_a_remap_that_looks_at_the_true_place_is_caught(city: FloatArray) -> None:
+    """The noise is right, and the disc is that of the true place: nothing at the draw, violated as published."""
+
+    class Peeking(DPRS):
+        def perturb_rows(self, points: object, rows: RowKeystream) -> FloatArray:
+            centres = self.current_intervals.centres
+            places = self.resolved_region.to_square(np.asarray(points))
+            return self.resolved_region.from_square(
+                centres[[np.linalg.norm(centres - at, axis=1).argmin() for at in places]]
+            )
+
+    mechanism = Peeking(release="metric", centres=20, seed=1).fit(city)
+    claim = own_claim(mechanism.guarantee)
+    pairs = mechanism_pairs(mechanism, claim)
+    drawn, published = (
+        audit(subject, claim, pairs, samples=20_000, seed=1)
+        for subject in (MechanismSubject(mechanism), own_subject(mechanism))
+    )
+    assert (drawn.verdict.value, published.verdict.value) == ("consistent", "violated")
+
+
+@pytest.mark.statistical
+def test_the_card_of_a_service_is_audited_with_its_offset() -> None:
+    """Its own draws, for a person each: two places a metre apart, in two cells (false-alarm rate 1e-6).
+
+    The cells' centres are 125 m apart, which 0.004 per metre alone does not allow for and the card's offset does.
+    """
+    protection = Protection(region=named_region("san-francisco"))
+    region, grid = protection.region, protection.grid
+    drawer, people = Drawer(protection, new_keys()), itertools.count()
+
+    def publish(points: FloatArray, _: np.random.Generator) -> FloatArray:
+        cells = [grid.cell_at(x, y) for x, y in region.to_metres(points)]
+        wanted = [Wanted(f"p{next(people)}", *grid.centre_of(cell), cell=cell) for cell in cells]
+        drawn = drawer.draw(wanted, 1)
+        return region.from_metres(np.array([(one.x_steps, one.y_steps) for one in drawn]) * STEP_M)
+
+    border = region.from_metres(np.array([[62.0, 0.0], [63.0, 0.0]]))
+    pair = Pair(*map(tuple, border.tolist()), "on either side of a border between two cells")  # type: ignore[arg-type]
+    claim = claim_from_json(json.dumps({"guarantee": protection.guarantee.to_dict()}))
+    assert claim.offset == pytest.approx(2**0.5)
+    without = replace(claim, offset=0.0)
+    for stated, verdict in ((claim, "consistent"), (without, "violated")):
+        report = audit(CallableSubject(publish, region), stated, [pair], samples=20_000, seed=1)
+        assert report.verdict.value == verdict
 
 
 def test_metres_are_the_coordinates_of_published_places() -> None:

@@ -8,6 +8,7 @@ import pytest
 from nearveil import DPRS, PlanarLaplace, Square
 from nearveil.audit.auditor import audit
 from nearveil.audit.claim import Claim, own_claim, paper_claim
+from nearveil.audit.explore import MOST_EVENTS
 from nearveil.audit.pair_choice import audit_pairs, mechanism_pairs
 from nearveil.audit.recheck import recheck
 from nearveil.audit.subject import MechanismSubject, PublishedSubject
@@ -96,7 +97,7 @@ def test_what_a_witness_says_of_itself_is_computed_again(outside: Witness) -> No
 
 def test_events_counted_together_share_the_error(outside: Witness) -> None:
     document = json.loads(outside.to_json())
-    assert document["events_counted"] == 3
+    assert 1 < document["events_counted"] <= MOST_EVENTS
     document["events_counted"] = 1
     assert witness_from_json(json.dumps(document)).bound > outside.bound
 

@@ -112,12 +112,33 @@ def test_a_claim_from_a_file(run: Run, tmp_path: Path, delta: float, code: int) 
 
 
 @pytest.mark.parametrize(
-    ("words", "code"), [("metric:0.004", 0), ("metric:2/km", 1), ("local:40", 3), ("local:1:1e-6", 1), ("central:1", 3)]
+    ("words", "code"),
+    [
+        ("metric:0.004", 0),
+        ("metric:2/km", 1),
+        ("metric:4/km+2:1e-6", 0),
+        ("local:40", 3),
+        ("local:1:1e-6", 1),
+        ("central:1", 3),
+    ],
 )
 def test_a_claim_in_words(run: Run, words: str, code: int) -> None:
     """False alarms: 1e-6 each, and none at this seed."""
     outcome = run("audit", "--mechanism", "planar-laplace", "--claim", words, *SMALL)
     assert outcome.code == code, outcome
+
+
+def test_a_claim_with_an_offset_is_told_with_it(run: Run, tmp_path: Path) -> None:
+    """Noise for 4 per kilometre: 1/km and 0.5 on top are too little. False alarms: 1e-6."""
+    witness = tmp_path / "w.json"
+    options = ("audit", "--mechanism", "planar-laplace", *SMALL)
+    outcome = run(*options, "--claim", "metric:1/km+0.5", "--witness", witness)
+    assert outcome.code == 1, outcome
+    assert outcome.out.startswith("VIOLATED: epsilon = 0.001 per metre + 0.5 is claimed; shown is epsilon at least 0.0")
+    check = run("audit", "--check", witness)
+    assert check.code == 1, check
+    assert "epsilon = 0.001 per metre + 0.5" in check.out
+    assert "nothing beyond the offset of 6" in run(*options, "--claim", "metric:4/km+6").out
 
 
 def test_an_audit_that_could_find_nothing_says_so_and_writes_nothing(run: Run, tmp_path: Path) -> None:
@@ -194,14 +215,21 @@ def test_the_fit(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """False alarms: 1e-6, and none at this seed."""
     monkeypatch.setattr("nearveil.mechanisms.nearest_centre._STEPS_FOR_FEW", (8,))
     witness = tmp_path / "w.json"
-    fit = ("audit", "--stage", "fit", "--release", "paper", "--seed", 1)
+    fit = ("audit", "--stage", "fit", "--mechanism", "dprs", "--release", "paper", "--seed", 1, "--samples", 1000)
     found = audited(run(*fit, "--json", "--witness", witness), 0, "consistent")
     assert found["witness"] == json.loads(witness.read_text())
     assert found["epsilon_lower"] <= found["epsilon_claimed"] < 1
-    assert "no proof" in run("audit", "--check", witness, "--seed", 1).out
-    text = run(*fit, "--claim", "central:5")
+    assert found["view"] == "answers"
+    assert "no proof" in run("audit", "--check", witness, "--seed", 1, "--samples", 1000).out
+    text = run(*fit, "--claim", "central:8")
     assert (text.code, text.out.startswith("INCONCLUSIVE")) == (3, True)
     document = json.loads(witness.read_text())
-    for damaged in ({**document, "subject": {}}, {**document, "subject": None}, {**document, "counts": 1}):
+    unknown = {**document["subject"], "view": "sums"}
+    for damaged in (
+        {**document, "subject": {}},
+        {**document, "subject": unknown},
+        {**document, "subject": None},
+        {**document, "counts": 1},
+    ):
         witness.write_text(json.dumps(damaged))
         failed(run("audit", "--check", witness), 4, "damaged")

@@ -7,9 +7,31 @@ from scipy.stats import kstest, laplace
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms import pic
 from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace, redraw_unusable
+from nearveil.mechanisms.exact_answers import ExactAnswers
 from nearveil.mechanisms.pic import build_pic_intervals
 from nearveil.region import Region
-from nearveil.types import FloatArray
+from nearveil.region_names import named_region
+from nearveil.types import FloatArray, IntArray
+
+
+class FixedSums(ExactAnswers):
+    """People whose clusters are the same whatever the centres."""
+
+    region = named_region("san-francisco")
+    all_in_one_place = False
+
+    def __init__(self, sums: IntArray) -> None:
+        self._sums = sums
+
+    def __len__(self) -> int:
+        return int(self._sums[:, 2].sum())
+
+    def sums_around(self, centres: FloatArray) -> IntArray:
+        del centres
+        return self._sums
+
+    def counts_in_cells(self, columns: int, rows: int) -> IntArray:
+        raise NotImplementedError
 
 
 def test_with_hardly_any_noise_it_is_k_means(san_francisco: Region, city: FloatArray) -> None:
@@ -47,7 +69,18 @@ def test_one_round_noises_sums_and_counts_of_all_clusters() -> None:
     scale, people = 35.0, 1_000_000
     sums = np.zeros((20_000, 3), dtype=np.int64)
     sums[:10_000, 2] = people
-    means = pic._noisy_means(sums, scale, np.random.default_rng(3))
+    noisy: list[FloatArray] = []
+    stub = FixedSums(sums)
+    build_pic_intervals(
+        stub,
+        region=stub.region,
+        scale=scale,
+        centres=len(sums),
+        rounds=1,
+        rng=3,
+        watch=lambda _, answers: noisy.append(answers),
+    )
+    means = pic._means(noisy[0])
     full, empty = means[:10_000], means[10_000:]
     for axis in (0, 1):
         assert kstest(full[:, axis] * people, laplace(scale=scale).cdf).pvalue > 1e-6

@@ -1,11 +1,11 @@
 """The audit: a mechanism and what it is said to promise in, a lower bound on its loss and a verdict out.
 
-Why the confidence holds. The samples come in two parts from independent streams. On the first, the audit looks at all
-pairs and settles on one pair and three events for it (each a score, a threshold and a direction); how it does so is of
-no consequence. On the second, drawn afterwards, it counts these events and nothing else, once. Given the first part the
-events are fixed and each count is binomial, so `lower_bound` applies to each. The three share the error (Bonferroni);
-for everything else that was tried while exploring, no correction is due. A mechanism whose claim is true is called a
-violator with probability at most 1 - confidence.
+Why the confidence holds. The samples come in two parts from independent streams. On the first, the audit searches the
+region, looks at all pairs and settles on one pair and a few events for it (each a score, a threshold and a direction);
+how it does so is of no consequence. On the second, drawn afterwards, it counts these events and nothing else, once.
+Given the first part the events are fixed and each count is binomial, so `lower_bound` applies to each. The events, six
+at most, share the error (Bonferroni); for everything else that was tried while exploring, no correction is due. A
+mechanism whose claim is true is called a violator with probability at most 1 - confidence.
 """
 
 from __future__ import annotations
@@ -15,22 +15,27 @@ from collections.abc import Sequence
 
 from nearveil.audit.claim import Claim
 from nearveil.audit.counting import count_events
-from nearveil.audit.explore import CAUTIONS, Aim, Suspect, explore
+from nearveil.audit.explore import MOST_EVENTS, Aim, Suspect, explore
 from nearveil.audit.lower_bound import largest_loss_bound
 from nearveil.audit.pairs import Pair
+from nearveil.audit.region_pairs import pairs_around
+from nearveil.audit.region_search import search_places
 from nearveil.audit.report import AuditReport, PairSummary, Verdict
 from nearveil.audit.sampling import CONFIRM_STREAM, Sampler, chosen_seed
 from nearveil.audit.subject import Subject
 from nearveil.audit.witness import Witness, shared_confidence
 from nearveil.errors import UsageError
+from nearveil.privacy.guarantee import Notion
 from nearveil.types import Progress
 
 LEAST_SAMPLES = 2_000
 DEFAULT_CONFIDENCE = 1 - 1e-6
 
-_EXPLORING_SHARE = 0.25
-_FIRST_ROUND_SHARE = 0.5
+_EXPLORING_SHARE = 0.3
+_SEARCH_SHARE = 0.12
+_FIRST_ROUND_SHARE = 0.45
 _FINALISTS = 3
+_LITTLE = 1.1
 _MOST_PER_PLACE = (40_000, 250_000)
 
 
@@ -42,6 +47,7 @@ def audit(
     samples: int = 1_000_000,
     confidence: float = DEFAULT_CONFIDENCE,
     seed: int | None = None,
+    search: bool = True,
     progress: Progress | None = None,
 ) -> AuditReport:
     """Look for a pair of places between which the mechanism loses more than is claimed.
@@ -55,11 +61,14 @@ def audit(
     pairs : sequence of Pair
         Where to look; pairs that the claim does not cover are left out.
     samples : int
-        Number of outputs to draw in all. A quarter of them at most serve to find the event, the rest to count it.
+        Number of outputs to draw in all. Three tenths of them at most serve to find the event, the rest to count it.
     confidence : float
         Probability that the bound holds; one minus the probability that a true claim is called violated.
     seed : int, optional
         Makes the audit repeatable; by default a fresh one, which the report names.
+    search : bool
+        Whether to search the region for places with little noise first, and to try pairs around them. An eighth of
+        the samples goes into it. Too few samples, or a claim about one interval, make it pointless and it is left out.
     progress : callable, optional
         Called with the number of samples just drawn.
 
@@ -85,8 +94,10 @@ def audit(
     sampler = Sampler(subject, seed, progress)
     # What is left over from exploring goes to confirming, so this many at least.
     per_place = int(samples * (1 - _EXPLORING_SHARE)) // 2
-    aim = Aim(per_place, claim.delta, shared_confidence(confidence, len(CAUTIONS)))
+    aim = Aim(per_place, claim.delta, shared_confidence(confidence, MOST_EVENTS))
     attainable = largest_loss_bound(aim.trials, delta=aim.delta, confidence=aim.confidence)
+    if search and _within_reach(pairs, claim, attainable):
+        pairs = [*pairs, *_found_by_search(sampler, claim, int(samples * _SEARCH_SHARE))]
     covered = _within_reach(pairs, claim, attainable)
     suspects = _two_rounds(sampler, covered, samples, aim)
     witness = _confirmed(sampler, suspects[0], claim, confidence, samples, seed) if suspects else None
@@ -109,17 +120,40 @@ def _within_reach(pairs: Sequence[Pair], claim: Claim, attainable: float) -> lis
     return [(pair, loss) for pair, loss in losses if loss is not None and loss < attainable]
 
 
+def _found_by_search(sampler: Sampler, claim: Claim, budget: int) -> list[Pair]:
+    """Pairs around the places where the noise is least."""
+    if claim.notion not in (Notion.LOCAL, Notion.METRIC):
+        return []
+    per_metre = claim.epsilon if claim.notion is Notion.METRIC else None
+    kind = "around a place with little noise, found by a search over the region"
+    region = sampler.subject.region
+    return [pair for place in search_places(sampler, budget) for pair in pairs_around(region, place, per_metre, kind)]
+
+
 def _two_rounds(sampler: Sampler, covered: list[tuple[Pair, float]], samples: int, aim: Aim) -> list[Suspect]:
     """Look at every pair briefly, then at the most suspect ones again and closely."""
     if not covered:
         return []
     budget = int(samples * _EXPLORING_SHARE)
-    first = min(int(budget * _FIRST_ROUND_SHARE) // (2 * len(covered)), _MOST_PER_PLACE[0])
+    first = min(int((budget - sampler.drawn) * _FIRST_ROUND_SHARE) // (2 * len(covered)), _MOST_PER_PLACE[0])
     suspects = explore(sampler, covered, max(first, 4), aim, 1)
-    finalists = [(suspect.pair, suspect.claimed_loss) for suspect in suspects[:_FINALISTS]]
+    finalists = _finalists(suspects)
     second = min((budget - sampler.drawn) // (2 * len(finalists)), _MOST_PER_PLACE[1])
-    closely = explore(sampler, finalists, max(second, 4), aim, 2)
-    return [*closely, *suspects[_FINALISTS:]]
+    closely = explore(sampler, [(suspect.pair, suspect.claimed_loss) for suspect in finalists], max(second, 4), aim, 2)
+    return [*closely, *(suspect for suspect in suspects if suspect not in finalists)]
+
+
+def _finalists(suspects: list[Suspect]) -> list[Suspect]:
+    """The most suspect pairs, the one that bad luck may have hidden, and at least one of which little is claimed.
+
+    What comes rarely from the one place and never from the other shows only where little is claimed.
+    """
+    finalists, others = suspects[: _FINALISTS - 1], suspects[_FINALISTS - 1 :]
+    finalists += sorted(others, key=lambda suspect: -suspect.hope)[:1]
+    little = [suspect for suspect in suspects if suspect.claimed_loss < _LITTLE]
+    if little and little[0] not in finalists and all(suspect.claimed_loss >= _LITTLE for suspect in finalists):
+        finalists[-1] = little[0]
+    return finalists
 
 
 def _confirmed(sampler: Sampler, suspect: Suspect, claim: Claim, confidence: float, samples: int, seed: int) -> Witness:

@@ -31,34 +31,56 @@ class Claim:
         What an event may have beyond e^epsilon times its probability in the other world.
     text : str
         The claim in words.
+    offset : float
+        Metric notion only: a loss that is claimed on top of epsilon times the distance, however near two places are.
     """
 
     notion: Notion
     epsilon: float
     delta: float
     text: str
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
         if not (_is_number(self.epsilon) and self.epsilon >= 0):
             raise UsageError("a claim's epsilon must be a number, 0 or more")
         if not (_is_number(self.delta) and 0 <= self.delta < 1):
             raise UsageError("a claim's delta must be a number from 0 up to but not including 1")
+        if not (_is_number(self.offset) and self.offset >= 0):
+            raise UsageError("a claim's offset must be a number, 0 or more")
+        if self.offset and self.notion is not Notion.METRIC:
+            raise UsageError(f"a claim that is {self.notion} has no offset; add it to epsilon")
 
     @property
     def unit(self) -> str:
         """What epsilon is counted in."""
         return "per metre" if self.notion is Notion.METRIC else "per person"
 
+    @property
+    def amount(self) -> str:
+        """What is claimed, in numbers: ``epsilon = 0.004 per metre + 2``."""
+        return f"epsilon = {self.epsilon:.6g} {self.unit}{self._and_offset}"
+
+    def shown(self, epsilon_lower: float) -> str:
+        """Say what an audit has shown: the epsilon, with the offset that it comes on top of, if there is one."""
+        if self.offset and epsilon_lower <= 0:
+            return f"nothing beyond the offset of {self.offset:.4g}"
+        return f"epsilon at least {epsilon_lower:.4g} {self.unit}{self._and_offset}"
+
+    @property
+    def _and_offset(self) -> str:
+        return f" + {self.offset:.4g}" if self.offset else ""
+
     def claimed_loss(self, pair: Pair) -> float | None:
         """Return the largest loss claimed between the two places; None if the claim does not speak of them."""
         if self.notion is Notion.CENTRAL or (self.notion is Notion.INTERVAL and pair.same_interval is not True):
             return None
-        loss = self.epsilon * pair.distance_m if self.notion is Notion.METRIC else self.epsilon
+        loss = self.epsilon * pair.distance_m + self.offset if self.notion is Notion.METRIC else self.epsilon
         return loss * (1 + _ROUND_OFF) + _ROUND_OFF
 
     def epsilon_of(self, loss: float, pair: Pair) -> float:
-        """Return a loss between the two places in the unit of the claim."""
-        return loss / pair.distance_m if self.notion is Notion.METRIC else loss
+        """Return a loss between the two places in the unit of the claim: per metre, what exceeds the offset."""
+        return max(loss - self.offset, 0.0) / pair.distance_m if self.notion is Notion.METRIC else loss
 
     def to_dict(self) -> dict[str, Any]:
         """Return the claim as plain values for JSON."""
@@ -66,6 +88,7 @@ class Claim:
             "notion": str(self.notion),
             "epsilon": self.epsilon,
             "unit": self.unit,
+            "offset": self.offset,
             "delta": self.delta,
             "text": self.text,
         }
@@ -73,9 +96,7 @@ class Claim:
 
 def own_claim(guarantee: Guarantee) -> Claim:
     """Return what a mechanism's guarantee itself states."""
-    if guarantee.offset:
-        raise UsageError("a claim with a loss beside that per metre (an offset) cannot be audited")
-    return Claim(guarantee.notion, guarantee.epsilon, guarantee.delta, _in_words(guarantee))
+    return Claim(guarantee.notion, guarantee.epsilon, guarantee.delta, _in_words(guarantee), guarantee.offset)
 
 
 def paper_claim(guarantee: Guarantee) -> Claim:
@@ -106,15 +127,13 @@ def claim_from_json(text: str) -> Claim:
 def claim_from_dict(document: dict[str, Any]) -> Claim:
     """Read a claim from plain values, as `Claim.to_dict` and `Guarantee.to_dict` give them."""
     notion, epsilon = Notion(document["notion"]), document["epsilon"]
-    if document.get("offset"):
-        raise UsageError("a claim with a loss beside that per metre (an offset) cannot be audited")
     unit = document.get("unit", "per metre")
     if notion is Notion.METRIC and _is_number(epsilon):
         if unit not in _METRES:
             raise UsageError("the unit of a metric epsilon is 'per metre' or 'per kilometre'")
         epsilon *= _METRES[unit]
     text = document.get("text") or document.get("title") or f"{notion}, epsilon = {epsilon:.6g}"
-    return Claim(notion, epsilon, document.get("delta", 0.0), str(text))
+    return Claim(notion, epsilon, document.get("delta", 0.0), str(text), document.get("offset", 0.0))
 
 
 def _is_number(value: object) -> bool:
@@ -123,4 +142,5 @@ def _is_number(value: object) -> bool:
 
 def _in_words(guarantee: Guarantee) -> str:
     delta = f", delta = {round_up(guarantee.delta)}" if guarantee.delta else ""
-    return f"{guarantee.title}: epsilon = {round_up(guarantee.epsilon)} {guarantee.unit}{delta}"
+    offset = f" + {round_up(guarantee.offset)}" if guarantee.offset else ""
+    return f"{guarantee.title}: epsilon = {round_up(guarantee.epsilon)} {guarantee.unit}{offset}{delta}"

@@ -35,7 +35,10 @@ class ClassifierScore:
 
     def score(self, outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
         """Score each output: the larger, the more it speaks for the first place."""
-        return self.intercept + _weighted(_features(outputs, pair, subject), self.weights)
+        total = np.full(len(outputs), self.intercept)
+        for column, weight in zip(_columns(outputs, pair, subject), self.weights, strict=True):
+            total += weight * column
+        return total
 
     def describe(self) -> str:
         """Say what the score is."""
@@ -101,6 +104,10 @@ def _weighted(features: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def _features(outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
+    return np.column_stack(_columns(outputs, pair, subject))
+
+
+def _columns(outputs: FloatArray, pair: Pair, subject: Subject) -> list[FloatArray]:
     first, second = subject.in_outputs(pair.first), subject.in_outputs(pair.second)
     # Lengths in units of the distance between the two places, counted from their middle: numbers of moderate size.
     unit = max(float(np.hypot(*(first - second))), 1e-9)
@@ -108,7 +115,7 @@ def _features(outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
     half_gap = (first - second) / 2 / unit
     from_first, from_second = t - half_gap, t + half_gap
     reach = np.hypot(t[:, 0], t[:, 1])
-    columns = [
+    return [
         *t.T,
         *(t**2).T,
         t[:, 0] * t[:, 1],
@@ -118,4 +125,3 @@ def _features(outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
         *np.abs(from_first).T,
         *np.abs(from_second).T,
     ]
-    return np.column_stack(columns)

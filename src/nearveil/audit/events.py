@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from nearveil.audit.classifier import classifier_from_dict, learn_classifier
+from nearveil.audit.distances import DistanceScore, NearnessScore
 from nearveil.audit.histogram import histogram_from_dict, learn_histogram
+from nearveil.audit.low_digits import learn_low_digits, low_digits_from_dict
 from nearveil.audit.pairs import Pair
+from nearveil.audit.recurring import learn_recurring, recurring_from_dict
 from nearveil.audit.subject import AuditError, Subject
 from nearveil.types import BoolArray, FloatArray
 
 Direction = Literal["first", "second"]
 DIRECTIONS: tuple[Direction, ...] = ("first", "second")
+
+TELL_TALES = ("nearness", "low-digits", "recurring")
+"""Kinds of scores that are 0 for nearly all outputs of sound noise, so that a few hits are not mere luck."""
+
+UNLEARNED = ("density", "distance", "nearness")
+"""Kinds of scores that learn nothing from outputs."""
 
 # A log-ratio beyond this is "only one of the two places can give this output"; JSON has no infinity.
 _CERTAIN = 1000.0
@@ -106,24 +116,40 @@ def event_from_dict(document: dict[str, Any]) -> Event:
     return Event(_score_from_dict(document["score"]), float(document["threshold"]), direction)
 
 
+_READERS: dict[str, Callable[[dict[str, Any]], Score]] = {
+    DensityScore.kind: lambda _: DensityScore(),
+    DistanceScore.kind: lambda _: DistanceScore(),
+    NearnessScore.kind: lambda _: NearnessScore(),
+    "classifier": classifier_from_dict,
+    "histogram": histogram_from_dict,
+    "low-digits": low_digits_from_dict,
+    "recurring": recurring_from_dict,
+}
+
+
 def _score_from_dict(document: dict[str, Any]) -> Score:
-    kind = document["kind"]
-    if kind == "density":
-        return DensityScore()
-    if kind == "histogram":
-        return histogram_from_dict(document)
-    if kind == "classifier":
-        return classifier_from_dict(document)
-    raise ValueError(f"an event of the kind {kind}")
+    read = _READERS.get(document["kind"])
+    if read is None:
+        raise ValueError("an event of an unknown kind")
+    return read(document)
 
 
 def learn_scores(first: FloatArray, second: FloatArray, pair: Pair, subject: Subject) -> list[Score]:
     """Learn from outputs of both places how to tell them apart.
 
-    The histogram is tried also where a density is known: a density that does not belong to the draws must not blind
+    The others are tried also where a density is known: a density that does not belong to the draws must not blind
     the audit. The classifier is for subjects without one.
     """
-    scores: list[Score] = [learn_histogram(first, second)]
-    if subject.log_ratio(pair.first, pair.second, first[:1]) is not None:
-        return [DensityScore(), *scores]
-    return [learn_classifier(first, second, pair, subject), *scores]
+    known = subject.log_ratio(pair.first, pair.second, first[:1]) is not None
+    scores: list[Score] = [
+        DensityScore() if known else learn_classifier(first, second, pair, subject),
+        learn_histogram(first, second),
+        DistanceScore(),
+    ]
+    recurring = learn_recurring(first, second)
+    return [
+        *scores,
+        NearnessScore(),
+        *learn_low_digits(first, second, subject),
+        *([] if recurring is None else [recurring]),
+    ]

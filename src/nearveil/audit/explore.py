@@ -5,21 +5,29 @@ Nothing here needs to be right for the audit to be right: what is chosen is meas
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
-from nearveil.audit.events import DIRECTIONS, Direction, Event, Score, learn_scores
-from nearveil.audit.lower_bound import count_reaching, expected_loss_bounds, telling_thresholds
+from nearveil.audit.distances import NearnessScore
+from nearveil.audit.events import DIRECTIONS, TELL_TALES, UNLEARNED, Direction, Event, Score, learn_scores
+from nearveil.audit.lower_bound import count_reaching, expected_loss_bounds, loss_bounds, telling_thresholds
 from nearveil.audit.pairs import Pair
 from nearveil.audit.sampling import EXPLORE_STREAM, Sampler
 from nearveil.audit.subject import Subject
-from nearveil.types import FloatArray
+from nearveil.types import FloatArray, IntArray
 
-CAUTIONS = (0.01, 0.1, 0.5)
+CAUTIONS = (0.001, 0.05, 0.5)
 """One event is chosen for each: the error rates at which counts are taken for worse than they are."""
+MOST_EVENTS = len(CAUTIONS) + len(TELL_TALES)
 
-_RANKING = 1
+_STRICT, _HOPEFUL, _TRUSTING = CAUTIONS
+_MOST_PROMISING = 24
+# Sound noise hardly ever comes so near to a place, so that such counts are believed, but for one hit.
+_AS_COUNTED = 1.0
+_RANKING = {**dict.fromkeys(TELL_TALES, _HOPEFUL), NearnessScore.kind: _AS_COUNTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +44,37 @@ class Suspect:
     """A pair, the events found for it, and the bound to be expected when they are confirmed.
 
     The events differ in how much they trust small counts: a rare event may show the largest loss, or have been luck.
+    ``hopeful_bound`` is the bound to be expected with less caution.
     """
 
     pair: Pair
     claimed_loss: float
     events: tuple[Event, ...]
     expected_bound: float
+    hopeful_bound: float
 
     @property
     def merit(self) -> float:
         """How much the pair is worth confirming: the excess over the claim, or else how near it comes, below 0."""
-        excess = self.expected_bound - self.claimed_loss
+        return self._merit(self.expected_bound)
+
+    @property
+    def hope(self) -> float:
+        """The merit with less caution."""
+        return self._merit(self.hopeful_bound)
+
+    def _merit(self, bound: float) -> float:
+        excess = bound - self.claimed_loss
         return excess if excess > 0 else max(excess / self.claimed_loss, -1e9)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """The best event of a score and a direction at one level of caution, and the bound to expect of it."""
+
+    event: Event
+    caution: float
+    bound: float
 
 
 def explore(
@@ -67,34 +94,76 @@ def explore(
 def _suspect(
     subject: Subject, pair: Pair, claimed_loss: float, outputs: tuple[FloatArray, FloatArray], aim: Aim
 ) -> Suspect:
-    """Learn scores on one half, choose among them on the other: a score flatters the samples it was learned on."""
+    """Learn scores on one half, choose among them on the other: a score flatters the samples it was learned on.
+
+    Scores that learn nothing are tried on all samples.
+    """
     half = len(outputs[0]) // 2
-    options: list[list[tuple[Event, float]]] = [[] for _ in CAUTIONS]
+    found: list[_Found] = []
     for score in learn_scores(outputs[0][:half], outputs[1][:half], pair, subject):
-        scores = [score.score(side[half:], pair, subject) for side in outputs]
+        unseen = slice(0 if score.kind in UNLEARNED else half, None)
+        scores = [score.score(side[unseen], pair, subject) for side in outputs]
         for direction in DIRECTIONS:
-            for found, option in zip(options, _best_events(score, direction, scores, aim), strict=True):
-                found.append(option)
-    best = [max(found, key=lambda option: option[1]) for found in options]
-    return Suspect(pair, claimed_loss, tuple(event for event, _ in best), best[_RANKING][1])
+            found += _best_events(score, direction, scores, aim)
+    best = [_best(option for option in found if option.caution == caution) for caution in CAUTIONS]
+    # A tell-tale is counted however seldom it came, beside what promises more.
+    trusted = [option for option in found if option.caution == _TRUSTING]
+    tell_tales = [_best(option for option in trusted if option.event.score.kind == kind) for kind in TELL_TALES]
+    events = {id(option.event): option.event for option in (*best, *tell_tales) if option is not None}
+    # Of hundreds of thresholds the best was lucky, so that pairs are ranked with most caution. Tell-tales have few.
+    cautious = [option.bound for option in found if option.caution == _RANKING.get(option.event.score.kind, _STRICT)]
+    hopeful = [option.bound for option in found if option.caution == _HOPEFUL]
+    return Suspect(pair, claimed_loss, tuple(events.values()), max(cautious), max(hopeful))
 
 
-def _best_events(score: Score, direction: Direction, scores: list[FloatArray], aim: Aim) -> list[tuple[Event, float]]:
+def _best(options: Iterable[_Found]) -> _Found | None:
+    return max(options, key=lambda option: option.bound, default=None)
+
+
+def _best_events(score: Score, direction: Direction, scores: list[FloatArray], aim: Aim) -> list[_Found]:
     """Return for each level of caution the best threshold and the bound to expect of it."""
     likely, unlikely = scores if direction == "first" else (-scores[1], -scores[0])
     thresholds = telling_thresholds(np.concatenate([likely, unlikely]))
+    if score.kind in TELL_TALES:
+        thresholds = thresholds[thresholds > 0]
+        if len(thresholds) == 0:
+            return []
     hits, false_hits = count_reaching(likely, thresholds), count_reaching(unlikely, thresholds)
-    found = []
+    found: list[_Found] = []
     for caution in CAUTIONS:
+        promising = _promising(hits, false_hits, caution)
         bounds = expected_loss_bounds(
-            hits,
-            false_hits,
+            hits[promising],
+            false_hits[promising],
             len(likely),
             caution=caution,
             trials=aim.trials,
             delta=aim.delta,
             confidence=aim.confidence,
         )
-        best = int(np.argmax(bounds))
-        found.append((Event(score, float(thresholds[best]), direction), float(bounds[best])))
+        best = int(promising[np.argmax(bounds)])
+        event = Event(score, float(thresholds[best]), direction)
+        # One object for one event, so that it is counted once.
+        event = next((option.event for option in found if option.event.threshold == event.threshold), event)
+        found.append(_Found(event, caution, float(bounds.max())))
+    if score.kind == NearnessScore.kind:
+        times = aim.trials / len(likely)
+        bounds = loss_bounds(
+            times * np.maximum(hits - 1, 0),
+            aim.trials,
+            times * false_hits,
+            aim.trials,
+            delta=aim.delta,
+            confidence=aim.confidence,
+        )
+        found.append(_Found(found[-1].event, _AS_COUNTED, float(bounds.max())))
     return found
+
+
+def _promising(hits: FloatArray, false_hits: FloatArray, caution: float) -> IntArray:
+    """Return the thresholds, in order, whose bounds are worth computing: the largest by a rough guess at them."""
+    doubt = float(ndtri(1 - caution)) + 1
+    guesses = (
+        np.log(hits + 0.1) - np.log(false_hits + 0.5) - doubt * ((hits + 0.1) ** -0.5 + (false_hits + 0.5) ** -0.5)
+    )
+    return np.sort(np.argsort(-guesses, kind="stable")[:_MOST_PROMISING])

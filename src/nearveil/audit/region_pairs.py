@@ -17,7 +17,11 @@ _NEAR_M = (50.0, 500.0)
 _STEP_M = 30.0
 # Losses at which a wrong scale, or noise that is confined and not paid for, shows best.
 _TELLING_LOSSES = (0.5, 1.0, 2.0, 4.0)
+_AROUND_LOSSES = (0.5, 1.0, 2.0)
 _DIAGONAL = np.array([1.0, 1.0]) / math.sqrt(2)
+# Mostly east and a little north: two places that are a whole number of metres apart on an axis have the same low
+# digits there, and a mechanism that leaves the low digits alone would go unseen.
+_ASKEW = np.array([math.cos(0.3), math.sin(0.3)])
 
 
 def as_place(region: Region, degrees: FloatArray) -> Place:
@@ -53,18 +57,43 @@ def pairs_by_distance(region: Region, epsilon_per_m: float) -> list[Pair]:
     half = np.array(region.half_extent_m)
     corner = region.to_metres([(region.south, region.west)])[0]
     edge = region.to_metres([(region.centre[0], region.west)])[0]
-    east = np.array([1.0, 0.0])
     pairs = []
     for loss in _TELLING_LOSSES:
         distance = loss / epsilon_per_m if epsilon_per_m > 0 else math.inf
         if distance < half.min():
             pairs += [
-                _between(region, np.zeros(2), distance * east, "in the middle of the region"),
-                _between(region, edge, edge + distance * east, "at an edge of the region and inwards from it"),
+                _between(region, np.zeros(2), distance * _ASKEW, "in the middle of the region"),
+                _between(region, edge, edge + distance * _ASKEW, "at an edge of the region and inwards from it"),
                 _between(
                     region, corner, corner + distance * _DIAGONAL, "in a corner of the region and inwards from it"
                 ),
             ]
+    return pairs
+
+
+def pairs_around(region: Region, place: Place, epsilon_per_m: float | None, kind: str) -> list[Pair]:
+    """Return pairs of a place and others around it, towards the middle of the region.
+
+    They lie at distances where a claim per metre can be tested; without one near by, and in the farthest corner.
+    """
+    at = region.to_metres([place])[0]
+    away = float(np.hypot(*at))
+    inwards = -at / away if away > 0 else np.array([1.0, 0.0])
+    askew = np.array([[_ASKEW[0], -_ASKEW[1]], [_ASKEW[1], _ASKEW[0]]]) @ inwards
+    if epsilon_per_m is None:
+        distances = [*_NEAR_M]
+    else:
+        distances = [loss / epsilon_per_m for loss in _AROUND_LOSSES] if epsilon_per_m > 0 else []
+    within = max(away, min(region.half_extent_m))
+    pairs = [_between(region, at, at + distance * askew, kind) for distance in distances if distance < within]
+    if epsilon_per_m is None:
+        corners = [
+            (latitude, longitude)
+            for latitude in (region.south, region.north)
+            for longitude in (region.west, region.east)
+        ]
+        farthest = max(corners, key=lambda corner: float(np.hypot(*(region.to_metres([corner])[0] - at))))
+        pairs.append(Pair(as_place(region, np.array(place)), farthest, kind))
     return pairs
 
 

@@ -91,8 +91,8 @@ class AuditReport:
         if self.verdict is Verdict.VIOLATED:
             return f"The claim is violated. {self.witness.explain()}"
         return (
-            f"No violation was found: epsilon is at least {self.epsilon_lower:.4g} {self.claim.unit}, and "
-            f"{self.claim.epsilon:.4g} is claimed. This does not prove the claim."
+            f"No violation was found: {self.claim.shown(self.epsilon_lower)} is shown, and {self.claim.amount} is "
+            "claimed. This does not prove the claim."
         )
 
     def to_dict(self) -> dict[str, Any]:

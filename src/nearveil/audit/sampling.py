@@ -13,6 +13,7 @@ from nearveil.types import FloatArray, Progress
 EXPLORE_STREAM = 21
 CONFIRM_STREAM = 22
 RECHECK_STREAM = 23
+SEARCH_STREAM = 24
 
 # Samples are drawn and judged so many at a time, whatever their number.
 BATCH = 1 << 20
@@ -48,13 +49,26 @@ class Sampler:
 
     def draw(self, place: Place, count: int, stream: tuple[int, ...]) -> FloatArray:
         """Draw ``count`` outputs for someone at ``place``."""
-        rng = np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=stream))
-        outputs = checked_outputs(self.subject.sample(place, count, rng), count)
+        outputs = checked_outputs(self.subject.sample(place, count, self.generator(stream)), count)
         self._refuse_repeats(place, outputs)
-        self.drawn += count
-        if self._progress is not None:
-            self._progress(count)
+        self._count(count)
         return outputs
+
+    def draw_each(self, places: FloatArray, count: int, stream: tuple[int, ...]) -> FloatArray:
+        """Draw ``count`` outputs for each of many places; shape (places, count, 2). For exploring only."""
+        rows = np.repeat(places, count, axis=0)
+        outputs = checked_outputs(self.subject.sample_each(rows, self.generator(stream)), len(rows))
+        self._count(len(rows))
+        return outputs.reshape(len(places), count, 2)
+
+    def generator(self, stream: tuple[int, ...]) -> np.random.Generator:
+        """Return the generator of a stream."""
+        return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=stream))
+
+    def _count(self, drawn: int) -> None:
+        self.drawn += drawn
+        if self._progress is not None:
+            self._progress(drawn)
 
     def _refuse_repeats(self, place: Place, outputs: FloatArray) -> None:
         head = outputs[:_HEAD]

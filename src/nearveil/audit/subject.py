@@ -9,10 +9,15 @@ import numpy as np
 
 from nearveil.errors import NearveilError
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.chunks import for_each_chunk
+from nearveil.mechanisms.chunks import for_each_chunk, for_each_slice
+from nearveil.places import wrap_longitude
 from nearveil.randomness import Randomness
 from nearveil.region import Region
+from nearveil.row_keystream import KEY_BYTES, NumberedRows
 from nearveil.types import FloatArray
+
+# Of metres: what differs by less is round-off.
+_DECIMALS = 6
 
 Place = tuple[float, float]
 """Latitude and longitude in degrees."""
@@ -38,6 +43,9 @@ class Subject(Protocol):
     def sample(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
         """Draw ``count`` outputs for someone at ``place``, shape (count, 2), in the subject's own coordinates."""
 
+    def sample_each(self, places: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw one output for every row of ``places``, in degrees; only ever used to find out where to look."""
+
     def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
         """Return the log density of each output from ``first`` over that from ``second``; None where unknown."""
 
@@ -51,9 +59,9 @@ class Subject(Protocol):
 class MechanismSubject:
     """One of our mechanisms, audited at `Mechanism.draw`.
 
-    What happens to a draw afterwards (remap, clamping to the region, rounding to the public grid) is a fixed function
-    of the draw, which can only lose information: a guarantee that holds for the draw holds for what is published.
-    A violation found here is one of the draw.
+    What happens to a draw afterwards (clamping to the region, rounding to the public grid) is a fixed function of the
+    draw, which can only lose information: a guarantee that holds for the draw holds for what is published. A violation
+    found here is one of the draw. `ReleasedSubject` audits what is published.
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
@@ -65,15 +73,12 @@ class MechanismSubject:
         return self.mechanism.resolved_region
 
     def sample(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
-        """Draw on all cores, a chunk at a time."""
-        x = self.in_outputs(place)
-        drawn = np.empty((count, 2))
+        """Draw for one place."""
+        return self._draw(np.broadcast_to(self.in_outputs(place), (count, 2)), rng)
 
-        def work(part: slice, generator: np.random.Generator) -> None:
-            drawn[part] = self.mechanism.draw(np.tile(x, (part.stop - part.start, 1)), generator)
-
-        for_each_chunk(count, Randomness(rng, seeded=True), work)
-        return checked_outputs(drawn, count)
+    def sample_each(self, places: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw once for every place."""
+        return self._draw(self.mechanism.enter(places), rng)
 
     def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
         """Return the log-ratio of the mechanism's densities; not a number where both say "impossible"."""
@@ -89,6 +94,16 @@ class MechanismSubject:
     def outputs_in_degrees(self, outputs: FloatArray) -> FloatArray:
         """Take the mechanism's frame back to degrees."""
         return self.mechanism.leave(outputs)
+
+    def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw on all cores, a chunk at a time."""
+        drawn = np.empty(x.shape)
+
+        def work(part: slice, generator: np.random.Generator) -> None:
+            drawn[part] = self.mechanism.draw(x[part].copy(), generator)
+
+        for_each_chunk(len(x), Randomness(rng, seeded=True), work)
+        return checked_outputs(drawn, len(x))
 
 
 class PublishedSubject(ABC):
@@ -108,8 +123,23 @@ class PublishedSubject(ABC):
 
     def sample(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
         """Publish ``count`` times for the same place; refuse what is no place of the region."""
-        published = self.publish(np.tile(np.array(place), (count, 1)), rng)
-        return self._region.to_metres(checked_outputs(published, count, self._region))
+        return self.sample_each(np.tile(np.array(place), (count, 1)), rng)
+
+    def sample_each(self, places: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Publish once for every place; refuse what is no place of the region."""
+        return self.in_metres(checked_outputs(self.publish(places, rng), len(places), self._region))
+
+    def in_metres(self, published: FloatArray) -> FloatArray:
+        """Take published places to metres: each row by itself, so that equal places stay equal.
+
+        `Region.to_metres` has two ways that differ by 1e-9 m, and takes the exact one for all rows if one lies a hair
+        outside the region. Rows of one place would then differ from those of the other without saying anything.
+        """
+        region = self._region
+        middle, half = region.centre[1], region.width_deg / 2
+        latitude = np.clip(published[:, 0], region.south, region.north)
+        longitude = wrap_longitude(middle + np.clip(wrap_longitude(published[:, 1] - middle), -half, half))
+        return np.round(region.to_metres(np.column_stack([latitude, longitude])), _DECIMALS)
 
     def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
         """Nobody knows the density."""
@@ -124,6 +154,43 @@ class PublishedSubject(ABC):
     def outputs_in_degrees(self, outputs: FloatArray) -> FloatArray:
         """Take metres to degrees."""
         return self._region.from_metres(outputs)
+
+
+class ReleasedSubject(PublishedSubject):
+    """One of our mechanisms, audited by what it publishes: noise, remap, clamping and rounding as in a release.
+
+    The density of the draw, at the published place, serves to score outputs: it is not their own where a draw is moved
+    afterwards, which can make an event a poor one, but no false one.
+    """
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        super().__init__(mechanism.resolved_region)
+        self.mechanism = mechanism
+        self._draws = MechanismSubject(mechanism)
+
+    def publish(self, points: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Publish on all cores, with randomness that belongs to rows, as in a release."""
+        key = rng.bytes(KEY_BYTES)
+        published = np.empty(points.shape)
+
+        def work(part: slice) -> None:
+            rows = NumberedRows(key, part.start, part.stop - part.start)
+            published[part] = self.mechanism.perturb_rows(points[part], rows)
+
+        for_each_slice(len(points), work)
+        return published
+
+    def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
+        """Return the log-ratio of the draw's densities at the published places."""
+        in_frame = (
+            outputs if self.mechanism.frame == "metres" else self.mechanism.enter(self.outputs_in_degrees(outputs))
+        )
+        return self._draws.log_ratio(first, second, in_frame)
+
+
+def own_subject(mechanism: Mechanism) -> Subject:
+    """Return one of our mechanisms as it is audited: at the draw, or by what it publishes where a draw is moved."""
+    return ReleasedSubject(mechanism) if mechanism.remaps else MechanismSubject(mechanism)
 
 
 def checked_outputs(outputs: object, count: int, region: Region | None = None) -> FloatArray:

@@ -20,13 +20,14 @@ from nearveil.cli.audit_options import (
     ConfidenceOption,
     Effort,
     PictureOption,
+    PlaceOption,
     SamplesOption,
     StageName,
     StageOption,
     TimeoutOption,
     WitnessOption,
 )
-from nearveil.cli.audit_subjects import Asked, External, audited
+from nearveil.cli.audit_subjects import Asked, External, audited, read_places
 from nearveil.cli.audit_words import headline, report_document, report_text
 from nearveil.cli.console import progress_bar, say, say_json
 from nearveil.cli.mechanism_choice import Wish
@@ -49,6 +50,7 @@ def audit(
     samples: SamplesOption = None,
     confidence: ConfidenceOption = DEFAULT_CONFIDENCE,
     seed: AuditSeedOption = None,
+    place: PlaceOption = None,
     check: CheckOption = None,
     region: RegionOption = None,
     wish: Wish,
@@ -71,12 +73,18 @@ def audit(
     files = AuditFiles(witness=witness, picture=picture, force=force)
     effort = Effort(samples=samples, confidence=confidence, seed=seed, as_json=json)
     if check is not None:
-        if wish.is_given or any((region, scaling, claim, stage is not StageName.RELEASE)):
-            raise UsageError("--check takes mechanism, region and claim from the witness; leave these options out")
+        if wish.is_given or any((region, scaling, claim, place, stage is not StageName.RELEASE)):
+            raise UsageError(
+                "--check takes mechanism, region, claim and places from the witness; leave these options out"
+            )
         leave_with(check_witness(check, External(function, command, timeout), effort, files))
+    if place and stage is StageName.FIT:
+        raise UsageError("--place is for --stage release: a fit is of all people's places; leave it out")
+    box = chosen_region(region, scaling, wish.intervals)
     asked = Asked(
         wish=wish,
-        region=chosen_region(region, scaling, wish.intervals),
+        region=box,
+        places=read_places(place or (), box),
         claim=claim,
         external=External(function, command, timeout),
     )
@@ -94,6 +102,7 @@ def _audit_release(asked: Asked, effort: Effort, files: AuditFiles) -> Verdict:
                 samples=samples,
                 confidence=effort.confidence,
                 seed=effort.seed,
+                search=not asked.places,
                 progress=advance,
             )
         if report.witness is not None:

@@ -17,10 +17,10 @@ from nearveil.audit.lower_bound import largest_loss_bound, loss_bounds
 from nearveil.audit.recheck import recheck
 from nearveil.audit.report import Verdict
 from nearveil.audit.sampling import chosen_seed
-from nearveil.audit.subject import MechanismSubject, Subject
+from nearveil.audit.subject import Subject, own_subject
 from nearveil.audit.witness import Witness, witness_from_json
 from nearveil.cli.audit_files import AuditFiles
-from nearveil.cli.audit_fit_stage import DEFAULT_FITS, fit_of, fit_witness_document, mechanism_of_fit
+from nearveil.cli.audit_fit_stage import DEFAULT_FITS, VIEWS, fit_of, fit_witness_document, mechanism_of_fit
 from nearveil.cli.audit_options import Effort
 from nearveil.cli.audit_subjects import External, mechanism_words
 from nearveil.cli.audit_words import confidence_words, facts, headline, paragraph
@@ -34,7 +34,7 @@ from nearveil.region import Region
 
 LEAST_SAMPLES = 2_000_000
 _MOST_SAMPLES = 50_000_000
-_MOST_FITS = 10_000
+_MOST_FITS = 200_000
 
 
 def check_witness(path: Path, external: External, effort: Effort, files: AuditFiles) -> Verdict:
@@ -69,13 +69,13 @@ def _check_fit(text: str, effort: Effort, files: AuditFiles) -> Verdict:
         raise UsageError("--picture draws places, and this witness is about a fit; leave it out")
     witness = replace(fit_witness_from_json(text), confidence=effort.confidence)
     witness = replace(witness, claim=_in_numbers(witness.claim))
-    mechanism = mechanism_of_fit(json.loads(text).get("subject"))
+    mechanism, view = mechanism_of_fit(json.loads(text).get("subject"))
     fits = effort.samples or min(max(DEFAULT_FITS, 2 * witness.counts.trials), _MOST_FITS)
     with progress_bar("fitting", fits) as advance:
-        fresh = recheck_fit(witness, fit_of(mechanism, advance), fits=fits, seed=effort.seed)
+        fresh = recheck_fit(witness, fit_of(mechanism, view, advance), fits=fits, seed=effort.seed)
     verdict = _verdict(witness, fresh)
-    document = fit_witness_document(fresh, mechanism)
-    words = f"the fit of dprs by {mechanism.fit_plan.method}, {mechanism.centres} centres"
+    document = fit_witness_document(fresh, mechanism, view)
+    words = f"the fit of dprs by {mechanism.fit_plan.method}, {mechanism.centres} centres: {VIEWS[view]}"
     _report(verdict, fresh, max(fresh.bound, 0.0), words, effort, {"witness": document})
     files.write_witness(json.dumps(document, indent=1, allow_nan=False))
     return verdict
@@ -83,7 +83,7 @@ def _check_fit(text: str, effort: Effort, files: AuditFiles) -> Verdict:
 
 def _in_numbers(claim: Claim) -> Claim:
     """The claim with words made of its numbers: those in the file may say something else."""
-    return replace(claim, text=f"as the witness states it: {claim.notion}, epsilon = {claim.epsilon:.6g} {claim.unit}")
+    return replace(claim, text=f"as the witness states it: {claim.notion}, {claim.amount}")
 
 
 def _is_fit_witness(text: str) -> bool:
@@ -102,7 +102,7 @@ def _found_again(document: dict[str, Any], external: External) -> Iterator[tuple
             raise UsageError("the witness is about a mechanism of Nearveil; leave --callable and --command out")
         mechanism = mechanism_from_spec(document)
         intervals = mechanism.current_intervals if isinstance(mechanism, DPRS) else None
-        yield MechanismSubject(mechanism), intervals, mechanism_words(mechanism, document["mechanism"])
+        yield own_subject(mechanism), intervals, mechanism_words(mechanism, document["mechanism"])
         return
     if kind not in ("callable", "command"):
         raise DataError("the witness does not say what it is about, or is damaged; make it again")
@@ -191,7 +191,7 @@ def _report(
             }
         )
         return
-    found = f"epsilon at least {epsilon_lower:.4g}, at a confidence of {confidence_words(fresh.confidence)}"
+    found = f"{claim.shown(epsilon_lower)}, at a confidence of {confidence_words(fresh.confidence)}"
     lines = facts(checked=words, claim=claim.text, found=found, samples=f"{samples:,} fresh ones, seed {fresh.seed}")
     parts = [headline(verdict, claim, epsilon_lower), lines, paragraph(fresh.explain()), paragraph(_SHOWN[verdict])]
     say(_printable("\n\n".join(parts)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from nearveil.audit.claim import Claim, claim_from_json, own_claim, paper_claim
@@ -12,8 +13,16 @@ from nearveil.privacy.guarantee import Guarantee, Notion
 
 OWN, PAPER = "own", "paper"
 
-_WORDS = re.compile(r"(local|interval|metric|central):([^:/]+)(/km|/m)?(?::([^:/]+))?")
-_FORMS = "a file, or words such as local:1, interval:1, metric:0.004 (per metre), metric:4/km or local:1:1e-6 (a delta)"
+# A number is spelt out, or the plus of 4e+2 would pass for the one before an offset.
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+_WORDS = re.compile(
+    rf"(local|interval|metric|central):({_NUMBER})(/km|/m)?(?:\+({_NUMBER}))?(?::({_NUMBER}))?", re.IGNORECASE
+)
+_NOTION_FIRST = re.compile(r"(local|interval|metric|central):", re.IGNORECASE)
+_FORMS = (
+    "a file, or words such as local:1, interval:1, metric:0.004 (per metre), metric:4/km, metric:4/km+2 (and 2 more, "
+    "however near two places are) or local:1:1e-6 (a delta)"
+)
 
 
 def claim_on_guarantee(text: str | None, guarantee: Guarantee) -> Claim:
@@ -30,6 +39,8 @@ def stated_claim(text: str | None) -> Claim:
     words = _WORDS.fullmatch(text.strip())
     if words is not None:
         return _claim_in_words(words)
+    if _NOTION_FIRST.match(text.strip()):
+        raise UsageError(f"--claim takes numbers behind the notion; give {_FORMS}")
     path = Path(text)
     if not path.suffix and not path.exists():
         raise UsageError(f"--claim takes own, paper, {_FORMS}")
@@ -37,15 +48,12 @@ def stated_claim(text: str | None) -> Claim:
 
 
 def _claim_in_words(words: re.Match[str]) -> Claim:
-    notion = Notion(words[1])
+    notion, epsilon = Notion(words[1].lower()), float(words[2])
+    offset, delta = float(words[4] or 0.0), float(words[5] or 0.0)
     if words[3] and notion is not Notion.METRIC:
         raise UsageError(f"a claim that is {notion} is not per distance; write {notion}:1")
-    try:
-        epsilon, delta = float(words[2]), float(words[4] or 0.0)
-    except ValueError:
-        raise UsageError(f"--claim takes numbers behind the notion; give {_FORMS}") from None
-    if words[3] == "/km":
+    if words[3] and words[3].lower() == "/km":
         epsilon /= 1000
-    per = " per metre" if notion is Notion.METRIC else ""
-    text = f"{notion}, epsilon = {epsilon:.6g}{per}" + (f", delta = {delta:.3g}" if delta else "")
-    return Claim(notion, epsilon, delta, text)
+    claim = Claim(notion, epsilon, delta, "", offset)
+    text = f"{notion}, {claim.amount}" + (f", delta = {delta:.3g}" if delta else "")
+    return replace(claim, text=text)

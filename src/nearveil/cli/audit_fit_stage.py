@@ -11,8 +11,19 @@ from typing import Any
 import numpy as np
 
 from nearveil.audit.claim import Claim, own_claim
-from nearveil.audit.fit_audit import DataPair, Fit, FitReport, FitWitness, audit_fit, worst_case_data
+from nearveil.audit.fit_audit import (
+    AnswersFit,
+    DataPair,
+    Fit,
+    FitReport,
+    FitWitness,
+    KnowingFit,
+    audit_fit,
+    worst_case_data,
+)
+from nearveil.audit.fit_audit.audit import LEAST_FITS
 from nearveil.audit.report import Verdict
+from nearveil.audit.sampling import chosen_seed
 from nearveil.cli.audit_claims import OWN, stated_claim
 from nearveil.cli.audit_files import AuditFiles
 from nearveil.cli.audit_options import Effort
@@ -26,14 +37,18 @@ from nearveil.mechanisms.dprs import DPRS
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
-DEFAULT_FITS = 400
+DEFAULT_FITS = 20_000
+VIEWS = {"answers": "the noisy answers that the fit is made from", "centres": "the centres that it publishes"}
+"""What of a fit is looked at."""
 
-# Few centres and few people, so that one person shows; one round, so that hundreds of fits take seconds.
+# Few centres and few people, so that one person shows; one round, so that thousands of fits take seconds.
 _CENTRES, _ROUNDS = 2, 1
 _PEOPLE_PER_CENTRE = 2
+# Centres are made from the answers and show less, but take longer: they get a small part of the fits.
+_CENTRES_SHARE = 0.05
 _NO_PROOF = (
-    "No violation was found with these fits. That is no proof that the claim is true: fits are slow, and so few of "
-    "them show gross faults only, such as an answer without noise."
+    "No violation was found with these fits. That is no proof that the claim is true: the smaller the fault and the "
+    "claimed epsilon, the more fits it takes to show (--samples)."
 )
 _NOT_WRITTEN = ("seed", "intervals", "region")
 
@@ -47,30 +62,40 @@ def audit_fit_stage(asked: Asked, effort: Effort, files: AuditFiles) -> Verdict:
     mechanism = _mechanism(asked)
     data = _data(mechanism)
     claim = _claim(asked.claim, mechanism, data[0])
+    seed = chosen_seed(effort.seed)
+    of_centres = max(int(_CENTRES_SHARE * fits), LEAST_FITS * len(data))
+    reports = {}
     with progress_bar("fitting", fits) as advance:
-        report = audit_fit(
-            fit_of(mechanism, advance),
-            claim,
-            data,
-            mechanism.resolved_region,
-            fits=fits,
-            confidence=effort.confidence,
-            seed=effort.seed,
-        )
+        for view, number in (("answers", fits - of_centres), ("centres", of_centres)):
+            reports[view] = audit_fit(
+                fit_of(mechanism, view, advance),
+                claim,
+                data,
+                mechanism.resolved_region,
+                fits=number,
+                confidence=effort.confidence,
+                seed=seed,
+                audits=len(VIEWS),
+            )
+    # The first that is violated, or else the answers, which show most.
+    view = next((name for name, found in reports.items() if found.verdict is Verdict.VIOLATED), "answers")
+    report = replace(reports[view], fits=fits)
     words = _words(mechanism)
-    document = fit_witness_document(report.witness, mechanism)
+    document = fit_witness_document(report.witness, mechanism, view)
     seconds = time.monotonic() - started
     if effort.as_json:
         extra = {"epsilon_claimed": claim.epsilon, "unit": claim.unit, "delta": claim.delta, "seconds": seconds}
-        say_json({**report.to_dict(), **extra, "audited": words, "witness": document})
+        say_json({**report.to_dict(), **extra, "audited": words, "view": view, "witness": document})
     else:
-        say(_text(report, words, seconds))
+        say(_text(report, words, view, seconds))
     files.write_witness(json.dumps(document, indent=1, allow_nan=False))
     return report.verdict
 
 
-def fit_of(mechanism: DPRS, advance: Callable[[int], None]) -> Fit:
-    """Return the mechanism's own fit, as the auditor takes it."""
+def fit_of(mechanism: DPRS, view: str, advance: Callable[[int], None]) -> Fit | KnowingFit:
+    """Return one view of the mechanism's own fit, as the auditor takes it."""
+    if view == "answers":
+        return AnswersFit(mechanism.resolved_region, mechanism.fit_plan, mechanism.fit_budget, advance)
     params = mechanism.get_params()
 
     def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -81,22 +106,24 @@ def fit_of(mechanism: DPRS, advance: Callable[[int], None]) -> Fit:
     return fit
 
 
-def fit_witness_document(witness: FitWitness, mechanism: DPRS) -> dict[str, Any]:
+def fit_witness_document(witness: FitWitness, mechanism: DPRS, view: str) -> dict[str, Any]:
     """Return a witness against a fit with how to find the fit again."""
     params = {
         name: value for name, value in mechanism.get_params().items() if name not in _NOT_WRITTEN and value is not None
     }
-    subject = {"kind": "fit", "params": params, "region": asdict(mechanism.resolved_region)}
+    subject = {"kind": "fit", "view": view, "params": params, "region": asdict(mechanism.resolved_region)}
     return {**json.loads(witness.to_json()), "subject": subject}
 
 
-def mechanism_of_fit(subject: Any) -> DPRS:
-    """Rebuild the mechanism that `fit_witness_document` described."""
+def mechanism_of_fit(subject: Any) -> tuple[DPRS, str]:
+    """Rebuild the mechanism that `fit_witness_document` described; say what of its fit was looked at."""
     try:
-        if subject["kind"] != "fit" or not isinstance(subject["params"], dict):
+        # Witnesses that name no view are from when there was only one.
+        view = subject.get("view", "centres")
+        if subject["kind"] != "fit" or view not in VIEWS or not isinstance(subject["params"], dict):
             raise KeyError("kind")
         params = {name: value for name, value in subject["params"].items() if name not in _NOT_WRITTEN}
-        return DPRS(**params, region=Region(**subject["region"]))
+        return DPRS(**params, region=Region(**subject["region"])), view
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DataError("the witness does not say which fit it is about, or is damaged; audit the fit again") from None
 
@@ -138,12 +165,13 @@ def _words(mechanism: DPRS) -> str:
     rounds = f", rounds: {plan.rounds}" if plan.method == "pic" else ""
     return (
         f"the fit of dprs by {plan.method} (centres: {plan.centres}{rounds}; others with --centres and --rounds), on "
-        f"{_PEOPLE_PER_CENTRE * (plan.centres or _CENTRES)} made-up people with and without one more"
+        f"{_PEOPLE_PER_CENTRE * (plan.centres or _CENTRES)} made-up people with and without one more: "
+        f"{' and '.join(VIEWS.values())}"
     )
 
 
-def _text(report: FitReport, words: str, seconds: float) -> str:
-    found = f"epsilon at least {report.epsilon_lower:.4g}, at a confidence of {confidence_words(report.confidence)}"
+def _text(report: FitReport, words: str, view: str, seconds: float) -> str:
+    found = f"{report.claim.shown(report.epsilon_lower)}, at a confidence of {confidence_words(report.confidence)}"
     lines = facts(
         audited=words,
         claim=report.claim.text,
@@ -153,7 +181,7 @@ def _text(report: FitReport, words: str, seconds: float) -> str:
     told = (
         report.explanation
         if report.verdict is Verdict.INCONCLUSIVE
-        else f"{COUNTED[report.verdict]}: {report.witness.explain()}"
+        else f"{COUNTED[report.verdict]}, in {VIEWS[view]}: {report.witness.explain()}"
     )
     meaning = _NO_PROOF if report.verdict is Verdict.CONSISTENT else MEANING[report.verdict]
     title = headline(report.verdict, report.claim, report.epsilon_lower)

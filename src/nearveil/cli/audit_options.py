@@ -30,8 +30,8 @@ class Effort:
 ClaimOption = Annotated[
     str | None,
     typer.Option(
-        help="own, paper, a JSON file, or words: local:1, interval:1, metric:0.004 (per metre), metric:4/km; a delta "
-        "may follow, as in local:1:1e-6.",
+        help="own, paper, a JSON file, or words: local:1, interval:1, metric:0.004 (per metre), metric:4/km, "
+        "metric:4/km+2 (an offset); a delta may follow, as in local:1:1e-6.",
         metavar="own|paper|FILE|WORDS",
         show_default="own",
         rich_help_panel="Audit",
@@ -67,7 +67,7 @@ SamplesOption = Annotated[
     int | None,
     typer.Option(
         help="Outputs to draw in all; at stage fit, fits to make.",
-        show_default="2,000,000; 400,000 for somebody else's; 400 fits",
+        show_default="2,000,000; 400,000 for somebody else's; 20,000 fits",
         metavar="N",
         min=1,
         rich_help_panel="Audit",
@@ -80,6 +80,17 @@ AuditSeedOption = Annotated[
     int | None,
     typer.Option(
         help="Makes the audit repeatable.", show_default="a fresh one", metavar="N", min=0, rich_help_panel="Audit"
+    ),
+]
+PlaceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--place",
+        help="Try pairs around this place as well, instead of searching the region; may be given again. The place is "
+        "written into the witness: make it up.",
+        metavar="LAT,LON",
+        show_default="a search over the region",
+        rich_help_panel="Audit",
     ),
 ]
 CheckOption = Annotated[

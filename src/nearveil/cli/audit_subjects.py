@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from nearveil.audit.claim import Claim
 from nearveil.audit.external import CommandSubject, ExternalSubject, ModuleSubject
 from nearveil.audit.external.subject import DEFAULT_TIMEOUT_S
-from nearveil.audit.pair_choice import audit_pairs, mechanism_pairs
+from nearveil.audit.pair_choice import audit_pairs, mechanism_pairs, place_pairs
 from nearveil.audit.pairs import Pair
-from nearveil.audit.subject import MechanismSubject, Subject
+from nearveil.audit.subject import Place, Subject, own_subject
 from nearveil.cli.audit_claims import claim_on_guarantee, stated_claim
 from nearveil.cli.made_up_city import PEOPLE, SEED, fitted_on_made_up_people
 from nearveil.cli.mechanism_choice import Wish, build_mechanism
-from nearveil.errors import UsageError
+from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
@@ -68,6 +68,7 @@ class Asked:
     region: Region
     claim: str | None
     external: External
+    places: tuple[Place, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.external.is_given:
@@ -94,9 +95,35 @@ class Audited:
     words: str
 
 
+def read_places(texts: Iterable[str], region: Region) -> tuple[Place, ...]:
+    """Read places of the region, each written as latitude,longitude."""
+    places = []
+    for text in texts:
+        try:
+            latitude, longitude = (float(part) for part in text.split(","))
+            inside = bool(region.contains([(latitude, longitude)])[0])
+        except (ValueError, DataError):
+            raise UsageError("--place takes a latitude and a longitude in degrees, as in 37.77,-122.42") from None
+        if not inside:
+            raise UsageError(f"--place names a place outside the region {region}; choose one in it, or another region")
+        places.append((latitude, longitude))
+    return tuple(places)
+
+
 @contextmanager
 def audited(asked: Asked) -> Iterator[Audited]:
     """Give what is to be audited; end what was started for it."""
+    with _named(asked) as one:
+        around = [
+            pair
+            for place in asked.places
+            for pair in place_pairs(asked.region, place, one.claim, intervals=one.intervals)
+        ]
+        yield replace(one, pairs=[*one.pairs, *around])
+
+
+@contextmanager
+def _named(asked: Asked) -> Iterator[Audited]:
     external, region = asked.external, asked.region
     if not external.is_given:
         yield _own(asked)
@@ -119,12 +146,12 @@ def _own(asked: Asked) -> Audited:
     if isinstance(mechanism, DPRS):
         words += f", on {_MADE_UP if asked.wish.intervals is None else 'the given intervals'}"
     if mechanism.remaps:
-        words += "; at the draw, since moving it into the intervals afterwards cannot lose more"
+        words += "; as published, after the noisy place is moved to the intervals"
     claim = claim_on_guarantee(asked.claim, mechanism.guarantee)
     if asked.claim in (None, "own") and any(not statement.holds for statement in mechanism.guarantee.also):
         words += "; its own claim, within an interval. The paper's claim is another, and false: --claim paper"
     return Audited(
-        subject=MechanismSubject(mechanism),
+        subject=own_subject(mechanism),
         claim=claim,
         pairs=mechanism_pairs(mechanism, claim),
         intervals=mechanism.current_intervals if isinstance(mechanism, DPRS) else None,

@@ -32,17 +32,20 @@ _MOST_ROWS = 8
 
 def headline(verdict: Verdict, claim: Claim, epsilon_lower: float) -> str:
     """Return the verdict in one line."""
-    claimed = f"epsilon = {claim.epsilon:.4g} {claim.unit} is claimed"
+    claimed = f"{claim.amount} is claimed"
+    if verdict is Verdict.INCONCLUSIVE:
+        return f"INCONCLUSIVE: {claimed}, and could not be put to the test"
+    if claim.offset:
+        # A number alone would leave open whether the offset is in it.
+        return f"{verdict.upper()}: {claimed}; shown is {claim.shown(epsilon_lower)}"
     if verdict is Verdict.VIOLATED:
         return f"VIOLATED: {claimed}, and it is at least {epsilon_lower:.4g}"
-    if verdict is Verdict.CONSISTENT:
-        return f"CONSISTENT: {claimed}, and no more than {epsilon_lower:.4g} could be shown"
-    return f"INCONCLUSIVE: {claimed}, and could not be put to the test"
+    return f"CONSISTENT: {claimed}, and no more than {epsilon_lower:.4g} could be shown"
 
 
 def report_text(report: AuditReport, words: str) -> str:
     """Return the report for people."""
-    found = f"epsilon at least {report.epsilon_lower:.4g} {report.claim.unit}" if report.witness else "nothing"
+    found = report.claim.shown(report.epsilon_lower) if report.witness else "nothing"
     parts = [
         headline(report.verdict, report.claim, report.epsilon_lower),
         facts(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
-from nearveil.mechanisms.chunks import chunk_slices
+from nearveil.mechanisms.chunks import for_each_slice
 from nearveil.mechanisms.exponential import standard_exponential
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
@@ -46,8 +43,7 @@ def square_in_fixed_point(region: Region, points: FloatArray) -> IntArray:
     def project(part: slice) -> None:
         out[part] = np.rint(region.to_square(points[part]) * FIXED_POINT).astype(np.int64)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(project, chunk_slices(len(points))))
+    for_each_slice(len(points), project)
     return out
 
 

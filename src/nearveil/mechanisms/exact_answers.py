@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
@@ -41,6 +42,19 @@ class ExactAnswers(ABC):
     @abstractmethod
     def counts_in_cells(self, columns: int, rows: int) -> IntArray:
         """How many people each cell of a grid over the region holds, row after row."""
+
+
+Question = Callable[[ExactAnswers], IntArray]
+"""Something that a fit asks of people: exact answers in, whole multiples of 1 / FIXED_POINT."""
+
+Watch = Callable[[Question, FloatArray], None]
+"""Called with each question and the noisy answers to it, for audits. The cost of a fit covers these answers, so that
+whoever sees them learns no more than is stated."""
+
+
+def head_count(asked: ExactAnswers) -> IntArray:
+    """Ask how many people there are: a `Question`."""
+    return np.array([len(asked) * int(FIXED_POINT)])
 
 
 class PlacesInMemory(ExactAnswers):
@@ -109,8 +123,11 @@ def check_enough(asked: ExactAnswers, centres: int | None) -> None:
 
 def cluster_sums(whole: IntArray, nearest: NearestCentre) -> IntArray:
     """Exact sums of coordinates (fixed point) and counts per centre: private, for noising only."""
+    slices = chunk_slices(len(whole))
+    if len(slices) == 1:
+        return nearest.sums(whole, 1 / FIXED_POINT)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        parts = pool.map(lambda part: nearest.sums(whole[part], 1 / FIXED_POINT), chunk_slices(len(whole)))
+        parts = pool.map(lambda part: nearest.sums(whole[part], 1 / FIXED_POINT), slices)
         return sum(parts, np.zeros((len(nearest.centres), 3), dtype=np.int64))
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from nearveil.errors import UsageError
+from nearveil.mechanisms.exact_answers import Watch
 from nearveil.mechanisms.intervals import Intervals, check_gamma
 from nearveil.mechanisms.pic import MOST_CENTRES, build_pic_intervals, pic_queries
 from nearveil.mechanisms.private_grid import ROUNDS as GRID_ROUNDS
@@ -77,8 +78,9 @@ def build_intervals(
     *,
     rng: Randomness | np.random.Generator | int | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Intervals:
-    """Build private intervals by the planned method; ``budget`` as in `FitPlan.budget`."""
+    """Build private intervals by the planned method; ``budget`` as in `FitPlan.budget`, ``watch`` for audits."""
     if plan.method == "pic":
         return build_pic_intervals(
             points,
@@ -90,6 +92,7 @@ def build_intervals(
             population=plan.population,
             rng=rng,
             progress=progress,
+            watch=watch,
         )
     return build_grid_intervals(
         points,
@@ -100,4 +103,5 @@ def build_intervals(
         population=plan.population,
         rng=rng,
         progress=progress,
+        watch=watch,
     )

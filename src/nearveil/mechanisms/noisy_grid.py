@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace
-from nearveil.mechanisms.exact_answers import ExactAnswers, PlacesInMemory, cell_counts
+from nearveil.mechanisms.exact_answers import ExactAnswers, PlacesInMemory, Watch, cell_counts, head_count
 from nearveil.privacy.paper_accounting import LaplaceAnswers
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
@@ -65,6 +65,7 @@ def noisy_grid(
     epsilon: float,
     population: int | None,
     rng: np.random.Generator,
+    watch: Watch | None = None,
 ) -> NoisyGrid:
     """Spend epsilon on a histogram and, where no public number of people is given, on a head count."""
     asked = people if isinstance(people, ExactAnswers) else PlacesInMemory(people, region)
@@ -72,6 +73,10 @@ def noisy_grid(
     scale = answers[-1].scale
     columns, rows = _grid_shape(region, size / scale / _PEOPLE_PER_CELL)
     noisy = _noisy_histogram(asked, region, columns, rows, scale, rng)
+    if watch:
+        if population is None:
+            watch(head_count, np.array([size]))
+        watch(lambda about: about.counts_in_cells(columns, rows) * int(FIXED_POINT), noisy.ravel())
     return NoisyGrid(region, noisy, size, answers)
 
 

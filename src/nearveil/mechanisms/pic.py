@@ -11,13 +11,21 @@ from nearveil.mechanisms.centres import (
     redraw_unusable,
     uniform_in_region,
 )
-from nearveil.mechanisms.exact_answers import ExactAnswers, as_answers, check_enough, cluster_sums
+from nearveil.mechanisms.exact_answers import (
+    ExactAnswers,
+    Question,
+    Watch,
+    as_answers,
+    check_enough,
+    cluster_sums,
+    head_count,
+)
 from nearveil.mechanisms.intervals import Intervals, check_gamma, radii_around
 from nearveil.privacy.limits import check_count, check_positive
 from nearveil.privacy.paper_accounting import QUERIES_PER_ROUND, LaplaceAnswers
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
-from nearveil.types import FloatArray, IntArray, Progress
+from nearveil.types import FloatArray, Progress
 
 __all__ = ["MOST_CENTRES", "build_pic_intervals", "cluster_sums"]
 
@@ -35,6 +43,7 @@ def build_pic_intervals(
     population: int | None = None,
     rng: Randomness | np.random.Generator | int | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Intervals:
     """Build private intervals by k-means whose every sum and count is noised (the paper's Algorithm 2).
 
@@ -58,6 +67,8 @@ def build_pic_intervals(
         Secure randomness unless a seed or generator is given.
     progress : callable, optional
         Called with 1 after each round.
+    watch : callable, optional
+        Called with each round's question and noisy answers.
     """
     asked = as_answers(points, region)
     check_positive(scale, "scale")
@@ -68,13 +79,16 @@ def build_pic_intervals(
     check_enough(asked, centres)
     randomness = as_randomness(rng)
     generator = randomness.generator
-    number = centres
-    if number is None:
-        number = centres_for(_noisy_count(asked, scale, generator) if population is None else population)
+    if centres is not None:
+        number = centres
+    elif population is not None:
+        number = centres_for(population)
+    else:
+        number = centres_for(float(_noisy_answers(head_count, asked, scale, generator, watch)[0]))
     found = redraw_unusable(uniform_in_region(region, number, generator), region, generator)
     for _ in range(rounds):
-        sums = asked.sums_around(found)
-        found = redraw_unusable(_noisy_means(sums, scale, generator), region, generator)
+        noisy = _noisy_answers(_sums_around(found), asked, scale, generator, watch)
+        found = redraw_unusable(_means(noisy), region, generator)
         if progress:
             progress(1)
     return Intervals(
@@ -95,11 +109,19 @@ def pic_queries(rounds: int, centres: int | None, population: int | None) -> int
     return QUERIES_PER_ROUND * rounds + (1 if counts_people else 0)
 
 
-def _noisy_count(asked: ExactAnswers, scale: float, rng: np.random.Generator) -> float:
-    return float(fixed_point_laplace(np.array([len(asked) * int(FIXED_POINT)]), scale, rng)[0])
+def _noisy_answers(
+    question: Question, asked: ExactAnswers, scale: float, rng: np.random.Generator, watch: Watch | None
+) -> FloatArray:
+    noisy = fixed_point_laplace(question(asked), scale, rng)
+    if watch:
+        watch(question, noisy)
+    return noisy
 
 
-def _noisy_means(sums: IntArray, scale: float, rng: np.random.Generator) -> FloatArray:
-    noisy = fixed_point_laplace(sums * np.array([1, 1, int(FIXED_POINT)]), scale, rng)
+def _sums_around(centres: FloatArray) -> Question:
+    return lambda asked: asked.sums_around(centres) * np.array([1, 1, int(FIXED_POINT)])
+
+
+def _means(noisy: FloatArray) -> FloatArray:
     # A count below 1 says nothing; as a divisor it would throw the centre far out of the region.
     return noisy[:, :2] / np.maximum(noisy[:, 2:], 1.0)

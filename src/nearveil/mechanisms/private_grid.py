@@ -13,7 +13,7 @@ from nearveil.mechanisms.centres import (
     centres_for,
     redraw_unusable,
 )
-from nearveil.mechanisms.exact_answers import as_answers, check_enough, cluster_sums
+from nearveil.mechanisms.exact_answers import Watch, as_answers, check_enough, cluster_sums
 from nearveil.mechanisms.intervals import Intervals, check_gamma, radii_around
 from nearveil.mechanisms.nearest_centre import nearest_centre_table
 from nearveil.mechanisms.noisy_grid import NoisyGrid, noisy_grid
@@ -37,6 +37,7 @@ def build_grid_intervals(
     population: int | None = None,
     rng: Randomness | np.random.Generator | int | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Intervals:
     """Build private intervals from one noisy histogram over a public grid.
 
@@ -58,6 +59,8 @@ def build_grid_intervals(
         Secure randomness unless a seed or generator is given.
     progress : callable, optional
         Called with 1 after each round of k-means.
+    watch : callable, optional
+        Called with each question and its noisy answers.
     """
     asked = as_answers(points, region)
     check_positive(epsilon, "epsilon")
@@ -67,7 +70,7 @@ def build_grid_intervals(
     check_enough(asked, centres)
     randomness = as_randomness(rng)
     generator = randomness.generator
-    grid = noisy_grid(asked, region, epsilon, population, generator)
+    grid = noisy_grid(asked, region, epsilon, population, generator, watch)
     # From here on only the noisy answers are looked at.
     number = centres_for(grid.population) if centres is None else centres
     stand_ins = _stand_ins(grid, number, generator)

@@ -39,8 +39,13 @@ class ModuleSubject(ExternalSubject):
         self._process: subprocess.Popen[bytes] | None = None
 
     def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
-        """Have the child process call the function. All rows of ``points`` are the same place."""
-        request = {"place": points[0].tolist(), "count": len(points), "seed": rng.integers(2**63, size=4).tolist()}
+        """Have the child process call the function. A place that fills many rows is sent once."""
+        starts = np.flatnonzero(np.append(True, (points[1:] != points[:-1]).any(axis=1)))
+        request = {
+            "places": points[starts].tolist(),
+            "rows": np.diff(starts, append=len(points)).tolist(),
+            "seed": rng.integers(2**63, size=4).tolist(),
+        }
         process = self._started()
         answer, content = self._exchange(process, json.dumps(request).encode() + b"\n", len(points))
         return np.frombuffer(content).reshape(answer["shape"])

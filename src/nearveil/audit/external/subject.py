@@ -67,6 +67,6 @@ class ExternalSubject(PublishedSubject):
 
     def _call(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
         published = checked_outputs(self.publish(np.tile(np.array(place), (count, 1)), rng), count, self.region)
-        outputs = self.region.to_metres(published)
+        outputs = self.in_metres(published)
         self._watch.look_at(place, self.in_outputs(place), outputs)
         return outputs

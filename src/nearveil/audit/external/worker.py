@@ -94,7 +94,7 @@ def _load_or_say_why_not(target: str, answers: BinaryIO) -> Callable[..., object
 
 
 def _call(function: Callable[..., object], request: dict[str, Any], answers: BinaryIO) -> None:
-    points = np.tile(np.array(request["place"]), (request["count"], 1))
+    points = np.repeat(np.array(request["places"]), request["rows"], axis=0)
     try:
         published = function(points, np.random.default_rng(request["seed"]))
     except BaseException as error:  # sys.exit too is no answer

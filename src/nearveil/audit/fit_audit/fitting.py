@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,15 +16,26 @@ Fit = Callable[[FloatArray, np.random.Generator], object]
 taken for centres in the square of the region."""
 
 
-def fit_both(fit: Fit, data: DataPair, fits: int, seed: int, stream: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+@runtime_checkable
+class KnowingFit(Protocol):
+    """A fit seen by somebody who knows everybody but one person, such as `AnswersFit`."""
+
+    def about(self, data: DataPair) -> Fit:
+        """Return what they see of a fit on either of the two data sets, whichever it is made on."""
+
+
+def fit_both(
+    fit: Fit | KnowingFit, data: DataPair, fits: int, seed: int, stream: tuple[int, ...]
+) -> tuple[FloatArray, FloatArray]:
     """Fit so many times with the person and so many times without; shape (fits, rows, columns) each.
 
     Each call names its stream, which no other call may use: generators of different streams are independent.
     """
     outputs = []
+    seen = fit.about(data) if isinstance(fit, KnowingFit) else fit
     for side, people in enumerate((data.with_person, data.without)):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(*stream, side)))
-        outputs.append(_fit_often(fit, people, fits, data.name, rng))
+        outputs.append(_fit_often(seen, people, fits, data.name, rng))
     if outputs[0].shape != outputs[1].shape:
         raise AuditError(f"with one person more ({data.name}) the fit gives another shape; the shape must be public")
     return outputs[0], outputs[1]

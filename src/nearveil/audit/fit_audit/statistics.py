@@ -13,7 +13,7 @@ import numpy as np
 
 from nearveil.types import BoolArray, FloatArray
 
-Kind = Literal["coordinate", "sorted", "equal", "distance", "near", "likelihood"]
+Kind = Literal["coordinate", "sorted", "equal", "distance", "near", "likelihood", "shift"]
 
 _BINS = 16
 _MOST_ROWS = 64
@@ -31,6 +31,8 @@ class Statistic:
         entry of the column is exactly ``values[0]``. ``distance``: from the nearest row to the place ``values``.
         ``near``: the column of that row. ``likelihood``: the sum over all entries of a table's value for the bin
         that the entry falls into; ``values`` holds, for each entry, the edges of its bins and then the table.
+        ``shift``: the sum over the rows of column 1 of how much the entry speaks for 1 and not 0, from -1 to 1, times
+        the row's weight in ``values``: the likelihood ratio for Laplace noise, whatever its scale.
     """
 
     kind: Kind
@@ -52,6 +54,7 @@ class Statistic:
             "distance": "distance from the person's place to the nearest row",
             "near": f"column {self.column + 1} of the row nearest to the person's place",
             "likelihood": "likelihood ratio, learned entry by entry from other fits,",
+            "shift": "likelihood ratio for Laplace noise, over all answers that the person has a part in,",
         }[self.kind]
 
 
@@ -86,17 +89,23 @@ def event_from_dict(document: dict[str, Any]) -> Event:
     return Event(Statistic(**statistic), float(document["threshold"]), bool(document["above"]))
 
 
-def statistics_for(with_person: FloatArray, without: FloatArray, place: FloatArray) -> list[Statistic]:
+def statistics_for(with_person: FloatArray, without: FloatArray, place: FloatArray | None) -> list[Statistic]:
     """Return the statistics to try, learned from some outputs of either data set.
 
     Parameters
     ----------
-    place : ndarray of shape (2,)
-        The person's place, in the coordinates of the output; used where outputs have two columns.
+    place : ndarray of shape (2,) or None
+        The person's place, in the coordinates of the output, used where outputs have two columns; None where outputs
+        are answers, of which the first column is 0 without the person and 1 with them, but for noise.
     """
     rows, columns = with_person.shape[1:]
     found = [_likelihood(with_person, without)]
-    if columns == 2:
+    known: list[float] = []
+    if place is None:
+        found.append(_shift(with_person, without))
+        # What an answer is if its noise is missing.
+        known = [0.0, 1.0]
+    elif columns == 2:
         values = tuple(place.tolist())
         found.append(Statistic("distance", values=values))
         found += [Statistic("near", column=column, values=values) for column in range(2)]
@@ -104,7 +113,9 @@ def statistics_for(with_person: FloatArray, without: FloatArray, place: FloatArr
         found += [Statistic("coordinate", row, column) for row in range(min(rows, _MOST_ROWS))]
         found += [Statistic("sorted", row, column) for row in range(min(rows, _MOST_ROWS))]
         pooled = np.concatenate([with_person[:, :, column].ravel(), without[:, :, column].ravel()])
-        found += [Statistic("equal", column=column, values=(atom,)) for atom in _atoms(pooled)]
+        found += [
+            Statistic("equal", column=column, values=(atom,)) for atom in dict.fromkeys([*known, *_atoms(pooled)])
+        ]
     return found
 
 
@@ -123,6 +134,12 @@ def _likelihood(with_person: FloatArray, without: FloatArray) -> Statistic:
         counts = [np.bincount(np.searchsorted(edges, part), minlength=_BINS) + 0.5 for part in (first, second)]
         values += [*edges.tolist(), *np.log(counts[0] / counts[1]).tolist()]
     return Statistic("likelihood", values=tuple(values))
+
+
+def _shift(with_person: FloatArray, without: FloatArray) -> Statistic:
+    """Weigh each answer by how much likelier a number from 1 on is with the person: by 1 / scale for Laplace noise."""
+    beyond = [(part[:, :, 0] >= 1).sum(axis=0) + 0.5 for part in (with_person, without)]
+    return Statistic("shift", values=tuple(np.maximum(np.log(beyond[0] / beyond[1]), 0.0).tolist()))
 
 
 def _entries(outputs: FloatArray) -> FloatArray:
@@ -169,6 +186,11 @@ def _learned(statistic: Statistic, outputs: FloatArray) -> FloatArray:
     return total
 
 
+def _shifted(statistic: Statistic, outputs: FloatArray) -> FloatArray:
+    total: FloatArray = np.clip(2 * outputs[:, :, 0] - 1, -1.0, 1.0) @ np.array(statistic.values)
+    return total
+
+
 _TAKE: dict[Kind, Callable[[Statistic, FloatArray], FloatArray]] = {
     "coordinate": _coordinate,
     "sorted": _sorted,
@@ -176,4 +198,5 @@ _TAKE: dict[Kind, Callable[[Statistic, FloatArray], FloatArray]] = {
     "distance": _distance,
     "near": _near,
     "likelihood": _learned,
+    "shift": _shifted,
 }

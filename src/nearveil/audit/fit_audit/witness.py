@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nearveil.audit.claim import Claim, claim_from_dict
 from nearveil.audit.fit_audit.data_pairs import DataPair, data_from_dict
-from nearveil.audit.fit_audit.fitting import Fit, fit_both
+from nearveil.audit.fit_audit.fitting import Fit, KnowingFit, fit_both
 from nearveil.audit.fit_audit.statistics import Event, event_from_dict
 from nearveil.audit.sampling import RECHECK_STREAM, chosen_seed
-from nearveil.audit.witness import Counts, bound_of
+from nearveil.audit.witness import Counts, bound_of, shared_confidence
 from nearveil.errors import DataError
+from nearveil.types import FloatArray
 
 FORMAT = "nearveil-fit-witness"
 FORMAT_VERSION = 1
@@ -35,6 +37,8 @@ class FitWitness:
         The outputs that were counted.
     speaks_for_person : bool
         Whether the event is likelier with the person (its hits are counted there), or without.
+    events_counted : int
+        How many events were counted, this one among them; they share the error (Bonferroni).
     """
 
     claim: Claim
@@ -44,11 +48,12 @@ class FitWitness:
     counts: Counts
     confidence: float
     seed: int
+    events_counted: int = 1
 
     @property
     def bound(self) -> float:
         """Lower bound on the loss; -inf if the counts show nothing."""
-        return bound_of(self.counts, self.claim, self.confidence)
+        return bound_of(self.counts, self.claim, shared_confidence(self.confidence, self.events_counted))
 
     @property
     def violates(self) -> bool:
@@ -82,6 +87,7 @@ class FitWitness:
             "speaks_for_person": self.speaks_for_person,
             "counts": {name: getattr(self.counts, name) for name in Counts.__slots__},
             "confidence": self.confidence,
+            "events_counted": self.events_counted,
             "bound": self.bound if math.isfinite(self.bound) else None,
             "seed": self.seed,
         }
@@ -101,7 +107,8 @@ def fit_witness_from_json(text: str) -> FitWitness:
 
 def _from_document(document: dict[str, Any]) -> FitWitness:
     confidence = float(document["confidence"])
-    if not 0 < confidence < 1:
+    events_counted = int(document.get("events_counted", 1))
+    if not (0 < confidence < 1 and events_counted >= 1):
         raise ValueError("confidence")
     return FitWitness(
         claim=claim_from_dict(document["claim"]),
@@ -111,30 +118,30 @@ def _from_document(document: dict[str, Any]) -> FitWitness:
         counts=Counts(**{name: int(document["counts"][name]) for name in Counts.__slots__}),
         confidence=confidence,
         seed=int(document["seed"]),
+        events_counted=events_counted,
     )
 
 
-def recheck_fit(witness: FitWitness, fit: Fit, *, fits: int, seed: int | None = None) -> FitWitness:
+def recheck_fit(witness: FitWitness, fit: Fit | KnowingFit, *, fits: int, seed: int | None = None) -> FitWitness:
     """Count the same event again on fresh fits, half of them with the person; return the witness with the new counts.
 
     The fits draw from a stream that no audit uses. Nothing is chosen again, so the new bound holds with the witness's
     confidence, whatever the witness says.
     """
     seed = chosen_seed(seed)
-    return count_event(witness, fit, fits, seed, RECHECK_STREAM)
+    return count_events([replace(witness, events_counted=1)], fit, fits, seed, RECHECK_STREAM)[0]
 
 
-def count_event(witness: FitWitness, fit: Fit, fits: int, seed: int, stream: int) -> FitWitness:
-    """Return the witness with what it counts on so many fresh fits, half of them with the person."""
+def count_events(
+    witnesses: Sequence[FitWitness], fit: Fit | KnowingFit, fits: int, seed: int, stream: int
+) -> list[FitWitness]:
+    """Return witnesses about the same data with what they count on so many fresh fits, half of them with the person."""
     each = max(fits // 2, 1)
-    hits = [int(witness.event.happened(part).sum()) for part in fit_both(fit, witness.data, each, seed, (stream,))]
+    outputs = fit_both(fit, witnesses[0].data, each, seed, (stream,))
+    return [replace(witness, counts=_counted(witness, outputs), seed=seed) for witness in witnesses]
+
+
+def _counted(witness: FitWitness, outputs: tuple[FloatArray, FloatArray]) -> Counts:
+    hits = [int(witness.event.happened(part).sum()) for part in outputs]
     likely, unlikely = hits if witness.speaks_for_person else hits[::-1]
-    return FitWitness(
-        claim=witness.claim,
-        data=witness.data,
-        event=witness.event,
-        speaks_for_person=witness.speaks_for_person,
-        counts=Counts(hits=likely, trials=each, false_hits=unlikely, false_trials=each),
-        confidence=witness.confidence,
-        seed=seed,
-    )
+    return Counts(hits=likely, trials=len(outputs[0]), false_hits=unlikely, false_trials=len(outputs[1]))
