@@ -1,0 +1,74 @@
+"""Small faults that leave nearly all of the noise in place are found, and their witnesses stand on fresh samples."""
+
+import pytest
+from tests.audit.judged import BROKEN, INNOCENT, NARROW, SOUND, Case, Judged
+
+from nearveil.audit.auditor import audit
+from nearveil.audit.claim import own_claim
+from nearveil.audit.pair_choice import mechanism_pairs
+from nearveil.audit.recheck import recheck
+from nearveil.audit.report import AuditReport, Verdict
+from nearveil.audit.subject import MechanismSubject
+from nearveil.audit.witness import witness_from_json
+
+pytestmark = pytest.mark.statistical
+
+
+def assert_found(case: Case, samples: int, recheck_samples: int) -> AuditReport:
+    """The fault is found, and the witness, written down and read back, is confirmed by samples of its own."""
+    report = case.audit(samples, seed=1)
+    assert report.verdict is Verdict.VIOLATED
+    assert report.witness is not None
+    again = witness_from_json(report.witness.to_json())
+    assert again.explain() == report.witness.explain()
+    assert recheck(again, Judged(case.publish), samples=recheck_samples, seed=2).stands
+    return report
+
+
+@pytest.mark.parametrize("name", list(BROKEN)[:4])
+def test_low_digits_of_the_true_place_are_found(name: str) -> None:
+    report = assert_found(BROKEN[name], 100_000, 50_000)
+    assert report.witness is not None
+    assert report.witness.event.score.kind == "low-digits"
+    assert report.witness.counts.false_hits < 0.01 * report.witness.counts.hits
+
+
+def test_noise_that_is_skipped_once_in_a_thousand_is_found() -> None:
+    assert_found(BROKEN["noise skipped, 1 in 1,000"], 1_000_000, 700_000)
+
+
+def test_a_pool_of_noise_is_found() -> None:
+    report = assert_found(BROKEN["a pool of 100,000 vectors"], 400_000, 400_000)
+    assert report.witness is not None
+    assert report.witness.event.score.kind == "recurring"
+    assert report.witness.counts.false_hits == 0
+
+
+def test_a_small_place_with_less_noise_is_found_by_the_search() -> None:
+    report = assert_found(BROKEN["300 m with a third"], 2_000_000, 200_000)
+    assert report.witness is not None
+    assert "found by a search" in report.witness.pair.kind
+
+
+def test_a_small_place_with_less_noise_is_found_where_one_looks() -> None:
+    """Also on few samples, which leave no search to be made; without the place it goes unseen."""
+    assert BROKEN["300 m with a third"].audit(60_000, seed=1).verdict is Verdict.CONSISTENT
+    case = BROKEN["300 m, --place"]
+    report = assert_found(case, 60_000, 60_000)
+    assert report.witness is not None
+    assert report.witness.pair.first == case.place
+
+
+def test_a_twentieth_less_noise_is_found_in_ten_million_samples() -> None:
+    claim = own_claim(SOUND.guarantee)
+    report = audit(MechanismSubject(NARROW), claim, mechanism_pairs(SOUND, claim), samples=10_000_000, seed=1)
+    assert report.verdict is Verdict.VIOLATED
+    assert claim.epsilon < report.epsilon_lower < claim.epsilon / 0.95
+
+
+@pytest.mark.parametrize("name", INNOCENT)
+def test_a_mechanism_that_keeps_its_promise_is_not_accused(name: str) -> None:
+    """At the default confidence: false-alarm rate 1e-6 each."""
+    report = INNOCENT[name].audit(100_000, seed=1)
+    assert report.verdict is Verdict.CONSISTENT
+    assert report.epsilon_lower >= 0.4 * report.claim.epsilon
