@@ -145,3 +145,11 @@ def test_what_cannot_be_explained(run: Run, tmp_path: Path) -> None:
         assert (outcome.code, len(outcome.err.strip().splitlines())) == (3, 1)
     path.write_text("{}")
     assert run("guarantee", path, "--epsilon", 1).code == 2
+
+
+@pytest.mark.parametrize("verb", ["guarantee", "certify"])
+def test_without_options_they_speak_of_the_default_of_protect(run: Run, verb: str) -> None:
+    promise = json.loads(run(verb, "--json").out)
+    assert (promise["notion"], promise["epsilon"], promise["unit"]) == ("metric", 0.004, "per metre")
+    # No intervals, and nothing said of a made-up city.
+    assert (promise["also"], promise["notes"]) == ([], [])
