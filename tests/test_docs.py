@@ -74,3 +74,11 @@ def test_readme_opens_with_the_two_commands() -> None:
     opening = (ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")
     assert "make demo" in opening[1]
     assert "make test" in opening[1]
+
+
+@pytest.mark.parametrize("words", ["nobody can find anybody", "nothing averages out"])
+def test_no_page_and_no_message_says_what_is_not_true(words: str) -> None:
+    sources = [path for path in (ROOT / "src").rglob("*") if path.suffix in {".py", ".js", ".html"}]
+    assert sources
+    for path in (*PAGES, *sources):
+        assert words not in path.read_text(encoding="utf-8"), f"{path.name} says {words!r}"

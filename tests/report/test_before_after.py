@@ -1,0 +1,66 @@
+"""The picture of the demonstration: a map with its coast for each service, and where attacks put people."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.collections import EllipseCollection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.report.before_after import AttackedService, draw_before_after
+from nearveil.report.coastline import land_in
+from nearveil.report.style import LIGHT
+from tests.report.outcome_samples import CITY, REGION
+
+MISSES = {"GI-LIA": np.array([[0.0, 10.0], [400.0, 300.0]]), "unfolding": np.array([[-20.0, 0.0], [0.0, 9000.0]])}
+
+
+@pytest.fixture
+def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
+    figures: list[Figure] = []
+    close = plt.close
+    monkeypatch.setattr(plt, "close", figures.append)
+    people = np.random.default_rng(1).normal(REGION.centre, 0.03, (400, 2))
+    dprs = DPRS(release="paper", epsilon=1.0, centres=20, region=REGION, seed=1).fit(people)
+    services = [
+        AttackedService(title="open", found="all", places=CITY, protected=False, misses_m=MISSES),
+        AttackedService(
+            title="DPRS", found="few", places=dprs.perturb(CITY), protected=True, misses_m=MISSES,
+            intervals=dprs.current_intervals,
+        ),
+    ]  # fmt: skip
+    draw_before_after(services, REGION, tmp_path / "p.png", title="attacks", tau_m=100.0)
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    close(figures[0])
+    return figures[0]
+
+
+def test_every_service_has_a_map_with_the_coast(figure: Figure) -> None:
+    for axes in figure.axes[:2]:
+        assert to_hex(axes.get_facecolor()).upper() == LIGHT.water
+        assert len(axes.patches) == len(land_in(REGION))
+    discs = [each for axes in figure.axes[:2] for each in axes.collections if isinstance(each, EllipseCollection)]
+    assert len(discs) == 1
+    assert len(discs[0].get_widths()) == 20
+
+
+def test_attacks_are_drawn_as_seen_from_the_person_and_none_is_left_out_in_silence(figure: Figure) -> None:
+    for axes in figure.axes[2:]:
+        drawn = np.vstack([each.get_xydata() for each in axes.lines])
+        assert {tuple(place) for place in drawn} == {(0.0, 10.0), (400.0, 300.0), (-20.0, 0.0)}
+        assert [text.get_text() for text in axes.texts] == ["1 more beyond the edge"]
+        (circle,) = (each for each in axes.patches if isinstance(each, Circle))
+        assert circle.radius == 100.0
+        assert axes.get_xlabel().startswith("m east")
+
+
+def test_discs_are_circles_in_the_legend(figure: Figure) -> None:
+    (legend,) = figure.legends
+    shown = dict(zip((text.get_text() for text in legend.get_texts()), legend.legend_handles, strict=True))
+    assert isinstance(shown["a private disc"], Circle)
+    assert isinstance(shown["within 100 m of the person"], Circle)
+    assert {"a true place", "a published place", "an estimate of GI-LIA", "an estimate of unfolding"} < set(shown)
