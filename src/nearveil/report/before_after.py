@@ -132,7 +132,7 @@ def _handles(services: Sequence[AttackedService], tau_m: float) -> list[Any]:
     """What the marks mean, those of the maps first."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
-    dots = {"marker": ".", "linestyle": "none", "markersize": 9}
+    dots: dict[str, Any] = {"marker": ".", "linestyle": "none", "markersize": 9}
     handles = [Line2D([], [], color=TRUE_COLOUR, label="a true place", **dots)]
     if any(service.protected for service in services):
         handles.append(Line2D([], [], color=PUBLISHED_COLOUR, label="a published place", **dots))

@@ -192,7 +192,7 @@ def _suspect(outputs: tuple[FloatArray, FloatArray], data: DataPair, place: Floa
     """Learn statistics on one half, choose among them on the other: they flatter the fits that they were learned on."""
     half = len(outputs[0]) // 2
     best: dict[str, tuple[float, Event, bool]] = {}
-    for statistic in statistics_for(*(part[:half] for part in outputs), place):
+    for statistic in statistics_for(outputs[0][:half], outputs[1][:half], place):
         with_person, without = (np.sort(statistic(part[half:])) for part in outputs)
         seen = len(with_person)
         thresholds = _thresholds(np.concatenate([with_person, without]))
