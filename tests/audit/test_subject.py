@@ -199,3 +199,35 @@ def test_metres_are_the_coordinates_of_published_places() -> None:
     assert subject.outputs_in_degrees(at[None])[0] == pytest.approx(PAIR.first)
     assert subject.log_ratio(PAIR.first, PAIR.second, at[None]) is None
     assert isinstance(PlanarLaplace().resolved_region, Region)
+
+
+def test_equal_places_are_equal_in_metres_whatever_else_is_published() -> None:
+    """A row a hair outside the region must not change the others: an atom on the edge would seem to be two."""
+    region = named_region("san-francisco")
+    subject = Gives(None)
+    corner = np.array([[region.south, region.west], [region.south, region.west + 0.1]])
+    outside = np.array([[region.south - 9e-10, region.west - 9e-10]])
+    assert region.contains(outside).all()
+    assert (subject.in_metres(np.vstack([corner, outside]))[:2] == subject.in_metres(corner)).all()
+
+
+def test_across_the_antimeridian_metres_are_those_of_the_region() -> None:
+    region = Region(-17.2, 179.8, -16.8, -179.8)
+
+    class Fiji(PublishedSubject):
+        def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
+            del rng
+            return points
+
+    places = np.array([[-17.0, 179.9], [-17.0, -179.9], [-17.2, 179.8], [-16.8, -179.8]])
+    metres = Fiji(region).sample_each(places, np.random.default_rng(1))
+    np.testing.assert_allclose(metres, region.to_metres(places), atol=2e-6)
+
+
+def test_each_place_gets_its_own_draw() -> None:
+    places = np.array([PAIR.first, PAIR.second])
+    for subject in (Gives(lambda published: published), MechanismSubject(PlanarLaplace(hide_within_m=5))):
+        outputs = subject.sample_each(np.repeat(places, 500, axis=0), np.random.default_rng(1))
+        assert len(np.unique(outputs, axis=0)) > 900
+    middles = outputs.reshape(2, 500, 2).mean(axis=1)
+    assert middles == pytest.approx(np.array([subject.in_outputs(place) for place in (PAIR.first, PAIR.second)]), abs=2)

@@ -47,6 +47,19 @@ def words(points, rng):
 """
 
 
+PATCHED = """
+import numpy as np
+
+def patched(points, rng):
+    angle, metres = rng.uniform(0, 2 * np.pi, len(points)), rng.gamma(2, 250, len(points))
+    per_degree = np.array([111_000, 88_000])
+    away = np.hypot(*((points - [37.61, -122.33]) * per_degree).T)
+    metres = metres * np.where(away < 150, 1 / 3, 1)
+    moved = points + np.column_stack([np.sin(angle), np.cos(angle)]) * metres[:, None] / per_degree
+    return moved.clip([37.5, -122.6], [37.9, -122.2])
+"""
+
+
 @pytest.fixture
 def module(tmp_path: Path) -> str:
     path = tmp_path / "mine.py"
@@ -151,6 +164,28 @@ def test_an_audit_that_could_find_nothing_says_so_and_writes_nothing(run: Run, t
     assert "times as many samples" in outcome.out
     assert outcome.err.count("nothing was counted") == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_to_look_at(run: Run, tmp_path: Path) -> None:
+    """A disc of 300 m with a third of the noise goes unseen on few samples, until somebody says where to look."""
+    path = tmp_path / "patched.py"
+    path.write_text(PATCHED, encoding="utf-8")
+    patched = ("audit", "--callable", f"{path}:patched", "--claim", "metric:4/km", *SMALL, "--json")
+    audited(run(*patched), 0, "consistent")
+    audited(run(*patched, "--place", "37.7,-122.4"), 0, "consistent")
+    found = audited(run(*patched, "--place", "37.7,-122.4", "--place", "37.6102,-122.3301"), 1, "violated")
+    assert found["pair"]["first"] == [37.6102, -122.3301]
+    assert "asked for" in found["pair"]["kind"]
+
+
+@pytest.mark.parametrize("place", ["37.7", "37.7,-122.4,1", "here,there", "nan,1", "51.5,0.0", "137.7,-122.4"])
+def test_what_is_no_place_is_refused(run: Run, place: str) -> None:
+    failed(run("audit", "--mechanism", "square", "--place", place, *SMALL), 2, "--place")
+
+
+def test_a_place_is_for_the_release(run: Run, tmp_path: Path) -> None:
+    failed(run("audit", "--stage", "fit", "--release", "paper", "--place", "37.7,-122.4"), 2, "--place")
+    failed(run("audit", "--check", tmp_path / "w.json", "--place", "37.7,-122.4"), 2, "leave these options out")
 
 
 # -- somebody else's ----------------------------------------------------------------------------------------------

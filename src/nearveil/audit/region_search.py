@@ -1,4 +1,4 @@
-"""A search over the region for places where outputs scatter least: a coarse lattice first, then its suspects closely."""
+"""A search over the region for the places where outputs scatter least: a coarse lattice first, then its suspects."""
 
 from __future__ import annotations
 
