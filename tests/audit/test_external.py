@@ -326,6 +326,38 @@ def test_every_error_is_one_of_ours() -> None:
     assert (AuditError.exit_code, UsageError.exit_code) == (4, 2)
 
 
+# -- order ----------------------------------------------------------------------------------------------------
+
+LATTICE = np.stack(np.meshgrid(np.linspace(37.6, 37.8, 10), np.linspace(-122.5, -122.3, 10)), axis=-1).reshape(-1, 2)
+
+
+@pytest.mark.statistical
+def test_rows_in_another_order_than_the_places_are_an_error() -> None:
+    """False alarms, for the two that keep the order and the one that looks at nothing: below 1e-4."""
+    shuffled = as_callable(f"rng.permutation({HONEST})")
+    subject = CallableSubject(shuffled, REGION)
+    # All rows are of one place, so that their order says nothing.
+    check_law(subject.sample(PLACE, 2000, rng()))
+    with pytest.raises(AuditError, match=r"another order.*--keep-order.*--place") as caught:
+        subject.sample_each(LATTICE, rng())
+    assert "\n" not in str(caught.value)
+    uniform = "rng.uniform([37.5, -122.6], [37.9, -122.2], points.shape)"
+    for innocent in (HONEST, "points", uniform):
+        assert len(CallableSubject(as_callable(innocent), REGION).sample_each(LATTICE, rng())) == len(LATTICE)
+
+
+def test_the_order_that_protect_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random by default, which a search over the region cannot use and the audit of a pair can."""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    protect = "nearveil protect {input} {output} --mechanism planar-laplace --hide-within 500m"
+    kept = CommandSubject(f"{protect} --keep-order", REGION)
+    west_then_east = np.repeat([[37.7, -122.5], [37.7, -122.3]], 50, axis=0)
+    published = np.asarray(kept.publish(west_then_east, rng()))
+    assert ((published[:, 1] > -122.4) == (west_then_east[:, 1] > -122.4)).all()
+    published = np.asarray(CommandSubject(protect, REGION).publish(west_then_east, rng()))
+    assert ((published[:, 1] > -122.4) != (west_then_east[:, 1] > -122.4)).any()
+
+
 # -- independence ---------------------------------------------------------------------------------------------
 
 LAWS: dict[str, Callable[[int, np.random.Generator], FloatArray]] = {

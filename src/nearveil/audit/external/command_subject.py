@@ -34,9 +34,10 @@ class CommandSubject(ExternalSubject):
     """A program, called once for a whole batch of rows.
 
     The rows have the columns latitude and longitude, under a header. The output needs one row for each, in their order,
-    with columns called latitude and longitude or as usual; more columns do no harm. All rows of a call are the same
-    place and are counted as independent draws, so the command must give each row its own noise, as it must for
-    different people. Gross violations are noticed (see `nearveil.audit.external.independence`).
+    with columns called latitude and longitude or as usual; more columns do no harm. Rows that are counted are all of
+    one place and are taken for independent draws, so the command must give each row its own noise, as it must for
+    different people. A search over the region asks for many places at once. Gross violations of independence and of
+    the order are noticed (see `nearveil.audit.external.independence`).
 
     The command draws its own randomness, so a seed does not repeat an audit of it.
 

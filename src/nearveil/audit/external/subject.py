@@ -8,9 +8,10 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from nearveil.audit.external.independence import IndependenceWatch
+from nearveil.audit.external.independence import IndependenceWatch, check_order
 from nearveil.audit.subject import Place, PublishedSubject, checked_outputs
 from nearveil.errors import UsageError
+from nearveil.places import wrap_longitude
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -40,6 +41,7 @@ class ExternalSubject(PublishedSubject):
         self.timeout_s = float(timeout_s)
         self._watch = IndependenceWatch()
         self._probed = False
+        self._order_checked = False
 
     @abstractmethod
     def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
@@ -55,6 +57,13 @@ class ExternalSubject(PublishedSubject):
         calls = [size for size in (probe, count - probe) if size]
         return np.vstack([self._call(place, size, rng) for size in calls])
 
+    def sample_each(self, places: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Publish once for every place, after making sure that rows come out in the order they went in."""
+        if not self._order_checked:
+            self._order_checked = True
+            self._check_order(rng)
+        return super().sample_each(places, rng)
+
     def close(self) -> None:
         """End what was started for it."""
         return
@@ -64,6 +73,16 @@ class ExternalSubject(PublishedSubject):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _check_order(self, rng: np.random.Generator) -> None:
+        """Ask for two places far apart, one by one and then in one call: its halves must differ as the places do."""
+        region = self.region
+        west, east = (
+            (region.centre[0], float(wrap_longitude(region.west + share * region.width_deg))) for share in (0.25, 0.75)
+        )
+        alone = [self._call(place, _PROBE, rng) for place in (west, east)]
+        both = super().sample_each(np.repeat([west, east], _PROBE, axis=0), rng)
+        check_order(alone, (both[:_PROBE], both[_PROBE:]))
 
     def _call(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
         published = checked_outputs(self.publish(np.tile(np.array(place), (count, 1)), rng), count, self.region)
