@@ -27,9 +27,9 @@ def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
     people = np.random.default_rng(1).normal(REGION.centre, 0.03, (400, 2))
     dprs = DPRS(release="paper", epsilon=1.0, centres=20, region=REGION, seed=1).fit(people)
     services = [
-        AttackedService(title="open", found="all", places=CITY, protected=False, misses_m=MISSES),
+        AttackedService(title="open", found="words " * 12, places=CITY, protected=False, misses_m=MISSES),
         AttackedService(
-            title="DPRS", found="few", places=dprs.perturb(CITY), protected=True, misses_m=MISSES,
+            title="words " * 12, found="few", places=dprs.perturb(CITY), protected=True, misses_m=MISSES,
             intervals=dprs.current_intervals,
         ),
     ]  # fmt: skip
@@ -56,6 +56,15 @@ def test_attacks_are_drawn_as_seen_from_the_person_and_none_is_left_out_in_silen
         (circle,) = (each for each in axes.patches if isinstance(each, Circle))
         assert circle.radius == 100.0
         assert axes.get_xlabel().startswith("m east")
+
+
+def test_long_titles_stay_in_their_column(figure: Figure) -> None:
+    figure.draw_without_rendering()
+    boxes = [axes.title.get_window_extent() for axes in figure.axes]
+    for left, right in (boxes[:2], boxes[2:]):
+        assert left.x0 >= 0
+        assert left.x1 < right.x0
+        assert right.x1 <= figure.bbox.width
 
 
 def test_discs_are_circles_in_the_legend(figure: Figure) -> None:

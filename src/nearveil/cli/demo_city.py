@@ -202,7 +202,7 @@ def write_files(city: City, out: Path) -> None:
     columns = [
         AttackedService(
             title=_title(city, service),
-            found=f"Found within {tau_m:g} m: {service.most_found:.0%} by the best of the attacks",
+            found=f"{service.most_found:.0%} found within {tau_m:g} m",
             places=service.served,
             protected=service.mechanism is not None,
             misses_m=service.misses_m,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_DOTS = 50_000
+_TITLE_LETTERS = 38
 _REACH_M = 1_500.0
 _TICKS_M = (-1000, -500, 0, 500, 1000)
 
@@ -101,7 +103,7 @@ def _draw_city(axes: Axes, service: AttackedService, region: Region) -> None:
     half_width, half_height = (extent / 1000 for extent in region.half_extent_m)
     axes.set(xlim=(-half_width, half_width), ylim=(-half_height, half_height), aspect="equal")
     axes.set_xlabel("km east of the region's centre")
-    axes.set_title(service.title)
+    axes.set_title(textwrap.fill(service.title, _TITLE_LETTERS))
 
 
 def _draw_misses(axes: Axes, service: AttackedService, tau_m: float) -> None:
@@ -115,7 +117,7 @@ def _draw_misses(axes: Axes, service: AttackedService, tau_m: float) -> None:
     axes.add_patch(Circle((0, 0), tau_m, fill=False, edgecolor=TRUE_COLOUR, linewidth=1.6, linestyle="--", zorder=4))
     axes.set(xlim=(-_REACH_M, _REACH_M), ylim=(-_REACH_M, _REACH_M), xticks=_TICKS_M, yticks=_TICKS_M, aspect="equal")
     axes.set_xlabel("m east of the person")
-    axes.set_title(service.found)
+    axes.set_title(textwrap.fill(service.found, _TITLE_LETTERS))
     axes.grid(linewidth=0.7, color=LIGHT.grid)
     axes.set_axisbelow(True)
     if beyond:
