@@ -45,7 +45,7 @@ def test_every_service_has_a_map_with_the_coast(figure: Figure) -> None:
         assert len(axes.patches) == len(land_in(REGION))
     discs = [each for axes in figure.axes[:2] for each in axes.collections if isinstance(each, EllipseCollection)]
     assert len(discs) == 1
-    assert len(discs[0].get_widths()) == 20
+    assert np.size(discs[0].get_widths()) == 20
 
 
 def test_attacks_are_drawn_as_seen_from_the_person_and_none_is_left_out_in_silence(figure: Figure) -> None:
