@@ -150,7 +150,7 @@ def rounded(decimals: int) -> Publish:
 def wider_in_places(points: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Three times the noise for whoever is published in the north-east: that looks at the published place only."""
     published = SOUND.perturb(points, rng)
-    there = (published > REGION.centre).all(axis=1)[:, None]
+    there = np.all(published > REGION.centre, axis=1, keepdims=True)
     more = SOUND.draw(np.zeros_like(points), rng) * 3
     return REGION.clip(np.where(there, REGION.from_metres(REGION.to_metres(published) + more), published))
 

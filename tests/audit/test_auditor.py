@@ -221,7 +221,8 @@ def test_noise_resampled_until_inside_is_caught() -> None:
     report = audited_from_outside(resampled_until_inside(mechanism), own_claim(mechanism.guarantee))
     assert report.verdict is Verdict.VIOLATED
     assert report.witness is not None
-    assert "inwards" in report.witness.pair.kind
+    # By the pairs that are always tried there, or by the search, which is drawn there as well.
+    assert "inwards" in report.witness.pair.kind or "search" in report.witness.pair.kind
 
 
 # -- the paper's release and the sound ones ------------------------------------------------------------------

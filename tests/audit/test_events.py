@@ -128,7 +128,7 @@ def test_recurring_outputs_are_known_again() -> None:
 def test_outputs_on_one_public_lattice_tell_nothing_apart() -> None:
     rng = np.random.default_rng(6)
     sides = [np.round(rng.laplace(centre, 300, (2000, 2)), 1) for centre in (0, 40)]
-    in_metres = learn_low_digits(*sides, SUBJECT)[0]
+    in_metres = learn_low_digits(sides[0], sides[1], SUBJECT)[0]
     assert not in_metres.in_degrees
     assert (in_metres.score(sides[0], PAIR, SUBJECT) == 0).mean() > 0.95
 

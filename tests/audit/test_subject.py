@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import secrets
 from dataclasses import replace
 
 import numpy as np
@@ -175,12 +176,12 @@ def test_the_card_of_a_service_is_audited_with_its_offset() -> None:
     """
     protection = Protection(region=named_region("san-francisco"))
     region, grid = protection.region, protection.grid
-    drawer, people = Drawer(protection, new_keys()), itertools.count()
+    drawer, key, people = Drawer(protection), secrets.token_bytes(32), itertools.count()
 
     def publish(points: FloatArray, _: np.random.Generator) -> FloatArray:
         cells = [grid.cell_at(x, y) for x, y in region.to_metres(points)]
         wanted = [Wanted(f"p{next(people)}", *grid.centre_of(cell), cell=cell) for cell in cells]
-        drawn = drawer.draw(wanted, 1)
+        drawn = drawer.draw(wanted, 1, key)
         return region.from_metres(np.array([(one.x_steps, one.y_steps) for one in drawn]) * STEP_M)
 
     border = region.from_metres(np.array([[62.0, 0.0], [63.0, 0.0]]))

@@ -31,8 +31,8 @@ from nearveil.types import Progress
 LEAST_SAMPLES = 2_000
 DEFAULT_CONFIDENCE = 1 - 1e-6
 
-_EXPLORING_SHARE = 0.3
 _SEARCH_SHARE = 0.12
+_ROUNDS_SHARE = 0.18
 _FIRST_ROUND_SHARE = 0.45
 _FINALISTS = 3
 _LITTLE = 1.1
@@ -93,7 +93,7 @@ def audit(
     seed = chosen_seed(seed)
     sampler = Sampler(subject, seed, progress)
     # What is left over from exploring goes to confirming, so this many at least.
-    per_place = int(samples * (1 - _EXPLORING_SHARE)) // 2
+    per_place = int(samples * (1 - _SEARCH_SHARE - _ROUNDS_SHARE)) // 2
     aim = Aim(per_place, claim.delta, shared_confidence(confidence, MOST_EVENTS))
     attainable = largest_loss_bound(aim.trials, delta=aim.delta, confidence=aim.confidence)
     if search and _within_reach(pairs, claim, attainable):
@@ -134,11 +134,11 @@ def _two_rounds(sampler: Sampler, covered: list[tuple[Pair, float]], samples: in
     """Look at every pair briefly, then at the most suspect ones again and closely."""
     if not covered:
         return []
-    budget = int(samples * _EXPLORING_SHARE)
-    first = min(int((budget - sampler.drawn) * _FIRST_ROUND_SHARE) // (2 * len(covered)), _MOST_PER_PLACE[0])
+    end = sampler.drawn + int(samples * _ROUNDS_SHARE)
+    first = min(int((end - sampler.drawn) * _FIRST_ROUND_SHARE) // (2 * len(covered)), _MOST_PER_PLACE[0])
     suspects = explore(sampler, covered, max(first, 4), aim, 1)
     finalists = _finalists(suspects)
-    second = min((budget - sampler.drawn) // (2 * len(finalists)), _MOST_PER_PLACE[1])
+    second = min((end - sampler.drawn) // (2 * len(finalists)), _MOST_PER_PLACE[1])
     closely = explore(sampler, [(suspect.pair, suspect.claimed_loss) for suspect in finalists], max(second, 4), aim, 2)
     return [*closely, *(suspect for suspect in suspects if suspect not in finalists)]
 

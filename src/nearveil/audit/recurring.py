@@ -15,7 +15,8 @@ _MOST = 2_000
 _SMOOTHING = 0.5
 # Outputs are equal if they agree to so many decimals: the last digits depend on how an output was computed.
 _DECIMALS = 6
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+# An odd number; products wrap around.
+_MIX = np.int64(0x1E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +85,11 @@ def learn_recurring(first: FloatArray, second: FloatArray) -> RecurringScore | N
 
 def _keys(outputs: FloatArray) -> IntArray:
     """A number for each output that is the same for equal ones, and for different ones next to never."""
+<<<<<<< HEAD
     whole = np.round(outputs * 10.0**_DECIMALS).astype(np.int64).astype(np.uint64)
     keys: IntArray = ((whole[:, 0] * _MIX) ^ whole[:, 1]).view(np.int64)
+=======
+    whole: IntArray = np.round(outputs * 10.0**_DECIMALS).astype(np.int64)
+    keys: IntArray = (whole[:, 0] * _MIX) ^ whole[:, 1]
+>>>>>>> auditor
     return keys
