@@ -43,11 +43,12 @@ def test_counts_before_noise_are_those_of_one_machine(
     assert np.array_equal(counts, PlacesInMemory(city, san_francisco).counts_in_cells(40, 30))
 
 
+@pytest.mark.parametrize("centres", [40, None])
 @pytest.mark.parametrize("method", ["pic", "private-grid"])
 def test_a_fit_with_the_same_noise_finds_the_same_intervals(
-    method: FitMethod, asked: PlacesInSpark, city: FloatArray, san_francisco: Region
+    method: FitMethod, centres: int | None, asked: PlacesInSpark, city: FloatArray, san_francisco: Region
 ) -> None:
-    settings = {"centres": 40, "rounds": 3, "fit_method": method, "region": san_francisco, "seed": 5}
+    settings = {"centres": centres, "rounds": 3, "fit_method": method, "region": san_francisco, "seed": 5}
     steps: list[int] = []
     here = DPRS(**settings).fit(city).intervals_  # type: ignore[arg-type]
     there = DPRS(**settings).fit(asked, progress=steps.append).intervals_  # type: ignore[arg-type]

@@ -242,7 +242,7 @@ def test_the_three_releases_at_equal_intervals() -> None:
     fit, release, query = np.random.SeedSequence([1, 0]).generate_state(3)
     paper = DPRS(
         release="paper", epsilon=5.0, fit_method="private-grid", region=town.region.with_scaling("isotropic"),
-        seed=int(fit),
+        centres=800, seed=int(fit),
     ).fit(town.places)  # fmt: skip
     true_m = town.region.to_metres(town.places)
     askers = np.random.default_rng(query).integers(900, size=60)

@@ -43,7 +43,9 @@ def test_attacks_on_real_people(real_data_folder: Path, name: DatasetName) -> No
 def test_protected_people_are_not_found(real_data_folder: Path, published_colluders: bool) -> None:
     dataset = load_dataset(DatasetName.BRIGHTKITE, real_data_folder)
     protocol = AttackProtocol(runs=1, instances=20, seed=1, published_colluders=published_colluders)
-    experiment = AttackExperiment(dataset, protocol, DPRS(release="paper", epsilon=1.0, region=dataset.region))
+    experiment = AttackExperiment(
+        dataset, protocol, DPRS(release="paper", epsilon=1.0, centres=800, region=dataset.region)
+    )
     fighters = contenders(["gi-lia", "adaptive", "unfolding"], dataset.region, colluders=[1], tau_m=100.0)
     for row in experiment.run(fighters, [10], cores=1):
         assert row.score.acc.value <= 0.1

@@ -28,7 +28,7 @@ def recall(folder: Path, dataset: str, protocol: QueryProtocol) -> float:
     found = []
     for seed in range(3):
         published_m = region.to_metres(
-            DPRS(release="paper", epsilon=1.0, region=region, seed=seed).fit(points).perturb(points)
+            DPRS(release="paper", epsilon=1.0, centres=800, region=region, seed=seed).fit(points).perturb(points)
         )
         queries = draw_queries(true_m, region, protocol, 1000, np.random.default_rng(seed))
         found.append(measure_utility(true_m, published_m, queries, k=10).recall)
