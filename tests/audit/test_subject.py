@@ -24,7 +24,6 @@ from nearveil.audit.subject import (
 )
 from nearveil.nearby.publishing.drawing import Drawer, Wanted
 from nearveil.nearby.publishing.protection import Protection
-from nearveil.nearby.publishing.secret_keys import new_keys
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region

@@ -85,11 +85,6 @@ def learn_recurring(first: FloatArray, second: FloatArray) -> RecurringScore | N
 
 def _keys(outputs: FloatArray) -> IntArray:
     """A number for each output that is the same for equal ones, and for different ones next to never."""
-<<<<<<< HEAD
-    whole = np.round(outputs * 10.0**_DECIMALS).astype(np.int64).astype(np.uint64)
-    keys: IntArray = ((whole[:, 0] * _MIX) ^ whole[:, 1]).view(np.int64)
-=======
     whole: IntArray = np.round(outputs * 10.0**_DECIMALS).astype(np.int64)
     keys: IntArray = (whole[:, 0] * _MIX) ^ whole[:, 1]
->>>>>>> auditor
     return keys

@@ -22,7 +22,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="The city, the attacks and the protection depend on it.", min=0)] = 2026,
     cores: Annotated[int | None, typer.Option(help="Processes to use.", show_default="all cores", min=1)] = None,
 ) -> None:
-    """Find a person of a made-up city through ranked lists alone, protect the city in two ways, and attack again."""
+    """Find a person of a made-up city through ranked lists, protect the city in two ways, and attack again."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -32,7 +32,7 @@ VERBS = {
     "fit": "Build private intervals from everybody in INPUT; the file written holds nothing private.",
     "serve": "Serve people nearby: reports in, ranked ids out, made from noisy places.",
     "serve-demo": "Serve 25,000 made-up people of San Francisco, protected, and print what to try.",
-    "demo": "Find a person of a made-up city through ranked lists alone, protect the city in two ways, and attack again.",
+    "demo": "Find a person of a made-up city through ranked lists, protect the city in two ways, and attack again.",
     "region": "Show the box, the size and the scale of a region; without REGION, list the names known.",
     "datasets": "List the four populations of the paper: where each was found and how many people it has.",
     "keys": "Make and change the secrets of a service, and the keys of the platforms that may use it.",
