@@ -41,8 +41,8 @@ def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
 
 def test_every_service_has_a_map_with_the_coast(figure: Figure) -> None:
     for axes in figure.axes[:2]:
-        assert to_hex(axes.get_facecolor()).upper() == LIGHT.water
-        assert len(axes.patches) == len(land_in(REGION))
+        water, *land = (to_hex(each.get_facecolor()).upper() for each in axes.patches)
+        assert (water, land) == (LIGHT.water, [LIGHT.land] * len(land_in(REGION)))
     discs = [each for axes in figure.axes[:2] for each in axes.collections if isinstance(each, EllipseCollection)]
     assert len(discs) == 1
     assert np.size(discs[0].get_widths()) == 20

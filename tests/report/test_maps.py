@@ -128,7 +128,7 @@ def test_where_the_coast_is_unknown_all_is_ground(drawn: Draw) -> None:
     axes = drawn(elsewhere).axes[0]
     assert not axes.patches
     assert to_hex(axes.get_facecolor()).upper() == LIGHT.land
-    assert to_hex(drawn(MAP).axes[0].get_facecolor()).upper() == LIGHT.water
+    assert to_hex(drawn(MAP).axes[0].patches[0].get_facecolor()).upper() == LIGHT.water
 
 
 def test_dark_maps_are_dark(drawn: Draw) -> None:

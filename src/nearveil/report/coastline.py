@@ -48,7 +48,9 @@ def land_in(region: Region) -> list[FloatArray]:
 
 
 def draw_land(axes: Axes, region: Region, theme: Theme, place: Callable[[FloatArray], FloatArray]) -> bool:
-    """Draw water and land below everything else; return False, and draw nothing, where the coast is not known.
+    """Draw the region's water and land below everything else; draw nothing, and return False, if its coast is unknown.
+
+    Beyond the region's edge, where the coast is not known, nothing is drawn.
 
     Parameters
     ----------
@@ -59,14 +61,18 @@ def draw_land(axes: Axes, region: Region, theme: Theme, place: Callable[[FloatAr
     from matplotlib.patches import Polygon  # noqa: PLC0415
 
     rings = land_in(region)
-    if rings:
-        axes.set_facecolor(theme.water)
+    if not rings:
+        return False
+    east, north = region.half_extent_m
+    edge = place(np.array([[-east, -north], [east, -north], [east, north], [-east, north]]))
+    # `Axes.add_artist` does not stretch the axes, which `Axes.add_patch` would look into at length.
+    water = axes.add_artist(Polygon(edge, facecolor=theme.water, edgecolor="none", zorder=0.4))
     for ring in rings:
         corners = place(region.to_metres(ring))
         land = Polygon(corners, facecolor=theme.land, edgecolor=theme.shore, linewidth=0.7, zorder=0.5)
-        # Does not stretch the axes, which `Axes.add_patch` would look into at length.
-        axes.add_artist(land)
-    return bool(rings)
+        land.set_clip_path(water.get_path(), axes.transData)
+        axes.add_artist(land).set_clip_box(axes.bbox)
+    return True
 
 
 @lru_cache(maxsize=1)

@@ -101,13 +101,17 @@ def test_maps_have_land_and_water_where_the_coast_is_known(
     rings = land_in(adaptive.region)
     whole, close, end = figure_of(adaptive).axes[:3]
     for axes in (whole, close, end):
-        assert to_hex(axes.get_facecolor()).upper() == LIGHT.water
-        land = [each for each in axes.patches if to_hex(each.get_facecolor()).upper() == LIGHT.land]
-        assert len(land) == len(rings)
-    shown = next(each for each in whole.patches if to_hex(each.get_facecolor()).upper() == LIGHT.land)
+        water, *land = (each for each in axes.patches if each.get_zorder() < 1)
+        assert to_hex(water.get_facecolor()).upper() == LIGHT.water
+        assert [to_hex(each.get_facecolor()).upper() for each in land] == [LIGHT.land] * len(rings)
+        # Nothing is drawn beyond the region, of which nothing is known, nor beyond the axes.
+        assert all(each.get_clip_path() is not None and each.get_clip_box() is axes.bbox for each in land)
+    half_extent_m = np.array(adaptive.region.half_extent_m)
+    water, shown, *_ = whole.patches
+    assert np.allclose(np.abs(np.array(water.get_path().vertices)), half_extent_m / 1000)
     assert np.allclose(np.array(shown.get_path().vertices)[: len(rings[0])], adaptive.region.to_metres(rings[0]) / 1000)
     elsewhere = replace(adaptive, region=named_region("berlin"))
-    assert to_hex(figure_of(elsewhere).axes[0].get_facecolor()).upper() != LIGHT.water
+    assert not [each for each in figure_of(elsewhere).axes[0].patches if each.get_zorder() < 1]
 
 
 def test_numbers_find_room_beside_marks_and_off_lines() -> None:

@@ -32,6 +32,10 @@ function text(words, x, y, colour, font = "13px system-ui, sans-serif", align = 
 }
 function drawLand() {
   if (!story.land.length) return;
+  const [west, south, east, north] = story.region;
+  // Beyond the region the coast is not known.
+  pen.save();
+  pen.beginPath(); pen.rect(X(west), Y(north), R(east - west), R(north - south)); pen.clip();
   pen.fillStyle = ink.water; pen.fillRect(0, 0, size, size);
   pen.fillStyle = ink.land; pen.strokeStyle = ink.shore; pen.lineWidth = 1;
   for (const ring of story.land) {
@@ -39,6 +43,7 @@ function drawLand() {
     for (let i = 0; i < ring.length; i += 2) pen.lineTo(X(ring[i]), Y(ring[i + 1]));
     pen.closePath(); pen.fill(); pen.stroke();
   }
+  pen.restore();
 }
 function drawKnown(frame) {
   const known = frames.slice(0, now + 1).filter(each => each.boxes).pop();
