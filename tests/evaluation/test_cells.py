@@ -46,7 +46,7 @@ CELLS: tuple[Cell, ...] = (
     UTILITY,
     ATTACK,
     FrontierCell(**HERE, defence=PLANAR, queries=5, targets=3),
-    AuditCell(**HERE, defence=replace(DPRS_30, region="isotropic"), claim="paper", samples=20_000),
+    AuditCell(**HERE, defence=replace(DPRS_30, region="isotropic"), claim="own", samples=20_000),
     SamplingCell(**{**HERE, "dataset": NOBODY}, noise="laplace", radius=0.5, epsilon=1.0),
 )
 TIMES = ("seconds", "RSM ms", "Nearveil ms", "noise and resample ms")

@@ -31,8 +31,9 @@ from nearveil.types import Progress
 LEAST_SAMPLES = 2_000
 DEFAULT_CONFIDENCE = 1 - 1e-6
 
-_SEARCH_SHARE = 0.12
-_ROUNDS_SHARE = 0.18
+_EXPLORING_SHARE = 0.25
+# With a search over the region the rounds that follow get less, and exploring as a whole more.
+_SEARCH_SHARE, _ROUNDS_SHARE = 0.12, 0.18
 _FIRST_ROUND_SHARE = 0.45
 _FINALISTS = 3
 _LITTLE = 1.1
@@ -93,13 +94,15 @@ def audit(
     seed = chosen_seed(seed)
     sampler = Sampler(subject, seed, progress)
     # What is left over from exploring goes to confirming, so this many at least.
-    per_place = int(samples * (1 - _SEARCH_SHARE - _ROUNDS_SHARE)) // 2
+    searches = search and claim.notion in (Notion.LOCAL, Notion.METRIC)
+    exploring = _SEARCH_SHARE + _ROUNDS_SHARE if searches else _EXPLORING_SHARE
+    per_place = int(samples * (1 - exploring)) // 2
     aim = Aim(per_place, claim.delta, shared_confidence(confidence, MOST_EVENTS))
     attainable = largest_loss_bound(aim.trials, delta=aim.delta, confidence=aim.confidence)
-    if search and _within_reach(pairs, claim, attainable):
+    if searches and _within_reach(pairs, claim, attainable):
         pairs = [*pairs, *_found_by_search(sampler, claim, int(samples * _SEARCH_SHARE))]
     covered = _within_reach(pairs, claim, attainable)
-    suspects = _two_rounds(sampler, covered, samples, aim)
+    suspects = _two_rounds(sampler, covered, int(samples * (_ROUNDS_SHARE if searches else _EXPLORING_SHARE)), aim)
     witness = _confirmed(sampler, suspects[0], claim, confidence, samples, seed) if suspects else None
     return AuditReport(
         verdict=_verdict(witness),
@@ -122,20 +125,18 @@ def _within_reach(pairs: Sequence[Pair], claim: Claim, attainable: float) -> lis
 
 def _found_by_search(sampler: Sampler, claim: Claim, budget: int) -> list[Pair]:
     """Pairs around the places where the noise is least."""
-    if claim.notion not in (Notion.LOCAL, Notion.METRIC):
-        return []
     per_metre = claim.epsilon if claim.notion is Notion.METRIC else None
     kind = "around a place with little noise, found by a search over the region"
     region = sampler.subject.region
     return [pair for place in search_places(sampler, budget) for pair in pairs_around(region, place, per_metre, kind)]
 
 
-def _two_rounds(sampler: Sampler, covered: list[tuple[Pair, float]], samples: int, aim: Aim) -> list[Suspect]:
+def _two_rounds(sampler: Sampler, covered: list[tuple[Pair, float]], budget: int, aim: Aim) -> list[Suspect]:
     """Look at every pair briefly, then at the most suspect ones again and closely."""
     if not covered:
         return []
-    end = sampler.drawn + int(samples * _ROUNDS_SHARE)
-    first = min(int((end - sampler.drawn) * _FIRST_ROUND_SHARE) // (2 * len(covered)), _MOST_PER_PLACE[0])
+    end = sampler.drawn + budget
+    first = min(int(budget * _FIRST_ROUND_SHARE) // (2 * len(covered)), _MOST_PER_PLACE[0])
     suspects = explore(sampler, covered, max(first, 4), aim, 1)
     finalists = _finalists(suspects)
     second = min((end - sampler.drawn) // (2 * len(finalists)), _MOST_PER_PLACE[1])

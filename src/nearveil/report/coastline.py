@@ -66,7 +66,8 @@ def draw_land(axes: Axes, region: Region, theme: Theme, place: Callable[[FloatAr
     east, north = region.half_extent_m
     edge = place(np.array([[-east, -north], [east, -north], [east, north], [-east, north]]))
     # `Axes.add_artist` does not stretch the axes, which `Axes.add_patch` would look into at length.
-    water = axes.add_artist(Polygon(edge, facecolor=theme.water, edgecolor="none", zorder=0.4))
+    water = Polygon(edge, facecolor=theme.water, edgecolor="none", zorder=0.4)
+    axes.add_artist(water)
     for ring in rings:
         corners = place(region.to_metres(ring))
         land = Polygon(corners, facecolor=theme.land, edgecolor=theme.shore, linewidth=0.7, zorder=0.5)
