@@ -14,6 +14,7 @@ from nearveil.audit.claim import Claim, claim_from_json, own_claim
 from nearveil.audit.external import CallableSubject
 from nearveil.audit.pair_choice import mechanism_pairs
 from nearveil.audit.pairs import Pair
+from nearveil.audit.region_pairs import as_place
 from nearveil.audit.subject import (
     AuditError,
     MechanismSubject,
@@ -183,8 +184,8 @@ def test_the_card_of_a_service_is_audited_with_its_offset() -> None:
         drawn = drawer.draw(wanted, 1, key)
         return region.from_metres(np.array([(one.x_steps, one.y_steps) for one in drawn]) * STEP_M)
 
-    border = region.from_metres(np.array([[62.0, 0.0], [63.0, 0.0]]))
-    pair = Pair(*map(tuple, border.tolist()), "on either side of a border between two cells")  # type: ignore[arg-type]
+    here, there = (as_place(region, place) for place in region.from_metres(np.array([[62.0, 0.0], [63.0, 0.0]])))
+    pair = Pair(here, there, "on either side of a border between two cells")
     claim = claim_from_json(json.dumps({"guarantee": protection.guarantee.to_dict()}))
     assert claim.offset == pytest.approx(2**0.5)
     without = replace(claim, offset=0.0)

@@ -37,7 +37,7 @@ from nearveil.mechanisms.dprs import DPRS
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
-DEFAULT_FITS = 20_000
+DEFAULT_FITS = 40_000
 VIEWS = {"answers": "the noisy answers that the fit is made from", "centres": "the centres that it publishes"}
 """What of a fit is looked at."""
 
@@ -45,7 +45,7 @@ VIEWS = {"answers": "the noisy answers that the fit is made from", "centres": "t
 _CENTRES, _ROUNDS = 2, 1
 _PEOPLE_PER_CENTRE = 2
 # Centres are made from the answers and show less, but take longer: they get a small part of the fits.
-_CENTRES_SHARE = 0.05
+_CENTRES_SHARE = 0.025
 _NO_PROOF = (
     "No violation was found with these fits. That is no proof that the claim is true: the smaller the fault and the "
     "claimed epsilon, the more fits it takes to show (--samples)."

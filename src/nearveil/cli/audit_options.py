@@ -67,7 +67,7 @@ SamplesOption = Annotated[
     int | None,
     typer.Option(
         help="Outputs to draw in all; at stage fit, fits to make.",
-        show_default="2,000,000; 400,000 for somebody else's; 20,000 fits",
+        show_default="2,000,000; 400,000 for somebody else's; 40,000 fits",
         metavar="N",
         min=1,
         rich_help_panel="Audit",
