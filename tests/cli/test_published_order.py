@@ -117,8 +117,21 @@ def test_the_card_says_what_a_kept_order_can_give_away(run: Run, source: Path, t
     for option, order in ((("--keep-order",), "kept"), ((), "random")):
         document = json.loads(run("protect", source, tmp_path / f"{order}.csv", *PLANAR, *option, "--json").out)
         assert document["order"] == order
+        # Scripts read these two.
+        assert document["epsilon_holds"] is (order == "random")
+        assert (document["holds_for_these_people"] is None) is (order == "kept")
         said = any("does not cover the order" in note for note in document["guarantee"]["notes"])
         assert said is (order == "kept")
+
+
+def test_intervals_of_unknown_people_may_be_of_these(run: Run, source: Path, tmp_path: Path) -> None:
+    """What their fit cost counts, since nobody has said that these people were not in it."""
+    assert run("fit", source, tmp_path / "i.json", "--epsilon", "0.5", "--person", "id").code == 0
+    outcome = run("protect", source, tmp_path / "o.csv", "--intervals", tmp_path / "i.json", "--json")
+    document = json.loads(outcome.out)
+    assert (document["epsilon_holds"], document["fitted_on_these_people"]) == (False, None)
+    holds = document["holds_for_these_people"]
+    assert (holds["notion"], holds["offset"]) == ("metric", pytest.approx(1.0))
 
 
 def test_a_column_that_has_the_order_is_warned_of(run: Run, source: Path, tmp_path: Path) -> None:

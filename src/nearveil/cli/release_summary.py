@@ -33,19 +33,19 @@ def summary_of(released: Released, wish: Wish) -> dict[str, Any]:
         "rows": released.rows,
         **file_metadata(mechanism, wish),
         "epsilon": _epsilon(mechanism),
-        # The paper's epsilon is no guarantee, a seed undoes the noise, and who was fitted on loses more.
+        # The paper's epsilon is no guarantee, and who was fitted on loses more.
         "epsilon_holds": not (
-            (dprs and dprs.chosen_release == "paper")
-            or mechanism.seed is not None
-            or released.several_rows
-            or released.fitted_here
+            (dprs and dprs.chosen_release == "paper") or _may_be_fitted_on(released) or _is_more_lost(released)
         ),
-        "holds_for_these_people": _what_holds(guarantee, mechanism, fitted_here=released.fitted_here),
+        "holds_for_these_people": _what_holds(guarantee, released),
         "epsilon_per_km": 1000 * guarantee.epsilon if metric else None,
         "delta": dprs.delta if dprs and dprs.chosen_release == "paper" else guarantee.delta,
         "region": str(mechanism.resolved_region),
         "order": "kept" if released.keeps_order else "random",
-        "fitted_on_these_people": released.fitted_here,
+        # Nobody has told whose places are in an intervals file.
+        "fitted_on_these_people": None
+        if _may_be_fitted_on(released) and not released.fitted_here
+        else released.fitted_here,
         "guarantee": guarantee,
     }
 
@@ -91,11 +91,26 @@ def _metres(displacement: Displacement) -> dict[str, float]:
     return {name.removesuffix("_m"): round(value, 2) for name, value in asdict(displacement).items()}
 
 
-def _what_holds(guarantee: Guarantee, mechanism: Mechanism, *, fitted_here: bool) -> dict[str, Any] | None:
-    """The statement that is true of the people in this very file, in numbers; none where a seed was used."""
-    if mechanism.seed is not None:
+def _may_be_fitted_on(released: Released) -> bool:
+    """Whether the intervals were learned from people, these or unknown ones."""
+    mechanism = released.mechanism
+    return isinstance(mechanism, DPRS) and bool(mechanism.current_intervals.answers)
+
+
+def _is_more_lost(released: Released) -> bool:
+    """Whether more is lost than a statement about one place of a person can say."""
+    # A seed undoes the noise, rows of one person add up, and the order of rows is not covered.
+    return released.mechanism.seed is not None or released.several_rows or released.keeps_order
+
+
+def _what_holds(guarantee: Guarantee, released: Released) -> dict[str, Any] | None:
+    """The statement that is true of the people in this very file, in numbers; none where no number says it all.
+
+    Intervals from a file may have been fitted on the same people, so that the fit counts.
+    """
+    if _is_more_lost(released):
         return None
-    statement = guarantee.also[1] if fitted_here else guarantee
+    statement = guarantee.also[1] if _may_be_fitted_on(released) else guarantee
     fields = ("notion", "epsilon", "offset", "unit", "delta")
     return {name: value for name, value in statement.to_dict().items() if name in fields}
 
