@@ -100,8 +100,8 @@ def promises(city: City) -> str:
     """What the two protections promise."""
     paper, default = (cast(Mechanism, service.mechanism) for service in (city.paper, city.default))
     return (
-        f"The paper claims epsilon = {EPSILON:g} between data sets that differ in one person (Theorem 3). That does not "
-        f"hold; its card says what does:\n\n{paper.guarantee}\n\n"
+        f"The paper claims epsilon = {EPSILON:g} between data sets that differ in one person (Theorem 3). That does "
+        f"not hold; its card says what does:\n\n{paper.guarantee}\n\n"
         f"Planar Laplace, hide within {HIDE_WITHIN_M:g} m, is what 'nearveil protect' does unless told otherwise:\n\n"
         f"{default.guarantee}"
     )
