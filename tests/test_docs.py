@@ -82,3 +82,11 @@ def test_no_page_and_no_message_says_what_is_not_true(words: str) -> None:
     assert sources
     for path in (*PAGES, *sources):
         assert words not in path.read_text(encoding="utf-8"), f"{path.name} says {words!r}"
+
+
+def test_no_page_has_a_figure_still_to_be_filled_in() -> None:
+    """A word in capitals, such as FOUND10, stands where a figure was to come."""
+    for page in PAGES:
+        prose = re.sub(r"^```.*?^```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        words = set(re.findall(r"\b[A-Z]{5,}[0-9]*\b(?!\.(?:md|cff))", prose))
+        assert words <= {"GUARANTEE", "INPUT", "OUTPUT"}, f"{page.name} has {sorted(words)}"

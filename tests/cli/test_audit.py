@@ -132,7 +132,7 @@ def test_a_claim_from_a_file(run: Run, tmp_path: Path, delta: float, code: int) 
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ("metric:0.004", 0),
+        ("metric:0.004/m", 0),
         ("metric:2/km", 1),
         ("metric:4/km+2:1e-6", 0),
         ("local:40", 3),

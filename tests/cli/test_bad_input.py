@@ -100,7 +100,21 @@ def test_people_to_learn_no_intervals_from(
             ["--release", "interval", "--hide-within", "500m"],
             ["--hide-within cannot be used with the release interval"],
         ),
-        (["--epsilon", "1", "--hide-within", "500m"], ["--hide-within cannot be used with the release interval"]),
+        (
+            ["--epsilon", "1", "--hide-within", "500m"],
+            [
+                "give either --hide-within (planar Laplace)",
+                "or --epsilon (which selects DPRS, release interval), not both",
+            ],
+        ),
+        (
+            ["--noise", "gaussian", "--hide-within", "500m"],
+            ["give either --hide-within (planar Laplace) or --noise (which selects DPRS, release interval), not both"],
+        ),
+        (
+            ["--mechanism", "dprs", "--epsilon", "1", "--epsilon-per-km", "4"],
+            ["give either --epsilon-per-km (DPRS, release metric) or --epsilon"],
+        ),
         (["--release", "metric", "--epsilon", "1"], ["--epsilon cannot be used with the release metric"]),
         (["--release", "metric", "--noise", "gaussian"], ["--noise cannot be used with the release metric"]),
         (["--release", "paper", "--fit-epsilon", "1"], ["--fit-epsilon cannot be used with the release paper"]),

@@ -230,7 +230,7 @@ def test_table_2_beside_the_papers() -> None:
     assert row["'dispersion index', paper"] == 0.61
     outcome = made_up_outcome("table2", TINY)
     assert any(
-        re.search(r"the Clark-Evans ratio gives its values: .*gaussian \d\.\d\d \(paper 0\.61\)", remark)
+        re.search(r"almost certainly the Clark-Evans ratio: .*gaussian \d\.\d\d \(paper 0\.61\)", remark)
         for remark in outcome.remarks
     )
 

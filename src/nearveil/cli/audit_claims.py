@@ -19,8 +19,9 @@ _WORDS = re.compile(
     rf"(local|interval|metric|central):({_NUMBER})(/km|/m)?(?:\+({_NUMBER}))?(?::({_NUMBER}))?", re.IGNORECASE
 )
 _NOTION_FIRST = re.compile(r"(local|interval|metric|central):", re.IGNORECASE)
+_EMPTY_OFFSET = re.compile(r"\+(:|$)")
 _FORMS = (
-    "a file, or words such as local:1, interval:1, metric:0.004 (per metre), metric:4/km, metric:4/km+2 (and 2 more, "
+    "a file, or words such as local:1, interval:1, metric:0.004/m, metric:4/km, metric:4/km+2 (and 2 more, "
     "however near two places are) or local:1:1e-6 (a delta)"
 )
 
@@ -40,6 +41,10 @@ def stated_claim(text: str | None) -> Claim:
     if words is not None:
         return _claim_in_words(words)
     if _NOTION_FIRST.match(text.strip()):
+        if _EMPTY_OFFSET.search(text.strip()):
+            raise UsageError(
+                "--claim: nothing follows the +; write an offset behind it, as in metric:4/km+2, or leave it out"
+            )
         raise UsageError(f"--claim takes numbers behind the notion; give {_FORMS}")
     path = Path(text)
     if not path.suffix and not path.exists():
@@ -52,6 +57,8 @@ def _claim_in_words(words: re.Match[str]) -> Claim:
     offset, delta = float(words[4] or 0.0), float(words[5] or 0.0)
     if words[3] and notion is not Notion.METRIC:
         raise UsageError(f"a claim that is {notion} is not per distance; write {notion}:1")
+    if not words[3] and notion is Notion.METRIC:
+        raise UsageError("a metric claim is per distance; write its unit, as in metric:4/km or metric:0.004/m")
     if words[3] and words[3].lower() == "/km":
         epsilon /= 1000
     claim = Claim(notion, epsilon, delta, "", offset)

@@ -30,7 +30,7 @@ class Effort:
 ClaimOption = Annotated[
     str | None,
     typer.Option(
-        help="own, paper, a JSON file, or words: local:1, interval:1, metric:0.004 (per metre), metric:4/km, "
+        help="own, paper, a JSON file, or words: local:1, interval:1, metric:0.004/m, metric:4/km, "
         "metric:4/km+2 (an offset); a delta may follow, as in local:1:1e-6.",
         metavar="own|paper|FILE|WORDS",
         show_default="own",
@@ -66,7 +66,7 @@ StageOption = Annotated[
 SamplesOption = Annotated[
     int | None,
     typer.Option(
-        help="Outputs to draw in all; at stage fit, fits to make.",
+        help="Outputs to draw in all, at least 2,000; at stage fit, fits to make.",
         show_default="2,000,000; 400,000 for somebody else's; 40,000 fits",
         metavar="N",
         min=1,
@@ -86,8 +86,8 @@ PlaceOption = Annotated[
     list[str] | None,
     typer.Option(
         "--place",
-        help="Try pairs around this place as well, instead of searching the region; may be given again. The place is "
-        "written into the witness: make it up.",
+        help="Try pairs around this place as well; the region is then not searched for others. May be given again. The "
+        "place is written into the witness: make it up.",
         metavar="LAT,LON",
         show_default="a search over the region",
         rich_help_panel="Audit",

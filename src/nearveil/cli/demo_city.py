@@ -86,9 +86,9 @@ class Service:
         return summarise_displacement(self.experiment.dataset.places, self.served)
 
     @property
-    def most_found(self) -> float:
-        """The share of people that the most successful of the attacks found."""
-        return max(row.score.acc.value for row in self.rows)
+    def most_found(self) -> str:
+        """How many people the most successful of the attacks found."""
+        return f"{round(INSTANCES * max(row.score.acc.value for row in self.rows))} of {INSTANCES}"
 
     def record(self, trial: Trial, results: Sequence[AttackResult]) -> None:
         """Put the results of one attack beside the truth."""
@@ -202,7 +202,7 @@ def write_files(city: City, out: Path) -> None:
     columns = [
         AttackedService(
             title=_title(city, service),
-            found=f"{service.most_found:.0%} found within {tau_m:g} m",
+            found=f"{service.most_found} found within {tau_m:g} m",
             places=service.served,
             protected=service.mechanism is not None,
             misses_m=service.misses_m,

@@ -100,8 +100,8 @@ def promises(city: City) -> str:
     """What the two protections promise."""
     paper, default = (cast(Mechanism, service.mechanism) for service in (city.paper, city.default))
     return (
-        f"The paper claims epsilon = {EPSILON:g} between any two places of a person. That does not hold; its card says "
-        f"what does:\n\n{paper.guarantee}\n\n"
+        f"The paper claims epsilon = {EPSILON:g} between data sets that differ in one person (Theorem 3). That does "
+        f"not hold; its card says what does:\n\n{paper.guarantee}\n\n"
         f"Planar Laplace, hide within {HIDE_WITHIN_M:g} m, is what 'nearveil protect' does unless told otherwise:\n\n"
         f"{default.guarantee}"
     )
@@ -116,11 +116,11 @@ def ending(city: City, utilities: list[list[Utility]], out: Path) -> str:
         f"\nIn {out}: before-after.png (the three services), attack-before.png and .html (one attack on the open\n"
         "one), attack-after.png (the same on planar Laplace); people.csv (made-up people) and published.csv (the\n"
         "same by planar Laplace) to try things on.\n\n"
-        f"Shown: ranked lists alone find {city.open.most_found:.0%} of people within {city.protocol.tau_m:g} m, in as "
+        f"Shown: ranked lists alone find {city.open.most_found} people within {city.protocol.tau_m:g} m, in as "
         f"few as {fewest:.0f} questions.\n"
-        f"Hidden within {HIDE_WITHIN_M:g} m, the same attacks find {city.default.most_found:.0%}{best}, and lists "
+        f"Hidden within {HIDE_WITHIN_M:g} m, the same attacks find {city.default.most_found}{best}, and lists "
         f"asked from where people are\nkeep {default:.0%} of the true neighbours. With the paper's DPRS the attacks "
-        f"find {city.paper.most_found:.0%} and lists keep {paper:.0%}."
+        f"find {city.paper.most_found} and lists keep {paper:.0%}."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -206,6 +206,8 @@ def _dprs(wish: Wish, region: Region, seed: int | None) -> Mechanism:
         hint = "its loss is per distance; use --hide-within 500m or --epsilon-per-km, or --release interval"
         _refuse(wish, "the release metric", "epsilon", "noise", hint=hint)
     else:
+        if wish.release is None:
+            _refuse_length_and_budget(wish)
         _refuse_metres(wish, f"the release {release.value}")
     if release is ReleaseName.PAPER:
         _refuse(wish, "the release paper", "fit_epsilon", hint="half of --epsilon pays for the intervals; leave it out")
@@ -241,10 +243,25 @@ def _refuse_metres(wish: Wish, name: str) -> None:
     _refuse(wish, name, "hide_within", "epsilon_per_km", hint=hint)
 
 
+def _refuse_length_and_budget(wish: Wish) -> None:
+    """Say what each of the two would select, where no release was named."""
+    lengths, budgets = _names_given(wish, "hide_within", "epsilon_per_km"), _names_given(wish, "epsilon", "noise")
+    if lengths and budgets:
+        alone = replace(wish, epsilon=None, noise=None).chosen
+        other = "planar Laplace" if alone is MechanismName.PLANAR_LAPLACE else "DPRS, release metric"
+        raise UsageError(
+            f"give either {lengths[0]} ({other}) or {budgets[0]} (which selects DPRS, release interval), not both"
+        )
+
+
+def _names_given(wish: Wish, *options: str) -> list[str]:
+    return [f"--{option.replace('_', '-')}" for option in options if getattr(wish, option) is not None]
+
+
 def _refuse(wish: Wish, name: str, *options: str, hint: str) -> None:
-    for option in options:
-        if getattr(wish, option) is not None:
-            raise UsageError(f"--{option.replace('_', '-')} cannot be used with {name} here: {hint}")
+    given = _names_given(wish, *options)
+    if given:
+        raise UsageError(f"{given[0]} cannot be used with {name} here: {hint}")
 
 
 def _given(value: _T | None, default: _T) -> _T:

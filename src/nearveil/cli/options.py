@@ -41,14 +41,13 @@ class FitMethodName(StrEnum):
     PRIVATE_GRID = "private-grid"
 
 
+_REGION_HELP = "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
 RegionOption = Annotated[
     str | None,
-    typer.Option(
-        help="Public region: a name, south,west,north,east in degrees, or a GeoJSON file.",
-        metavar="REGION",
-        show_default="that of the intervals, or san-francisco",
-    ),
+    typer.Option(help=_REGION_HELP, metavar="REGION", show_default=f"that of the intervals, or {DEFAULT_REGION}"),
 ]
+# For commands that read no intervals.
+OwnRegionOption = Annotated[str | None, typer.Option(help=_REGION_HELP, metavar="REGION", show_default=DEFAULT_REGION)]
 ScalingOption = Annotated[
     ScalingName | None,
     typer.Option(help="Scale both axes alike (true discs) or each on its own (the paper).", show_default="isotropic"),

@@ -16,7 +16,7 @@ from nearveil.cli.options import (
     JsonOption,
     LatitudeOption,
     LongitudeOption,
-    RegionOption,
+    OwnRegionOption,
     SeedOption,
     chosen_region,
     metres,
@@ -56,7 +56,7 @@ def plan(
     hide_within: Annotated[
         str | None,
         typer.Option(
-            help="The metric promise at this length; then the most recall.",
+            help="The metric promise at this length for the people of the file; then the most recall.",
             metavar="LENGTH",
             rich_help_panel="Wish, one of",
         ),
@@ -73,7 +73,7 @@ def plan(
             metavar="E",
         ),
     ] = None,
-    region: RegionOption = None,
+    region: OwnRegionOption = None,
     latitude: LatitudeOption = None,
     longitude: LongitudeOption = None,
     clip: ClipOption = False,

@@ -30,7 +30,7 @@ class PaperDefence(NamedTuple):
 
 
 class PaperDataset(NamedTuple):
-    """One row of the paper's Table 2; its dispersion index, not defined there, is the Clark-Evans ratio."""
+    """One row of the paper's Table 2; its dispersion index, not defined there, is almost certainly Clark-Evans."""
 
     locations: int
     density_per_km2: float

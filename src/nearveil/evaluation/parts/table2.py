@@ -45,7 +45,7 @@ def outcome(scope: Scope, results: Results) -> Outcome:
     table = Table(
         NAME,
         "The populations in the San Francisco region. Clark-Evans ratio: mean distance to the nearest other place over "
-        "that of places spread at random, which is what the paper's dispersion index is; "
+        "that of places spread at random, which is almost certainly the paper's dispersion index; "
         "variance to mean and Gini: of the counts in cells of 1 km².",
         _COLUMNS,
         tuple(_row(scope.datasets[name], statistics) for name, statistics in found.items()),
@@ -130,7 +130,7 @@ def _remarks(scope: Scope, found: dict[str, DatasetStatistics]) -> tuple[str, ..
             )
     if indices:
         remarks.append(
-            "The paper does not define its dispersion index; the Clark-Evans ratio gives its values: "
-            f"{', '.join(indices)}. Where places are missing, the nearest is farther away."
+            "The paper does not define its dispersion index. It is almost certainly the Clark-Evans ratio: "
+            f"{', '.join(indices)}. Where places are missing, the nearest is farther away, and the ratio differs."
         )
     return tuple(remarks)
