@@ -35,12 +35,12 @@ def test_the_id_of_a_feature_does_not_hide_behind_a_property_of_that_name(
     tmp_path: Path, drop: tuple[str, ...]
 ) -> None:
     """The property is the column that is checked; the member would travel unseen, even if few features have both."""
-    first, second = ({**feature, "id": f"at 37.{row}"} for row, feature in enumerate(FEATURES))
+    first, second = ({**feature, "type": "at 37", "id": f"at 37.{row}"} for row, feature in enumerate(FEATURES))
     source = geojson(tmp_path / "in.geojson", [{**first, "properties": {"id": 5, "name": "a"}}, second])
     people = read_people(source, drop=drop)
     write_people(people.with_points(MOVED), tmp_path / "out.geojson")
     features = json.loads((tmp_path / "out.geojson").read_text(encoding="utf-8"))["features"]
-    assert not any("id" in feature for feature in features)
+    assert not any("id" in feature or feature["type"] != "Feature" for feature in features)
     assert features[0]["properties"] == ({"name": "a"} if drop else {"id": 5, "name": "a"})
     assert any("'id'" in warning for warning in people.warnings) == (not drop)
 

@@ -114,7 +114,7 @@ def _left_out(features: list[dict[str, Any]], members: set[str], drop: tuple[str
 
 
 def _without_location(feature: dict[str, Any], members: set[str], drop: tuple[str, ...]) -> dict[str, Any]:
-    kept = {name: value for name, value in feature.items() if name in members}
+    kept = {**{name: value for name, value in feature.items() if name in members}, "type": "Feature"}
     properties = feature.get("properties")
     if properties is not None:
         kept["properties"] = {name: value for name, value in properties.items() if name not in drop}
