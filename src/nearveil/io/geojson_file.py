@@ -46,6 +46,8 @@ def _features(path: Path) -> list[dict[str, Any]]:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise DataError(f"{path} is damaged or no GeoJSON file; export it again") from None
+    except ValueError:
+        raise DataError(f"{path} has a number with thousands of digits; correct it, or write it as text") from None
     features = document.get("features") if isinstance(document, dict) else None
     if isinstance(document, dict) and not _is_wgs84(document.get("crs")):
         raise DataError(f"{path} is not in WGS84 longitude and latitude; reproject it to OGC:CRS84 (EPSG:4326)")
@@ -65,7 +67,7 @@ def _point(feature: Any, row: int) -> tuple[float, float]:
         if isinstance(longitude, bool | str) or isinstance(latitude, bool | str):
             raise TypeError
         return float(latitude), float(longitude)
-    except (TypeError, KeyError, ValueError, IndexError):
+    except (TypeError, KeyError, ValueError, IndexError, OverflowError):
         raise DataError(
             f"row {row}: the feature has no point with two numbers; give every person a Point geometry"
         ) from None
@@ -84,6 +86,8 @@ def _properties_table(features: list[dict[str, Any]]) -> pa.Table:
         if properties is not None and not isinstance(properties, dict):
             raise DataError(f"row {row}: the feature's properties are no object; correct the file")
         names.update(dict.fromkeys(properties or {}))
+        if any("\ud800" <= letter <= "\udfff" for name in properties or {} for letter in name):
+            raise DataError(f"row {row}: the name of a property has half a character (a lone surrogate); rename it")
     columns = {name: [(feature.get("properties") or {}).get(name) for feature in features] for name in names}
     if "id" not in columns and any("id" in feature for feature in features):
         columns = {"id": [feature.get("id") for feature in features], **columns}
