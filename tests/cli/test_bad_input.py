@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -53,6 +54,45 @@ def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -
         source.write_text(content)
     check(run("protect", source, tmp_path / "out.csv"), 3, *words)
     assert [path.name for path in tmp_path.iterdir()] == ([source.name] if content is not None else [])
+
+
+@pytest.mark.parametrize(
+    ("properties", "longitude", "extension", "words"),
+    [
+        ("{}", "1" + "0" * 400, "csv", ["row 1", "no point with two numbers"]),
+        ('{"a": ' + "1" * 5000 + "}", "-122.4123", "csv", ["people.geojson has a number with thousands of digits"]),
+        (r'{"a\ud800": 1}', "-122.4123", "geojson", ["row 1", "half a character"]),
+        ('{"a": {}}', "-122.4123", "parquet", ["column 'a'", "which Parquet cannot hold"]),
+        ('{"a": [{"b": {}}]}', "-122.4123", "parquet", ["column 'a'", "which Parquet cannot hold"]),
+    ],
+    ids=["huge coordinate", "digits", "surrogate", "no field", "no field within"],
+)
+def test_odd_geojson(
+    run: Run, tmp_path: Path, properties: str, longitude: str, extension: str, words: list[str]
+) -> None:
+    source = tmp_path / "people.geojson"
+    feature = f'{{"properties": {properties}, "geometry": {{"type": "Point", "coordinates": [{longitude}, 37.7123]}}}}'
+    source.write_text(f'{{"type": "FeatureCollection", "features": [{feature}]}}')
+    check(run("protect", source, tmp_path / f"out.{extension}"), 3, *words)
+    assert [path.name for path in tmp_path.iterdir()] == [source.name]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([b"\xff\xfe"], pa.binary(2)),
+        pa.array([b"\xff" * 16], pa.uuid()),
+        pa.array([b"\xff"], pa.binary_view()),
+        pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((1, 2, 2))),
+    ],
+    ids=["fixed bytes", "uuid", "view", "tensor"],
+)
+def test_what_csv_cannot_hold(run: Run, tmp_path: Path, values: pa.Array) -> None:
+    source = tmp_path / "people.parquet"
+    pq.write_table(pa.table({"lat": [37.7123], "lon": [-122.4123], "odd": values}), source)
+    check(run("protect", source, tmp_path / "out.csv"), 3, "column 'odd'", "CSV cannot hold")
+    assert [path.name for path in tmp_path.iterdir()] == [source.name]
+    assert run("protect", source, tmp_path / "out.parquet").code == 0
 
 
 @pytest.mark.parametrize(

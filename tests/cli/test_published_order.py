@@ -206,6 +206,29 @@ def test_true_figures_have_a_place_of_their_own(run: Run, source: Path, tmp_path
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.parametrize("what", ["ledger", "intervals", "region"])
+def test_true_figures_replace_no_file_that_the_run_uses(
+    run: Run, source: Path, people_csv: Path, tmp_path: Path, what: str
+) -> None:
+    """Not even with --force, and whatever way its name is written."""
+    used = tmp_path / f"{what}.json"
+    options: tuple[object, ...] = ("--intervals", used)
+    if what == "intervals":
+        assert run("fit", people_csv, used, "--centres", 50).code == 0
+    elif what == "ledger":
+        options = (*PLANAR, "--person", "id", "--ledger", used, "--budget", "metric:1/1d")
+        assert run("protect", source, tmp_path / "before.csv", *options).code == 0
+    else:
+        used.write_text(json.dumps({"type": "Feature", "bbox": [-123, 37, -122, 38]}))
+        options = (*PLANAR, "--region", used)
+    before = used.read_bytes()
+    figures = tmp_path / "." / ".." / tmp_path.name / used.name
+    outcome = run("protect", source, tmp_path / "out.csv", *options, "--true-figures", figures, "--force")
+    assert (outcome.code, f"--true-figures is the --{what}" in outcome.err) == (2, True)
+    assert used.read_bytes() == before
+    assert not (tmp_path / "out.csv").exists()
+
+
 @pytest.mark.parametrize(("rows", "told"), [(1, False), (999, False), (1000, True), (5000, True)])
 def test_few_people_are_not_told_how_far_they_were_moved(
     run: Run, northward: FloatArray, tmp_path: Path, rows: int, told: bool

@@ -351,3 +351,18 @@ def test_links_and_modes_survive_replacement(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="name is too long"):
         write_people(people, tmp_path / ("x" * 300 + ".csv"))
     write_people(people, tmp_path / ("x" * 240 + ".csv"))
+
+
+@pytest.mark.parametrize("extension", ["parquet", "csv", "geojson"])
+def test_views_of_text_are_carried_as_text(tmp_path: Path, extension: str) -> None:
+    names = pa.array(["a", None, "a text of more than twelve letters"], pa.string_view())
+    table = pa.table({"name": names, "lat": [37.7, 37.8, 37.9], "lon": [-122.4, -122.5, -122.6]})
+    if extension == "parquet":
+        table = table.append_column("raw", names.cast(pa.large_string()).cast(pa.binary_view()))
+    pq.write_table(table, tmp_path / "in.parquet")
+    people = read_people(tmp_path / "in.parquet").taken(np.array([2, 0]))
+    write_people(people, tmp_path / f"out.{extension}")
+    again = read_people(tmp_path / f"out.{extension}").carried
+    assert again["name"].to_pylist() == ["a text of more than twelve letters", "a"]
+    if extension == "parquet":
+        assert again["raw"].to_pylist() == [b"a text of more than twelve letters", b"a"]

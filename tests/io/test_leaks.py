@@ -1,8 +1,10 @@
 """No trace of a true place gets through: not in other columns, members or metadata, nor in messages."""
 
+import base64
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from nearveil.errors import DataError
 from nearveil.io.files import read_people, write_people
 from nearveil.io.wkb import points_from_wkb
+from nearveil.types import IntArray
 from tests.io.samples import CSV, FEATURES, MOVED, geojson, geoparquet, write
 
 
@@ -28,6 +31,21 @@ def test_geojson_keeps_members_and_drops_every_trace_of_the_place(tmp_path: Path
     assert document["nearveil"] == {"seeded": True}
     for trace in ("bbox", "-122.4", "37.7", "12.0", "37.8"):
         assert trace not in text
+
+
+@pytest.mark.parametrize("drop", [(), ("id",)])
+def test_the_id_of_a_feature_does_not_hide_behind_a_property_of_that_name(
+    tmp_path: Path, drop: tuple[str, ...]
+) -> None:
+    """The property is the column that is checked; the member would travel unseen, even if few features have both."""
+    first, second = ({**feature, "type": "at 37", "id": f"at 37.{row}"} for row, feature in enumerate(FEATURES))
+    source = geojson(tmp_path / "in.geojson", [{**first, "properties": {"id": 5, "name": "a"}}, second])
+    people = read_people(source, drop=drop)
+    write_people(people.with_points(MOVED), tmp_path / "out.geojson")
+    features = json.loads((tmp_path / "out.geojson").read_text(encoding="utf-8"))["features"]
+    assert not any("id" in feature or feature["type"] != "Feature" for feature in features)
+    assert features[0]["properties"] == ({"name": "a"} if drop else {"id": 5, "name": "a"})
+    assert any("'id'" in warning for warning in people.warnings) == (not drop)
 
 
 def test_geoparquet_loses_every_trace_of_the_place(tmp_path: Path) -> None:
@@ -75,6 +93,35 @@ def test_metadata_of_columns_and_of_pandas_is_left_out(tmp_path: Path) -> None:
     out = pq.read_schema(tmp_path / "out.parquet")
     assert set(out.metadata) == {b"nearveil"}
     assert not (out.field("id").metadata or {}).get(b"stats")
+
+
+@pytest.mark.parametrize("rows", [None, np.array([1, 0])])
+def test_metadata_within_columns_is_left_out(tmp_path: Path, rows: IntArray | None) -> None:
+    """Whether the order of rows is kept or not."""
+    part = pa.field("n", pa.int64(), metadata={b"stats": b"centroid 37.7749"})
+    struct, pair = {"n": 1}, [{"n": 1}, {"n": 2}]
+    tensor = pa.fixed_shape_tensor(pa.int64(), (2,), dim_names=["37.7749"])
+    columns = {
+        "struct": pa.array([struct] * 2, pa.struct([part])),
+        "list": pa.array([pair] * 2, pa.list_(pa.field("e", pa.struct([part]), metadata={b"near": b"37.7749"}))),
+        "large": pa.array([[1]] * 2, pa.large_list(part)),
+        "fixed": pa.array([[1, 2]] * 2, pa.list_(part, 2)),
+        "view": pa.array([[1]] * 2, pa.list_view(part)),
+        "map": pa.array([[("a", struct)]] * 2, pa.map_(pa.string(), pa.struct([part]))),
+        "tensor": pa.ExtensionArray.from_storage(tensor, pa.array([[1, 2]] * 2, pa.list_(pa.int64(), 2))),
+        "deep": pa.array([{"a": [{"b": [1]}]}] * 2, pa.struct([("a", pa.list_(pa.struct([("b", pa.list_(part))])))])),
+    }
+    table = pa.table({**columns, "lat": [37.7, 37.8], "lon": [-122.4, -122.5]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    people = read_people(tmp_path / "in.parquet").with_points(MOVED)
+    write_people(people if rows is None else people.taken(rows), tmp_path / "out.parquet")
+    out = pq.read_table(tmp_path / "out.parquet")
+    assert "37.7749" not in out.schema.to_string(show_field_metadata=True)
+    assert b"37.7749" not in (tmp_path / "out.parquet").read_bytes()
+    assert b"37.7749" not in base64.b64decode(pq.read_metadata(tmp_path / "out.parquet").metadata[b"ARROW:schema"])
+    for name, column in columns.items():
+        stored = column.storage if name == "tensor" else column
+        assert out[name].to_pylist() == stored.to_pylist()
 
 
 def test_people_do_not_print_their_places(tmp_path: Path) -> None:

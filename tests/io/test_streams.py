@@ -47,7 +47,10 @@ def test_parquet_in_batches_is_parquet_at_once(tmp_path: Path, small_batches: No
             writer.write(writer.prepared(batch))
     out = pq.read_table(tmp_path / "out.parquet")
     assert out.column_names == many().column_names
-    assert out.replace_schema_metadata(None).equals(many())
+    # Categories are written as their values.
+    place = many().column_names.index("kind")
+    expected = many().set_column(place, "kind", many()["kind"].cast(pa.string()))
+    assert out.replace_schema_metadata(None).equals(expected)
     assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups == 5
 
 

@@ -83,6 +83,25 @@ def test_what_a_struct_or_a_list_holds_is_looked_at(city: FloatArray) -> None:
     assert predicting_columns(pa.table(columns), city) == ["track", "pair", "home"]
 
 
+def test_lists_of_any_length_maps_and_extension_types_are_looked_at(city: FloatArray) -> None:
+    places = city[:500]
+    pairs = places.tolist()
+    some = [[] if row == 7 else None if row == 8 else pair for row, pair in enumerate(pairs)]
+    northward = np.argsort(np.argsort(places[:, 0])).tolist()
+    columns = {
+        "list": pa.array(some),
+        "large": pa.array(some, pa.large_list(pa.float64())),
+        "view": pa.array(some, pa.list_view(pa.float64())),
+        "large view": pa.array(some, pa.large_list_view(pa.float64())),
+        "fixed": pa.array([pair or None for pair in some], pa.list_(pa.float64(), 2)),
+        "structs": pa.array([[{"at": value} for value in pair or []] for pair in some]),
+        "map": pa.array([[("at", pair[0])] if pair else [] for pair in some], pa.map_(pa.string(), pa.float64())),
+        "uuid": pa.array([rank.to_bytes(16, "big") for rank in northward], pa.uuid()),
+        "ages": pa.array([[row * 7 % 83] * (row % 3) for row in range(500)]),
+    }
+    assert predicting_columns(pa.table(columns), places) == list(columns)[:-1]
+
+
 def test_what_has_no_order_and_what_is_the_same_everywhere_is_not_named(city: FloatArray) -> None:
     rows = len(city)
     columns = {

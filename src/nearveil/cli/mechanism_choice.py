@@ -135,6 +135,7 @@ class Wish:
     fit_epsilon: float | None = None
     delta: float | None = None
     intervals: Intervals | None = None
+    intervals_file: Path | None = None
     centres: int | None = None
     rounds: int | None = None
     gamma: float | None = None

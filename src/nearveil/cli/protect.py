@@ -85,7 +85,14 @@ def protect(
     )
     of_spark.check(engine, seed, keep_order=keep_order)
     if true_figures is not None:
-        _check_true_figures(true_figures, source, output, force=force)
+        others = {
+            "the INPUT": source,
+            "the OUTPUT": output,
+            "the --ledger": ledger,
+            "the --intervals file": wish.intervals_file,
+            "the --region file": region,
+        }
+        _check_true_figures(true_figures, others, force=force)
     mechanism = build_mechanism(wish, chosen_region(region, scaling, wish.intervals), seed)
     charge = Charge(ledger, budget, person, per_row=per_row, seed=seed)
     order = ReleaseOrder(
@@ -112,10 +119,11 @@ def protect(
         say(as_text(summary, released.displacement, output, seconds))
 
 
-def _check_true_figures(path: Path, source: str, output: str, *, force: bool) -> None:
+def _check_true_figures(path: Path, others: dict[str, str | Path | None], *, force: bool) -> None:
     """Refuse early a file that could not be written at the end, or that is meant for something else."""
-    if path.resolve() in (Path(source).resolve(), Path(output).resolve()):
-        raise UsageError("--true-figures is the INPUT or the OUTPUT; name another file")
+    for what, other in others.items():
+        if other is not None and path.resolve() == Path(other).resolve():
+            raise UsageError(f"--true-figures is {what}; name another file")
     check_output(path, force=force)
 
 

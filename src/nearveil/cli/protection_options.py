@@ -44,7 +44,8 @@ def takes_protection(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         wished = {name: given.pop(name) for name in options}
-        command(**given, wish=Wish(**{**wished, "intervals": read_intervals(wished["intervals"])}))
+        file = wished.pop("intervals")
+        command(**given, wish=Wish(**wished, intervals=read_intervals(file), intervals_file=file))
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {parameter.name: hints[parameter.name] for parameter in parameters} | {"return": None}

@@ -36,29 +36,8 @@ def numbers_from_arrow(array: pa.Array) -> np.ndarray[Any, Any]:
 
 
 def taken_rows(table: pa.Table, rows: IntArray) -> pa.Table:
-    """Return these rows of a table, in this order.
-
-    Categories become their values: a dictionary lists them in the order in which they first came.
-    """
-    schema = pa.schema([field.with_type(_without_dictionaries(field.type)) for field in table.schema])
-    if schema != table.schema:
-        table = table.cast(schema)
-    return pa.Table.from_arrays([_taken(column, rows) for column in table.columns], schema=schema)
-
-
-def _without_dictionaries(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(kind):
-        return _without_dictionaries(kind.value_type)
-    if pa.types.is_struct(kind):
-        return pa.struct([part.with_type(_without_dictionaries(part.type)) for part in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_without_dictionaries(kind.key_type), _without_dictionaries(kind.item_type))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        part = kind.value_field.with_type(_without_dictionaries(kind.value_type))
-        if pa.types.is_fixed_size_list(kind):
-            return pa.list_(part, kind.list_size)
-        return pa.large_list(part) if pa.types.is_large_list(kind) else pa.list_(part)
-    return kind
+    """Return these rows of a table, in this order."""
+    return pa.Table.from_arrays([_taken(column, rows) for column in table.columns], schema=table.schema)
 
 
 def _taken(column: pa.ChunkedArray, rows: IntArray) -> pa.Array:

@@ -30,7 +30,7 @@ class CsvWriter(PeopleWriter):
         """Return the names of the columns, and the text of all rows."""
         table = table_with_coordinates(people)
         for field in table.schema:
-            if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
+            if not _is_text(field.type):
                 raise DataError(
                     f"column {field.name!r} holds lists, structures or bytes, which CSV cannot hold; leave it out with "
                     f"--drop {field.name}, or write GeoJSON or Parquet"
@@ -54,6 +54,13 @@ class CsvWriter(PeopleWriter):
         """Close the file."""
         with suppress(OSError):
             self._stream.close()
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether values have a text of their own; a UUID is bytes to Arrow."""
+    types = pa.types
+    is_bytes = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    return not (is_bytes or types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType))
 
 
 def _line(values: list[str]) -> bytes:

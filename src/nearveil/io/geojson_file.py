@@ -33,8 +33,9 @@ def open_geojson(
     points = np.array([_point(feature, row) for row, feature in enumerate(features, start=1)])
     properties = _properties_table(features)
     carried = properties.select(kept_columns(properties.column_names, drop))
-    warnings = (*check_carried(carried, points), *_left_out(features)) if carry else ()
-    kept = [_without_location(feature, drop) for feature in features]
+    members = _members_to_carry(features, drop)
+    warnings = (*check_carried(carried, points), *_left_out(features, members, drop)) if carry else ()
+    kept = [_without_location(feature, members, drop) for feature in features]
     return PeopleInMemory(People(points, carried, Layout(geometry=Place("geometry", 0)), kept, warnings))
 
 
@@ -45,6 +46,8 @@ def _features(path: Path) -> list[dict[str, Any]]:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise DataError(f"{path} is damaged or no GeoJSON file; export it again") from None
+    except ValueError:
+        raise DataError(f"{path} has a number with thousands of digits; correct it, or write it as text") from None
     features = document.get("features") if isinstance(document, dict) else None
     if isinstance(document, dict) and not _is_wgs84(document.get("crs")):
         raise DataError(f"{path} is not in WGS84 longitude and latitude; reproject it to OGC:CRS84 (EPSG:4326)")
@@ -64,7 +67,7 @@ def _point(feature: Any, row: int) -> tuple[float, float]:
         if isinstance(longitude, bool | str) or isinstance(latitude, bool | str):
             raise TypeError
         return float(latitude), float(longitude)
-    except (TypeError, KeyError, ValueError, IndexError):
+    except (TypeError, KeyError, ValueError, IndexError, OverflowError):
         raise DataError(
             f"row {row}: the feature has no point with two numbers; give every person a Point geometry"
         ) from None
@@ -83,6 +86,8 @@ def _properties_table(features: list[dict[str, Any]]) -> pa.Table:
         if properties is not None and not isinstance(properties, dict):
             raise DataError(f"row {row}: the feature's properties are no object; correct the file")
         names.update(dict.fromkeys(properties or {}))
+        if any("\ud800" <= letter <= "\udfff" for name in properties or {} for letter in name):
+            raise DataError(f"row {row}: the name of a property has half a character (a lone surrogate); rename it")
     columns = {name: [(feature.get("properties") or {}).get(name) for feature in features] for name in names}
     if "id" not in columns and any("id" in feature for feature in features):
         columns = {"id": [feature.get("id") for feature in features], **columns}
@@ -99,17 +104,22 @@ def _column(values: list[Any]) -> pa.Array:
         return pa.array([text if text is None else text.encode("utf-8", "replace").decode() for text in texts])
 
 
-def _left_out(features: list[dict[str, Any]]) -> tuple[str, ...]:
+def _members_to_carry(features: list[dict[str, Any]], drop: tuple[str, ...]) -> set[str]:
+    """Return the members that are carried over: the id only if it is the column ``id``, which is checked."""
+    shadowed = any("id" in (feature.get("properties") or {}) for feature in features)
+    return _CARRIED_MEMBERS - {"id"} if shadowed or "id" in drop else _CARRIED_MEMBERS
+
+
+def _left_out(features: list[dict[str, Any]], members: set[str], drop: tuple[str, ...]) -> tuple[str, ...]:
     """Say which members beside the properties are not carried over: they might hold the place."""
-    others = sorted({name for feature in features for name in feature} - _CARRIED_MEMBERS - _LOCATION_MEMBERS)
-    return (f"the features' members {', '.join(map(repr, others))} are left out",) if others else ()
+    others = {name for feature in features for name in feature} - members - _LOCATION_MEMBERS
+    named = sorted(others - {"id"} if "id" in drop else others)
+    return (f"the features' members {', '.join(map(repr, named))} are left out",) if named else ()
 
 
-def _without_location(feature: dict[str, Any], drop: tuple[str, ...]) -> dict[str, Any]:
-    kept = {name: value for name, value in feature.items() if name in _CARRIED_MEMBERS}
+def _without_location(feature: dict[str, Any], members: set[str], drop: tuple[str, ...]) -> dict[str, Any]:
+    kept = {**{name: value for name, value in feature.items() if name in members}, "type": "Feature"}
     properties = feature.get("properties")
     if properties is not None:
         kept["properties"] = {name: value for name, value in properties.items() if name not in drop}
-    if "id" in drop and "id" not in (properties or {}):
-        kept.pop("id", None)
     return kept

@@ -13,6 +13,7 @@ from nearveil.errors import DataError
 from nearveil.io.coordinates import kept_columns
 from nearveil.io.geoparquet import GeoMetadata, geo_metadata
 from nearveil.io.people_stream import PeopleInTable, PeopleStream, no_rows
+from nearveil.io.plain_types import plain_field
 from nearveil.io.table_source import Columns, TableSource, by_position, names_to_read
 from nearveil.io.table_split import TableSplit, split_at_coordinates, split_at_geometry
 
@@ -72,7 +73,7 @@ class ParquetSource(TableSource):
             groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
             self.rows: int = file.metadata.num_rows
         self.metadata: dict[bytes, bytes] = described.metadata or {}
-        self.schema = pa.schema([field.remove_metadata() for field in described])
+        self.schema = pa.schema([plain_field(field) for field in described])
         self._batch_rows = _batch_rows(sum(group.total_byte_size for group in groups), self.rows)
         self._runs = _runs([group.num_rows for group in groups], self._batch_rows)
 

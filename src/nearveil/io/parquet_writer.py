@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nearveil.errors import DataError
 from nearveil.io.geoparquet import geo_metadata_of
 from nearveil.io.people import Layout, People, Place, table_with_coordinates, with_column
 from nearveil.io.people_writer import PeopleWriter
@@ -43,6 +44,12 @@ class ParquetWriter(PeopleWriter):
         if geometry is not None:
             table = with_column(table, geometry, wkb_from_points(people.points))
             metadata[b"geo"] = geo_metadata_of(geometry.name)
+        for field in table.schema:
+            if _has_empty_struct(field.type):
+                raise DataError(
+                    f"column {field.name!r} holds structures without fields, which Parquet cannot hold; leave it out "
+                    f"with --drop {field.name!r}, or write GeoJSON"
+                )
         return table.replace_schema_metadata(metadata)
 
     def write(self, batch: pa.Table) -> None:
@@ -78,6 +85,12 @@ class ParquetWriter(PeopleWriter):
         # One row group, unless everybody comes at once.
         rows = table.num_rows
         self._writer.write_table(table, rows if rows < 2 * _ROW_GROUP_ROWS else _ROW_GROUP_ROWS)
+
+
+def _has_empty_struct(kind: pa.DataType) -> bool:
+    if not pa.types.is_nested(kind):
+        return False
+    return kind.num_fields == 0 or any(_has_empty_struct(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _encodings(table: pa.Table) -> dict[str, Any]:

@@ -49,8 +49,9 @@ class TableSplit:
 
     def people(self, columns: Columns, carried: Sequence[int], schema: pa.Schema, rows_before: int) -> People:
         """Return rows of the file as people, with some of the carried columns."""
-        arrays = [columns[place] for place in carried]
-        table = pa.Table.from_arrays(arrays, schema=pa.schema([schema.field(place) for place in carried]))
+        fields = [schema.field(place) for place in carried]
+        arrays = [_as_type(columns[place], field) for place, field in zip(carried, fields, strict=True)]
+        table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
         return People(self._points(columns, rows_before), table, self.layout)
 
     def _points(self, columns: Columns, rows_before: int) -> FloatArray:
@@ -108,6 +109,18 @@ def split_at_geometry(
     beside = split_at_coordinates(names, rest, latitude, longitude, gains_geometry=True)
     layout = Layout(beside.layout.latitude, beside.layout.longitude, shown)
     return TableSplit(layout, beside.latitude, beside.longitude, geometry, native, beside.carried)
+
+
+def _as_type(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if column.type.equals(field.type, check_metadata=True):
+        return column
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException:
+        raise DataError(
+            f"column {field.name!r} holds values of a type that cannot be carried; leave it out with --drop "
+            f"{field.name!r}"
+        ) from None
 
 
 def _refuse_apart(points: FloatArray, beside: FloatArray, rows_before: int) -> None:

@@ -27,6 +27,13 @@ _TELLING_RATIO = 0.9
 _STANDARD_DEVIATIONS = 5.0
 _FEWEST_ROWS = 25
 _MOST_ELEMENTS = 4
+_IS_LIST = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
 
 
 def predicting_columns(table: pa.Table, points: FloatArray) -> list[str]:
@@ -138,17 +145,22 @@ def _ranks(values: FloatArray) -> FloatArray:
 
 def _flat_parts(column: pa.Array) -> Iterator[pa.Array]:
     """Return the column, or what it holds by itself: the fields of a struct, the first elements of a list."""
-    if pa.types.is_struct(column.type):
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        yield from _flat_parts(column.storage)
+    elif pa.types.is_map(kind):
+        yield from _flat_parts(column.cast(pa.list_(pa.struct([kind.key_field, kind.item_field]))))
+    elif pa.types.is_struct(kind):
         for part in column.flatten():
             yield from _flat_parts(part)
-    elif (
-        pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type)
-    ):
+    elif any(is_list(kind) for is_list in _IS_LIST):
         import pyarrow.compute as pc  # noqa: PLC0415 - takes long to load, and flat columns do without
 
-        shortest = pc.min(pc.list_value_length(column)).as_py() or 0
-        for place in range(min(shortest, _MOST_ELEMENTS)):
-            yield from _flat_parts(pc.list_element(column, place))
+        longest = pc.max(pc.list_value_length(column)).as_py() or 0
+        for place in range(min(longest, _MOST_ELEMENTS)):
+            # A shorter list has no such element: null.
+            element = pc.list_slice(column, place, place + 1, return_fixed_size_list=True)
+            yield from _flat_parts(pc.list_element(element, 0))
     else:
         yield column
 
