@@ -87,7 +87,7 @@ PlaceOption = Annotated[
     typer.Option(
         "--place",
         help="Try pairs around this place as well, instead of searching the region; may be given again. The place is "
-        "written into the witness: make it up.",
+        "written into the witness: give a made-up one.",
         metavar="LAT,LON",
         show_default="a search over the region",
         rich_help_panel="Audit",
