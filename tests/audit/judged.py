@@ -190,6 +190,7 @@ def main() -> None:
     """Audit all of one sort and print how many were accused."""
     parser = argparse.ArgumentParser(description="Audit mechanisms that keep their promise, or that break it.")
     parser.add_argument("sort", choices=("innocent", "broken"))
+    parser.add_argument("--only", choices=(*INNOCENT, *BROKEN), help="one mechanism (all)")
     parser.add_argument("--audits", type=int, default=12, help="audits of each mechanism (12)")
     parser.add_argument("--samples", type=int, default=100_000, help="outputs drawn in each audit (100,000)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the first audit (1)")
@@ -197,6 +198,8 @@ def main() -> None:
     cases, confidence = (INNOCENT, 0.95) if options.sort == "innocent" else (BROKEN, DEFAULT_CONFIDENCE)
     accused = audits = 0
     for name, case in cases.items():
+        if options.only not in (None, name):
+            continue
         seeds = range(options.seed, options.seed + options.audits)
         reports = [case.audit(options.samples, seed, confidence) for seed in seeds]
         violated = sum(report.verdict is Verdict.VIOLATED for report in reports)

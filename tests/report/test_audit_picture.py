@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from nearveil.audit.claim import Claim
+from nearveil.audit.distances import NearnessScore
 from nearveil.audit.events import DensityScore, Event
 from nearveil.audit.external import CallableSubject
 from nearveil.audit.histogram import HistogramScore
@@ -34,7 +35,9 @@ def paper() -> DPRS:
     return DPRS(release="paper", centres=40, region=REGION, seed=1).fit(synthetic_city(3000, REGION, rng=1))
 
 
-def witness_of(pair: Pair, score: DensityScore | HistogramScore | None = None, threshold: float = 999.0) -> Witness:
+def witness_of(
+    pair: Pair, score: DensityScore | HistogramScore | NearnessScore | None = None, threshold: float = 999.0
+) -> Witness:
     return Witness(
         claim=Claim(Notion.LOCAL, 1.0, 0.0, "everything"),
         pair=pair,
@@ -136,4 +139,14 @@ def test_one_that_always_gives_the_same_point_is_drawn(tmp_path: Path) -> None:
     everything = HistogramScore(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(1))
     pair = Pair((37.6, -122.5), (37.8, -122.3), "somewhere")
     draw_audit(witness_of(pair, everything, -1.0), subject, tmp_path / "p.png", title="INCONCLUSIVE")
+    assert (tmp_path / "p.png").stat().st_size > 10_000
+
+
+def test_an_event_of_single_points_is_not_shaded(paper: DPRS, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whether a pixel's middle is hit by it says nothing about the rest of the pixel."""
+    pair = interval_pairs(paper.current_intervals)[0]
+    assert Scene(witness_of(pair), MechanismSubject(paper), None).has_areas
+    monkeypatch.setattr(Scene, "event_on", lambda *_: pytest.fail("shaded"))
+    witness = witness_of(pair, NearnessScore(), 6.0)
+    draw_audit(witness, MechanismSubject(paper), tmp_path / "p.png", title="points")
     assert (tmp_path / "p.png").stat().st_size > 10_000

@@ -60,7 +60,7 @@ class LowDigitsScore:
     def describe(self) -> str:
         """Say what the score is."""
         period = self.periods[self.periods > 0].max()
-        unit = " degrees" if self.in_degrees else ""
+        unit = " degrees" if self.in_degrees else " in their own coordinates"
         return f"their low digits (what is left over a multiple of {period:.3g}{unit})"
 
     def to_dict(self) -> dict[str, Any]:

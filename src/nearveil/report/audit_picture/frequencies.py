@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nearveil.audit.events import TELL_TALES
 from nearveil.audit.lower_bound import clopper_pearson_high, clopper_pearson_low
 from nearveil.audit.witness import Witness, shared_confidence
 from nearveil.report.audit_picture.maps import COLOURS, letter
@@ -76,7 +77,8 @@ def draw_frequencies(axes: Axes, witness: Witness) -> None:
         # Words stay off the line of what is allowed.
         _draw_rate(axes, rate, words_above=rate is likely and rate.share > allowed)
     axes.set_xticks(list(_AT.values()), [f"from {letter(side)}" for side in _AT])
-    axes.set_ylabel("share of outputs that are the event (yellow)")
+    shaded = "" if witness.event.score.kind in TELL_TALES else " (yellow)"
+    axes.set_ylabel(f"share of outputs that are the event{shaded}")
     axes.set_title("How often the event came")
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6, zorder=0)
     axes.set_axisbelow(True)

@@ -29,7 +29,8 @@ def letter(side: str) -> str:
 def draw_map(axes: Axes, scene: Scene, cloud: Cloud, view: View) -> None:
     """Draw one cloud over the event, the intervals and both places."""
     unit, name = (1.0, "m") if view.half < 5_000 else (1000.0, "km")
-    _shade_event(axes, scene, view, unit)
+    if scene.has_areas:
+        _shade_event(axes, scene, view, unit)
     _draw_intervals(axes, scene, view, unit)
     _draw_outputs(axes, cloud, unit)
     for other in scene.clouds:

@@ -71,8 +71,10 @@ def _add_legend(figure: Figure, scene: Scene) -> None:
     from matplotlib.patches import Patch  # noqa: PLC0415
 
     handles: list[Line2D | Patch] = [
-        Patch(facecolor=EVENT_COLOUR + "73", edgecolor=INK, label="the event"),
-        Line2D([], [], marker=".", linestyle="", color=INK, label="an output"),
+        Patch(facecolor=EVENT_COLOUR + "73", edgecolor=INK, label="the event")
+        if scene.has_areas
+        else Line2D([], [], marker=".", linestyle="", color=INK, markersize=9, label="an output that is the event"),
+        Line2D([], [], marker=".", linestyle="", color=INK, label="an output", alpha=1 if scene.has_areas else 0.3),
     ]
     if scene.discs is not None:
         handles += [

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nearveil.audit.events import TELL_TALES
 from nearveil.audit.subject import Subject
 from nearveil.audit.witness import Witness
 from nearveil.mechanisms.intervals import Intervals, cell_polygons
@@ -71,6 +72,11 @@ class Scene:
             return own[0], own[1]
         both = _view_of(np.vstack([part for cloud in self.clouds for part in (_body(cloud.outputs), cloud.place)]))
         return both, both
+
+    @property
+    def has_areas(self) -> bool:
+        """Whether the event is made of areas that can be shaded; points and low digits are too fine to be seen."""
+        return self.witness.event.score.kind not in TELL_TALES
 
     def event_on(self, x: FloatArray, y: FloatArray) -> BoolArray:
         """Whether an output at each point of a grid, in metres, would be the event; shape (len(y), len(x))."""
