@@ -86,7 +86,7 @@ def test_what_a_struct_or_a_list_holds_is_looked_at(city: FloatArray) -> None:
 def test_lists_of_any_length_maps_and_extension_types_are_looked_at(city: FloatArray) -> None:
     places = city[:500]
     pairs = places.tolist()
-    some = [[] if row == 7 else None if row == 8 else pair for row, pair in enumerate(pairs)]
+    some: list[list[float] | None] = [[] if row == 7 else None if row == 8 else pair for row, pair in enumerate(pairs)]
     northward = np.argsort(np.argsort(places[:, 0])).tolist()
     columns = {
         "list": pa.array(some),
