@@ -83,7 +83,7 @@ def test_the_papers_claim_for_its_release_is_violated(run: Run, tmp_path: Path) 
     text = run(*paper)
     assert text.code == 1
     assert text.out.startswith("VIOLATED: epsilon = 1 per person is claimed")
-    for words in ("Witness: Two places 60 m apart", "came 15,0", "made-up city (25,000 people, seed 2026", "--check"):
+    for words in ("Witness: Two places 60 m apart", "came 16,4", "made-up city (25,000 people, seed 2026", "--check"):
         assert words in text.out
     assert "certify" not in text.out
 
