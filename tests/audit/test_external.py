@@ -131,6 +131,13 @@ def test_wrong_usage_is_told_from_failure() -> None:
 # -- a function of a module -----------------------------------------------------------------------------------
 
 
+def test_a_function_is_given_a_place_for_every_row(tmp_path: Path) -> None:
+    places = np.array([PLACE, PLACE, (37.6, -122.3), PLACE, (37.8, -122.5)])
+    with ModuleSubject(as_file(tmp_path, "points"), REGION) as subject:
+        outputs = subject.sample_each(places, rng())
+    np.testing.assert_allclose(outputs, REGION.to_metres(places), atol=2e-6)
+
+
 @pytest.mark.statistical
 def test_a_function_is_sampled_in_one_process_that_ends_with_the_context(tmp_path: Path) -> None:
     """Repeatable by its generator. False-alarm rate below 1e-7."""

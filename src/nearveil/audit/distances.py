@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,8 @@ from nearveil.audit.subject import Subject
 from nearveil.types import FloatArray
 
 _LEAST = 1e-9
-_NEAR = 0.003
+# Very near: a small share of the distance between the places, and a few metres at most.
+_NEAR_SHARE, _NEAR_M = 0.003, 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,8 @@ class NearnessScore:
         """Score each output: the larger, the nearer to the first place."""
         from_first, from_second, apart = _distances(outputs, pair, subject)
         ratio = np.log(np.maximum(from_second, _LEAST * apart) / np.maximum(from_first, _LEAST * apart))
-        near: FloatArray = np.where(np.abs(ratio) > -math.log(_NEAR), ratio, 0.0)
+        reach = apart * min(_NEAR_SHARE, _NEAR_M / max(pair.distance_m, _LEAST))
+        near: FloatArray = np.where(np.minimum(from_first, from_second) <= reach, ratio, 0.0)
         return near
 
     def describe(self) -> str:
