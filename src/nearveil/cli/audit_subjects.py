@@ -23,7 +23,7 @@ from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.spec import mechanism_to_spec
 from nearveil.region import Region
 
-_MADE_UP = f"intervals of the demo's made-up city ({PEOPLE:,} people, seed {SEED}; others with --intervals)"
+_MADE_UP = f"intervals of a made-up city ({PEOPLE:,} people, seed {SEED}; others with --intervals)"
 
 
 @dataclass(frozen=True, slots=True)
