@@ -25,7 +25,7 @@ MOST_EVENTS = len(CAUTIONS) + len(TELL_TALES)
 
 _STRICT, _HOPEFUL, _TRUSTING = CAUTIONS
 _MOST_PROMISING = 24
-# Sound noise hardly ever comes so near to a place, so that such counts are believed, but for one hit.
+# Sound noise does not put two outputs on one and the same point beside a place, so that such counts are believed.
 _AS_COUNTED = 1.0
 _RANKING = {**dict.fromkeys(TELL_TALES, _HOPEFUL), NearnessScore.kind: _AS_COUNTED}
 
@@ -147,16 +147,17 @@ def _best_events(score: Score, direction: Direction, scores: list[FloatArray], a
         event = next((option.event for option in found if option.event.threshold == event.threshold), event)
         found.append(_Found(event, caution, float(bounds.max())))
     if score.kind == NearnessScore.kind:
-        times = aim.trials / len(likely)
-        bounds = loss_bounds(
-            times * np.maximum(hits - 1, 0),
+        times, near = aim.trials / len(likely), likely[likely > 0]
+        repeated = len(near) - len(np.unique(near))
+        bound = loss_bounds(
+            times * repeated,
             aim.trials,
-            times * false_hits,
+            times * int((unlikely > 0).sum()),
             aim.trials,
             delta=aim.delta,
             confidence=aim.confidence,
         )
-        found.append(_Found(found[-1].event, _AS_COUNTED, float(bounds.max())))
+        found.append(_Found(found[-1].event, _AS_COUNTED, float(bound)))
     return found
 
 
