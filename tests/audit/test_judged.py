@@ -41,7 +41,7 @@ def test_a_pool_of_noise_is_found() -> None:
     report = assert_found(BROKEN["a pool of 100,000 vectors"], 400_000, 400_000)
     assert report.witness is not None
     assert report.witness.event.score.kind == "recurring"
-    assert report.witness.counts.false_hits == 0
+    assert report.witness.counts.false_hits < 0.01 * report.witness.counts.hits
 
 
 def test_a_small_place_with_less_noise_is_found_by_the_search() -> None:

@@ -5,7 +5,7 @@ Nothing here needs to be right for the audit to be right: what is chosen is meas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,11 +25,9 @@ MOST_EVENTS = len(CAUTIONS) + len(TELL_TALES)
 
 _STRICT, _HOPEFUL, _TRUSTING = CAUTIONS
 _MOST_PROMISING = 24
-# Sound noise hardly ever comes so near to a place, so that the few counts of the first round are believed, but for one
-# hit. In the many samples of the second even sound noise comes near now and then, above all in a small disc.
+# Sound noise does not put two outputs on one and the same point beside a place, so that such counts are believed.
 _AS_COUNTED = 1.0
-_RANKING = dict.fromkeys(TELL_TALES, _HOPEFUL)
-_FIRST_RANKING = {**_RANKING, NearnessScore.kind: _AS_COUNTED}
+_RANKING = {**dict.fromkeys(TELL_TALES, _HOPEFUL), NearnessScore.kind: _AS_COUNTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +87,12 @@ def explore(
             sampler.draw(place, per_place, (EXPLORE_STREAM, round_number, number, side))
             for side, place in enumerate((pair.first, pair.second))
         )
-        ranking = _FIRST_RANKING if round_number == 1 else _RANKING
-        suspects.append(_suspect(sampler.subject, pair, claimed_loss, (first, second), aim, ranking))
+        suspects.append(_suspect(sampler.subject, pair, claimed_loss, (first, second), aim))
     return sorted(suspects, key=lambda suspect: -suspect.merit)
 
 
 def _suspect(
-    subject: Subject,
-    pair: Pair,
-    claimed_loss: float,
-    outputs: tuple[FloatArray, FloatArray],
-    aim: Aim,
-    ranking: Mapping[str, float],
+    subject: Subject, pair: Pair, claimed_loss: float, outputs: tuple[FloatArray, FloatArray], aim: Aim
 ) -> Suspect:
     """Learn scores on one half, choose among them on the other: a score flatters the samples it was learned on.
 
@@ -119,7 +111,7 @@ def _suspect(
     tell_tales = [_best(option for option in trusted if option.event.score.kind == kind) for kind in TELL_TALES]
     events = {id(option.event): option.event for option in (*best, *tell_tales) if option is not None}
     # Of hundreds of thresholds the best was lucky, so that pairs are ranked with most caution. Tell-tales have few.
-    cautious = [option.bound for option in found if option.caution == ranking.get(option.event.score.kind, _STRICT)]
+    cautious = [option.bound for option in found if option.caution == _RANKING.get(option.event.score.kind, _STRICT)]
     hopeful = [option.bound for option in found if option.caution == _HOPEFUL]
     return Suspect(pair, claimed_loss, tuple(events.values()), max(cautious), max(hopeful))
 
@@ -155,16 +147,17 @@ def _best_events(score: Score, direction: Direction, scores: list[FloatArray], a
         event = next((option.event for option in found if option.event.threshold == event.threshold), event)
         found.append(_Found(event, caution, float(bounds.max())))
     if score.kind == NearnessScore.kind:
-        times = aim.trials / len(likely)
-        bounds = loss_bounds(
-            times * np.maximum(hits - 1, 0),
+        times, near = aim.trials / len(likely), likely[likely > 0]
+        repeated = len(near) - len(np.unique(near))
+        bound = loss_bounds(
+            times * repeated,
             aim.trials,
-            times * false_hits,
+            times * int((unlikely > 0).sum()),
             aim.trials,
             delta=aim.delta,
             confidence=aim.confidence,
         )
-        found.append(_Found(found[-1].event, _AS_COUNTED, float(bounds.max())))
+        found.append(_Found(found[-1].event, _AS_COUNTED, float(bound)))
     return found
 
 
