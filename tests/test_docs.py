@@ -76,14 +76,6 @@ def test_readme_opens_with_the_two_commands() -> None:
     assert "make test" in opening[1]
 
 
-@pytest.mark.parametrize("words", ["nobody can find anybody", "nothing averages out"])
-def test_no_page_and_no_message_says_what_is_not_true(words: str) -> None:
-    sources = [path for path in (ROOT / "src").rglob("*") if path.suffix in {".py", ".js", ".html"}]
-    assert sources
-    for path in (*PAGES, *sources):
-        assert words not in path.read_text(encoding="utf-8"), f"{path.name} says {words!r}"
-
-
 def test_no_page_has_a_figure_still_to_be_filled_in() -> None:
     """A word in capitals, such as FOUND10, stands where a figure was to come."""
     for page in PAGES:

@@ -49,7 +49,17 @@ def test_geojson(document: object, box: tuple[float, ...], tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"type": "Point", "coordinates": [1, 2]}', '{"type":"Feature"}', "no"]
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"type": "Point", "coordinates": [1, 2]}',
+        '{"type":"Feature"}',
+        "no",
+        '{"bbox": [1, 2, 3, ' + "9" * 5000 + "]}",
+        "[" * 100_000,
+    ],
 )
 def test_geojson_without_an_area_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "area.geojson"

@@ -74,7 +74,7 @@ def _region_from_geojson(path: Path, scaling: Scaling) -> Region:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"the region file {path} cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, json.JSONDecodeError):
+    except (ValueError, RecursionError):
         raise UsageError(f"the region file {path} is not GeoJSON; export a polygon or a bbox as GeoJSON") from None
     west, south, east, north = _geojson_box(document, path)
     return Region(south, west, north, east, scaling=scaling, name=path.stem)

@@ -207,7 +207,7 @@ def test_true_figures_have_a_place_of_their_own(run: Run, source: Path, tmp_path
 
 
 @pytest.mark.parametrize("what", ["ledger", "intervals", "region"])
-def test_true_figures_replace_no_file_that_the_run_uses(
+def test_no_output_replaces_a_file_that_the_run_uses(
     run: Run, source: Path, people_csv: Path, tmp_path: Path, what: str
 ) -> None:
     """Not even with --force, and whatever way its name is written."""
@@ -225,6 +225,8 @@ def test_true_figures_replace_no_file_that_the_run_uses(
     figures = tmp_path / "." / ".." / tmp_path.name / used.name
     outcome = run("protect", source, tmp_path / "out.csv", *options, "--true-figures", figures, "--force")
     assert (outcome.code, f"--true-figures is the --{what}" in outcome.err) == (2, True)
+    over_it = run("protect", source, figures, *options, "--force")
+    assert (over_it.code, f"OUTPUT is the --{what}" in over_it.err) == (2, True)
     assert used.read_bytes() == before
     assert not (tmp_path / "out.csv").exists()
 

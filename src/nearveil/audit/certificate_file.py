@@ -80,7 +80,7 @@ def certificate_from_json(text: str) -> tuple[Mechanism, dict[str, Any]]:
         if (document["format"], document["version"]) != (FORMAT, FORMAT_VERSION):
             raise KeyError("format")
         subject, guarantee = document["subject"], document["guarantee"]
-    except (json.JSONDecodeError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError("this is no certificate file, or a damaged one; make one with 'nearveil certify'") from None
     guarantee_from_dict(guarantee)
     return mechanism_from_spec(subject), guarantee

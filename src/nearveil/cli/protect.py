@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -84,15 +85,15 @@ def protect(
         spark_conf=spark_conf,
     )
     of_spark.check(engine, seed, keep_order=keep_order)
+    read_too = {
+        "the --ledger": ledger,
+        "the --intervals file": wish.intervals_file,
+        "the --region file": region,
+    }
+    _check_apart("OUTPUT", output, read_too)
     if true_figures is not None:
-        others = {
-            "the INPUT": source,
-            "the OUTPUT": output,
-            "the --ledger": ledger,
-            "the --intervals file": wish.intervals_file,
-            "the --region file": region,
-        }
-        _check_true_figures(true_figures, others, force=force)
+        _check_apart("--true-figures", true_figures, {"the INPUT": source, "the OUTPUT": output, **read_too})
+        check_output(true_figures, force=force)
     mechanism = build_mechanism(wish, chosen_region(region, scaling, wish.intervals), seed)
     charge = Charge(ledger, budget, person, per_row=per_row, seed=seed)
     order = ReleaseOrder(
@@ -119,12 +120,11 @@ def protect(
         say(as_text(summary, released.displacement, output, seconds))
 
 
-def _check_true_figures(path: Path, others: dict[str, str | Path | None], *, force: bool) -> None:
-    """Refuse early a file that could not be written at the end, or that is meant for something else."""
-    for what, other in others.items():
-        if other is not None and path.resolve() == Path(other).resolve():
-            raise UsageError(f"--true-figures is {what}; name another file")
-    check_output(path, force=force)
+def _check_apart(what: str, path: str | Path, others: Mapping[str, str | Path | None]) -> None:
+    """Refuse an output that is a file with another task, which ``--force`` would write over."""
+    for name, other in others.items():
+        if other is not None and Path(path).resolve() == Path(other).resolve():
+            raise UsageError(f"{what} is {name}; name another file")
 
 
 def _release(

@@ -168,7 +168,7 @@ def intervals_from_json(text: str) -> Intervals:
     """Read intervals that `Intervals.to_json` wrote."""
     try:
         document = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         raise DataError(_NO_INTERVALS) from None
     return intervals_from_document(document)
 

@@ -36,6 +36,8 @@ def _hit_or_miss(what: str, error_m: float, tau_m: float) -> str:
 def legend_name(scene: Scene, name: str) -> str:
     """What a legend calls a mark: a protected service has published places only, and so has whoever asks it."""
     as_published = {"people": "people, as published", "others located": "others' published places located"}
+    if name == "a colluder":
+        return "a colluder (the attacker's account)"
     return name if scene.published is None else as_published.get(name, name)
 
 
