@@ -17,7 +17,7 @@ from benchmarks.serving.servers import small_server
 from nearveil.client.audit import Audit
 from nearveil.client.audit_plan import AuditPlan
 from nearveil.client.http import Client
-from nearveil.region_names import parse_region
+from nearveil.region import parse_region
 
 EDGES = "37.745,-122.455,37.79,-122.398"
 REGION = parse_region(EDGES)

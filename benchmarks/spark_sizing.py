@@ -29,7 +29,7 @@ from nearveil.mechanisms.centres import PAPER_CENTRES
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.private_grid import build_grid_intervals
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 
 REGION = named_region("san-francisco")
 _FILE_ROWS = 1_000_000

@@ -11,8 +11,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from nearveil.io.synthetic import synthetic_city
-from nearveil.region import Region
-from nearveil.region_names import named_region
+from nearveil.region import Region, named_region
 from nearveil.types import FloatArray
 
 # The same examples on every run, and no clock: a slow machine must not fail a test.

@@ -5,11 +5,22 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nearveil import degrees, places
-from nearveil.degrees import GridBox, clamped, offsets_from, on_grid, points_at
+from nearveil import geodesy
+from nearveil.geodesy import (
+    FastMap,
+    Faults,
+    GridBox,
+    clamped,
+    count_faults,
+    count_faults_numpy,
+    evaluate_numpy,
+    fast_forward,
+    fast_inverse,
+    offsets_from,
+    on_grid,
+    points_at,
+)
 from nearveil.kernels import COMPILED
-from nearveil.places import Faults, count_faults, count_faults_numpy
-from nearveil.projection import FastMap, evaluate_numpy, fast_forward, fast_inverse
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -28,29 +39,29 @@ def world(rng: np.random.Generator, count: int = 20_000) -> FloatArray:
 def test_compiled_and_plain_agree_to_the_last_bit(region: Region, rng: np.random.Generator) -> None:
     points, longitude = world(rng), region.centre[1]
     offsets = offsets_from(longitude, points)
-    assert (offsets == degrees._offsets_numpy(longitude, points)).all()
-    assert (points_at(longitude, offsets) == degrees._points_numpy(longitude, offsets)).all()
+    assert (offsets == geodesy._offsets_numpy(longitude, points)).all()
+    assert (points_at(longitude, offsets) == geodesy._points_numpy(longitude, offsets)).all()
     xy = rng.normal(0, 2 * region.metres_per_unit, (5000, 2))
-    assert (clamped(xy, *region.half_extent_m) == degrees._clamped_numpy(xy, *region.half_extent_m)).all()
+    assert (clamped(xy, *region.half_extent_m) == geodesy._clamped_numpy(xy, *region.half_extent_m)).all()
     box = region._published_grid
-    assert (on_grid(points, box) == degrees._on_grid_numpy(points, *box)).all()
+    assert (on_grid(points, box) == geodesy._on_grid_numpy(points, *box)).all()
 
 
 def test_offsets_go_the_short_way_around() -> None:
     points = np.array([[10.0, 179.0], [-20.0, -179.0], [5.0, 178.0], [0.0, -2.0]])
     expected = [[1.0, 10.0], [3.0, -20.0], [0.0, 5.0], [-180.0, 0.0]]
-    for offsets, back in ((offsets_from, points_at), (degrees._offsets_numpy, degrees._points_numpy)):
+    for offsets, back in ((offsets_from, points_at), (geodesy._offsets_numpy, geodesy._points_numpy)):
         assert offsets(178.0, points).tolist() == expected
         assert back(178.0, offsets(178.0, points)).tolist() == points.tolist()
 
 
 def test_points_beyond_the_box_go_to_its_nearest_edge() -> None:
     xy = np.array([[1.0, -2.0], [5.0, 0.0], [-5.0, 9.0], [0.0, -9.0]])
-    for clamp in (clamped, degrees._clamped_numpy):
+    for clamp in (clamped, geodesy._clamped_numpy):
         assert clamp(xy, 3.0, 4.0).tolist() == [[1.0, -2.0], [3.0, 0.0], [-3.0, 4.0], [0.0, -4.0]]
 
 
-@pytest.mark.parametrize("rounded", [on_grid, lambda points, box: degrees._on_grid_numpy(points, *box)])
+@pytest.mark.parametrize("rounded", [on_grid, lambda points, box: geodesy._on_grid_numpy(points, *box)])
 def test_the_grid_ends_with_its_box(rounded: Callable[[FloatArray, GridBox], FloatArray]) -> None:
     """Lines every tenth of a degree, and a box across the antimeridian from 177 to -178 and from 1 to 2."""
     box = GridBox(179.5, 10.0, 10.0, 20.0, 1770.0, 1820.0)
@@ -102,4 +113,4 @@ def test_faults_are_counted_alike_whole_in_parts_and_without_a_compiler(
 def test_the_longitude_of_the_first_row_off_range_is_named() -> None:
     faults = REGIONS[0].faults(np.array([[37.7, -122.4], [37.7, 200.0], [95.0, -122.4]]))
     assert (faults.first_off_range, faults.off_latitude, faults.off_range) == (1, False, 2)
-    assert places.and_others(1) == ""
+    assert geodesy.and_others(1) == ""

@@ -19,8 +19,8 @@ LAYERS = (
     {"nearby"},
     {"mechanisms"},
     {"privacy"},
-    {"region", "region_names", "degrees", "places", "projection", "randomness", "row_keystream", "io"},
-    {"errors", "types", "kernels", "aes_kernel"},
+    {"region", "geodesy", "randomness", "io"},
+    {"errors", "types", "kernels"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 

@@ -4,9 +4,8 @@ import numpy as np
 import pyproj
 import pytest
 
-from nearveil.projection import exact_projection, fast_forward
-from nearveil.region import Region
-from nearveil.region_names import NAMED_REGIONS, named_region
+from nearveil.geodesy import exact_projection, fast_forward
+from nearveil.region import NAMED_REGIONS, Region, named_region
 
 REGIONS = [
     *(named_region(name) for name in NAMED_REGIONS),

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.region_names import NAMED_REGIONS, named_region, parse_region
+from nearveil.region import NAMED_REGIONS, named_region, parse_region
 
 
 @pytest.mark.parametrize("name", NAMED_REGIONS)

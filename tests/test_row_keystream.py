@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES128
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
-from nearveil.row_keystream import NamedRows, NumberedRows, RowKeystream, new_stream_key
+from nearveil.randomness import NamedRows, NumberedRows, RowKeystream, new_stream_key
 
 KEY = bytes(range(16))
 

@@ -18,7 +18,7 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.index import NearbyIndex
 from nearveil.nearby.published_index import PublishedIndex
 from nearveil.nearby.stores.base import PublishedBatch
-from nearveil.row_keystream import NumberedRows
+from nearveil.randomness import NumberedRows
 from nearveil import kernels
 
 region = named_region("san-francisco")

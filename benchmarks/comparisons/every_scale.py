@@ -9,7 +9,7 @@ from benchmarks.measuring.results import Alone, Effort, Result
 from benchmarks.measuring.timing import Contender, in_turns
 from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
 from nearveil.mechanisms.keyed_discs import sample_discs_by_row
-from nearveil.row_keystream import NumberedRows, new_stream_key
+from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray
 
 RADII, SCALES = (0.01, 0.1, 0.3, 1.0), (0.02, 0.1, 0.5, 1.0, 4.0, 20.0)

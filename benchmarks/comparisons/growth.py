@@ -16,7 +16,7 @@ from nearveil.mechanisms.chord_law import LAPLACE
 from nearveil.mechanisms.chunks import chunk_slices, for_each_slice
 from nearveil.mechanisms.keyed_discs import sample_discs_by_row
 from nearveil.mechanisms.nearest_centre import nearest_centre_table
-from nearveil.row_keystream import NumberedRows, new_stream_key
+from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray, IntArray
 
 SIZES, LARGE = (10**4, 10**5, 10**6, 10**7), 10**8

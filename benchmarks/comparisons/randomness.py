@@ -7,8 +7,7 @@ import numpy as np
 
 from benchmarks.measuring.results import Beside, Effort, Result
 from benchmarks.measuring.timing import Contender, in_turns
-from nearveil.randomness import secure_generator
-from nearveil.row_keystream import NumberedRows, new_stream_key
+from nearveil.randomness import NumberedRows, new_stream_key, secure_generator
 
 ROWS, GENERATOR, PCG64, SYSTEM = "the keystream of rows", "the secure generator", "NumPy's PCG64", "os.urandom"
 

@@ -18,8 +18,7 @@ from nearveil.mechanisms.chunks import chunk_slices, for_each_slice
 from nearveil.mechanisms.disc_sampler import ConfinedNoise
 from nearveil.mechanisms.keyed_discs import sample_discs_by_row
 from nearveil.mechanisms.noise_and_resample import noise_and_resample
-from nearveil.randomness import secure_generator
-from nearveil.row_keystream import NumberedRows, new_stream_key
+from nearveil.randomness import NumberedRows, new_stream_key, secure_generator
 from nearveil.types import FloatArray
 
 LEAST_SHARE_OF_C = 0.75

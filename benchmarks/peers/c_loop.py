@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from nearveil.mechanisms.disc_sampler import ConfinedNoise
-from nearveil.row_keystream import NumberedRows
+from nearveil.randomness import NumberedRows
 from nearveil.types import FloatArray
 
 SOURCE = Path(__file__).with_name("sampling_loop.c")

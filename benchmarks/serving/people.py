@@ -12,7 +12,7 @@ import numpy as np
 from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.publishing.keyed import TAG_BYTES
 from nearveil.nearby.stores.base import STEP_M, Draw
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from nearveil.server.access import new_platform_key
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from nearveil.mechanisms.private_grid import build_grid_intervals
     from nearveil.mechanisms.square import Square
     from nearveil.mechanisms.srr import SRR
-    from nearveil.privacy.certificate import Certificate
-    from nearveil.privacy.guarantee import Basis, Guarantee, Notion
+    from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Notion
     from nearveil.randomness import Randomness, secure_randomness, seeded_randomness
-    from nearveil.region import Region
-    from nearveil.region_names import named_region, parse_region
+    from nearveil.region import Region, named_region, parse_region
 
 __all__ = [
     "DPRS",
@@ -53,7 +51,7 @@ __all__ = [
 _HOMES = {
     "AxisLaplace": "nearveil.mechanisms.axis_laplace",
     "Basis": "nearveil.privacy.guarantee",
-    "Certificate": "nearveil.privacy.certificate",
+    "Certificate": "nearveil.privacy.guarantee",
     "DPRS": "nearveil.mechanisms.dprs",
     "DataError": "nearveil.errors",
     "Guarantee": "nearveil.privacy.guarantee",
@@ -71,8 +69,8 @@ _HOMES = {
     "build_grid_intervals": "nearveil.mechanisms.private_grid",
     "build_pic_intervals": "nearveil.mechanisms.pic",
     "intervals_from_json": "nearveil.mechanisms.intervals",
-    "named_region": "nearveil.region_names",
-    "parse_region": "nearveil.region_names",
+    "named_region": "nearveil.region",
+    "parse_region": "nearveil.region",
     "secure_randomness": "nearveil.randomness",
     "seeded_randomness": "nearveil.randomness",
 }

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import platform
 import secrets
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES128
+from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
 from randomgen import AESCounter
 
 from nearveil.errors import UsageError
+from nearveil.kernels import COMPILED
+from nearveil.types import IntArray, WordArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +84,221 @@ def as_randomness(source: Randomness | np.random.Generator | int | None) -> Rand
     if isinstance(source, np.random.Generator):
         return Randomness(source, seeded=True)
     return seeded_randomness(source)
+
+
+# Secure randomness that belongs to rows: the same row draws the same, in whatever order, batch or process.
+#
+# A row has a stream of blocks of two 64-bit words each. Block ``number`` of a row is AES-128 of the row's nonce and
+# the number, under a key that nobody else has: counter mode, with a counter that can be entered anywhere. So work can
+# be cut and repeated at will, compiled code and NumPy see the same words, and a task that Spark runs twice draws
+# nothing twice.
+
+
+KEY_BYTES = 16
+BLOCK_BYTES = 16
+# Blocks beyond any that are asked for by number: keys of generators, for what cannot say how much it will need.
+_GENERATOR_BLOCK = 1 << 48
+
+
+def new_stream_key() -> bytes:
+    """Return a fresh key from the operating system's randomness."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+class RowKeystream(ABC):
+    """The streams of the rows of one batch."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many rows there are."""
+
+    @abstractmethod
+    def blocks(self, number: int, rows: IntArray | None = None) -> WordArray:
+        """Return block ``number`` of these rows, or of all, shape (rows, 2)."""
+
+    @abstractmethod
+    def generators(self) -> list[tuple[slice, np.random.Generator]]:
+        """Return generators for whoever cannot use blocks, each with the rows that it is for."""
+
+    def generator_of(self, row: int) -> np.random.Generator:
+        """Return a generator of one row's own."""
+        high, low = self.blocks(_GENERATOR_BLOCK, np.array([row]))[0]
+        return np.random.Generator(AESCounter(key=int(high) << 64 | int(low), counter=0))
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedRows(RowKeystream):
+    """Rows with consecutive numbers, under a key that is used for one release only.
+
+    Parameters
+    ----------
+    key : bytes
+        `new_stream_key` makes one.
+    first, count : int
+        The numbers of the rows.
+    """
+
+    key: bytes = field(repr=False)
+    first: int
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def key_words(self) -> WordArray:
+        """The key, for compiled code that makes blocks itself."""
+        return np.frombuffer(self.key, dtype=np.uint64)
+
+    def blocks(self, number: int, rows: IntArray | None = None) -> WordArray:
+        """Return block ``number`` of these rows, or of all."""
+        if rows is None:
+            # Consecutive rows are consecutive counters: one stream.
+            start = number.to_bytes(8, "big") + self.first.to_bytes(8, "big")
+            return _encrypted(Cipher(AES128(self.key), CTR(start)), np.zeros((self.count, 2), dtype=np.uint64))
+        counters = np.empty((len(rows), 2), dtype=">u8")
+        counters[:, 0] = number
+        counters[:, 1] = rows
+        counters[:, 1] += np.uint64(self.first)
+        return _encrypted(Cipher(AES128(self.key), ECB()), counters)  # noqa: S305 - of counters, that is counter mode
+
+    def generators(self) -> list[tuple[slice, np.random.Generator]]:
+        """Return one generator for all rows: these numbers are drawn for once."""
+        return [(slice(0, self.count), self.generator_of(0))] if self.count else []
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedRows(RowKeystream):
+    """Rows with names of their own, 128 bits each that no other row has, wherever and however often they are drawn for.
+
+    Parameters
+    ----------
+    key : bytes
+        Of one job.
+    nonces : array of shape (n, 2)
+        The names.
+    """
+
+    key: bytes = field(repr=False)
+    nonces: WordArray = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.nonces)
+
+    def blocks(self, number: int, rows: IntArray | None = None) -> WordArray:
+        """Return block ``number`` of these rows, or of all."""
+        names = self.nonces if rows is None else self.nonces[rows]
+        # Encrypted once, names are scattered over all counters, so that adding a number to one meets no other.
+        counters = _encrypted(Cipher(AES128(_subkey(self.key, b"names")), ECB()), names)  # noqa: S305
+        counters[:, 0] ^= np.uint64(number)
+        return _encrypted(Cipher(AES128(_subkey(self.key, b"blocks")), ECB()), counters)  # noqa: S305
+
+    def generators(self) -> list[tuple[slice, np.random.Generator]]:
+        """Return a generator for each row."""
+        return [(slice(row, row + 1), self.generator_of(row)) for row in range(len(self))]
+
+
+def _subkey(key: bytes, purpose: bytes) -> bytes:
+    return hashlib.blake2b(key=key, person=purpose, digest_size=KEY_BYTES).digest()
+
+
+def _encrypted(cipher: Cipher[CTR] | Cipher[ECB], counters: WordArray) -> WordArray:
+    out = np.empty(counters.nbytes + BLOCK_BYTES - 1, dtype=np.uint8)
+    cipher.encryptor().update_into(np.ascontiguousarray(counters).view(np.uint8).reshape(-1).data, out.data)
+    words: WordArray = out[: counters.nbytes].view("<u8").reshape(-1, 2)
+    return words
+
+
+# Blocks of a keystream of rows within compiled code, by the processor's own AES instructions.
+#
+# The blocks are those of `row_keystream.NumberedRows`, made where they are used: nothing is written to memory, and no
+# call leaves the compiled code. Only for processors that have the instructions (x86-64 with AES); `HAS_AES` says so.
+
+
+AT_ONCE = 8
+"""Blocks that are made side by side: one alone would wait for each of its rounds."""
+ROUND_KEY_WORDS = 22
+
+_ROUND_CONSTANTS = (1, 2, 4, 8, 16, 32, 64, 128, 27, 54)
+
+
+def _has_aes() -> bool:
+    if not COMPILED or platform.machine() not in {"x86_64", "AMD64"}:
+        return False
+    from llvmlite.binding import get_host_cpu_features  # noqa: PLC0415
+
+    return bool(get_host_cpu_features().get("aes"))
+
+
+HAS_AES = _has_aes()
+
+if HAS_AES:
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    _WORD = ir.IntType(64)
+    _BLOCK = ir.VectorType(_WORD, 2)
+    _QUARTERS = ir.VectorType(ir.IntType(32), 4)
+
+    def _number(value: int, bits: int = 32) -> Any:
+        return ir.Constant(ir.IntType(bits), value)
+
+    def _blocks(context: Any, builder: Any, kind: Any, array: Any) -> Any:
+        """Return a pointer to an array's words as blocks."""
+        return builder.bitcast(context.make_array(kind)(context, builder, array).data, _BLOCK.as_pointer())
+
+    def _instruction(builder: Any, name: str, *arguments: Any) -> Any:
+        kind = ir.FunctionType(_BLOCK, [argument.type for argument in arguments])
+        declare: Any = cgutils.get_or_insert_function
+        return builder.call(declare(builder.module, kind, f"llvm.x86.aesni.{name}"), list(arguments))
+
+    def _expand_key(_: Any, key: Any, round_keys: Any) -> Any:
+        """Write the round keys of a key of two words, `ROUND_KEY_WORDS` words."""
+
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            source, target = (_blocks(context, builder, *pair) for pair in zip(signature.args, arguments, strict=True))
+            now = builder.load(source, align=8)
+            builder.store(now, target, align=8)
+            for place, constant in enumerate(_ROUND_CONSTANTS, 1):
+                helped = _instruction(builder, "aeskeygenassist", now, _number(constant, 8))
+                word = builder.extract_element(builder.bitcast(helped, _QUARTERS), _number(3))
+                quarters, following = builder.bitcast(now, _QUARTERS), ir.Constant(_QUARTERS, ir.Undefined)
+                for lane in range(4):
+                    word = builder.xor(word, builder.extract_element(quarters, _number(lane)))
+                    following = builder.insert_element(following, word, _number(lane))
+                now = builder.bitcast(following, _BLOCK)
+                builder.store(now, builder.gep(target, [_number(place)]), align=8)
+            return context.get_dummy_value()
+
+        return types.void(key, round_keys), code
+
+    def _blocks_of_rows(_: Any, round_keys: Any, number: Any, rows: Any, start: Any, first: Any, out: Any) -> Any:
+        """Write block ``number`` of `AT_ONCE` rows, from ``rows[start]`` on; the numbers of rows begin at ``first``."""
+
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            keys, number, rows, start, first, out = arguments
+            source = _blocks(context, builder, signature.args[0], keys)
+            target = _blocks(context, builder, signature.args[5], out)
+            row = builder.gep(context.make_array(signature.args[2])(context, builder, rows).data, [start])
+            keys = [builder.load(builder.gep(source, [_number(place)]), align=8) for place in range(11)]
+            blocks = []
+            for lane in range(AT_ONCE):
+                named = builder.add(builder.load(builder.gep(row, [_number(lane)])), first)
+                block = builder.insert_element(ir.Constant(_BLOCK, ir.Undefined), builder.bswap(number), _number(0))
+                block = builder.insert_element(block, builder.bswap(named), _number(1))
+                blocks.append(builder.xor(block, keys[0]))
+            # All of one round before any of the next: the processor works on them side by side.
+            for key in keys[1:10]:
+                blocks = [_instruction(builder, "aesenc", block, key) for block in blocks]
+            for lane, block in enumerate(blocks):
+                last = _instruction(builder, "aesenclast", block, keys[10])
+                builder.store(last, builder.gep(target, [_number(lane)]), align=8)
+            return context.get_dummy_value()
+
+        return types.void(round_keys, types.uint64, rows, types.intp, types.uint64, out), code
+
+    # Numba adds the first argument.
+    expand_key: Any = intrinsic(_expand_key)
+    blocks_of_rows: Any = intrinsic(_blocks_of_rows)

@@ -22,7 +22,7 @@ from nearveil.audit.pair_choice import audit_pairs, place_pairs
 from nearveil.audit.report import AuditReport, Verdict
 from nearveil.audit.subject import Place, PublishedSubject
 from nearveil.privacy.guarantee import Notion
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from nearveil.types import FloatArray
 
 REGION = named_region("san-francisco")

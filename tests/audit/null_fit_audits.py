@@ -12,7 +12,7 @@ from nearveil.audit.lower_bound import clopper_pearson_high
 from nearveil.audit.report import Verdict
 from nearveil.mechanisms.fitting import FitPlan
 from nearveil.privacy.guarantee import Notion
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 
 # The whole square is the region, so that a person at the corner changes both sums by 1: the claims are tight.
 REGION = named_region("san-francisco").with_scaling("per-axis")

@@ -15,7 +15,7 @@ from nearveil.audit.low_digits import find_lattice, learn_low_digits
 from nearveil.audit.pairs import Pair
 from nearveil.audit.recurring import learn_recurring
 from nearveil.audit.subject import AuditError, MechanismSubject, PublishedSubject
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from nearveil.types import FloatArray
 
 PAIR = Pair((37.70, -122.40), (37.70, -122.39), "side by side")

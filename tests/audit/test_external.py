@@ -15,7 +15,7 @@ from nearveil.audit.external import CallableSubject, CommandSubject, ModuleSubje
 from nearveil.audit.external.independence import IndependenceWatch
 from nearveil.audit.subject import AuditError, Place
 from nearveil.errors import NearveilError, UsageError
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from nearveil.types import FloatArray
 
 REGION = named_region("san-francisco")

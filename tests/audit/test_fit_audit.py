@@ -29,8 +29,7 @@ from nearveil.mechanisms import nearest_centre, noisy_grid, pic, private_grid
 from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.privacy.guarantee import Notion
-from nearveil.region import Region
-from nearveil.region_names import named_region
+from nearveil.region import Region, named_region
 from nearveil.types import FloatArray, IntArray
 
 pytestmark = pytest.mark.statistical

@@ -20,7 +20,7 @@ from nearveil.audit.renyi_check import (
 )
 from nearveil.audit.subject import AuditError
 from nearveil.errors import UsageError
-from nearveil.privacy.renyi import gaussian_log_moment, laplace_log_moment
+from nearveil.privacy.accounting import gaussian_log_moment, laplace_log_moment
 from nearveil.types import FloatArray
 
 pytestmark = pytest.mark.statistical

@@ -27,9 +27,8 @@ from nearveil.nearby.publishing.drawing import Drawer, Wanted
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.privacy.guarantee import Notion
-from nearveil.region import Region
-from nearveil.region_names import named_region
-from nearveil.row_keystream import RowKeystream
+from nearveil.randomness import RowKeystream
+from nearveil.region import Region, named_region
 from nearveil.types import FloatArray
 
 PAIR = Pair((37.70, -122.50), (37.70, -122.30), "west and east")

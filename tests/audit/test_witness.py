@@ -14,7 +14,7 @@ from nearveil.audit.recheck import recheck
 from nearveil.audit.subject import MechanismSubject, PublishedSubject
 from nearveil.audit.witness import Witness, witness_from_json
 from nearveil.errors import DataError, UsageError
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from nearveil.types import FloatArray
 
 pytestmark = pytest.mark.statistical

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nearveil.io.datasets import CACHE_DIR_VARIABLE, DATA_DIR_VARIABLE
-from nearveil.io.snap import SNAP_FILES, SNAP_URL, SnapFile
+from nearveil.io.datasets import CACHE_DIR_VARIABLE, DATA_DIR_VARIABLE, SNAP_FILES, SNAP_URL, SnapFile
 from tests.cli.conftest import Run
 from tests.io.file_server import FileServer, serving, snap_file
 
@@ -90,7 +89,7 @@ def test_snap_is_the_default(run: Run, cache: Path, monkeypatch: pytest.MonkeyPa
         asked.append(url)
         path.write_text("")
 
-    monkeypatch.setattr("nearveil.io.fetch.download", download)
+    monkeypatch.setattr("nearveil.io.download.download", download)
     cache.mkdir()
     run("datasets", "fetch", "brightkite")
     assert asked == [SNAP_URL + "loc-brightkite_totalCheckins.txt.gz"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nearveil.mechanisms.intervals import intervals_from_json
-from nearveil.region_names import NAMED_REGIONS, named_region
+from nearveil.region import NAMED_REGIONS, named_region
 from nearveil.report.coastline import land_in
 from nearveil.server.console.city import on_land
 from tests.cli.conftest import Run

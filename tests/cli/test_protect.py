@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nearveil.io.files import read_people
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 

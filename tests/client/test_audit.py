@@ -16,7 +16,7 @@ from nearveil.client.errors import ServiceError
 from nearveil.client.service_region import region_of
 from nearveil.client.starts import StartSearch
 from nearveil.errors import UsageError
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from tests.client.stub_service import KEY, StubService, answer, problem
 
 

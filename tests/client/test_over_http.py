@@ -11,7 +11,7 @@ from nearveil.client.audit import Audit
 from nearveil.client.audit_plan import AuditPlan
 from nearveil.client.audit_result import ServiceAudit
 from nearveil.client.http import Client
-from nearveil.region_names import parse_region
+from nearveil.region import parse_region
 from tests.server.served import Served, served
 
 # As dense as a town, so that lists reach a few hundred metres.

@@ -25,7 +25,7 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.private_grid import build_grid_intervals
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 
 FILE_ROWS = 1000
 REGION = named_region("san-francisco")

@@ -12,7 +12,7 @@ from nearveil.evaluation.cells.release_cell import RELEASES, ReleaseCell
 from nearveil.evaluation.cells.sampling_cell import SamplingCell
 from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 
 Change = Callable[[Cell], dict[str, Any]]
 """What to put in place of some made-up numbers of a cell."""

@@ -31,7 +31,7 @@ from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.public_intervals import build_public_intervals
-from nearveil.privacy.paper_accounting import paper_scales
+from nearveil.privacy.accounting import paper_scales
 from nearveil.types import FloatArray, IntArray
 from tests.evaluation.made_up_results import tiny_town
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nearveil.io.wkb import wkb_from_points
+from nearveil.io.columns import wkb_from_points
 
 CSV = 'id,latitude,note,longitude,empty\n007,37.7,"a, ""quoted"" b",-122.4,\n1e5,37.8,"two\nlines",-122.5,NA\n'
 MOVED = np.array([[37.123456, -122.654321], [37.5, -122.25]])

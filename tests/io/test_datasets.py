@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 
 from nearveil.errors import DataError
-from nearveil.io import snap
+from nearveil.io import datasets
 from nearveil.io.datasets import (
     CACHE_DIR_VARIABLE,
     DATA_DIR_VARIABLE,
+    SNAP_FILES,
     SYNTHETIC_PEOPLE,
     DatasetName,
     cache_folder,
     find_check_ins,
     load_dataset,
+    snap_fault,
 )
-from nearveil.io.snap import SNAP_FILES, snap_fault
 from tests.io.file_server import snap_file
 
 ORIGINAL = "loc-brightkite_totalCheckins.txt.gz"
@@ -125,7 +126,7 @@ def test_original_is_filtered_to_distinct_places_of_the_region(tmp_path: Path) -
 
 def test_original_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no number in one block costs nothing in the others."""
-    monkeypatch.setattr(snap, "_BLOCK_BYTES", 2000)
+    monkeypatch.setattr(datasets, "_BLOCK_BYTES", 2000)
     text = gzip.decompress(snap_file(500)) + b"x\tt\tnorth\twest\tp\n"
     (tmp_path / ORIGINAL).write_bytes(gzip.compress(text))
     places = load_dataset(DatasetName.BRIGHTKITE, tmp_path).places

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.fetch import Basis, fetch_snap
-from nearveil.io.snap import SNAP_FILES, SnapFile
+from nearveil.io.datasets import SNAP_FILES, SnapFile
+from nearveil.io.download import Basis, fetch_snap
 from tests.io.file_server import FileServer, serving, snap_file
 
 

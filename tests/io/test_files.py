@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import DataError, OutputError, UsageError
+from nearveil.io.columns import points_from_wkb, wkb_from_points
 from nearveil.io.files import read_people, write_people
 from nearveil.io.people import People
-from nearveil.io.wkb import points_from_wkb, wkb_from_points
 from tests.io.samples import CSV, FEATURES, MOVED, geojson, geoparquet, write
 
 # -- CSV -----------------------------------------------------------------------------------------------------------

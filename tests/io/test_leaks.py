@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearveil.errors import DataError
+from nearveil.io.columns import points_from_wkb
 from nearveil.io.files import read_people, write_people
-from nearveil.io.wkb import points_from_wkb
 from nearveil.types import IntArray
 from tests.io.samples import CSV, FEATURES, MOVED, geojson, geoparquet, write
 

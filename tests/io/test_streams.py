@@ -18,7 +18,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nearveil.io.parquet_file._BATCH_ROWS", 7)
     monkeypatch.setattr("nearveil.io.parquet_file._LEAST_BATCH_ROWS", 1)
     monkeypatch.setattr("nearveil.io.csv_file._BLOCK_BYTES", 100)
-    monkeypatch.setattr("nearveil.io.parquet_writer._ROW_GROUP_ROWS", 20)
+    monkeypatch.setattr("nearveil.io.parquet_file._ROW_GROUP_ROWS", 20)
 
 
 def many(rows: int = 100) -> pa.Table:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearveil.errors import DataError
-from nearveil.io.arrow_numbers import floats_from_arrow
+from nearveil.io.columns import floats_from_arrow
 from nearveil.io.files import open_people, read_people
 from tests.io.samples import geoparquet, write
 

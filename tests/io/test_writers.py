@@ -11,7 +11,7 @@ import pytest
 
 from nearveil.errors import DataError, OutputError
 from nearveil.io.files import people_writer, read_people, write_people
-from nearveil.io.geojson_writer import GeoJsonWriter
+from nearveil.io.geojson_file import GeoJsonWriter
 from nearveil.io.people import Layout, People
 from tests.io.samples import geojson, write
 
@@ -39,7 +39,7 @@ def test_csv_is_what_others_read(tmp_path: Path) -> None:
 
 
 def test_csv_in_many_parts_is_whole_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.io.csv_writer._ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("nearveil.io.csv_file._ROWS_AT_ONCE", 7)
     people = people_with(name=[f"n{row}" for row in range(100)])
     with people_writer(tmp_path / "out.csv") as writer:
         for _ in range(2):
@@ -101,7 +101,7 @@ def test_what_is_abandoned_is_closed_and_not_made_to_look_whole(tmp_path: Path) 
 
 
 def test_row_groups_end_where_rows_are_wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.io.parquet_writer._ROW_GROUP_BYTES", 1000)
+    monkeypatch.setattr("nearveil.io.parquet_file._ROW_GROUP_BYTES", 1000)
     people = people_with(note=["x" * 600, "y"])
     with people_writer(tmp_path / "out.parquet") as writer:
         for _ in range(6):
@@ -110,7 +110,7 @@ def test_row_groups_end_where_rows_are_wide(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_everybody_at_once_makes_several_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.io.parquet_writer._ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr("nearveil.io.parquet_file._ROW_GROUP_ROWS", 10)
     write_people(people_with(number=list(range(35))), tmp_path / "out.parquet")
     assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups == 4
     assert pq.read_table(tmp_path / "out.parquet")["number"].to_pylist() == list(range(35))

@@ -12,8 +12,7 @@ from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.mechanisms.spec import mechanism_from_spec, mechanism_to_spec
 from nearveil.mechanisms.srr_channel import staircase_channel
-from nearveil.privacy.certificate import Certificate, Method, certificate_from_dict
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, Notion, certificate_from_dict
 
 # A dense quarter and a few cells far from it and from each other.
 SPARSE = [*np.ndindex(8, 8), *((63 - 5 * i, 20 + 3 * i) for i in range(12))]

@@ -11,8 +11,8 @@ from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.nearest_centre import nearest_centre_table
 from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.mechanisms.release_paper import PaperRelease, largest_loss_within_interval
+from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import Basis, Notion
-from nearveil.privacy.paper_accounting import Noise
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

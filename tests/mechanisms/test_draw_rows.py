@@ -3,7 +3,7 @@
 import numpy as np
 
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.row_keystream import NumberedRows, new_stream_key
+from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray
 
 HOME = np.array([[37.7, -122.4]] * 50)

@@ -14,7 +14,7 @@ from nearveil.mechanisms.chord_tries import _shoulders
 from nearveil.mechanisms.disc_sampler import sample_discs
 from nearveil.mechanisms.keyed_chords import try_each_chord
 from nearveil.mechanisms.keyed_discs import sample_discs_by_row
-from nearveil.row_keystream import NamedRows, NumberedRows, RowKeystream, new_stream_key
+from nearveil.randomness import NamedRows, NumberedRows, RowKeystream, new_stream_key
 from nearveil.types import FloatArray, IntArray, WordArray
 
 LEVEL = 1e-6

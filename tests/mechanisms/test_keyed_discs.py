@@ -10,7 +10,7 @@ from nearveil.mechanisms import keyed_discs
 from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
 from nearveil.mechanisms.disc_sampler import sample_discs
 from nearveil.mechanisms.keyed_discs import sample_discs_by_row
-from nearveil.row_keystream import NumberedRows, new_stream_key
+from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray
 
 CENTRES = np.array([[0.1, -0.2], [0.5, 0.5], [-0.6, 0.3]])

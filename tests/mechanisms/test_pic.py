@@ -9,8 +9,7 @@ from nearveil.mechanisms import pic
 from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace, redraw_unusable
 from nearveil.mechanisms.exact_answers import ExactAnswers
 from nearveil.mechanisms.pic import build_pic_intervals
-from nearveil.region import Region
-from nearveil.region_names import named_region
+from nearveil.region import Region, named_region
 from nearveil.types import FloatArray, IntArray
 
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 from nearveil.mechanisms import planar_steps as module
 from nearveil.mechanisms.planar_steps import planar_steps, steps_numpy
-from nearveil.row_keystream import NumberedRows, RowKeystream, new_stream_key
+from nearveil.randomness import NumberedRows, RowKeystream, new_stream_key
 from nearveil.types import IntArray, WordArray
 
 COUNT = 200_000

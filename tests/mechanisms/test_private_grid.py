@@ -11,7 +11,7 @@ from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace, square
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.private_grid import build_grid_intervals
 from nearveil.mechanisms.synthetic_people import synthetic_delta, synthetic_people
-from nearveil.privacy.paper_accounting import LaplaceAnswers, pure_fit_epsilon
+from nearveil.privacy.accounting import LaplaceAnswers, pure_fit_epsilon
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

@@ -14,9 +14,8 @@ from nearveil.mechanisms.disc_loss import _log_mass_bounds, calibrated_disc_loss
 from nearveil.mechanisms.intervals import Intervals, without_small_intervals
 from nearveil.mechanisms.nearest_disc import nearest_disc_table
 from nearveil.mechanisms.public_intervals import build_public_intervals
-from nearveil.privacy.certificate import Method
-from nearveil.privacy.guarantee import Basis, Notion
-from nearveil.privacy.paper_accounting import Noise
+from nearveil.privacy.accounting import Noise
+from nearveil.privacy.guarantee import Basis, Method, Notion
 from nearveil.types import FloatArray
 
 ROOT_HALF = math.sqrt(0.5)

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearveil.errors import DataError, UsageError
+from nearveil.geodesy import exact_projection
 from nearveil.nearby.generation import Generation
 from nearveil.nearby.published_index import PublishedIndex
 from nearveil.nearby.siphash import hash_ids, hash_words, split_key
 from nearveil.nearby.stores.base import PublishedBatch
-from nearveil.projection import exact_projection
-from nearveil.region import Region
-from nearveil.region_names import named_region
+from nearveil.region import Region, named_region
 from nearveil.types import FloatArray, IntArray
 
 REGION = Region(37.5, -122.6, 37.9, -122.2)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import UsageError
-from nearveil.privacy.paper_accounting import (
+from nearveil.privacy.accounting import (
     LaplaceAnswers,
     Noise,
     fit_epsilon,

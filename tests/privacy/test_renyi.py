@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from nearveil.privacy.renyi import (
+from nearveil.privacy.accounting import (
     conversion_cost,
     epsilon_from_log_moment,
     gaussian_log_moment,

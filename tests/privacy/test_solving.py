@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nearveil.privacy.solving import least_between, root_between
+from nearveil.privacy.accounting import least_between, root_between
 
 
 @pytest.mark.parametrize("where", [0.0, 1e-9, 0.3, 2.0, 4.999, 5.0])

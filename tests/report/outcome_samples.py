@@ -17,7 +17,7 @@ from nearveil.evaluation.outcome import (
     exact,
 )
 from nearveil.io.synthetic import synthetic_city
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 
 REGION = named_region("san-francisco")
 CITY = synthetic_city(1500, REGION, rng=1)

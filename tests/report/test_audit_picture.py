@@ -22,7 +22,7 @@ from nearveil.audit.witness import Counts, Witness
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.guarantee import Notion
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from nearveil.report.audit_picture import draw_audit
 from nearveil.report.audit_picture.frequencies import most_allowed, rates
 from nearveil.report.audit_picture.scene import Scene

@@ -20,8 +20,7 @@ from matplotlib.path import Path as Outline
 
 from nearveil.evaluation.outcome import Map, MapLayer, MapPanel
 from nearveil.io.synthetic import synthetic_city
-from nearveil.region import Region
-from nearveil.region_names import named_region
+from nearveil.region import Region, named_region
 from nearveil.report import maps
 from nearveil.report.coastline import land_in
 from nearveil.report.maps import draw_map

@@ -9,7 +9,7 @@ import pytest
 
 from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.nearby.publishing.publisher import Answer, Report
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from nearveil.server.app import create_api
 from tests.server.running import HERE, HOUR_S, Running, running
 

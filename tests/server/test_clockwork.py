@@ -17,7 +17,7 @@ from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.nearby.publishing.secret_keys import SecretKeys, new_keys
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from nearveil.server.identity import check_identity
 from nearveil.server.intervals_in_use import IntervalsInUse, fingerprint
 from nearveil.server.settings import Settings

@@ -12,8 +12,7 @@ import pytest
 
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.nearby.publishing.protection import Protection
-from nearveil.region import Region
-from nearveil.region_names import named_region
+from nearveil.region import Region, named_region
 from nearveil.report.coastline import land_in
 from nearveil.server.console.city import made_up_people, on_land, snapped
 from nearveil.server.console.demonstration import DemonstrationWish, Turns, attack_somebody

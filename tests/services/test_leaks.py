@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.services.leaks import leaks
 
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 
 REGION = named_region("san-francisco")
 PLACE = (37.761234567, -122.412345678)

@@ -22,7 +22,7 @@ from tests.services.running import RunningService
 from nearveil.nearby.publishing.secret_keys import new_keys, write_keys
 from nearveil.nearby.stores.base import Store
 from nearveil.nearby.stores.opening import open_store
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from nearveil.server.access import new_platform_key
 
 PEOPLE = 120

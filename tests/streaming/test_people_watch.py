@@ -8,8 +8,7 @@ import pytest
 
 from nearveil.errors import DataError
 from nearveil.io.files import open_people, people_writer
-from nearveil.io.people import People
-from nearveil.io.people_writer import PeopleWriter
+from nearveil.io.people import People, PeopleWriter
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import Region
 from nearveil.streaming.people_watch import PeopleWatch

@@ -13,8 +13,8 @@ from nearveil.mechanisms.dprs import DPRS, _nearest_disc
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.srr import SRR
+from nearveil.randomness import NumberedRows
 from nearveil.region import Region
-from nearveil.row_keystream import NumberedRows
 from nearveil.streaming.people_watch import PeopleWatch
 from nearveil.streaming.publishing import Published, publish_stream
 from nearveil.streaming.row_release import RowRelease
@@ -171,7 +171,7 @@ def test_the_same_is_published_without_a_compiler(
     mechanism: Mechanism = planar if release == "planar" else DPRS(release="metric", intervals=intervals)
     places = np.tile(city, (4, 1))
     compiled = RowRelease(mechanism, KEY)(places, 0)
-    for name in ("places", "degrees", "projection", "mechanisms.planar_steps", "mechanisms.nearest_disc"):
+    for name in ("geodesy", "mechanisms.planar_steps", "mechanisms.nearest_disc"):
         monkeypatch.setattr(f"nearveil.{name}.COMPILED", False)
     _nearest_disc.cache_clear()
     try:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.row_keystream import NumberedRows
+from nearveil.randomness import NumberedRows
 from nearveil.streaming import row_release
 from nearveil.streaming.row_release import RowRelease
 from nearveil.types import FloatArray

@@ -19,8 +19,7 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.nearest_centre import nearest_centre_table
 from nearveil.mechanisms.spec import mechanism_from_spec, mechanism_to_spec
-from nearveil.privacy.certificate import Certificate
-from nearveil.privacy.guarantee import Guarantee, Notion, guarantee_from_dict
+from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, guarantee_from_dict
 from nearveil.types import FloatArray
 
 FORMAT = "nearveil-certificate"

@@ -8,12 +8,11 @@ from typing import Protocol
 import numpy as np
 
 from nearveil.errors import NearveilError
+from nearveil.geodesy import wrap_longitude
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.chunks import for_each_chunk, for_each_slice
-from nearveil.places import wrap_longitude
-from nearveil.randomness import Randomness
+from nearveil.randomness import KEY_BYTES, NumberedRows, Randomness
 from nearveil.region import Region
-from nearveil.row_keystream import KEY_BYTES, NumberedRows
 from nearveil.types import FloatArray
 
 # Of metres: what differs by less is round-off.

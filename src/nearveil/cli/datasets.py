@@ -16,10 +16,8 @@ from nearveil.cli.console import say, say_json
 from nearveil.cli.options import JsonOption
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.dataset_statistics import DatasetStatistics, describe_dataset
-from nearveil.io.datasets import Dataset, DatasetName, cache_folder, find_check_ins, load_dataset
-from nearveil.io.download import ByteProgress
-from nearveil.io.fetch import Fetched, fetch_snap
-from nearveil.io.snap import SNAP_FILES, SNAP_URL
+from nearveil.io.datasets import SNAP_FILES, SNAP_URL, Dataset, DatasetName, cache_folder, find_check_ins, load_dataset
+from nearveil.io.download import ByteProgress, Fetched, fetch_snap
 from nearveil.report.tables import text_table
 
 datasets_app = typer.Typer(no_args_is_help=False, pretty_exceptions_enable=False)

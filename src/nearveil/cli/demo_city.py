@@ -30,7 +30,7 @@ from nearveil.io.people import Layout, People, Place
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from nearveil.report.before_after import AttackedService, draw_before_after
 from nearveil.server.console.city import made_up_people
 from nearveil.types import FloatArray, Progress

@@ -12,7 +12,7 @@ from nearveil.cli.release_order import Released, ReleaseOrder
 from nearveil.errors import UsageError
 from nearveil.io.columns import person_columns
 from nearveil.io.files import check_people_output, people_writer
-from nearveil.io.people_stream import PeopleStream
+from nearveil.io.people import PeopleStream
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.streaming.places_in_stream import PlacesInStream

@@ -13,8 +13,7 @@ from nearveil.cli.json_files import read_text
 from nearveil.errors import UsageError
 from nearveil.io.people import People
 from nearveil.mechanisms.intervals import Intervals, intervals_from_json
-from nearveil.region import Region
-from nearveil.region_names import parse_region
+from nearveil.region import Region, parse_region
 from nearveil.types import FloatArray
 
 DEFAULT_REGION = "san-francisco"

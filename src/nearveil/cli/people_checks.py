@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nearveil.cli.console import warn
 from nearveil.io.files import open_people
-from nearveil.io.people_stream import PeopleStream
+from nearveil.io.people import PeopleStream
 from nearveil.streaming.people_watch import PeopleWatch
 
 

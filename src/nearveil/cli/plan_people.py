@@ -16,8 +16,7 @@ from nearveil.io.files import read_people
 from nearveil.io.people import People
 from nearveil.mechanisms.base import SEEDED_NOTE
 from nearveil.mechanisms.synthetic_people import synthetic_delta, synthetic_people
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion
-from nearveil.privacy.limits import check_epsilon
+from nearveil.privacy.guarantee import Basis, Guarantee, Notion, check_epsilon
 from nearveil.region import Region
 
 

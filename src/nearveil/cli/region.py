@@ -8,8 +8,7 @@ import typer
 
 from nearveil.cli.console import say, say_json
 from nearveil.cli.options import JsonOption
-from nearveil.region import Region
-from nearveil.region_names import NAMED_REGIONS, named_region, parse_region
+from nearveil.region import NAMED_REGIONS, Region, named_region, parse_region
 
 
 def region(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from nearveil.client.http import Client
-from nearveil.region import Region
-from nearveil.region_names import named_region, parse_region
+from nearveil.region import Region, named_region, parse_region
 
 _USUAL = "san-francisco"
 _EDGES = ("south", "west", "north", "east")

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearveil.errors import DataError
-from nearveil.io.coordinates import degrees_column
-from nearveil.places import wrap_longitude
+from nearveil.geodesy import wrap_longitude
+from nearveil.io.columns import degrees_column
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearveil.errors import UsageError
-from nearveil.row_keystream import KEY_BYTES, NamedRows, new_stream_key
+from nearveil.randomness import KEY_BYTES, NamedRows, new_stream_key
 from nearveil.types import BoolArray, FloatArray, IntArray, WordArray
 
 Purpose = Literal["job", "names", "noise", "order", "rows", "places"]

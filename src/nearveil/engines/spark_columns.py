@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.columns import find_coordinates, person_columns
-from nearveil.io.coordinates import check_carried, degrees_column
+from nearveil.io.columns import check_carried, degrees_column, find_coordinates, person_columns
 from nearveil.streaming.predicting_columns import predicting_columns, telling_column
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from nearveil.errors import DataError
+from nearveil.geodesy import wrap_longitude
 from nearveil.io.datasets import Dataset
-from nearveil.places import wrap_longitude
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 

@@ -15,7 +15,7 @@ from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
-from nearveil.privacy.paper_accounting import Noise
+from nearveil.privacy.accounting import Noise
 from nearveil.region import Region
 
 Kind = Literal["dprs", "planar-laplace", "axis-laplace", "srr", "square"]

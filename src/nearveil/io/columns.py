@@ -6,8 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from nearveil.errors import DataError
+from nearveil.types import FloatArray, IntArray
 
 _LATITUDE = {"latitude", "lat", "latitudedeg", "latdeg", "ylat"}
 _LONGITUDE = {"longitude", "lon", "lng", "long", "longitudedeg", "londeg", "lngdeg", "xlon"}
@@ -148,3 +153,231 @@ def _squashed(name: str) -> str:
 def _listed(names: Iterable[str]) -> str:
     listed = [repr(name) for name in names]
     return ", ".join(listed[:12]) + (", …" if len(listed) > 12 else "")
+
+
+# Points in well-known binary, a whole column at a time.
+
+
+_POINT = np.dtype([("order", "u1"), ("kind", "<u4"), ("x", "<f8"), ("y", "<f8")])
+_LITTLE_ENDIAN = 1
+_POINT_KIND = 1
+_ROWS_PER_CHUNK = 1 << 24
+
+
+def wkb_from_points(points: FloatArray) -> pa.ChunkedArray:
+    """Return latitude, longitude as a column of WKB points (x longitude, y latitude)."""
+    chunks = [_chunk_from_points(points[at : at + _ROWS_PER_CHUNK]) for at in range(0, len(points), _ROWS_PER_CHUNK)]
+    return pa.chunked_array(chunks, pa.binary())
+
+
+def points_from_wkb(column: pa.ChunkedArray, rows_before: int = 0) -> FloatArray:
+    """Return latitude, longitude of a column of WKB points; name the row that is none."""
+    parts = []
+    for chunk in column.chunks:
+        parts.append(_chunk_to_points(chunk, rows_before))
+        rows_before += len(chunk)
+    return np.vstack(parts)
+
+
+def _chunk_from_points(points: FloatArray) -> pa.Array:
+    records = np.empty(len(points), dtype=_POINT)
+    records["order"], records["kind"] = _LITTLE_ENDIAN, _POINT_KIND
+    records["x"], records["y"] = points[:, 1], points[:, 0]
+    offsets = np.arange(len(points) + 1, dtype=np.int32) * _POINT.itemsize
+    return pa.Array.from_buffers(pa.binary(), len(points), [None, pa.py_buffer(offsets), pa.py_buffer(records)])
+
+
+def _chunk_to_points(chunk: pa.Array, rows_before: int) -> FloatArray:
+    if not pa.types.is_large_binary(chunk.type):
+        try:
+            chunk = chunk.cast(pa.large_binary())
+        except pa.ArrowException:
+            raise DataError("the geometry column holds no well-known binary; give one point per person") from None
+    offsets = np.frombuffer(chunk.buffers()[1], dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+    good = np.diff(offsets) == _POINT.itemsize
+    if good.all() and len(chunk):
+        data = memoryview(chunk.buffers()[2])[offsets[0] : offsets[-1]]
+        records = np.frombuffer(data, dtype=_POINT)
+        good = (records["order"] == _LITTLE_ENDIAN) & (records["kind"] == _POINT_KIND)
+        if good.all():
+            return np.column_stack([records["y"], records["x"]])
+    if not len(chunk):
+        return np.empty((0, 2))
+    row = rows_before + int(np.argmin(good)) + 1
+    raise DataError(f"row {row}: the geometry is missing or no plain two-dimensional point; give one point per person")
+
+
+# From a column as a file has it to numbers, naming the row where that fails; and what may be carried beside them.
+
+
+_NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:nan|inf|infinity)$"
+
+_ROWS_COMPARED = 200
+
+
+def degrees_column(column: pa.ChunkedArray, what: str, rows_before: int = 0) -> FloatArray:
+    """Return a coordinate column as floats; a missing value becomes NaN, text is refused with its row."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = _parsed(column, what, rows_before)
+    try:
+        return floats_from_arrow(column)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(f"the {what} column does not hold numbers; give degrees as decimal numbers") from None
+
+
+def _parsed(column: pa.ChunkedArray, what: str, rows_before: int) -> pa.ChunkedArray:
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes long to load, and Parquet does without
+
+    try:
+        return column.cast(pa.float64())
+    except pa.ArrowInvalid:
+        text = pc.utf8_trim_whitespace(column)
+    try:
+        return text.cast(pa.float64())
+    except pa.ArrowInvalid:
+        good = pc.fill_null(pc.match_substring_regex(text, _NUMBER), True).to_numpy(zero_copy_only=False)
+        row = rows_before + int(np.argmin(good)) + 1
+        raise DataError(
+            f"row {row}: the {what} is empty or not a number; give degrees as a decimal number with a point"
+        ) from None
+
+
+def kept_columns(names: list[str], drop: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the positions of the columns that are left without those to drop, of which there may be several each."""
+    for name in drop:
+        if name not in names:
+            raise DataError(f"there is no column {name!r} to drop")
+    return tuple(place for place, name in enumerate(names) if name not in drop)
+
+
+def check_carried(table: pa.Table, points: FloatArray) -> tuple[str, ...]:
+    """Refuse to carry a second exact location over; warn of columns that look revealing."""
+    exact = exact_location_columns(table.column_names) or _copies_of(points, table)
+    if exact:
+        raise DataError(
+            f"column {exact[0]!r} holds an exact location besides the one to protect and would be published as it is; "
+            f"leave it out with --drop {exact[0]}"
+        )
+    suspicious = {field.name for field in table.schema if revealing_columns(_names_within(field))}
+    return tuple(
+        f"column {name!r} looks as if it gives the location away; it is carried over unchanged "
+        f"(leave it out with --drop {name!r})"
+        for name in table.column_names
+        if name in suspicious
+    )
+
+
+def _copies_of(points: FloatArray, table: pa.Table) -> list[str]:
+    """Columns that repeat a coordinate under another name."""
+    few = points[:_ROWS_COMPARED]
+    if (few == few[0]).all() and len(few) > 1:
+        return []
+    found = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            values = floats_from_arrow(column.slice(0, _ROWS_COMPARED))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            continue
+        if any((values == few[:, axis]).all() for axis in (0, 1)):
+            found.append(name)
+    return found
+
+
+def _names_within(field: pa.Field) -> list[str]:
+    """The name of a column and of everything nested in it."""
+    names = [field.name]
+    if pa.types.is_nested(field.type):
+        for number in range(field.type.num_fields):
+            names += _names_within(field.type.field(number))
+    return [name for name in names if name not in ("item", "element", "entries", "key", "value")]
+
+
+# Numbers between Arrow and NumPy by their buffers: without a copy, and without loading pandas, which takes long.
+
+
+def arrow_floats(values: FloatArray) -> pa.Array:
+    """Return numbers as an Arrow array."""
+    whole = np.ascontiguousarray(values, dtype=np.float64)
+    return pa.Array.from_buffers(pa.float64(), len(whole), [None, pa.py_buffer(whole)])
+
+
+def floats_from_arrow(column: pa.ChunkedArray) -> FloatArray:
+    """Return a column as floats, if its type allows; what is missing becomes NaN."""
+    parts = [_chunk(chunk) for chunk in column.chunks]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0), *parts])
+
+
+def _chunk(chunk: pa.Array) -> FloatArray:
+    if not (pa.types.is_float64(chunk.type) or pa.types.is_int64(chunk.type)) or chunk.null_count:
+        chunk = chunk.cast(pa.float64()).fill_null(float("nan"))
+    return numbers_from_arrow(chunk).astype(np.float64, copy=False)
+
+
+def numbers_from_arrow(array: pa.Array) -> np.ndarray[Any, Any]:
+    """Return whole numbers or floats of which none is missing."""
+    buffer = array.buffers()[1]
+    kind = np.dtype(array.type.to_pandas_dtype())
+    return np.frombuffer(buffer or b"", dtype=kind)[array.offset : array.offset + len(array)]
+
+
+def taken_rows(table: pa.Table, rows: IntArray) -> pa.Table:
+    """Return these rows of a table, in this order."""
+    return pa.Table.from_arrays([_taken(column, rows) for column in table.columns], schema=table.schema)
+
+
+def _taken(column: pa.ChunkedArray, rows: IntArray) -> pa.Array:
+    kind = column.type
+    if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and not column.null_count:
+        parts = [numbers_from_arrow(chunk) for chunk in column.chunks]
+        whole = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind.to_pandas_dtype()), *parts])
+        return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(whole[rows])])
+    return column.combine_chunks().take(pa.array(rows))
+
+
+# Arrow types without what a file says of them besides: bounds and centres of true places may hide there.
+
+
+def plain_field(field: pa.Field) -> pa.Field:
+    """Return a column's or a part's name and type alone.
+
+    Categories become their values: a dictionary lists them in the order in which they first came. Extension types
+    become what they store, since their parameters may be any text; a UUID has none. Views of text and bytes become
+    text and bytes, because Arrow cannot take rows of them.
+
+    Examples
+    --------
+    >>> part = pa.field("age", pa.dictionary(pa.int8(), pa.string_view()), metadata={"centre": "37.7749"})
+    >>> plain_field(pa.field("person", pa.struct([part])))
+    pyarrow.Field<person: struct<age: large_string>>
+    """
+    return pa.field(field.name, _plain(field.type), field.nullable)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind if isinstance(kind, pa.UuidType) else _plain(kind.storage_type)
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if types.is_struct(kind):
+        return pa.struct([plain_field(part) for part in kind])
+    if types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(plain_field(kind.value_field), kind.list_size)
+    for is_list, list_of in _LISTS:
+        if is_list(kind):
+            return list_of(plain_field(kind.value_field))
+    return kind
+
+
+_LISTS = (
+    (pa.types.is_list, pa.list_),
+    (pa.types.is_large_list, pa.large_list),
+    (pa.types.is_list_view, pa.list_view),
+    (pa.types.is_large_list_view, pa.large_list_view),
+)

@@ -11,37 +11,35 @@ from typing import Any
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import check_output, replacing
-from nearveil.io.people import People
-from nearveil.io.people_stream import PeopleStream
-from nearveil.io.people_writer import PeopleWriter
+from nearveil.io.people import People, PeopleStream, PeopleWriter
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How one kind of file is read and written: modules that are loaded when they are needed."""
+    """How one kind of file is read and written: a module that is loaded when it is needed."""
 
     name: str
-    reading: tuple[str, str]
-    writing: tuple[str, str]
+    module: str
+    reader: str
+    writer_class: str
 
     def open(self, path: Path, **options: Any) -> PeopleStream:
         """Open a file for reading."""
-        stream: PeopleStream = _loaded(*self.reading)(path, **options)
+        stream: PeopleStream = self._loaded(self.reader)(path, **options)
         return stream
 
     def writer(self, path: Path, metadata: dict[str, Any]) -> PeopleWriter:
         """Begin a file."""
-        writer: PeopleWriter = _loaded(*self.writing)(path, metadata)
+        writer: PeopleWriter = self._loaded(self.writer_class)(path, metadata)
         return writer
 
+    def _loaded(self, name: str) -> Any:
+        return getattr(import_module(f"nearveil.io.{self.module}"), name)
 
-def _loaded(module: str, name: str) -> Any:
-    return getattr(import_module(f"nearveil.io.{module}"), name)
 
-
-_CSV = Format("CSV", ("csv_file", "open_csv"), ("csv_writer", "CsvWriter"))
-_GEOJSON = Format("GeoJSON", ("geojson_file", "open_geojson"), ("geojson_writer", "GeoJsonWriter"))
-_PARQUET = Format("GeoParquet", ("parquet_file", "open_parquet"), ("parquet_writer", "ParquetWriter"))
+_CSV = Format("CSV", "csv_file", "open_csv", "CsvWriter")
+_GEOJSON = Format("GeoJSON", "geojson_file", "open_geojson", "GeoJsonWriter")
+_PARQUET = Format("GeoParquet", "parquet_file", "open_parquet", "ParquetWriter")
 
 FORMATS: dict[str, Format] = {
     ".csv": _CSV,

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearveil.errors import DataError
-from nearveil.io.coordinates import kept_columns
-from nearveil.io.geoparquet import GeoMetadata, geo_metadata
-from nearveil.io.people_stream import PeopleInTable, PeopleStream, no_rows
-from nearveil.io.plain_types import plain_field
-from nearveil.io.table_source import Columns, TableSource, by_position, names_to_read
-from nearveil.io.table_split import TableSplit, split_at_coordinates, split_at_geometry
+from nearveil.io.columns import kept_columns, plain_field, wkb_from_points
+from nearveil.io.people import (
+    Columns,
+    Layout,
+    People,
+    PeopleInTable,
+    PeopleStream,
+    PeopleWriter,
+    Place,
+    TableSource,
+    TableSplit,
+    by_position,
+    names_to_read,
+    no_rows,
+    split_at_coordinates,
+    split_at_geometry,
+    table_with_coordinates,
+    with_column,
+)
 
 _BATCH_ROWS = 1 << 18
 _LEAST_BATCH_ROWS = 1 << 12
@@ -131,3 +147,180 @@ def _runs(rows_of_groups: list[int], rows: int) -> list[list[int]]:
 
 def _damaged(path: Path) -> DataError:
     return DataError(f"{path} is damaged, cut short or no Parquet file; export it again")
+
+
+# Parquet and GeoParquet out.
+
+
+_ROW_GROUP_ROWS = 1 << 20
+_ROW_GROUP_BYTES = 1 << 26
+_ROWS_LOOKED_AT = 1000
+
+
+class ParquetWriter(PeopleWriter):
+    """A Parquet file; coordinate columns and geometry stay where the input had them.
+
+    A geometry is added where the input had none, if its layout gains one or the file is called ``.geoparquet``.
+    """
+
+    def __init__(self, path: Path, metadata: dict[str, Any]) -> None:
+        self._path = path
+        self._metadata = json.dumps(metadata)
+        self._named_geo = path.name.lower().endswith(".geoparquet")
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.Table] = []
+
+    def prepared(self, people: People) -> pa.Table:
+        """Return all columns, and what the file will say of itself."""
+        layout = people.layout
+        has_columns = layout.latitude is not None and layout.longitude is not None
+        table = table_with_coordinates(people) if has_columns else people.carried
+        metadata = {b"nearveil": self._metadata}
+        geometry = self._geometry(layout, table.num_columns)
+        if geometry is not None:
+            table = with_column(table, geometry, wkb_from_points(people.points))
+            metadata[b"geo"] = geo_metadata_of(geometry.name)
+        for field in table.schema:
+            if _has_empty_struct(field.type):
+                raise DataError(
+                    f"column {field.name!r} holds structures without fields, which Parquet cannot hold; leave it out "
+                    f"with --drop {field.name!r}, or write GeoJSON"
+                )
+        return table.replace_schema_metadata(metadata)
+
+    def write(self, batch: pa.Table) -> None:
+        """Write the batch, once enough of them make a row group."""
+        self._waiting.append(batch)
+        rows = sum(table.num_rows for table in self._waiting)
+        if rows >= _ROW_GROUP_ROWS or sum(table.nbytes for table in self._waiting) >= _ROW_GROUP_BYTES:
+            self._write_row_group()
+
+    def finish(self) -> None:
+        """Write what is left and close the file."""
+        if self._waiting:
+            self._write_row_group()
+        if self._writer is not None:
+            self._writer.close()
+
+    def abandon(self) -> None:
+        """Close the file as it is."""
+        if self._writer is not None:
+            with suppress(OSError, pa.ArrowException):
+                self._writer.close()
+
+    def _geometry(self, layout: Layout, columns: int) -> Place | None:
+        if layout.geometry is None and (layout.gains_geometry or self._named_geo):
+            return Place("geometry", columns)
+        return layout.geometry
+
+    def _write_row_group(self) -> None:
+        table = pa.concat_tables(self._waiting)
+        self._waiting = []
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, table.schema, **_encodings(table))
+        # One row group, unless everybody comes at once.
+        rows = table.num_rows
+        self._writer.write_table(table, rows if rows < 2 * _ROW_GROUP_ROWS else _ROW_GROUP_ROWS)
+
+
+def _has_empty_struct(kind: pa.DataType) -> bool:
+    if not pa.types.is_nested(kind):
+        return False
+    return kind.num_fields == 0 or any(_has_empty_struct(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _encodings(table: pa.Table) -> dict[str, Any]:
+    """How to write the columns: a dictionary where values repeat, and no compression where it finds nothing."""
+    if any(pa.types.is_nested(field.type) for field in table.schema):
+        return {}
+    repeating = [name for name, column in zip(table.column_names, table.columns, strict=True) if _repeats(column)]
+    return {
+        "use_dictionary": repeating,
+        "compression": {
+            field.name: "none" if pa.types.is_float64(field.type) and field.name not in repeating else "snappy"
+            for field in table.schema
+        },
+    }
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether the first values repeat: ids and places do not."""
+    first = column.slice(0, _ROWS_LOOKED_AT).to_pylist()
+    return 2 * len(set(first)) <= len(first)
+
+
+# What a GeoParquet file says of its geometries.
+
+
+@dataclass(frozen=True, slots=True)
+class GeoMetadata:
+    """The part of the metadata that matters for points.
+
+    Attributes
+    ----------
+    primary : str
+        The column that holds the place.
+    native : bool
+        Whether it is a structure of x and y, instead of well-known binary.
+    covering : tuple of str
+        Columns with each row's bounding box, an exact location in disguise.
+    geometries : tuple of str
+        All columns with geometries.
+    """
+
+    primary: str
+    native: bool
+    covering: tuple[str, ...]
+    geometries: tuple[str, ...]
+
+    def refuse_others(self, names: list[str]) -> None:
+        """Raise if a further geometry is among these columns."""
+        for name in self.geometries:
+            if name in names:
+                raise DataError(
+                    f"column {name!r} holds a second geometry that would be published as it is; leave it out with "
+                    f"--drop {name}"
+                )
+
+
+def geo_metadata(metadata: Mapping[bytes, bytes], names: list[str], path: Path) -> GeoMetadata | None:
+    """Read the metadata of a file with these columns; None if it is no GeoParquet file."""
+    text = metadata.get(b"geo")
+    if text is None:
+        return None
+    try:
+        geo: dict[str, Any] = json.loads(text)
+        primary = geo["primary_column"]
+        column = geo["columns"][primary]
+        encoding, crs = column["encoding"], column.get("crs", "OGC:CRS84")
+        covering = column.get("covering", {}).get("bbox", {})
+        boxes = sorted({parts[0] for parts in covering.values() if parts and parts[0] in names})
+        if primary not in names:
+            raise KeyError("primary_column")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise DataError(f"{path} has damaged GeoParquet metadata; export it again") from None
+    if not _is_wgs84(crs):
+        raise DataError(f"{path} is not in WGS84 longitude and latitude; reproject it to OGC:CRS84 (EPSG:4326)")
+    if encoding not in ("WKB", "point"):
+        raise DataError(f"{path} holds geometries that are not points; give one point per person")
+    return GeoMetadata(primary, encoding == "point", tuple(boxes), tuple(geo["columns"]))
+
+
+def geo_metadata_of(geometry: str) -> str:
+    """Return the metadata of a file with points in one column."""
+    return json.dumps(
+        {
+            "version": "1.1.0",
+            "primary_column": geometry,
+            "columns": {geometry: {"encoding": "WKB", "geometry_types": ["Point"]}},
+        }
+    )
+
+
+def _is_wgs84(crs: Any) -> bool:
+    if crs == "OGC:CRS84":
+        return True
+    identity = crs.get("id") if isinstance(crs, dict) else None
+    if not isinstance(identity, dict):
+        return False
+    return (identity.get("authority"), str(identity.get("code"))) in {("OGC", "CRS84"), ("EPSG", "4326")}

@@ -20,7 +20,7 @@ def synthetic_city(
 
     Examples
     --------
-    >>> from nearveil.region_names import named_region
+    >>> from nearveil.region import named_region
     >>> synthetic_city(100, named_region("paris"), rng=1).shape
     (100, 2)
     """

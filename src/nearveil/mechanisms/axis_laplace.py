@@ -10,9 +10,7 @@ import numpy as np
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.exponential import REACH, standard_exponential
 from nearveil.mechanisms.local_guarantee import local_guarantee
-from nearveil.privacy.certificate import Certificate, Method
-from nearveil.privacy.guarantee import Basis, Guarantee
-from nearveil.privacy.limits import check_epsilon
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, check_epsilon
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

@@ -11,10 +11,16 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.mechanisms.chunks import for_each_chunk, for_each_slice
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.randomness import RELEASE_STREAM, Randomness, as_randomness, seeded_randomness
-from nearveil.region import Region
-from nearveil.region_names import as_region
-from nearveil.row_keystream import NumberedRows, RowKeystream, new_stream_key
+from nearveil.randomness import (
+    RELEASE_STREAM,
+    NumberedRows,
+    Randomness,
+    RowKeystream,
+    as_randomness,
+    new_stream_key,
+    seeded_randomness,
+)
+from nearveil.region import Region, as_region
 from nearveil.types import FloatArray, Progress
 
 SEEDED_NOTE = "Drawn from a seed, for experiments: whoever knows the seed can undo the noise, so this protects nobody."

@@ -30,7 +30,7 @@ import numpy as np
 
 from nearveil.kernels import kernel
 from nearveil.mechanisms.chord_law import LAPLACE, log_chord_density
-from nearveil.privacy.paper_accounting import Noise
+from nearveil.privacy.accounting import Noise
 from nearveil.types import FloatArray
 
 _ANGLES = 1000

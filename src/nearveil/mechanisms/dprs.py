@@ -18,12 +18,10 @@ from nearveil.mechanisms.planar_laplace import PlanarLaplace, check_hide_within
 from nearveil.mechanisms.release_interval import IntervalRelease
 from nearveil.mechanisms.release_metric import MetricRelease
 from nearveil.mechanisms.release_paper import PaperRelease
-from nearveil.privacy.guarantee import Guarantee
-from nearveil.privacy.limits import check_delta, check_epsilon, check_positive
-from nearveil.privacy.paper_accounting import QUERIES_PER_ROUND, Noise, PaperScales, paper_scales, pure_scales
-from nearveil.randomness import FIT_STREAM
+from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, PaperScales, paper_scales, pure_scales
+from nearveil.privacy.guarantee import Guarantee, check_delta, check_epsilon, check_positive
+from nearveil.randomness import FIT_STREAM, RowKeystream
 from nearveil.region import Region
-from nearveil.row_keystream import RowKeystream
 from nearveil.types import FloatArray, Progress
 
 ReleaseName = Literal["paper", "interval", "metric"]

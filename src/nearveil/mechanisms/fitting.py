@@ -13,8 +13,8 @@ from nearveil.mechanisms.intervals import Intervals, check_gamma
 from nearveil.mechanisms.pic import MOST_CENTRES, build_pic_intervals, pic_queries
 from nearveil.mechanisms.private_grid import ROUNDS as GRID_ROUNDS
 from nearveil.mechanisms.private_grid import build_grid_intervals
-from nearveil.privacy.limits import check_count, check_delta, check_epsilon
-from nearveil.privacy.paper_accounting import fit_scale_for
+from nearveil.privacy.accounting import fit_scale_for
+from nearveil.privacy.guarantee import check_count, check_delta, check_epsilon
 from nearveil.randomness import Randomness
 from nearveil.region import Region
 from nearveil.types import Progress

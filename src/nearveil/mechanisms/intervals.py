@@ -12,9 +12,8 @@ import numpy as np
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.centres import PEOPLE_PER_CENTRE
 from nearveil.mechanisms.exponential import REACH
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion
-from nearveil.privacy.limits import check_positive
-from nearveil.privacy.paper_accounting import LaplaceAnswers, fit_epsilon, pure_fit_epsilon
+from nearveil.privacy.accounting import LaplaceAnswers, fit_epsilon, pure_fit_epsilon
+from nearveil.privacy.guarantee import Basis, Guarantee, Notion, check_positive
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

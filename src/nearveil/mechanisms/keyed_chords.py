@@ -11,7 +11,7 @@ from nearveil.kernels import kernel
 from nearveil.mechanisms.chord_tries import try_chord
 from nearveil.mechanisms.chord_tries_numpy import try_chord_numpy
 from nearveil.mechanisms.keyed_discs_numpy import try_each_numpy
-from nearveil.row_keystream import RowKeystream
+from nearveil.randomness import RowKeystream
 from nearveil.types import FloatArray, IntArray, WordArray
 
 

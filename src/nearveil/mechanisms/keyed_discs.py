@@ -19,17 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from nearveil.aes_kernel import AT_ONCE, HAS_AES, ROUND_KEY_WORDS
 from nearveil.kernels import COMPILED, kernel
 from nearveil.mechanisms.chord_law import LAPLACE
 from nearveil.mechanisms.disc_sampler import log_noise, log_peak
 from nearveil.mechanisms.keyed_chords import draw_far_rows
 from nearveil.mechanisms.keyed_discs_numpy import EDGE, far_from_disc_numpy, try_each_numpy
-from nearveil.row_keystream import NumberedRows, RowKeystream
+from nearveil.randomness import AT_ONCE, HAS_AES, ROUND_KEY_WORDS, NumberedRows, RowKeystream
 from nearveil.types import BoolArray, FloatArray, IntArray, WordArray
 
 if HAS_AES:
-    from nearveil.aes_kernel import blocks_of_rows, expand_key
+    from nearveil.randomness import blocks_of_rows, expand_key
 
 UNIT = 2.0**-53
 LATTICE = 2.0**-31

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nearveil.privacy.certificate import Certificate
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Notion
 
 
 def rounding_delta(epsilon: float, choices: int) -> float:

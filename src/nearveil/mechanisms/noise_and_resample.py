@@ -14,7 +14,7 @@ from nearveil.errors import UsageError
 from nearveil.kernels import kernel
 from nearveil.mechanisms.chord_law import LAPLACE
 from nearveil.mechanisms.disc_sampler import NOISE_CODES
-from nearveil.privacy.paper_accounting import Noise
+from nearveil.privacy.accounting import Noise
 from nearveil.types import FloatArray
 
 MOST_TRIES = 10_000_000

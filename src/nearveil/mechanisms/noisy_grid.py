@@ -9,7 +9,7 @@ import numpy as np
 
 from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace
 from nearveil.mechanisms.exact_answers import ExactAnswers, PlacesInMemory, Watch, cell_counts, head_count
-from nearveil.privacy.paper_accounting import LaplaceAnswers
+from nearveil.privacy.accounting import LaplaceAnswers
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 

@@ -21,8 +21,8 @@ from nearveil.mechanisms.exact_answers import (
     head_count,
 )
 from nearveil.mechanisms.intervals import Intervals, check_gamma, radii_around
-from nearveil.privacy.limits import check_count, check_positive
-from nearveil.privacy.paper_accounting import QUERIES_PER_ROUND, LaplaceAnswers
+from nearveil.privacy.accounting import QUERIES_PER_ROUND, LaplaceAnswers
+from nearveil.privacy.guarantee import check_count, check_positive
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress

@@ -11,11 +11,9 @@ from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.exponential import REACH, standard_exponential
 from nearveil.mechanisms.planar_steps import planar_steps
-from nearveil.privacy.certificate import Certificate, Method
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion
-from nearveil.privacy.limits import check_positive
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, Notion, check_positive
+from nearveil.randomness import RowKeystream
 from nearveil.region import Region
-from nearveil.row_keystream import RowKeystream
 from nearveil.types import FloatArray
 
 # Beyond the reach of one of its two exponentials the law comes short; seen by someone up to ten times hide_within_m

@@ -12,7 +12,7 @@ import numpy as np
 
 from nearveil.kernels import COMPILED
 from nearveil.mechanisms.planar_steps_compiled import steps_compiled
-from nearveil.row_keystream import RowKeystream
+from nearveil.randomness import RowKeystream
 from nearveil.types import FloatArray, WordArray
 
 _UNIT = 2.0**-53

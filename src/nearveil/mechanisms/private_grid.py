@@ -18,7 +18,7 @@ from nearveil.mechanisms.intervals import Intervals, check_gamma, radii_around
 from nearveil.mechanisms.nearest_centre import nearest_centre_table
 from nearveil.mechanisms.noisy_grid import NoisyGrid, noisy_grid
 from nearveil.mechanisms.pic import MOST_CENTRES
-from nearveil.privacy.limits import check_count, check_positive
+from nearveil.privacy.guarantee import check_count, check_positive
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress

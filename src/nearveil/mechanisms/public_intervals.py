@@ -7,7 +7,7 @@ import numpy as np
 from nearveil.mechanisms.centres import PAPER_CENTRES, redraw_unusable, uniform_in_region
 from nearveil.mechanisms.intervals import Intervals, check_gamma, radii_around
 from nearveil.mechanisms.pic import MOST_CENTRES
-from nearveil.privacy.limits import check_count
+from nearveil.privacy.guarantee import check_count
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
 

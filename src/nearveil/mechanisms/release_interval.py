@@ -19,10 +19,9 @@ from nearveil.mechanisms.fit_cost_cards import with_fit_cost
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.keyed_discs import sample_discs_by_row
 from nearveil.mechanisms.nearest_centre import NearestCentre
-from nearveil.privacy.certificate import Certificate, Method
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion
-from nearveil.privacy.paper_accounting import Noise
-from nearveil.row_keystream import RowKeystream
+from nearveil.privacy.accounting import Noise
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, Notion
+from nearveil.randomness import RowKeystream
 from nearveil.types import FloatArray, IntArray
 
 _HOW = {

@@ -15,7 +15,7 @@ from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.nearest_disc import NearestDisc
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.row_keystream import RowKeystream
+from nearveil.randomness import RowKeystream
 from nearveil.types import FloatArray
 
 SNAP_M = 0.125

@@ -16,10 +16,9 @@ from nearveil.mechanisms.fit_cost_cards import with_fit_cost
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
 from nearveil.mechanisms.keyed_discs import sample_discs_by_row
 from nearveil.mechanisms.nearest_centre import NearestCentre
-from nearveil.privacy.certificate import Certificate, Method
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion
-from nearveil.privacy.paper_accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
-from nearveil.row_keystream import RowKeystream
+from nearveil.privacy.accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, Notion
+from nearveil.randomness import RowKeystream
 from nearveil.types import FloatArray
 
 _CIRCLE = 720

@@ -10,10 +10,8 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.local_guarantee import local_guarantee, rounding_delta
-from nearveil.privacy.certificate import Certificate, Method
-from nearveil.privacy.guarantee import Basis, Guarantee
-from nearveil.privacy.limits import check_epsilon
-from nearveil.privacy.solving import root_between
+from nearveil.privacy.accounting import root_between
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, check_epsilon
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

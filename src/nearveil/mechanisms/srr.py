@@ -14,9 +14,7 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.local_guarantee import local_guarantee, rounding_delta
 from nearveil.mechanisms.morton import deinterleave, interleave
 from nearveil.mechanisms.srr_channel import StaircaseChannel, calibrated_channel
-from nearveil.privacy.certificate import Certificate, Method
-from nearveil.privacy.guarantee import Basis, Guarantee
-from nearveil.privacy.limits import check_count, check_epsilon
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, check_count, check_epsilon
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from nearveil.mechanisms.exponential import REACH
 from nearveil.mechanisms.noisy_grid import COUNTING_SHARE, noisy_grid
-from nearveil.privacy.limits import check_count, check_epsilon
+from nearveil.privacy.guarantee import check_count, check_epsilon
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
 from nearveil.types import FloatArray

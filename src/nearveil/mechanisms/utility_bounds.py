@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 from nearveil.mechanisms.disc_law import expected_displacement
 from nearveil.mechanisms.disc_sampler import NOISE_CODES
-from nearveil.privacy.paper_accounting import Noise
+from nearveil.privacy.accounting import Noise
 
 
 def paper_displacement_bound(scale: float, noise: Noise = "laplace") -> float:

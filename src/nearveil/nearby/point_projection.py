@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from nearveil.errors import DataError
+from nearveil.geodesy import evaluate_at, exact_projection, fast_forward
 from nearveil.kernels import brief_kernel
-from nearveil.projection import evaluate_at, exact_projection, fast_forward
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -20,7 +20,7 @@ class PointProjection:
 
     Examples
     --------
-    >>> from nearveil.region_names import named_region
+    >>> from nearveil.region import named_region
     >>> x_m, y_m = PointProjection(named_region("san-francisco"))(37.77, -122.42)
     >>> round(x_m), round(y_m)
     (-1762, 7770)

@@ -42,7 +42,7 @@ class PublishedIndex:
 
     Examples
     --------
-    >>> from nearveil.region_names import named_region
+    >>> from nearveil.region import named_region
     >>> index = PublishedIndex(named_region("san-francisco"))
     >>> index.move("ann", 0.0, 0.0)
     >>> index.move("bob", 300.0, 400.0)

@@ -6,8 +6,7 @@ import math
 import textwrap
 from collections.abc import Callable
 
-from nearveil.privacy.certificate import Certificate
-from nearveil.privacy.guarantee import Guarantee, Notion, round_up
+from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, round_up
 
 _WIDTH = 96
 _DISTANCES_M = (10, 50, 100, 250, 500, 1000, 2000, 5000)

@@ -1,16 +1,69 @@
-"""Guarantee: what a release promises, to whom, and on what ground. It prints as a card."""
+"""Which privacy parameters can be asked for."""
 
 from __future__ import annotations
 
 import math
 import re
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from nearveil.errors import DataError
-from nearveil.privacy.certificate import Certificate, certificate_from_dict
+import numpy as np
+
+from nearveil.errors import DataError, UsageError
+
+LEAST_EPSILON = 0.001
+LARGEST_EPSILON = 50.0
+LARGEST_DELTA = 0.1
+
+
+def check_epsilon(epsilon: float, name: str = "epsilon") -> float:
+    """Return epsilon as a float, or say what can be asked for."""
+    value = _number(epsilon, name)
+    if not LEAST_EPSILON <= value <= LARGEST_EPSILON:
+        raise UsageError(
+            f"{name} must lie between {LEAST_EPSILON:g} and {LARGEST_EPSILON:g}; 1 is a usual choice, and a larger "
+            f"{name} protects less"
+        )
+    return value
+
+
+def check_delta(delta: float) -> float:
+    """Return delta as a float, or say what can be asked for."""
+    value = _number(delta, "delta")
+    if not 0 < value <= LARGEST_DELTA:
+        raise UsageError(f"delta must be greater than 0 and at most {LARGEST_DELTA:g}; 1e-5 is a usual choice")
+    return value
+
+
+def check_positive(value: float, name: str) -> float:
+    """Return a positive, finite number, or say that one is needed."""
+    number = _number(value, name)
+    if not number > 0:
+        raise UsageError(f"{name} must be greater than 0")
+    return number
+
+
+def check_count(value: int, name: str, *, least: int, most: int) -> int:
+    """Return a whole number within limits, or say which are allowed."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
+        raise UsageError(f"{name} must be a whole number from {least:,} to {most:,}")
+    return int(value)
+
+
+def _number(value: float, name: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} must be a number") from None
+    if not math.isfinite(number):
+        raise UsageError(f"{name} must be a finite number")
+    return number
+
+
+# Guarantee: what a release promises, to whom, and on what ground. It prints as a card.
+
 
 CARD_WIDTH = 88
 
@@ -223,3 +276,77 @@ def _boxed(title: str, lines: list[str]) -> str:
     top = f"┌─ {title} " + "─" * (inner - len(title) - 3) + "┐"
     body = [f"│ {line:<{inner - 2}} │" for line in lines]
     return "\n".join([top, *body, "└" + "─" * inner + "┘"])
+
+
+# Certificate: the largest privacy loss of a mechanism, computed, and where it is attained.
+
+
+class Method(StrEnum):
+    """How the bound was computed."""
+
+    EXHAUSTIVE = "every pair and every output"
+    """A finite channel, gone through completely: the bound is the loss itself."""
+    MESH = "mesh and Lipschitz term"
+    """Values on a mesh, plus the most that the loss can rise between its points: an upper bound, not an estimate."""
+    CLOSED_FORM = "closed form"
+    """A formula that is proven."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """A number that the privacy loss never exceeds, over all pairs that are promised.
+
+    Attributes
+    ----------
+    bound : float
+        Upper bound on the loss (for the metric notion: per metre on the ground).
+    attained : float
+        Loss at the pair and the output below, in the same unit: the true largest loss lies between the two.
+    first, second, output : tuple of float
+        Two places, and an output that is likelier from the first; in ``frame``.
+    frame : str
+        What the places are counted in: the square [-1, 1]² of the region, or metres east and north of its centre.
+    method : Method
+        How the bound was computed.
+    how : str
+        The same in a sentence or two that say why it may be believed.
+    """
+
+    bound: float
+    attained: float
+    first: tuple[float, float]
+    second: tuple[float, float]
+    output: tuple[float, float]
+    frame: str
+    method: Method
+    how: str
+
+    def __post_init__(self) -> None:
+        numbers = (self.bound, self.attained, *self.first, *self.second, *self.output)
+        if not all(math.isfinite(number) for number in numbers) or min(self.bound, self.attained) < 0:
+            raise ValueError("a certificate needs finite numbers, and losses of at least 0")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the certificate as plain values for JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+
+def certificate_from_dict(document: dict[str, Any]) -> Certificate:
+    """Read what `Certificate.to_dict` gave."""
+    try:
+        places = {name: _place(document[name]) for name in ("first", "second", "output")}
+        return Certificate(
+            bound=float(document["bound"]),
+            attained=float(document["attained"]),
+            frame=str(document["frame"]),
+            method=Method(document["method"]),
+            how=str(document["how"]),
+            **places,
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise DataError("this is no certificate, or a damaged one; make one with 'nearveil certify'") from None
+
+
+def _place(values: list[float]) -> tuple[float, float]:
+    east, north = values
+    return float(east), float(north)

@@ -35,7 +35,7 @@ def land_in(region: Region) -> list[FloatArray]:
 
     Examples
     --------
-    >>> from nearveil.region_names import named_region
+    >>> from nearveil.region import named_region
     >>> len(land_in(named_region("san-francisco"))) > 1, land_in(named_region("berlin"))
     (True, [])
     """

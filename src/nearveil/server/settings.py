@@ -13,7 +13,7 @@ from nearveil.nearby.publishing.key_file import KeyFile
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.nearby.publishing.schedule import Schedule
 from nearveil.nearby.publishing.secret_keys import Keys, keys_from_json, new_keys, write_keys
-from nearveil.region_names import parse_region
+from nearveil.region import parse_region
 from nearveil.server.settings_sources import as_toml, gather
 from nearveil.server.settings_table import KNOWN_SETTINGS, LOUD_OPTION
 from nearveil.server.settings_values import duration, masked

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nearveil.io.arrow_numbers import numbers_from_arrow
+from nearveil.io.columns import numbers_from_arrow
 from nearveil.kernels import COMPILED, kernel
 from nearveil.nearby.siphash import Key, hash_parts
 from nearveil.types import IntArray, WordArray

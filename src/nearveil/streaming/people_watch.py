@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from nearveil.errors import DataError
 from nearveil.io.columns import person_columns
-from nearveil.io.people import Layout, People
-from nearveil.io.people_stream import PeopleStream
+from nearveil.io.people import Layout, People, PeopleStream
 from nearveil.streaming.unique_ids import IdLook, UniqueIds
 
 

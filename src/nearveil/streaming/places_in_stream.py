@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearveil.io.people import People
-from nearveil.io.people_stream import PeopleStream
+from nearveil.geodesy import Faults
+from nearveil.io.people import People, PeopleStream
 from nearveil.mechanisms.centres import FIXED_POINT
 from nearveil.mechanisms.exact_answers import ExactAnswers
 from nearveil.mechanisms.nearest_centre import nearest_centre_table
-from nearveil.places import Faults
 from nearveil.region import Region
 from nearveil.streaming.cell_tally import CellTally, SmallIntArray
 from nearveil.streaming.people_watch import Look, PeopleWatch

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from nearveil.io.arrow_numbers import numbers_from_arrow, taken_rows
+from nearveil.io.columns import numbers_from_arrow, taken_rows
 from nearveil.io.people import People
 from nearveil.types import FloatArray, IntArray
 

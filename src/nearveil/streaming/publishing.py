@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearveil.evaluation.displacement import Displacement, DisplacementSum, ground_distance_m
-from nearveil.io.people import People
-from nearveil.io.people_stream import PeopleInMemory, PeopleStream
-from nearveil.io.people_writer import PeopleWriter
+from nearveil.geodesy import Faults
+from nearveil.io.people import People, PeopleInMemory, PeopleStream, PeopleWriter
 from nearveil.mechanisms.base import Mechanism
-from nearveil.places import Faults
 from nearveil.region import Region
 from nearveil.streaming.people_watch import Look, PeopleWatch
 from nearveil.streaming.pipeline import mapped_in_order

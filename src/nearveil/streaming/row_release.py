@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearveil.mechanisms.base import Mechanism
-from nearveil.row_keystream import NumberedRows, new_stream_key
+from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray
 
 # As much as a core keeps at hand from one step of the release to the next.

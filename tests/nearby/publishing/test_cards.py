@@ -12,8 +12,7 @@ from nearveil.errors import UsageError
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.nearby.publishing.schedule import Schedule
 from nearveil.privacy.guarantee import guarantee_from_dict
-from nearveil.region import Region
-from nearveil.region_names import named_region
+from nearveil.region import Region, named_region
 
 HOURLY = Schedule(epoch=timedelta(hours=1), window=timedelta(days=30))
 

@@ -16,7 +16,7 @@ from nearveil.nearby.publishing.schedule import Schedule
 from nearveil.nearby.publishing.secret_keys import NoiseKey, SecretKeys, new_keys
 from nearveil.nearby.stores.base import STEP_M, Draw
 from nearveil.nearby.stores.sqlite import SqliteStore
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from nearveil.types import FloatArray
 
 PARIS = named_region("paris")

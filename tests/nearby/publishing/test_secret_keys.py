@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nearveil.errors import DataError, OutputError, UsageError
-from nearveil.nearby.publishing import secret_file
+from nearveil.io import atomic
 from nearveil.nearby.publishing.schedule import Schedule
 from nearveil.nearby.publishing.secret_keys import KEY_BYTES, keys_from_json, new_keys, read_keys, write_keys
 
@@ -74,7 +74,7 @@ def test_a_key_file_that_would_change_its_owner_is_left_alone(tmp_path: Path, mo
     def forbidden(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(secret_file, "_owner_of", lambda _: (os.geteuid() + 1, os.getegid()))
+    monkeypatch.setattr(atomic, "_owner_of", lambda _: (os.geteuid() + 1, os.getegid()))
     monkeypatch.setattr(os, "fchown", forbidden)
     with pytest.raises(OutputError, match="belongs to another user or group"):
         write_keys(path, new_keys(), replace_existing=True)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import UsageError
+from nearveil.privacy.accounting import LaplaceAnswers
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import (
     Budget,
@@ -26,9 +27,15 @@ from nearveil.privacy.ledger import (
     renyi_cost,
     sequential_cost,
 )
-from nearveil.privacy.ledger.amounts import exact, exact_sum, float_at_least, float_at_most, written_down
-from nearveil.privacy.ledger.noise import Noise, pure_log_moment
-from nearveil.privacy.paper_accounting import LaplaceAnswers
+from nearveil.privacy.ledger.events import (
+    Noise,
+    exact,
+    exact_sum,
+    float_at_least,
+    float_at_most,
+    pure_log_moment,
+    written_down,
+)
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

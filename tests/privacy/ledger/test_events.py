@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import DataError, UsageError
+from nearveil.privacy.accounting import LaplaceAnswers
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion
 from nearveil.privacy.ledger import Budget, Event, Fit, GaussianAnswers, Release, sequential_cost
-from nearveil.privacy.ledger.noise import epsilon_at
-from nearveil.privacy.ledger.records import event_from_bytes, event_to_bytes
-from nearveil.privacy.paper_accounting import LaplaceAnswers
+from nearveil.privacy.ledger.events import epsilon_at, event_from_bytes, event_to_bytes
 
 WHEN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 GOOD: dict[str, Any] = {"who": ("ann",), "when": WHEN, "notion": Notion.LOCAL, "epsilon": 0.5, "draw_id": "d1"}

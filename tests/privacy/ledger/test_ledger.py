@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nearveil.errors import DataError, NearveilError, UsageError
+from nearveil.privacy.accounting import LaplaceAnswers
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Event, Fit, Ledger, Left, OverspentError, Release, Rule
+from nearveil.privacy.ledger.events import event_to_bytes
 from nearveil.privacy.ledger.journal import Journal
-from nearveil.privacy.ledger.records import event_to_bytes
-from nearveil.privacy.paper_accounting import LaplaceAnswers
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from nearveil.errors import UsageError
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Release, Windows
-from nearveil.privacy.ledger.accounts import Accounts
 from nearveil.privacy.ledger.budget import duration_text, moment_text
+from nearveil.privacy.ledger.ledger import Accounts
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW_HOURS = 6

@@ -15,7 +15,7 @@ from PIL import Image
 from nearveil.attacks.oracle import Spot
 from nearveil.attacks.result import TraceStep
 from nearveil.nearby.index import Person
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 from nearveil.report.attack_pictures.marks import add_legend
 from nearveil.report.attack_pictures.numbers import Room, ranges
 from nearveil.report.attack_pictures.scene import Scene

@@ -3,7 +3,7 @@
 Whatever they do instead of publishing places (raise, hang, end the process, give too few rows, NaN or places outside
 the region) becomes an `AuditError` of one sentence, never a verdict.
 
->>> from nearveil.region_names import named_region
+>>> from nearveil.region import named_region
 >>> def publish(points, rng):
 ...     return points + rng.normal(0, 0.001, points.shape)
 >>> subject = CallableSubject(publish, named_region("san-francisco"))

@@ -11,7 +11,7 @@ import numpy as np
 from nearveil.audit.external.independence import IndependenceWatch, check_order
 from nearveil.audit.subject import Place, PublishedSubject, checked_outputs
 from nearveil.errors import UsageError
-from nearveil.places import wrap_longitude
+from nearveil.geodesy import wrap_longitude
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

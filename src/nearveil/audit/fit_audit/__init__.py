@@ -3,7 +3,7 @@
 >>> from nearveil.audit.claim import Claim
 >>> from nearveil.mechanisms.fitting import FitPlan
 >>> from nearveil.privacy.guarantee import Notion
->>> from nearveil.region_names import named_region
+>>> from nearveil.region import named_region
 >>> region = named_region("san-francisco")
 >>> fit = AnswersFit(region, FitPlan(centres=2, rounds=1), budget=3.0)
 >>> claim = Claim(Notion.CENTRAL, epsilon=1.0, delta=0.0, text="three answers with noise of scale 3")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.places import wrap_longitude
+from nearveil.geodesy import wrap_longitude
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

@@ -15,7 +15,7 @@ from nearveil.evaluation.cells.journal import CellJournal
 from nearveil.evaluation.hypotheses import read_population
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.io.datasets import Dataset
-from nearveil.region_names import named_region
+from nearveil.region import named_region
 
 SecondsDone = Callable[[float], None]
 """Called with about how many seconds of work were just finished."""

@@ -15,7 +15,7 @@ from nearveil.io.datasets import Dataset
 from nearveil.kernels import kernel
 from nearveil.mechanisms.disc_sampler import NOISE_CODES, log_peak, sample_discs, uniform_route
 from nearveil.mechanisms.noise_and_resample import noise_and_resample
-from nearveil.privacy.paper_accounting import QUERIES_PER_ROUND, Noise, paper_scales
+from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, paper_scales
 from nearveil.types import FloatArray
 
 POINTS = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nearveil.evaluation.defences import Centres, Defence, Kind
-from nearveil.privacy.paper_accounting import Noise
+from nearveil.privacy.accounting import Noise
 
 LENGTHS_M = (50.0, 100.0, 200.0, 350.0, 500.0, 800.0, 1500.0)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)

@@ -9,7 +9,7 @@ from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.outcome import Outcome
 from nearveil.evaluation.parts.scope import Results, Scope
 from nearveil.evaluation.parts.sweeps import Step, Sweep, SweptPoint, changes, rising, sweep_cells, sweep_outcome
-from nearveil.privacy.paper_accounting import Noise
+from nearveil.privacy.accounting import Noise
 
 NAME = "figure5"
 TITLE = "Figure 5: recall against the number of centres"

@@ -7,7 +7,7 @@ from nearveil.evaluation.cells.cell import NOBODY
 from nearveil.evaluation.cells.sampling_cell import POINTS, SamplingCell
 from nearveil.evaluation.outcome import Chart, Column, Outcome, Panel, Series, Table, exact
 from nearveil.evaluation.parts.scope import Results, Scope, mean_of, span
-from nearveil.privacy.paper_accounting import Noise
+from nearveil.privacy.accounting import Noise
 
 NAME = "figure8"
 TITLE = "Figure 8: the time sampling takes"

@@ -86,7 +86,7 @@ class Publisher:
     --------
     >>> from nearveil.nearby.publishing.secret_keys import new_keys
     >>> from nearveil.nearby.stores.sqlite import SqliteStore
-    >>> from nearveil.region_names import named_region
+    >>> from nearveil.region import named_region
     >>> store = SqliteStore.in_memory()
     >>> _ = store.add_people(["ann"])
     >>> publisher = Publisher(Protection(region=named_region("san-francisco")), new_keys(), store)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nearveil.errors import DataError, UsageError
+from nearveil.io.atomic import make_secret_file, replace_secret_file
 from nearveil.nearby.publishing.keyed import keyed_bytes
 from nearveil.nearby.publishing.schedule import Schedule
-from nearveil.nearby.publishing.secret_file import make_secret_file, replace_secret_file
 
 FORMAT = "nearveil-keys"
 FORMAT_VERSION = 1

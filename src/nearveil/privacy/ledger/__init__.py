@@ -1,6 +1,6 @@
 """The ledger of what happened, the cost of it, and the budgets that refuse more."""
 
-from nearveil.privacy.ledger.budget import Budget, Left, Windows
+from nearveil.privacy.ledger.budget import Budget, Left, OverspentError, Windows
 from nearveil.privacy.ledger.cost import (
     Cost,
     Rule,
@@ -8,10 +8,8 @@ from nearveil.privacy.ledger.cost import (
     renyi_cost,
     sequential_cost,
 )
-from nearveil.privacy.ledger.events import Event, Fit, Release
+from nearveil.privacy.ledger.events import Event, Fit, GaussianAnswers, Release
 from nearveil.privacy.ledger.ledger import Ledger, Recorded
-from nearveil.privacy.ledger.noise import GaussianAnswers
-from nearveil.privacy.ledger.overspent import OverspentError
 
 __all__ = [
     "Budget",

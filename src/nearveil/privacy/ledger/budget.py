@@ -1,9 +1,4 @@
-"""Budgets: what may be spent on one person in a window of time.
-
-The promise of a budget is about the places of a window: whatever is published from them under its notion, then or
-later, costs the person at most epsilon. What is released of the same places under other notions comes on top. An event
-therefore counts at the moment of its places, and publishing the same draw again costs nothing, however much later.
-"""
+"""The refusal to overspend."""
 
 from __future__ import annotations
 
@@ -13,16 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from nearveil.errors import UsageError
+from nearveil.errors import NearveilError, UsageError
+from nearveil.privacy.accounting import LARGEST_ORDER, conversion_cost
 from nearveil.privacy.guarantee import Notion
-from nearveil.privacy.ledger.amounts import (
-    as_delta,
-    as_epsilon,
-    exact,
-    exact_difference,
-    exact_sum,
-    float_at_most,
-)
 from nearveil.privacy.ledger.cost import (
     RENYI_RELATIVE_MARGIN,
     Cost,
@@ -30,8 +18,77 @@ from nearveil.privacy.ledger.cost import (
     renyi_cost,
     sequential_cost,
 )
-from nearveil.privacy.ledger.events import Event, as_notion, as_utc, unit_of
-from nearveil.privacy.renyi import LARGEST_ORDER, conversion_cost
+from nearveil.privacy.ledger.events import (
+    Event,
+    as_delta,
+    as_epsilon,
+    as_notion,
+    as_utc,
+    exact,
+    exact_difference,
+    exact_sum,
+    float_at_most,
+    unit_of,
+    written_down,
+)
+
+
+class OverspentError(NearveilError):
+    """An event would cost somebody more than the budget allows; nothing was recorded.
+
+    Attributes
+    ----------
+    people : tuple of str
+        Whose budget does not allow it. The message does not name them, since messages end up in logs.
+    left : Left
+        What is left for the person who has least left.
+    fits_from : datetime or None
+        From when on the event would fit if nothing else were recorded; None if it never would.
+    """
+
+    exit_code = 5
+
+    def __init__(
+        self, event: Event, budget: Budget, *, people: tuple[str, ...], left: Left, fits_from: datetime | None
+    ) -> None:
+        self.people = people
+        self.left = left
+        self.fits_from = fits_from
+        super().__init__(_refusal(event, budget, self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuilt_error, (str(self), self.people, self.left, self.fits_from))
+
+
+def _rebuilt_error(text: str, people: tuple[str, ...], left: Left, fits_from: datetime | None) -> OverspentError:
+    error = OverspentError.__new__(OverspentError, text)
+    error.people, error.left, error.fits_from = people, left, fits_from
+    return error
+
+
+def _refusal(event: Event, budget: Budget, error: OverspentError) -> str:
+    group = f" for {len(error.people):,} of {len(event.who):,} people" if len(event.who) > 1 else ""
+    advice = "it is more than the whole budget, so ask for less"
+    if error.fits_from is not None:
+        advice = f"ask for less, or come back: it fits from {moment_text(error.fits_from)} on"
+    return (
+        f"the {event.kind} would overspend the {event.notion} budget{group}: {_amounts(event.epsilon, event.delta)} is "
+        f"asked for, {_amounts(error.left.epsilon, error.left.delta)} of {_amounts(budget.epsilon, budget.delta)} is "
+        f"left in {duration_text(budget.window)}; {advice}"
+    )
+
+
+def _amounts(epsilon: float, delta: float) -> str:
+    return f"epsilon {written_down(epsilon)}" + (f" with delta {written_down(delta)}" if delta else "")
+
+
+# Budgets: what may be spent on one person in a window of time.
+#
+# The promise of a budget is about the places of a window: whatever is published from them under its notion, then or
+# later, costs the person at most epsilon. What is released of the same places under other notions comes on top. An
+# event therefore counts at the moment of its places, and publishing the same draw again costs nothing, however much
+# later.
+
 
 LONGEST_WINDOW = timedelta(days=36525)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

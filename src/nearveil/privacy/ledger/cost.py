@@ -31,11 +31,20 @@ from decimal import Decimal
 from enum import StrEnum
 
 from nearveil.errors import UsageError
+from nearveil.privacy.accounting import conversion_cost
 from nearveil.privacy.guarantee import Notion
-from nearveil.privacy.ledger.amounts import exact, exact_difference, exact_sum, float_at_least
-from nearveil.privacy.ledger.events import Event, check_event, unit_of
-from nearveil.privacy.ledger.noise import Law, Loss, losses_of
-from nearveil.privacy.renyi import conversion_cost
+from nearveil.privacy.ledger.events import (
+    Event,
+    Law,
+    Loss,
+    check_event,
+    exact,
+    exact_difference,
+    exact_sum,
+    float_at_least,
+    losses_of,
+    unit_of,
+)
 
 # Moments are good to about 1e-10, and a bound is a few of them; the margins are well above that.
 RENYI_RELATIVE_MARGIN = 1e-9

@@ -1,16 +1,222 @@
-"""What happened: a release or a fit, to whom, when, under which notion. What it costs is another file's business."""
+"""Amounts of epsilon and delta: which ones are accepted, and how they are added without error.
+
+An amount is the decimal number that it prints as: 0.1 is one tenth. Sums and comparisons are exact, so that ten
+releases of 0.1 fill a budget of 1 and nothing more fits in, however many and however small the amounts are. Where a
+result must be a float again it is rounded against the spender: a cost up, what is left down.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import ClassVar, Self
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from enum import StrEnum
+from typing import Any, ClassVar, Self
 
-from nearveil.errors import UsageError
+import numpy as np
+
+from nearveil.errors import DataError, UsageError
+from nearveil.privacy.accounting import LaplaceAnswers, epsilon_from_log_moment, gaussian_log_moment, laplace_log_moment
 from nearveil.privacy.guarantee import Guarantee, Notion
-from nearveil.privacy.ledger.amounts import as_delta, as_epsilon
-from nearveil.privacy.ledger.noise import Noise, check_noise, epsilon_at, pure_epsilon
+
+LEAST_AMOUNT = sys.float_info.min
+"""The least normal number: below it floats lose their digits one by one."""
+
+# Floats reach from 1e-324 to 1e309, so that exact sums have some 650 digits; running out of digits is an error.
+_EXACT = Context(prec=1000, traps=[Inexact, InvalidOperation])
+
+
+def as_epsilon(value: float) -> float:
+    """Return a usable epsilon as a float, or say what is wrong with it."""
+    number = _as_amount(value, "epsilon")
+    if number == 0:
+        raise UsageError("epsilon must be greater than 0; what costs nothing needs no place in the ledger")
+    return number
+
+
+def as_delta(value: float) -> float:
+    """Return a usable delta as a float, or say what is wrong with it."""
+    number = _as_amount(value, "delta")
+    if number >= 1:
+        raise UsageError("delta must be less than 1; a delta of 1 promises nothing, and 1e-5 is a usual choice")
+    return number
+
+
+def exact(value: float) -> Decimal:
+    """Return the number that a float prints as."""
+    return Decimal(repr(value))
+
+
+def exact_sum(values: Iterable[float]) -> Decimal:
+    """Return the sum of the printed numbers, without any error."""
+    total = Decimal(0)
+    for value in values:
+        total = _EXACT.add(total, exact(value))
+    return total
+
+
+def exact_difference(first: Decimal, second: Decimal) -> Decimal:
+    """Return the difference without any error."""
+    return _EXACT.subtract(first, second)
+
+
+def float_at_least(value: Decimal) -> float:
+    """Return the least float that prints as no less than ``value``.
+
+    Examples
+    --------
+    >>> float_at_least(exact_sum([0.1] * 10)), sum([0.1] * 10)
+    (1.0, 0.9999999999999999)
+    """
+    number = float(value)
+    return number if exact(number) >= value else math.nextafter(number, math.inf)
+
+
+def float_at_most(value: Decimal) -> float:
+    """Return the largest float that prints as no more than ``value``."""
+    number = float(value)
+    return number if exact(number) <= value else math.nextafter(number, -math.inf)
+
+
+def written_down(value: float, digits: int = 6) -> str:
+    """Write a number with so many significant digits, never more than it is."""
+    shortened = Context(prec=digits, rounding="ROUND_FLOOR").create_decimal(repr(value))
+    return f"{float_at_most(shortened):g}"
+
+
+def _as_amount(value: float, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise UsageError(f"{name} must be a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise UsageError(f"{name} must be a finite number; what has no finite {name} must not be published")
+    if number < 0:
+        raise UsageError(f"{name} must not be negative; nothing that is published gives privacy back")
+    if 0 < number < LEAST_AMOUNT:
+        raise UsageError(f"{name} is too small to be counted exactly; round it up to {LEAST_AMOUNT:.3g} or more")
+    # Adding 0 makes a plain zero of a negative one.
+    return number + 0.0
+
+
+# Rényi curves: what is known of a loss beyond its epsilon, where the noise is known.
+
+
+LEAST_SCALE = 1e-9
+LARGEST_SCALE = 1e12
+MOST_ANSWERS = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianAnswers:
+    """What happened: ``count`` numbers of sensitivity 1, each answered with Gaussian noise of deviation ``sigma``."""
+
+    count: int
+    sigma: float
+
+
+Noise = LaplaceAnswers | GaussianAnswers
+
+
+class Law(StrEnum):
+    """Which family of curves a loss belongs to."""
+
+    GAUSSIAN = "gaussian"
+    LAPLACE = "laplace"
+    PURE = "pure"
+    """Nothing is known but epsilon: the curve of randomised response, which is the worst that epsilon allows."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Loss:
+    """One loss with a Rényi curve: the noise scale in units of the sensitivity, or epsilon for ``Law.PURE``."""
+
+    law: Law
+    parameter: float
+
+    def log_moment(self, order: float) -> float:
+        """Return (order - 1) times the Rényi divergence."""
+        if self.law is Law.LAPLACE:
+            return laplace_log_moment(order, self.parameter)
+        if self.law is Law.GAUSSIAN:
+            return gaussian_log_moment(order, self.parameter)
+        return pure_log_moment(order, self.parameter)
+
+
+def pure_log_moment(order: float, epsilon: float) -> float:
+    """Return (order - 1) times the largest Rényi divergence that pure epsilon allows.
+
+    That of randomised response, from which every pure mechanism follows by post-processing (Kairouz, Oh and
+    Viswanath, 2015): ln(cosh(ε (a - 1/2)) / cosh(ε / 2)).
+    """
+    if epsilon * order > 1:
+        tails = math.log1p(math.exp(-epsilon * (2 * order - 1))) - math.log1p(math.exp(-epsilon))
+        return epsilon * (order - 1) + tails
+    # The two logarithms nearly cancel; cosh a - cosh b as a product does not.
+    excess = 2 * math.sinh(epsilon * order / 2) * math.sinh(epsilon * (order - 1) / 2)
+    return math.log1p(excess / math.cosh(epsilon / 2))
+
+
+def losses_of(noise: Iterable[Noise]) -> Counter[Loss]:
+    """Return how often each loss occurs in a description of noise."""
+    counted: Counter[Loss] = Counter()
+    for part in noise:
+        counted[_one_loss(part)] += part.count
+    return counted
+
+
+def pure_epsilon(noise: Iterable[Noise]) -> float:
+    """Return the epsilon of the noise without delta; Gaussian noise has none."""
+    return sum(part.count / part.scale if isinstance(part, LaplaceAnswers) else math.inf for part in noise)
+
+
+def epsilon_at(noise: Iterable[Noise], delta: float) -> float:
+    """Return the epsilon of the noise at a delta: by Rényi, or without delta where that is less."""
+    parts = tuple(noise)
+
+    def log_moment(order: float) -> float:
+        return sum(
+            part.count * laplace_log_moment(order, part.scale)
+            if isinstance(part, LaplaceAnswers)
+            else part.count * gaussian_log_moment(order, part.sigma)
+            for part in parts
+        )
+
+    return min(pure_epsilon(parts), epsilon_from_log_moment(log_moment, delta)[0])
+
+
+def check_noise(noise: object) -> tuple[Noise, ...]:
+    """Return a description of noise as a tuple, or say what is wrong with it."""
+    if not isinstance(noise, tuple | list):
+        raise UsageError("noise must be a tuple of LaplaceAnswers and GaussianAnswers")
+    return tuple(_checked(part) for part in noise)
+
+
+def _checked(part: object) -> Noise:
+    if not isinstance(part, LaplaceAnswers | GaussianAnswers):
+        raise UsageError("noise must be made of LaplaceAnswers and GaussianAnswers; leave it out for any other noise")
+    count, scale = part.count, _one_loss(part).parameter
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= MOST_ANSWERS:
+        raise UsageError(f"noise must have a whole number of answers from 1 to {MOST_ANSWERS:,}")
+    if not LEAST_SCALE <= scale <= LARGEST_SCALE:
+        raise UsageError(f"noise must have a scale from {LEAST_SCALE:g} to {LARGEST_SCALE:g} sensitivities")
+    return type(part)(int(count), float(scale))
+
+
+def _one_loss(part: Noise) -> Loss:
+    if isinstance(part, LaplaceAnswers):
+        return Loss(Law.LAPLACE, part.scale)
+    return Loss(Law.GAUSSIAN, part.sigma)
+
+
+# What happened: a release or a fit, to whom, when, under which notion. What it costs is another file's business.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,3 +386,57 @@ def _check_noise_against_claim(event: Event) -> None:
 
 def _identity(event: Event) -> tuple[object, ...]:
     return (event.kind, event.draw_id, event.notion, event.epsilon, event.delta, event.noise, event.who)
+
+
+# Events as bytes and back: one JSON object each.
+
+
+def event_to_bytes(event: Event) -> bytes:
+    """Write an event as one line of ASCII, without its end."""
+    document = {
+        "kind": event.kind,
+        "draw_id": event.draw_id,
+        "when": event.when.isoformat(),
+        "notion": str(event.notion),
+        "epsilon": event.epsilon,
+        "delta": event.delta,
+        "noise": [_noise_to_dict(part) for part in event.noise],
+        "who": event.who,
+    }
+    return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def event_from_bytes(line: bytes) -> Event:
+    """Read an event that `event_to_bytes` wrote; anything else is refused rather than guessed at."""
+    try:
+        document = json.loads(line)
+        event = _from_document(document)
+        if event_to_bytes(event) == line:
+            return event
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, UsageError):
+        pass
+    raise DataError("the ledger holds a record that this Nearveil does not understand; use the one that wrote it")
+
+
+def _from_document(document: dict[str, Any]) -> Event:
+    return KINDS[document["kind"]](
+        who=tuple(document["who"]),
+        when=datetime.fromisoformat(document["when"]),
+        notion=document["notion"],
+        epsilon=document["epsilon"],
+        draw_id=document["draw_id"],
+        delta=document["delta"],
+        noise=tuple(_noise_from_dict(part) for part in document["noise"]),
+    )
+
+
+def _noise_to_dict(part: Noise) -> dict[str, Any]:
+    if isinstance(part, LaplaceAnswers):
+        return {"law": str(Law.LAPLACE), "count": part.count, "scale": part.scale}
+    return {"law": str(Law.GAUSSIAN), "count": part.count, "sigma": part.sigma}
+
+
+def _noise_from_dict(part: dict[str, Any]) -> Noise:
+    if part["law"] == Law.LAPLACE:
+        return LaplaceAnswers(part["count"], part["scale"])
+    return GaussianAnswers(part["count"], part["sigma"])

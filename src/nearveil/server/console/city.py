@@ -27,7 +27,7 @@ def made_up_people(region: Region, people: int = PEOPLE, seed: int = SEED) -> Fl
 
     Examples
     --------
-    >>> from nearveil.region_names import named_region
+    >>> from nearveil.region import named_region
     >>> made_up_people(named_region("paris"), 100).shape
     (100, 2)
     """

@@ -18,8 +18,7 @@ from nearveil.attacks.bayes.prior import prior_from_points
 from nearveil.attacks.bayes.score import score_attacker
 from nearveil.evaluation.utility import draw_queries, measure_utilities
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.region import Region
-from nearveil.region_names import named_region
+from nearveil.region import Region, named_region
 from nearveil.server.console.city import PEOPLE, made_up_people, published_m, snapped
 from nearveil.types import FloatArray
 

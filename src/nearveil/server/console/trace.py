@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearveil.attacks.oracle import Spot
-from nearveil.projection import exact_projection
+from nearveil.geodesy import exact_projection
 from nearveil.region import Region
 from nearveil.report.attack_pictures.scene import Scene
 from nearveil.report.attack_pictures.story import Frame, frames_of
