@@ -15,8 +15,9 @@ from nearveil.nearby.generation import Generation
 from nearveil.nearby.grid import NOBODY
 from nearveil.nearby.point_projection import PointProjection
 from nearveil.nearby.roster import Roster
-from nearveil.nearby.siphash import KEY_BYTES, split_key
+from nearveil.nearby.siphash import split_key
 from nearveil.nearby.stores.base import PublishedBatch
+from nearveil.randomness import KEY_BYTES
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 

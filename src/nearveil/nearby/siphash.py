@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from nearveil.errors import UsageError
 from nearveil.kernels import inlined_kernel, kernel
+from nearveil.randomness import KEY_BYTES
 
 HashArray = npt.NDArray[np.uint64]
 Key = tuple[np.uint64, np.uint64]
 
-KEY_BYTES = 16
 
 _START_0 = np.uint64(0x736F6D6570736575)
 _START_1 = np.uint64(0x646F72616E646F6D)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Patch, PathPatch, Rectangle, Wedge
-from matplotlib.path import Path
+from matplotlib.path import Path as Outline
 from matplotlib.patheffects import withStroke
 
 from nearveil.attacks.oracle import Spot
@@ -68,7 +68,7 @@ class Chart:
         shown = (boxes[:, 0] <= east) & (boxes[:, 2] >= west) & (boxes[:, 1] <= north) & (boxes[:, 3] >= south)
         corners = self.xy(boxes[shown][:, [0, 1, 0, 3, 2, 3, 2, 1]]).reshape(-1, 4, 2)
         # One path is drawn faster than many.
-        path = Path.make_compound_path_from_polys(corners)
+        path = Outline.make_compound_path_from_polys(corners)
         # Wide edges below make an outline of the whole; edges of the same colour above close the seams.
         for edge, width in ((outline, 2.6), (colour, 0.4)):
             self._add(PathPatch(path, facecolor=colour, edgecolor=edge, linewidth=width, zorder=zorder))
