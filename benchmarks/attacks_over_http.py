@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.serving.servers import small_server
-from nearveil.client.audit import Audit
-from nearveil.client.audit_plan import AuditPlan
+from nearveil.client.audit import Audit, AuditPlan
 from nearveil.client.http import Client
 from nearveil.region import parse_region
 

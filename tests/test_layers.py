@@ -19,7 +19,7 @@ LAYERS = (
     {"nearby"},
     {"mechanisms"},
     {"privacy"},
-    {"region", "geodesy", "randomness", "io"},
+    {"region", "geodesy", "randomness", "hashing", "io"},
     {"errors", "types", "kernels"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

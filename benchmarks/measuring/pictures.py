@@ -8,9 +8,7 @@ from benchmarks.measuring.grown import Grown
 from benchmarks.measuring.results import MET, Beside, Result
 from benchmarks.measuring.words import amount
 from nearveil.evaluation.outcome import Chart, Panel, Series, exact
-from nearveil.report.chart_axes import plain_number
-from nearveil.report.charts import draw_chart
-from nearveil.report.panels import panel_grid, save
+from nearveil.report.charts import draw_chart, panel_grid, plain_number, save
 from nearveil.report.style import LIGHT, house_style
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ import numpy as np
 
 from benchmarks.measuring.people import REGION
 from benchmarks.peers.index_peer import Ids, Map
+from nearveil.hashing import HashArray
 from nearveil.kernels import kernel
-from nearveil.nearby.dense_grid import SlotArray, rank_slots
-from nearveil.nearby.grid import NOBODY
+from nearveil.nearby._grid import NOBODY, SlotArray, rank_slots
 from nearveil.nearby.index import NearbyIndex
 from nearveil.nearby.published_index import PublishedIndex
-from nearveil.nearby.siphash import KEY_BYTES, HashArray
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch
+from nearveil.randomness import KEY_BYTES
 from nearveil.types import FloatArray, IntArray
 
 _BATCH = 10_000

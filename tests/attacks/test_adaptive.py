@@ -8,8 +8,8 @@ from tests.attacks.conftest import Instances
 
 from nearveil import DPRS, PlanarLaplace
 from nearveil.attacks.adaptive import Adaptive
+from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.attacks.oracle import Spot
-from nearveil.attacks.result import AttackResult, Outcome
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism

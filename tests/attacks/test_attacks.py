@@ -7,10 +7,9 @@ import pytest
 from tests.attacks.conftest import Instances
 
 from nearveil.attacks.adaptive import Adaptive
-from nearveil.attacks.base import Attack
+from nearveil.attacks.base import Attack, AttackResult, Outcome
 from nearveil.attacks.gi_lia import GILIA, intersect
 from nearveil.attacks.oracle import OracleError
-from nearveil.attacks.result import AttackResult, Outcome
 from nearveil.attacks.sandwich import Sandwich, trilaterate
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.attacks.zo_lia import ZOLIA, project_on_circle

@@ -12,12 +12,17 @@ import pytest
 from scipy.optimize import minimize
 
 from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Square
-from nearveil.attacks.bayes.attacker import BayesAttacker
-from nearveil.attacks.bayes.channel import DensityChannel, SampledChannel, channel_of, edge_sides
-from nearveil.attacks.bayes.guesses import best_disc, geometric_median
-from nearveil.attacks.bayes.prior import flat_prior, prior_from_points, prior_from_published
-from nearveil.attacks.bayes.remapped import RemappedChannel
-from nearveil.attacks.bayes.score import BayesScore, score_attacker
+from nearveil.attacks._channels import DensityChannel, RemappedChannel, SampledChannel, channel_of, edge_sides
+from nearveil.attacks.bayes import (
+    BayesAttacker,
+    BayesScore,
+    best_disc,
+    flat_prior,
+    geometric_median,
+    prior_from_points,
+    prior_from_published,
+    score_attacker,
+)
 from nearveil.errors import UsageError
 from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.region import Region

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from nearveil.attacks.base import Attack
+from nearveil.attacks.base import Attack, Outcome
 from nearveil.attacks.oracle import CountedOracle, OracleError, Spot
-from nearveil.attacks.result import Outcome
 from nearveil.evaluation.contenders import ATTACK_NAMES, contenders
 from nearveil.nearby.index import Person
 from nearveil.region import Region

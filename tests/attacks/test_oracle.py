@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from nearveil.attacks.base import Outcome
 from nearveil.attacks.gi_lia import GILIA
 from nearveil.attacks.oracle import CountedOracle, OracleError, OutOfQueriesError, Spot
-from nearveil.attacks.result import Outcome
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.mechanisms.planar_laplace import PlanarLaplace

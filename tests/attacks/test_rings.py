@@ -5,10 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from nearveil.attacks.belief import Belief
-from nearveil.attacks.consistency import accounts_in_order, agrees_with_all_before
-from nearveil.attacks.crowds import Crowds
-from nearveil.attacks.rings import Rings
+from nearveil.attacks._belief import Belief, Crowds, Rings, accounts_in_order, agrees_with_all_before
 from nearveil.nearby.index import Person
 
 START = (0.0, 0.0)

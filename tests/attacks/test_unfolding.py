@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from tests.attacks.conftest import Instances
 
-from nearveil.attacks.neighbourhood import Neighbourhood
+from nearveil.attacks._order_fit import Neighbourhood, lay_out, minimise, order_loss, strains_m
+from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.attacks.oracle import CountedOracle, Spot
-from nearveil.attacks.order_fit import lay_out, minimise, order_loss, strains_m
-from nearveil.attacks.result import AttackResult, Outcome
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.attacks.unfolding import Unfolding, likeness, step_between
 from nearveil.io.synthetic import synthetic_city

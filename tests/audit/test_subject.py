@@ -23,8 +23,8 @@ from nearveil.audit.subject import (
     checked_outputs,
     own_subject,
 )
-from nearveil.nearby.publishing.drawing import Drawer, Wanted
 from nearveil.nearby.publishing.protection import Protection
+from nearveil.nearby.publishing.publisher import Drawer, Wanted
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.privacy.guarantee import Notion
 from nearveil.randomness import RowKeystream

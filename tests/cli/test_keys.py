@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from nearveil.errors import DataError, OutputError, UsageError
-from nearveil.nearby.publishing.schedule import Schedule
-from nearveil.nearby.publishing.secret_keys import new_keys, read_keys, schedule_as_written, write_keys
+from nearveil.nearby.publishing.keys import new_keys, read_keys, schedule_as_written, write_keys
+from nearveil.nearby.publishing.protection import Schedule
 from nearveil.nearby.stores.opening import open_store
 from nearveil.server.access import Access
 from tests.cli.key_commands import DAY_S, at, run

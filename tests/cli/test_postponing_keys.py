@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.nearby.publishing.secret_keys import SecretKeys, new_keys, read_keys
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys, read_keys
 from nearveil.nearby.stores.base import StoreError
 from nearveil.nearby.stores.opening import open_store
 from nearveil.server.identity import check_identity, noise_in_use

@@ -19,7 +19,7 @@ from nearveil.evaluation.cells import attack_cell
 from nearveil.evaluation.cells.journal import open_journal
 from nearveil.evaluation.parts.registry import PARTS
 from nearveil.evaluation.parts.scope import Scope
-from nearveil.report.drawing import Drawn
+from nearveil.report.html import Drawn
 from tests.cli.conftest import Run
 from tests.evaluation.made_up_results import made_up_results, tiny_town
 from tests.report.test_html_report import Page

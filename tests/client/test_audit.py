@@ -6,15 +6,10 @@ import httpx
 import numpy as np
 import pytest
 
-from nearveil.attacks.result import Outcome
-from nearveil.client.audit import Audit
-from nearveil.client.audit_plan import AuditPlan, KnownTarget
-from nearveil.client.audit_result import AttackAudit, Attempt
-from nearveil.client.audit_words import audit_notes, audit_table
-from nearveil.client.borders import NoBorderError
-from nearveil.client.errors import ServiceError
-from nearveil.client.service_region import region_of
-from nearveil.client.starts import StartSearch
+from nearveil.attacks.base import Outcome
+from nearveil.client.audit import AttackAudit, Attempt, Audit, AuditPlan, KnownTarget, audit_notes, audit_table
+from nearveil.client.http import ServiceError, region_of
+from nearveil.client.oracle import NoBorderError, StartSearch
 from nearveil.errors import UsageError
 from nearveil.region import named_region
 from tests.client.stub_service import KEY, StubService, answer, problem

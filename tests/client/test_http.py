@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from nearveil.client.errors import ServiceError, UnreachableError
-from nearveil.client.http import Client
+from nearveil.client.http import Client, ServiceError, UnreachableError
 from nearveil.errors import NearveilError, UsageError
 from tests.client.stub_service import KEY, URL, StubService, problem
 

@@ -5,13 +5,11 @@ from typing import Any
 import httpx
 import pytest
 
+from nearveil.attacks.base import Outcome
 from nearveil.attacks.gi_lia import GILIA
 from nearveil.attacks.oracle import OracleError
-from nearveil.attacks.result import Outcome
-from nearveil.client.accounts import Accounts
-from nearveil.client.borders import Borders, NoBorderError
-from nearveil.client.errors import ServiceError
-from nearveil.client.oracle import Attacker, Patience, degrees_of
+from nearveil.client.http import ServiceError
+from nearveil.client.oracle import Accounts, Attacker, Borders, NoBorderError, Patience, degrees_of
 from nearveil.region import Region
 from tests.client.stub_service import KEY, StubService, gap_m, problem
 

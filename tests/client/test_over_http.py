@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearveil.client.audit import Audit
-from nearveil.client.audit_plan import AuditPlan
-from nearveil.client.audit_result import ServiceAudit
+from nearveil.client.audit import Audit, AuditPlan, ServiceAudit
 from nearveil.client.http import Client
 from nearveil.region import parse_region
 from tests.server.served import Served, served

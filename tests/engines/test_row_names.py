@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from nearveil.engines.row_names import (
+from nearveil.errors import UsageError
+from nearveil.hashing import (
     checked_secret,
     missing_keys,
     noise_of,
@@ -14,7 +15,6 @@ from nearveil.engines.row_names import (
     rows_digest,
     subkey,
 )
-from nearveil.errors import UsageError
 
 SECRET = bytes(range(16))
 

@@ -13,11 +13,11 @@ from tests.engines.failing import failing_mechanism
 from tests.services.leaks import files_under, leaks
 
 from nearveil.engines import spark_job
-from nearveil.engines.row_names import checked_secret, subkey
 from nearveil.engines.spark import protect, protect_path
 from nearveil.engines.spark_job import Job
 from nearveil.engines.spark_release import job_key
 from nearveil.engines.spark_tasks import run_on_batches
+from nearveil.hashing import checked_secret, subkey
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import Region

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nearveil.attacks.result import AttackResult, Outcome
+from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.evaluation.attack_instances import Instance
 from nearveil.evaluation.attack_score import (
     compare,

@@ -15,7 +15,7 @@ from nearveil.evaluation.paper_numbers import paper_table1, paper_table2, paper_
 from nearveil.evaluation.parts.findings import findings
 from nearveil.evaluation.parts.registry import PARTS
 from nearveil.evaluation.parts.scope import Scope
-from nearveil.report.outcome_files import full_name, table_cells, table_csv, table_markdown
+from nearveil.report.files import full_name, table_cells, table_csv, table_markdown
 from tests.evaluation.made_up_results import made_up_results, tiny_town
 
 TOWNS = {name: tiny_town(name, people=1000, seed=seed) for seed, name in enumerate(("brightkite", "gaussian"))}

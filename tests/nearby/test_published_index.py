@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import exact_projection
-from nearveil.nearby.generation import Generation
-from nearveil.nearby.published_index import PublishedIndex
-from nearveil.nearby.siphash import hash_ids, hash_words, split_key
+from nearveil.hashing import hash_ids, hash_words, split_key
+from nearveil.nearby.published_index import Generation, PublishedIndex
 from nearveil.nearby.stores.base import PublishedBatch
 from nearveil.region import Region, named_region
 from nearveil.types import FloatArray, IntArray
@@ -326,7 +325,7 @@ def test_one_place_is_projected_as_all_are(region: Region) -> None:
 
 
 def test_without_a_polynomial_proj_itself_projects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.nearby.point_projection.fast_forward", lambda *_: None)
+    monkeypatch.setattr("nearveil.nearby.published_index.fast_forward", lambda *_: None)
     index = PublishedIndex(REGION)
     expected = exact_projection(*REGION.centre).transform(-122.42, 37.77)
     assert index.to_metres(37.77, -122.42) == pytest.approx(expected, abs=1e-6)

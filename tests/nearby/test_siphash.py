@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import UsageError
-from nearveil.nearby.siphash import hash_ids, hash_parts, hash_word, hash_words, split_key
+from nearveil.hashing import hash_ids, hash_parts, hash_word, hash_words, split_key
 
 KEY = bytes(range(16))
 MASK = 2**64 - 1

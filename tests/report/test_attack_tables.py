@@ -3,8 +3,7 @@
 from nearveil.evaluation.attack_experiment import AttackRow
 from nearveil.evaluation.attack_score import AttackScore, Mean, Share
 from nearveil.evaluation.best_attacker import BestAttacker
-from nearveil.report.attack_table import attack_document, with_paper
-from nearveil.report.tables import markdown_table
+from nearveil.report.tables import attack_document, markdown_table, with_paper
 
 
 def row(attack: str, *, colluders: int = 1, protected: bool = False) -> AttackRow:

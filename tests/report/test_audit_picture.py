@@ -23,9 +23,7 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import named_region
-from nearveil.report.audit_picture import draw_audit
-from nearveil.report.audit_picture.frequencies import most_allowed, rates
-from nearveil.report.audit_picture.scene import Scene
+from nearveil.report.audit_picture import Scene, draw_audit, most_allowed, rates
 
 REGION = named_region("san-francisco")
 

@@ -19,8 +19,7 @@ from nearveil.evaluation.outcome import Chart, Panel, Series, exact
 from nearveil.evaluation.parts import guarantee
 from nearveil.evaluation.parts.scope import Scope
 from nearveil.report import charts
-from nearveil.report.chart_axes import linear_ticks, log_ticks, plain_number
-from nearveil.report.charts import draw_chart
+from nearveil.report.charts import draw_chart, linear_ticks, log_ticks, plain_number
 from nearveil.report.style import DARK, LIGHT, looks_of
 from tests.evaluation.made_up_results import made_up_results, tiny_town
 from tests.report.outcome_samples import CHART, line

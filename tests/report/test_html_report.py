@@ -10,8 +10,8 @@ from urllib.parse import unquote
 import pytest
 
 from nearveil.evaluation.outcome import Outcome
+from nearveil.report.files import table_csv
 from nearveil.report.html import write_report
-from nearveil.report.outcome_files import table_csv
 from tests.report.outcome_samples import EVIL, FACTS, FINDINGS, MAP, OUTCOME, PLAIN, TABLE
 
 VOID = {"meta", "img", "link", "br"}
@@ -128,7 +128,7 @@ def test_every_picture_is_there_twice(page: Page) -> None:
 
 
 def test_a_drawing_too_large_becomes_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.report.html.pictures._LARGEST_SVG_BYTES", 1000)
+    monkeypatch.setattr("nearveil.report.html._LARGEST_SVG_BYTES", 1000)
     images = write(tmp_path / "report.html", replace(OUTCOME, pictures=(MAP,))).all("img")
     assert len(images) == 2
     assert all(attributes["src"].startswith("data:image/png;base64,iVBOR") for attributes, _ in images)

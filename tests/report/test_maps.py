@@ -22,8 +22,7 @@ from nearveil.evaluation.outcome import Map, MapLayer, MapPanel
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import Region, named_region
 from nearveil.report import maps
-from nearveil.report.coastline import land_in
-from nearveil.report.maps import draw_map
+from nearveil.report.maps import draw_map, land_in
 from nearveil.report.style import DARK, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
 from tests.report.outcome_samples import CITY, MAP, REGION
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from nearveil.nearby.publishing.secret_keys import Keys, new_keys
+from nearveil.nearby.publishing.keys import Keys, new_keys
 from nearveil.nearby.stores.base import Store
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.server.access import new_platform_key

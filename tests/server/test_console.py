@@ -13,7 +13,7 @@ import pytest
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region, named_region
-from nearveil.report.coastline import land_in
+from nearveil.report.maps import land_in
 from nearveil.server.console.city import made_up_people, on_land, snapped
 from nearveil.server.console.demonstration import DemonstrationWish, Turns, attack_somebody
 from nearveil.server.console.pages import content_policy, page_file, plotly_name, tile_origin

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nearveil.nearby.publishing.key_file import KeyFile
-from nearveil.nearby.publishing.secret_keys import NoiseKey, SecretKeys, new_keys, write_keys
+from nearveil.nearby.publishing.keys import KeyFile, NoiseKey, SecretKeys, new_keys, write_keys
 from nearveil.nearby.stores.base import StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.server.identity import check_identity

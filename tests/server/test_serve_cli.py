@@ -9,8 +9,8 @@ import pytest
 
 from nearveil.cli.serve import serve
 from nearveil.errors import NearveilError
+from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy
-from nearveil.nearby.publishing.secret_keys import new_keys, write_keys
 from nearveil.server.run import listen
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import DataError, NearveilError, OutputError, UsageError
+from nearveil.nearby.publishing.keys import new_keys, read_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy
-from nearveil.nearby.publishing.secret_keys import new_keys, read_keys, write_keys
 from nearveil.server.settings import Settings
 from nearveil.server.settings_table import KNOWN_SETTINGS
 from nearveil.server.settings_values import duration, masked

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from nearveil.attacks.adaptive import Adaptive
-from nearveil.attacks.base import Attack
+from nearveil.attacks.base import Attack, Outcome
 from nearveil.attacks.gi_lia import GILIA
-from nearveil.attacks.result import Outcome
 from nearveil.attacks.sandwich import Sandwich
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.attacks.unfolding import Unfolding

@@ -12,7 +12,7 @@ from tests.services.postgres import private_database
 from tests.services.running import RunningService
 from tests.services.torture import platform_key
 
-from nearveil.nearby.publishing.secret_keys import new_keys, write_keys
+from nearveil.nearby.publishing.keys import new_keys, write_keys
 
 PEOPLE = [f"person-{number}" for number in range(40)]
 OPTIONS = (

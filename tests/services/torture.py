@@ -19,7 +19,7 @@ from tests.services.leaks import files_under, leaks
 from tests.services.postgres import dump, private_database
 from tests.services.running import RunningService
 
-from nearveil.nearby.publishing.secret_keys import new_keys, write_keys
+from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.nearby.stores.base import Store
 from nearveil.nearby.stores.opening import open_store
 from nearveil.region import named_region

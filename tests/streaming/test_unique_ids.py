@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearveil.nearby.siphash import split_key
+from nearveil.hashing import split_key
 from nearveil.streaming import unique_ids, word_runs
 from nearveil.streaming.id_words import id_words, in_order
 from nearveil.streaming.unique_ids import UniqueIds

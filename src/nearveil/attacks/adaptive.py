@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nearveil.attacks.base import Attack, Finding, Inquiry, inward_angle, step_from
-from nearveil.attacks.belief import Belief
+from nearveil.attacks._belief import Belief, Rings
+from nearveil.attacks._planner import Planner
+from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome, inward_angle, step_from
 from nearveil.attacks.oracle import Spot
-from nearveil.attacks.planner import Planner
-from nearveil.attacks.result import Outcome
-from nearveil.attacks.rings import Rings
 from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray

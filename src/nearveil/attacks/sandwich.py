@@ -9,9 +9,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import least_squares
 
-from nearveil.attacks.base import Attack, Finding, Inquiry, inward_angle, rank_of, step_from
+from nearveil.attacks.base import Attack, Circle, Finding, Inquiry, Outcome, inward_angle, rank_of, step_from
 from nearveil.attacks.oracle import Spot
-from nearveil.attacks.result import Circle, Outcome
 from nearveil.types import FloatArray
 
 

@@ -9,10 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from nearveil.attacks.base import Attack, Finding, Inquiry, step_from
-from nearveil.attacks.neighbourhood import Neighbourhood
+from nearveil.attacks._order_fit import Neighbourhood
+from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome, step_from
 from nearveil.attacks.oracle import Spot, spot_of
-from nearveil.attacks.result import Outcome
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray
 

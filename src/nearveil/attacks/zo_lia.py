@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nearveil.attacks.base import Attack, Finding, Inquiry, step_from
+from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome, step_from
+from nearveil.attacks.gi_lia import search_radius
 from nearveil.attacks.oracle import Spot
-from nearveil.attacks.radius import search_radius
-from nearveil.attacks.result import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)

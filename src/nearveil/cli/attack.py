@@ -43,8 +43,7 @@ from nearveil.evaluation.contenders import ATTACK_NAMES, Contender, contenders
 from nearveil.io.datasets import DatasetName
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
-from nearveil.report.attack_table import attack_document, table_notes, with_paper
-from nearveil.report.tables import text_table
+from nearveil.report.tables import attack_document, table_notes, text_table, with_paper
 
 
 class AttackName(StrEnum):

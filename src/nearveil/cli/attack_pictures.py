@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nearveil.attacks.base import AttackResult
 from nearveil.attacks.oracle import spot_of
-from nearveil.attacks.result import AttackResult
 from nearveil.cli.console import warn
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment
 from nearveil.evaluation.attack_trials import Trial
 from nearveil.evaluation.contenders import Contender
 from nearveil.io.atomic import check_output, replacing
-from nearveil.report.attack_pictures.animation import animate_attack, animation_kind
-from nearveil.report.attack_pictures.picture import draw_attack
-from nearveil.report.attack_pictures.scene import Scene
+from nearveil.report.attack_figure import draw_attack
+from nearveil.report.attack_gif import animate_attack, animation_kind
+from nearveil.report.attack_scene import Scene
 
 
 class AttackPictures:

@@ -11,12 +11,16 @@ import typer
 
 from nearveil.cli.console import progress_bar, say, say_json, warn
 from nearveil.cli.options import metres, numbers
-from nearveil.client.audit import Audit, check_platform_key
-from nearveil.client.audit_plan import AuditPlan, KnownTarget
-from nearveil.client.audit_result import ServiceAudit
-from nearveil.client.audit_words import audit_notes, audit_table
-from nearveil.client.http import Client
-from nearveil.client.service_region import region_of
+from nearveil.client.audit import (
+    Audit,
+    AuditPlan,
+    KnownTarget,
+    ServiceAudit,
+    audit_notes,
+    audit_table,
+    check_platform_key,
+)
+from nearveil.client.http import Client, region_of
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import LEAST_TAU_M
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearveil.attacks.adaptive import Adaptive
-from nearveil.attacks.result import AttackResult
+from nearveil.attacks.base import AttackResult
 from nearveil.cli.attack_pictures import draw_one
 from nearveil.cli.made_up_city import PEOPLE
 from nearveil.errors import UsageError

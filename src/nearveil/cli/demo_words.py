@@ -6,11 +6,11 @@ import math
 from pathlib import Path
 from typing import cast
 
-from nearveil.attacks.result import AttackResult
+from nearveil.attacks.base import AttackResult
 from nearveil.cli.demo_city import EPSILON, HIDE_WITHIN_M, INSTANCES, QUERIES, City, K, Service
 from nearveil.evaluation.utility import QueryProtocol, Utility
 from nearveil.mechanisms.base import Mechanism
-from nearveil.report.attack_pictures.words import length
+from nearveil.report.attack_scene import length
 from nearveil.report.tables import text_table
 from nearveil.types import FloatArray
 

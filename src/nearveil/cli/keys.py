@@ -13,8 +13,8 @@ import typer
 
 from nearveil.cli.console import say, warn
 from nearveil.errors import DataError, UsageError
-from nearveil.nearby.publishing.schedule import Schedule
-from nearveil.nearby.publishing.secret_keys import SecretKeys, new_keys, read_keys, schedule_as_written, write_keys
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys, read_keys, schedule_as_written, write_keys
+from nearveil.nearby.publishing.protection import Schedule
 from nearveil.nearby.stores.base import Store
 from nearveil.nearby.stores.opening import is_postgres, open_store
 from nearveil.server.access import new_platform_key

@@ -19,9 +19,8 @@ from nearveil.evaluation.parts.findings import findings
 from nearveil.evaluation.parts.registry import PARTS
 from nearveil.evaluation.parts.scope import Results, Scope
 from nearveil.io.datasets import Dataset, DatasetName, find_check_ins, load_dataset
-from nearveil.report.drawing import Drawn, draw_pictures
-from nearveil.report.html import write_report
-from nearveil.report.outcome_files import table_cells, write_outcome
+from nearveil.report.files import table_cells, write_outcome
+from nearveil.report.html import Drawn, draw_pictures, write_report
 from nearveil.report.tables import text_table
 
 ALL = "all"

@@ -1,34 +1,307 @@
-"""An audit of a running service of one's own, through what everybody can reach of it.
-
-It makes up its targets as well as its colluders: their places are known to the audit alone, so that errors are measured
-against the truth without anybody's place being known.
-"""
+"""What an audit of a running service is to try."""
 
 from __future__ import annotations
 
 import math
 import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from statistics import fmean, median
+from typing import Any
 
 import numpy as np
+from scipy import stats
 
+from nearveil.attacks.base import Outcome
 from nearveil.attacks.oracle import Spot
-from nearveil.client.accounts import Accounts
-from nearveil.client.audit_plan import AuditPlan
-from nearveil.client.audit_result import AttackAudit, Attempt, ServiceAudit
-from nearveil.client.borders import Borders
-from nearveil.client.errors import ServiceError
-from nearveil.client.http import Client
-from nearveil.client.oracle import Attacker, degrees_of
-from nearveil.client.starts import StartSearch
+from nearveil.client.http import Client, ServiceError
+from nearveil.client.oracle import Accounts, Attacker, Borders, Patience, StartSearch, degrees_of
 from nearveil.errors import UsageError
 from nearveil.evaluation.contenders import Contender, contenders
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import Region
+from nearveil.report.tables import text_table
 from nearveil.types import Progress
+
+MOST_TARGETS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTarget:
+    """An account of one's own that is at the service already, and where it truly is, in degrees; never printed."""
+
+    person: str
+    latitude: float
+    longitude: float
+
+    def __repr__(self) -> str:
+        return f"KnownTarget({self.person!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPlan:
+    """What to try.
+
+    Attributes
+    ----------
+    names : sequence of str
+        Attacks.
+    k : int
+        How many people to ask for.
+    colluders : sequence of int
+        Accounts of the adaptive attack.
+    askers : int
+        Over how many accounts an attack spreads its questions.
+    targets : int
+        How many targets to make up.
+    known_target : KnownTarget, optional
+        Attack this one instead.
+    seed : int
+        Of the places and directions; the service's own noise does not depend on it.
+    """
+
+    names: Sequence[str]
+    k: int = 10
+    colluders: Sequence[int] = (1,)
+    askers: int = 1
+    targets: int = 20
+    tau_m: float = 100.0
+    known_target: KnownTarget | None = None
+    most_queries: int = 1000
+    patience: Patience = field(default_factory=Patience)
+    longest_border_s: float = 10.0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.k <= 100:
+            raise UsageError("a service lists 1 to 100 people; choose k accordingly")
+        if not 1 <= self.targets <= MOST_TARGETS or self.askers < 1:
+            raise UsageError(f"an audit needs 1 to {MOST_TARGETS:,} targets, and at least one account that asks")
+
+
+# What an audit of a running service found.
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attack beside the truth: how far its guess is from where the target truly is."""
+
+    error_m: float
+    start_error_m: float
+    questions: int
+    seconds: float
+    outcome: Outcome
+    refusals: int
+    waited_s: float
+    first_refusal: int | None
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AttackAudit:
+    """All attempts of one attack, or none where no target could be attacked."""
+
+    attack: str
+    colluders: int
+    tau_m: float
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def found(self) -> int:
+        """Targets found within tau of where they truly are."""
+        return sum(attempt.error_m <= self.tau_m for attempt in self.attempts)
+
+    @property
+    def share_found(self) -> float:
+        """The same as a share."""
+        return self.found / len(self.attempts)
+
+    @property
+    def share_interval(self) -> tuple[float, float]:
+        """The 95 % interval of that share (Clopper and Pearson)."""
+        interval = stats.binomtest(self.found, len(self.attempts)).proportion_ci(0.95)
+        return float(interval.low), float(interval.high)
+
+    @property
+    def mean_error_m(self) -> float:
+        """Mean error."""
+        return fmean(attempt.error_m for attempt in self.attempts)
+
+    @property
+    def median_error_m(self) -> float:
+        """Median error."""
+        return median(attempt.error_m for attempt in self.attempts)
+
+    @property
+    def mean_questions(self) -> float:
+        """Questions per attack."""
+        return fmean(attempt.questions for attempt in self.attempts)
+
+    @property
+    def starts_within(self) -> float:
+        """Share of the starts that are themselves within tau: what a guess without any question gives."""
+        return fmean(attempt.start_error_m <= self.tau_m for attempt in self.attempts)
+
+    @property
+    def refused(self) -> int:
+        """Attacks that the service refused at least one question or move."""
+        return sum(attempt.refusals > 0 for attempt in self.attempts)
+
+    @property
+    def stopped(self) -> int:
+        """Attacks that had to end for it."""
+        return sum(attempt.stopped for attempt in self.attempts)
+
+    @property
+    def first_refusal(self) -> float | None:
+        """Median of the questions at which the service refused first; None if it never did."""
+        return _median_or_none([one.first_refusal for one in self.attempts if one.first_refusal is not None])
+
+    def document(self) -> dict[str, Any]:
+        """The same for machines."""
+        low, high = self.share_interval
+        return {
+            "attack": self.attack,
+            "colluders": self.colluders,
+            "attacked": len(self.attempts),
+            "found": self.found,
+            "acc": round(self.share_found, 4),
+            "acc_interval_95": [round(low, 4), round(high, 4)],
+            "median_error_m": round(self.median_error_m, 1),
+            "mean_error_m": round(self.mean_error_m, 1),
+            "starts_within": round(self.starts_within, 4),
+            "questions": round(self.mean_questions, 2),
+            "seconds": round(fmean(attempt.seconds for attempt in self.attempts), 3),
+            "refused": self.refused,
+            "refusals": sum(attempt.refusals for attempt in self.attempts),
+            "first_refusal": self.first_refusal,
+            "waited_s": round(sum(attempt.waited_s for attempt in self.attempts), 1),
+            "stopped": self.stopped,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAudit:
+    """What an audit found.
+
+    Attributes
+    ----------
+    protection : str
+        The service's own word for its policy; empty if it says none.
+    not_listed : int
+        Targets listed from no place near where they truly are, which could not be attacked.
+    suspects : (int, int) or None
+        What the service's metric of suspicions counted before and after; None if it was not to be read.
+    epochs : int
+        How many borders the audit made the service cross by the test hook.
+    accounts : int
+        How many accounts the audit made, all of which are removed.
+    """
+
+    protection: str
+    rows: tuple[AttackAudit, ...]
+    k: int
+    tau_m: float
+    targets: int
+    not_listed: int
+    suspects: tuple[int, int] | None
+    epochs: int
+    accounts: int
+
+    def document(self) -> dict[str, Any]:
+        """The same for machines."""
+        return {
+            "protection": self.protection,
+            "k": self.k,
+            "tau_m": self.tau_m,
+            "targets": self.targets,
+            "not_listed": self.not_listed,
+            "suspects_before": None if self.suspects is None else self.suspects[0],
+            "suspects_after": None if self.suspects is None else self.suspects[1],
+            "epochs_advanced": self.epochs,
+            "accounts_removed": self.accounts,
+            "attacks": [row.document() for row in self.rows],
+        }
+
+
+def _median_or_none(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
+
+
+# What an audit found, for people.
+
+
+_HEADERS = (
+    "attack", "colluders", "attacked", "found", "95 % interval", "median error (m)", "mean error (m)", "questions",
+    "refused", "first refused at", "stopped",
+)  # fmt: skip
+
+
+def audit_table(found: ServiceAudit) -> str:
+    """One row per attack."""
+    return text_table(_HEADERS, [_cells(row) for row in found.rows])
+
+
+def audit_notes(found: ServiceAudit) -> str:
+    """What the columns mean, whether the service noticed, and what the audit did to it."""
+    lines = [
+        f"The service's protection: {found.protection or 'it does not say'}. Lists of {found.k}.",
+        f"found: share within {found.tau_m:g} m of where the target truly is. A guess at the start, without any "
+        f"question: {found.rows[0].starts_within:.3f}.",
+        "refused: attacks that were told 'too many' at least once, and at which question, as a median; stopped: had to "
+        "end for it.",
+    ]
+    if found.not_listed:
+        lines.append(
+            f"{found.not_listed} of {found.targets} targets are listed from no place near their own and were not "
+            "attacked."
+        )
+    lines.append(_suspicions(found))
+    if found.epochs:
+        lines.append(
+            f"The test hook took the service {found.epochs:,} epochs ahead, which can begin new windows for everybody."
+        )
+    lines.append(f"All {found.accounts:,} accounts of the audit are removed again.")
+    return "\n".join(lines)
+
+
+def _cells(row: AttackAudit) -> list[str]:
+    low, high = row.share_interval
+    return [
+        row.attack,
+        str(row.colluders),
+        str(len(row.attempts)),
+        f"{row.share_found:.3f}",
+        f"{low:.3f} to {high:.3f}",
+        _metres(row.median_error_m),
+        _metres(row.mean_error_m),
+        f"{row.mean_questions:.1f}",
+        str(row.refused),
+        "–" if row.first_refusal is None else f"{row.first_refusal:g}",
+        str(row.stopped),
+    ]
+
+
+def _suspicions(found: ServiceAudit) -> str:
+    if found.suspects is None:
+        return "Whether the service suspected the attacker is not known: its metrics are not to be read."
+    seen = found.suspects[1] - found.suspects[0]
+    if seen <= 0:
+        return "The service suspected nobody meanwhile."
+    return f"The service's count of suspicious questions and moves rose by {seen:,} meanwhile."
+
+
+def _metres(value: float) -> str:
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+# An audit of a running service of one's own, through what everybody can reach of it.
+#
+# It makes up its targets as well as its colluders: their places are known to the audit alone, so that errors are
+# measured against the truth without anybody's place being known.
+
 
 _SUSPECTS = re.compile(r"^nearveil_suspects_total(?:\{[^}]*\})?\s+([0-9.eE+]+)\s*$", re.MULTILINE)
 

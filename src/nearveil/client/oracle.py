@@ -1,22 +1,291 @@
-"""The oracle of a running service: attacks reach it over HTTP, with accounts like anybody's."""
+"""Accounts: what an audit creates at a service, and removes again whatever happens."""
 
 from __future__ import annotations
 
+import math
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
+from types import TracebackType
+from typing import Self, TypeVar
 
 import numpy as np
 
+from nearveil.attacks.base import rank_of, step_from
 from nearveil.attacks.oracle import CountedOracle, OracleError, OutOfQueriesError, Spot
-from nearveil.client.accounts import Accounts, Session
-from nearveil.client.borders import Borders
-from nearveil.client.errors import TOO_MANY, ServiceError
+from nearveil.client.http import TOO_MANY, Client, Receipt, ServiceError
 from nearveil.nearby.index import Person
 from nearveil.region import Region
 
+PREFIX = "nearveil-audit"
+_TOKEN_LASTS_S = 3600
+_LONGEST_PAUSE_S = 30.0
+_MOST_PAUSES = 20
+
 _T = TypeVar("_T")
+
+
+class LeftOverError(ServiceError):
+    """Accounts of an audit are still at the service."""
+
+
+class Accounts:
+    """People that an audit makes up: their ids cannot be anybody's, and leaving the block removes them all.
+
+    Parameters
+    ----------
+    client : Client
+        With the platform's key, which creates and removes; accounts speak with tokens of their own.
+    pause : callable
+        Waits so many seconds.
+    """
+
+    def __init__(self, client: Client, *, pause: Callable[[float], None] = time.sleep) -> None:
+        self._client = client
+        self._pause = pause
+        self.prefix = f"{PREFIX}-{secrets.token_hex(6)}"
+        self._made: dict[str, None] = {}
+        self._number = 0
+        self.removed = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove_all()
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def create(self, role: str, count: int = 1) -> list[str]:
+        """Create accounts; return their ids."""
+        people = [f"{self.prefix}-{role}-{self._number + number}" for number in range(count)]
+        self._number += count
+        # Noted first: also what was created by a request whose answer never came is removed.
+        self._made.update(dict.fromkeys(people))
+        self.patiently(lambda: self._client.create_people(people))
+        return people
+
+    def remove(self, people: Sequence[str]) -> None:
+        """Remove some of the accounts."""
+        for person in people:
+            self.patiently(partial(self._client.delete_person, person))
+            del self._made[person]
+            self.removed += 1
+
+    def remove_all(self) -> None:
+        """Remove all accounts; one that cannot be removed does not keep the others from it."""
+        for person in list(self._made):
+            try:
+                self.remove([person])
+            except ServiceError as error:
+                if error.status is None:
+                    # Nobody answers: every further attempt would wait in vain.
+                    break
+        if self._made:
+            raise LeftOverError(
+                f"{len(self._made)} accounts of this audit could not be removed; remove the people whose ids begin "
+                f"with {self.prefix}"
+            )
+
+    def session(self, person: str) -> Session:
+        """Return the account as its owner uses it."""
+        return Session(self._client, self, person)
+
+    def patiently(self, call: Callable[[], _T]) -> _T:
+        """Make a call of the platform's; wait where the service says so."""
+        for _ in range(_MOST_PAUSES):
+            try:
+                return call()
+            except ServiceError as error:
+                if error.retry_after_s is None or error.retry_after_s > _LONGEST_PAUSE_S:
+                    raise
+                self._pause(error.retry_after_s)
+        return call()
+
+
+class Session:
+    """One account that speaks with its own token, renewed when it has run out."""
+
+    def __init__(self, platform: Client, accounts: Accounts, person: str) -> None:
+        self._platform, self._accounts = platform, accounts
+        self.person = person
+        self._client = self._new_client()
+
+    def nearby(self, latitude: float, longitude: float, *, k: int) -> list[str]:
+        """Ask who is near a place."""
+        return self._call(lambda: self._client.nearby(latitude, longitude, k=k))
+
+    def report(self, latitude: float, longitude: float) -> Receipt:
+        """Say where the account is."""
+        return self._call(lambda: self._client.report(self.person, latitude, longitude))
+
+    def withdraw(self) -> None:
+        """Take the account off the map."""
+        self._call(lambda: self._client.withdraw(self.person))
+
+    def _call(self, call: Callable[[], _T]) -> _T:
+        try:
+            return call()
+        except ServiceError as error:
+            if error.status != 401:
+                raise
+        self._client = self._new_client()
+        return call()
+
+    def _new_client(self) -> Client:
+        issue = self._accounts.patiently(lambda: self._platform.issue_token(self.person, expires_in_s=_TOKEN_LASTS_S))
+        return self._platform.with_key(issue.token)
+
+
+# Borders: how an audit gets its accounts published, by the test hook or by waiting for short epochs.
+
+
+# After a border the service builds the next index aside; questions are answered from the last one until then.
+_AFTER_BORDER_S = 1.0
+
+
+class NoBorderError(ServiceError):
+    """What was reported is published too late for an audit."""
+
+
+class Borders:
+    """The way to the next epoch.
+
+    Parameters
+    ----------
+    client : Client
+        With the platform's key.
+    longest_wait_s : float
+        How long to wait for a border that comes by itself.
+    pause, clock : callable
+        Wait so many seconds; seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        longest_wait_s: float = 10.0,
+        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._client, self._longest_wait_s = client, longest_wait_s
+        self._pause, self._clock = pause, clock
+        self._has_hook = True
+        self.advanced = 0
+
+    def cross(self, publishes_at: float | None) -> None:
+        """Go on when the next border has been crossed."""
+        if self._has_hook and self._advance():
+            self.advanced += 1
+            return
+        wait_s = None if publishes_at is None else max(0.0, publishes_at - self._clock())
+        if wait_s is None or wait_s > self._longest_wait_s:
+            raise NoBorderError(_no_border(wait_s))
+        self._pause(wait_s + _AFTER_BORDER_S)
+
+    def _advance(self) -> bool:
+        try:
+            self._client.advance_epoch()
+        except ServiceError as error:
+            if error.status != 404:
+                raise
+            self._has_hook = False
+        return self._has_hook
+
+
+def _no_border(wait_s: float | None) -> str:
+    when = "" if wait_s is None else f", which is in {wait_s / 60:,.0f} minutes" if wait_s >= 60 else " in time"
+    return (
+        f"the service publishes the audit's accounts at its next border only{when}; audit a copy of it that has test "
+        "hooks (--test-hooks) or epochs of a few seconds"
+    )
+
+
+# Where an attack starts: a place from which the target is listed, far enough from it that it tells little.
+
+
+MOST_LISTED = 100
+_FIRST_STEP_M = 50.0
+_HALVINGS = 5
+_MOST_TRIES = 150
+
+Listing = Callable[[Spot, int], Sequence[str]]
+"""Ids near a spot, at most so many."""
+
+
+class StartSearch:
+    """Looks for starts with the operator's help: questions that the platform asks, which no attack is charged for.
+
+    Parameters
+    ----------
+    listing : callable
+        Asks the service.
+    k : int
+        Length of the attacker's lists.
+    half_extent_m : (float, float)
+        The region's box.
+    rng : numpy Generator
+        Directions.
+    """
+
+    def __init__(
+        self, listing: Listing, *, k: int, half_extent_m: tuple[float, float], rng: np.random.Generator
+    ) -> None:
+        self._listing, self._k, self._half_extent_m, self._rng = listing, k, half_extent_m, rng
+
+    def start_for(self, target: str, truth: Spot) -> Spot | None:
+        """Return a start for a target: the farthest, in some direction, from which it is among the k nearest.
+
+        As in the paper, where the target is the last of the list. None if it is listed from nowhere near.
+        """
+        seen_from = self._seen_from(target, truth)
+        return None if seen_from is None else self._farthest(target, seen_from)
+
+    def _seen_from(self, target: str, truth: Spot) -> Spot | None:
+        """Find a place from which the target is listed, going where its rank gets better."""
+        best, best_rank = truth, self._rank(target, truth)
+        for number in range(_MOST_TRIES):
+            if best_rank is not None and best_rank <= self._k:
+                return best
+            # From near to far and again: nobody knows how far the service moved the target.
+            reach_m = _FIRST_STEP_M * 2.0 ** (number % 8)
+            place = step_from(best, self._angle(), reach_m * math.sqrt(self._rng.random()))
+            rank = self._rank(target, place)
+            if rank is not None and (best_rank is None or rank < best_rank):
+                best, best_rank = place, rank
+        return None
+
+    def _farthest(self, target: str, from_place: Spot) -> Spot:
+        angle = self._angle()
+        near_m, far_m = 0.0, _FIRST_STEP_M
+        while self._is_listed(target, step_from(from_place, angle, far_m)):
+            near_m, far_m = far_m, 2 * far_m
+        for _ in range(_HALVINGS):
+            middle_m = (near_m + far_m) / 2
+            listed = self._is_listed(target, step_from(from_place, angle, middle_m))
+            near_m, far_m = (middle_m, far_m) if listed else (near_m, middle_m)
+        return step_from(from_place, angle, near_m)
+
+    def _is_listed(self, target: str, place: Spot) -> bool:
+        return self._is_inside(place) and target in self._listing(place, self._k)
+
+    def _rank(self, target: str, place: Spot) -> int | None:
+        return rank_of(self._listing(place, MOST_LISTED), target) if self._is_inside(place) else None
+
+    def _is_inside(self, place: Spot) -> bool:
+        return all(abs(value) < half for value, half in zip(place, self._half_extent_m, strict=True))
+
+    def _angle(self) -> float:
+        return 2 * math.pi * float(self._rng.random())
+
+
+# The oracle of a running service: attacks reach it over HTTP, with accounts like anybody's.
 
 
 class ThrottledError(OutOfQueriesError):

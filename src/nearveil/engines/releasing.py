@@ -10,8 +10,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from nearveil.engines.batch_places import PlaceColumns
-from nearveil.engines.row_names import noise_of, order_of, row_names
 from nearveil.engines.safe_errors import Batches, tells_no_values
+from nearveil.hashing import noise_of, order_of, row_names
 from nearveil.mechanisms.base import Mechanism
 
 

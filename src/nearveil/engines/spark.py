@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nearveil.engines.protected import Protected
-from nearveil.engines.row_names import checked_secret
 from nearveil.engines.safe_errors import sparks_errors_told
 from nearveil.engines.spark_job import Job
 from nearveil.engines.spark_paths import (
@@ -25,6 +24,7 @@ from nearveil.engines.spark_paths import (
 )
 from nearveil.engines.spark_release import written_down
 from nearveil.engines.spark_session import check_session
+from nearveil.hashing import checked_secret
 from nearveil.mechanisms.base import Mechanism
 from nearveil.privacy.ledger import Ledger
 from nearveil.types import Progress

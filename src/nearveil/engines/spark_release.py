@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from nearveil.engines.batch_places import PlaceColumns
 from nearveil.engines.releasing import ReleaseRows
-from nearveil.engines.row_names import subkey
 from nearveil.engines.spark_columns import Columns, plain_field_type, quoted
 from nearveil.engines.spark_tasks import pickled, run_on_batches
 from nearveil.engines.tally import Tally
+from nearveil.hashing import subkey
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from nearveil.engines.batch_places import PlaceColumns
-from nearveil.engines.row_names import missing_keys, place_digest, row_names, rows_digest
 from nearveil.engines.safe_errors import Batches, tells_no_values
 from nearveil.errors import DataError
+from nearveil.hashing import missing_keys, place_digest, row_names, rows_digest
 from nearveil.region import Region
 from nearveil.types import FloatArray, WordArray
 

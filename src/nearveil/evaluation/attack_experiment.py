@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from nearveil.attacks.result import AttackResult
+from nearveil.attacks.base import AttackResult
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_instances import Instance, draw_instances, instances_of_person
 from nearveil.evaluation.attack_score import AttackScore, Attempt, compare, score_attempts

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from nearveil.attacks.base import AttackResult
 from nearveil.attacks.oracle import Spot
-from nearveil.attacks.result import AttackResult
 from nearveil.evaluation.attack_instances import Instance
 from nearveil.types import FloatArray
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from nearveil.attacks.result import AttackResult, Trace
+from nearveil.attacks.base import AttackResult, Trace
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_instances import Instance, draw_instances
 from nearveil.evaluation.contenders import Contender

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearveil.attacks.bayes.attacker import BayesAttacker
-from nearveil.attacks.bayes.prior import prior_from_points
-from nearveil.attacks.bayes.score import score_attacker
+from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attacker
 from nearveil.evaluation.attack_experiment import AttackExperiment
 from nearveil.evaluation.attack_score import Share, share_over_runs
 from nearveil.types import Progress

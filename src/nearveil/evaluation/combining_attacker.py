@@ -8,13 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from nearveil.attacks.bayes.attacker import BayesAttacker
-from nearveil.attacks.bayes.channel import DensityChannel
-from nearveil.attacks.bayes.guesses import geometric_median
-from nearveil.attacks.bayes.likelihood import Likelihood
-from nearveil.attacks.bayes.prior import BACKGROUND, Prior
+from nearveil.attacks._channels import DensityChannel, Likelihood
+from nearveil.attacks.bayes import BACKGROUND, BayesAttacker, Prior, geometric_median
 from nearveil.attacks.oracle import Spot
-from nearveil.nearby.publishing.place_grid import PlaceGrid
+from nearveil.nearby.publishing.noise import PlaceGrid
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.region import Region
 from nearveil.types import FloatArray

@@ -16,10 +16,9 @@ import numpy as np
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
 from nearveil.evaluation.combining_attacker import CombiningAttacker
-from nearveil.nearby.publishing.protection import Policy, Protection
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys
+from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.nearby.publishing.publisher import Publisher
-from nearveil.nearby.publishing.schedule import Schedule
-from nearveil.nearby.publishing.secret_keys import SecretKeys, new_keys
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import Region

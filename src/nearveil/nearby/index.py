@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.nearby.grid import NOBODY, cell_of, link, link_all, nearest_slots, unlink
+from nearveil.nearby._grid import NOBODY, cell_of, link, link_all, nearest_slots, unlink
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.types import FloatArray
 

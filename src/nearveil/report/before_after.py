@@ -12,8 +12,7 @@ import numpy as np
 
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.region import Region
-from nearveil.report.coastline import draw_land
-from nearveil.report.maps import draw_discs
+from nearveil.report.maps import draw_discs, draw_land
 from nearveil.report.style import (
     DISC_COLOUR,
     LIGHT,

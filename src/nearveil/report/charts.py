@@ -1,22 +1,272 @@
-"""Charts: panels of lines and points with 95 % intervals, the paper's values beside ours."""
+"""What charts and maps have in common: panels in rows, a title above, a legend below, and files without the time."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
-from itertools import cycle
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from nearveil.evaluation.attack_score import Estimate
 from nearveil.evaluation.outcome import Chart, Panel, Series
-from nearveil.report.chart_axes import label_axes, set_scales
-from nearveil.report.panels import Format, Handle, draw_legend, draw_title, panel_grid, panel_width_in, save
 from nearveil.report.style import DARK, LIGHT, Look, Theme, house_style, looks_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+
+Format = Literal["png", "svg"]
+Handle = Any
+"""What stands for a label in the legend."""
+
+# About as wide as a page of the report together, so that words are not scaled down there.
+_PANEL_WIDTHS_IN = {1: 6.6, 2: 4.75, 3: 3.2}
+_NARROWEST_IN = 2.45
+_LEGEND_LINE_IN = 0.21
+_LETTER_HEIGHT_IN = 0.132
+_DOTS_PER_INCH = 150
+
+
+def panel_width_in(columns: int) -> float:
+    """Return the width of each of some panels side by side."""
+    return _PANEL_WIDTHS_IN.get(columns, _NARROWEST_IN)
+
+
+def panel_grid(count: int, columns: int, width_in: float, height_in: float) -> tuple[Figure, Any]:
+    """Return a figure and its axes as an array, one row for each row of panels; axes too many are taken away."""
+    # Heavy, and only needed where a picture is drawn.
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(width_in * columns, height_in * rows), layout="constrained")
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.set(h_pad=0.07, w_pad=0.06)  # type: ignore[call-arg]
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat[count:]:
+        axes.remove()
+    return figure, grid
+
+
+def draw_title(figure: Figure, title: str) -> None:
+    """Draw a title above everything."""
+    lines = textwrap.wrap(title, int(figure.get_figwidth() * 9.5))
+    figure.set_figheight(figure.get_figheight() + 0.27 * len(lines))
+    figure.suptitle("\n".join(lines), fontsize=12.5, fontweight="bold")
+
+
+def draw_legend(figure: Figure, handles: Mapping[str, Handle], *, handle_length: float) -> None:
+    """Draw one legend below everything, in as many columns as fit, and make room for it."""
+    if not handles:
+        return
+    widths_in = [(handle_length + 2.6) * _LETTER_HEIGHT_IN + 0.08 * len(label) for label in handles]
+    # As few rows as fit, as full as each other, which looks better than a last one with a single entry.
+    for rows in range(1, len(handles) + 1):
+        columns = math.ceil(len(handles) / rows)
+        if sum(max(widths_in[column::columns]) for column in range(columns)) <= figure.get_figwidth():
+            break
+    figure.set_figheight(figure.get_figheight() + _LEGEND_LINE_IN * rows + 0.1)
+    labels = _by_rows(list(handles), columns)
+    figure.legend(
+        [handles[label] for label in labels], labels, loc="outside lower center", ncols=columns, frameon=False,
+        fontsize=9.5, handlelength=handle_length, columnspacing=1.6,
+    )  # fmt: skip
+
+
+def save(figure: Figure, path: Path | BinaryIO, format: Format) -> None:
+    """Write a figure; the same figure gives the same bytes."""
+    metadata: dict[str, str | None] = {"Date": None} if format == "svg" else {"Software": None}
+    figure.savefig(path, format=format, dpi=_DOTS_PER_INCH, metadata=metadata)
+
+
+def _by_rows(labels: list[str], columns: int) -> list[str]:
+    """Put labels in the order in which a legend, which fills its columns one by one, shows them row by row."""
+    return [label for column in range(columns) for label in labels[column::columns]]
+
+
+# Axes of charts: scales, ticks as plain numbers, and labels where they are needed.
+
+
+_MOST_OWN_TICKS = 8
+# What a tick's label takes for each letter, and the least gap between two.
+_LETTER_IN, _GAP_IN = 0.088, 0.06
+# Multiples that are shown of every power of ten, or of every second, third and so on; from dense to sparse.
+_LOG_STEPS: tuple[tuple[tuple[float, ...], int], ...] = (
+    ((1, 1.5, 2, 3, 4, 5, 7), 1),
+    ((1, 2, 5), 1),
+    ((1, 3), 1),
+    *(((1,), stride) for stride in range(1, 9)),
+)
+
+
+def set_scales(panels: Sequence[Panel], axes: Sequence[Axes], columns: int, width_in: float) -> None:
+    """Set scales, limits and ticks; panels of one row that show the same have the same scale."""
+    for panel, each in zip(panels, axes, strict=True):
+        each.set_xscale(_scale(panel.log_x, (x for series in panel.series for x in series.x)))
+        each.set_yscale(_scale(panel.log_y, (y for series in panel.series for y in series.y)))
+        each.margins(x=0.06, y=0.08)
+        if each.get_yscale() == "linear":
+            _from_zero(panel, each)
+        _keep_shares(panel, each)
+    for start in range(0, len(panels), columns):
+        _share_y(panels[start : start + columns], axes[start : start + columns])
+    for panel, each in zip(panels, axes, strict=True):
+        # The rest of the width is for the labels of y.
+        _set_x_ticks(each, _exact_x(panel), 0.8 * width_in)
+        _set_ticks(each.yaxis, _round_ticks(each.get_ylim(), 6, log=each.get_yscale() == "log"))
+
+
+def label_axes(panels: Sequence[Panel], grid: Any, width_in: float, height_in: float) -> None:
+    """Write labels, but not again beside a panel that has the same one further out."""
+    rows, columns = grid.shape
+    for number, panel in enumerate(panels):
+        row, column = divmod(number, columns)
+        if column == 0 or panels[number - 1].y_label != panel.y_label:
+            grid[row, column].set_ylabel(textwrap.fill(panel.y_label, int(height_in * 10)))
+        below = number + columns
+        if row == rows - 1 or below >= len(panels) or panels[below].x_label != panel.x_label:
+            grid[row, column].set_xlabel(textwrap.fill(panel.x_label, int(width_in * 10)))
+
+
+def plain_number(value: float) -> str:
+    """Write a number as people do.
+
+    Examples
+    --------
+    >>> [plain_number(value) for value in (0.05, 1.0, 20_000.0, 3e7)]
+    ['0.05', '1', '20,000', '3×10⁷']
+    """
+    size = abs(value)
+    if value == 0 or 1e-4 <= size < 1e6:
+        text = f"{value:,.6f}".rstrip("0").rstrip(".")
+        return text if text not in ("", "-0") else "0"
+    digits, power = f"{value:.0e}".split("e")
+    return f"{digits}×10" + str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def _from_zero(panel: Panel, axes: Axes) -> None:
+    """Begin at nought what cannot be less, so that heights can be compared; end shares at one."""
+    values = [y.value for series in panel.series for y in series.y if math.isfinite(y.value)]
+    if not values or min(values) < 0:
+        return
+    top = max(_tops(panel))
+    is_share = max(values) <= 1
+    axes.set_ylim(0, min(1.07 * top, 1.05) if is_share and top > 0.5 else 1.07 * top or 1.0)
+
+
+def _keep_shares(panel: Panel, axes: Axes) -> None:
+    """Cut measured shares along x at nought and one, where intervals would go beyond."""
+    means = [x for series in panel.series for x in series.x]
+    if any(x.low is not None for x in means) and all(0 <= x.value <= 1 for x in means):
+        low, high = axes.get_xlim()
+        axes.set_xlim(max(low, -0.03), min(high, 1.03))
+
+
+def _tops(panel: Panel) -> list[float]:
+    return [_end(y) for series in panel.series for y in series.y if math.isfinite(_end(y))]
+
+
+def _end(estimate: Estimate) -> float:
+    return estimate.value if estimate.high is None else estimate.high
+
+
+def _scale(log: bool, means: Iterable[Estimate]) -> str:
+    """Logarithmic where that is wanted and anything could be shown."""
+    return "log" if log and any(0 < mean.value < math.inf for mean in means) else "linear"
+
+
+def _share_y(panels: Sequence[Panel], axes: Sequence[Axes]) -> None:
+    kinds = [(panel.y_label, each.get_yscale()) for panel, each in zip(panels, axes, strict=True)]
+    for kind in set(kinds):
+        alike = [each for each, its_kind in zip(axes, kinds, strict=True) if its_kind == kind]
+        lows, highs = zip(*(each.get_ylim() for each in alike), strict=True)
+        for each in alike:
+            each.set_ylim(min(lows), max(highs))
+
+
+def _exact_x(panel: Panel) -> list[float]:
+    """Values of x that were chosen and not measured, if few."""
+    means = [x for series in panel.series for x in series.x]
+    values = sorted({x.value for x in means if math.isfinite(x.value)})
+    chosen = all(x.low is None for x in means) and 2 <= len(values) <= _MOST_OWN_TICKS
+    return values if chosen else []
+
+
+def _set_x_ticks(axes: Axes, chosen: Sequence[float], length_in: float) -> None:
+    """Put ticks at the values that were chosen, else at round numbers, as many as have room."""
+    limits, log = axes.get_xlim(), axes.get_xscale() == "log"
+    for ticks in (*([chosen] if chosen else []), *(_round_ticks(limits, most, log=log) for most in range(8, 1, -1))):
+        if _have_room(ticks, limits, length_in, log=log):
+            break
+    _set_ticks(axes.xaxis, ticks)
+
+
+def _round_ticks(limits: tuple[float, float], most: int, *, log: bool) -> list[float]:
+    ticks = log_ticks(*limits, most) if log else []
+    # A short stretch of a logarithmic axis may have no such number.
+    return ticks if len(ticks) > 1 else linear_ticks(*limits, most)
+
+
+def _set_ticks(axis: Axis, values: Sequence[float]) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: PLC0415
+
+    axis.set_major_locator(FixedLocator(list(values)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _position: plain_number(value)))
+
+
+def linear_ticks(low: float, high: float, most: int) -> list[float]:
+    """Return round numbers, at most so many.
+
+    Examples
+    --------
+    >>> linear_ticks(0, 0.55, 6)
+    [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+    """
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
+    ticks = MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    return [round(float(tick), 12) for tick in ticks if low <= tick <= high]
+
+
+def log_ticks(low: float, high: float, most: int) -> list[float]:
+    """Return round numbers for a logarithmic axis, as many as there is room for.
+
+    Examples
+    --------
+    >>> log_ticks(8, 120, 6), log_ticks(0.01, 10_000, 4)
+    ([10.0, 20.0, 50.0, 100.0], [0.01, 1.0, 100.0, 10000.0])
+    """
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for steps, stride in _LOG_STEPS:
+        powers = range(first - first % stride, last + 1, stride)
+        ticks = [float(f"{step}e{power}") for power in powers for step in steps]
+        shown = [tick for tick in ticks if low <= tick <= high]
+        if len(shown) <= most:
+            break
+    return shown
+
+
+def _have_room(values: Sequence[float], limits: tuple[float, float], length_in: float, *, log: bool) -> bool:
+    """Whether labels at these values would stay apart."""
+    if not values or (log and min(values) <= 0):
+        return False
+
+    def place(value: float) -> float:
+        return math.log(value) if log else value
+
+    inches = length_in / (place(limits[1]) - place(limits[0]))
+    widths = [_LETTER_IN * len(plain_number(value)) for value in values]
+    gaps = [(place(after) - place(before)) * inches for before, after in pairwise(values)]
+    return all(gap >= sum(pair) / 2 + _GAP_IN for gap, pair in zip(gaps, pairwise(widths), strict=True))
+
+
+# Charts: panels of lines and points with 95 % intervals, the paper's values beside ours.
+
 
 _PAPER = "the paper's values"
 _PAPER_MARKERS = "DsoX^v"

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+from nearveil.evaluation.attack_experiment import AttackRow
+from nearveil.evaluation.attack_score import Mean, Share
+from nearveil.evaluation.best_attacker import BestAttacker
+from nearveil.evaluation.paper_numbers import paper_table1
 
 
 def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -35,3 +41,114 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 
 def _is_figure(cell: str) -> bool:
     return not cell or cell[0].isdigit() or cell[0] in "-–.±×<>~"
+
+
+# How attacks did, as rows for people and for machines.
+
+
+HEADERS = (
+    "attack", "dataset", "k", "colluders", "Dist (m)", "Acc", "Cost (s)", "queries", "p95", "× limit", "certified",
+    "others",
+)  # fmt: skip
+PAPER_TAU_M = 100.0
+PAPER_HEADERS = ("paper: Dist (m)", "Acc", "Cost (s)")
+
+
+def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
+    """Return what the columns mean."""
+    over = f" (± half the 95 % interval over {runs} runs of {instances} attacks)" if runs > 1 else ""
+    return (
+        f"Dist: mean error{over}; Acc: share found within {tau_m:g} m, with a binomial 95 % interval.\n"
+        "queries: questions per attack (p95: 95 % need no more); × limit: times what distance bounds alone would take\n"
+        "at least on average; certified: share in which the answers leave no other place (where people are protected,\n"
+        "for the published one); others: share of all other people in its lists who were found as well."
+    )
+
+
+def attack_cells(row: AttackRow) -> list[str]:
+    """One row of the table."""
+    score = row.score
+    return [
+        row.attack,
+        row.dataset,
+        str(row.k),
+        str(row.colluders),
+        _metres(score.dist_m),
+        _share(score.acc),
+        f"{score.cost_s.value:.3f}",
+        _count(score.queries),
+        f"{score.queries_p95:.0f}",
+        "–" if score.times_the_limit is None else f"{score.times_the_limit:.1f}",
+        f"{score.certified.value:.2f}" if row.attack == "adaptive" else "–",
+        "–" if score.others_located is None else f"{score.others_located:.2f}",
+    ]
+
+
+def paper_cells(row: AttackRow) -> list[str]:
+    """The paper's values for the same cell, where it has any."""
+    cell = None if row.protected else paper_table1().get((row.attack, row.dataset, row.k))
+    return ["–"] * 3 if cell is None else [f"{cell.dist_m:.2f}", f"{cell.acc:.3f}", f"{cell.cost_s:.2f}"]
+
+
+def with_paper(rows: Sequence[AttackRow], *, tau_m: float) -> tuple[list[str], list[list[str]]]:
+    """Headers and cells, with the paper's columns where any row has a value there."""
+    beside = tau_m == PAPER_TAU_M and any(paper_cells(row)[0] != "–" for row in rows)
+    headers = [*HEADERS, *(PAPER_HEADERS if beside else ())]
+    return headers, [[*attack_cells(row), *(paper_cells(row) if beside else ())] for row in rows]
+
+
+def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]:
+    """One row for machines."""
+    score = row.score
+    return {
+        "attack": row.attack,
+        "dataset": row.dataset,
+        "k": row.k,
+        "colluders": row.colluders,
+        "runs": score.runs,
+        "instances": score.instances,
+        "dist_m": round(score.dist_m.value, 3),
+        "acc": round(score.acc.value, 4),
+        "cost_s": round(score.cost_s.value, 4),
+        "queries": round(score.queries.value, 3),
+        "queries_p95": round(score.queries_p95, 1),
+        "protected": row.protected,
+        "published_colluders": row.published_colluders,
+        "certified": round(score.certified.value, 4),
+        "false_certificates": score.false_certificates,
+        "times_the_limit": _rounded(score.times_the_limit),
+        "others_located": _rounded(score.others_located),
+        "interval_95": {
+            **{
+                name: _rounded(mean.half_width)
+                for name, mean in (("dist_m", score.dist_m), ("cost_s", score.cost_s), ("queries", score.queries))
+            },
+            **{
+                name: [_rounded(share.low), _rounded(share.high)]
+                for name, share in (("acc", score.acc), ("certified", score.certified))
+            },
+        },
+        "bayes_dist_m": None if best is None else _rounded(best.dist_m),
+        "bayes_acc": None if best is None else _rounded(best.acc),
+    }  # fmt: skip
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _metres(mean: Mean) -> str:
+    return _with_interval(mean, ".1f" if mean.value < 100 else ",.0f")
+
+
+def _share(share: Share) -> str:
+    return f"{share.value:.3f} ({share.low:.3f}–{share.high:.3f})"
+
+
+def _count(mean: Mean) -> str:
+    return _with_interval(mean, ".1f")
+
+
+def _with_interval(mean: Mean, form: str) -> str:
+    value = format(mean.value, form)
+    return value if mean.half_width is None else f"{value} ± {format(mean.half_width, form)}"

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from nearveil.nearby.published_index import PublishedIndex
+from nearveil.nearby.publishing.keys import Keys
 from nearveil.nearby.publishing.publisher import Publisher
-from nearveil.nearby.publishing.secret_keys import Keys
 from nearveil.nearby.stores.base import Store
 from nearveil.server.database_index import DatabaseIndex
 from nearveil.server.intervals_in_use import IntervalsInUse

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from nearveil.nearby.point_projection import PointProjection
-from nearveil.nearby.published_index import Remap
+from nearveil.nearby.published_index import PointProjection, Remap
 from nearveil.nearby.stores.base import PublishedBatch, SearchableStore
 from nearveil.region import Region
 from nearveil.types import FloatArray

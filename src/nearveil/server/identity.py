@@ -6,9 +6,9 @@ import hmac
 from collections.abc import Iterable
 
 from nearveil.errors import UsageError
-from nearveil.nearby.publishing.keyed import keyed_bytes
+from nearveil.nearby.publishing.keys import Keys
+from nearveil.nearby.publishing.noise import keyed_bytes
 from nearveil.nearby.publishing.protection import Protection
-from nearveil.nearby.publishing.secret_keys import Keys
 from nearveil.nearby.stores.base import Store
 
 IDENTITY_SETTING = "identity"

@@ -11,9 +11,9 @@ from typing import Any, cast
 from nearveil.errors import UsageError
 from nearveil.mechanisms.intervals import intervals_from_document
 from nearveil.nearby.published_index import PublishedIndex
+from nearveil.nearby.publishing.keys import Keys
 from nearveil.nearby.publishing.protection import Policy
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Report
-from nearveil.nearby.publishing.secret_keys import Keys
 from nearveil.nearby.stores.base import PublishedBatch, SearchableStore, Store, StoreError, Totals
 from nearveil.nearby.stores.opening import open_store
 from nearveil.privacy.guarantee import Guarantee

@@ -9,10 +9,8 @@ from typing import Any
 
 from nearveil.cli.options import DEFAULT_REGION, metres
 from nearveil.errors import DataError, OutputError, UsageError
-from nearveil.nearby.publishing.key_file import KeyFile
-from nearveil.nearby.publishing.protection import Policy, Protection
-from nearveil.nearby.publishing.schedule import Schedule
-from nearveil.nearby.publishing.secret_keys import Keys, keys_from_json, new_keys, write_keys
+from nearveil.nearby.publishing.keys import KeyFile, Keys, keys_from_json, new_keys, write_keys
+from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.region import parse_region
 from nearveil.server.settings_sources import as_toml, gather
 from nearveil.server.settings_table import KNOWN_SETTINGS, LOUD_OPTION

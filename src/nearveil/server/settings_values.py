@@ -12,7 +12,7 @@ from typing import Any
 
 from nearveil.cli.options import metres
 from nearveil.errors import UsageError
-from nearveil.nearby.publishing.secret_keys import keys_from_json
+from nearveil.nearby.publishing.keys import keys_from_json
 
 Reader = Callable[[object, str], Any]
 """Takes what somebody wrote and what to call the setting in an error; returns the value."""

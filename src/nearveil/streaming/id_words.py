@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from nearveil.hashing import Key, hash_parts
 from nearveil.io.columns import numbers_from_arrow
 from nearveil.kernels import COMPILED, kernel
-from nearveil.nearby.siphash import Key, hash_parts
 from nearveil.types import IntArray, WordArray
 
 # Stands for a missing id; what has the same 64 bits by chance is told apart by a second look.

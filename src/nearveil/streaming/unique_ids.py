@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from nearveil.nearby.siphash import KEY_BYTES, split_key
+from nearveil.hashing import split_key
+from nearveil.randomness import KEY_BYTES
 from nearveil.streaming.id_words import id_words, in_order, order_key
 from nearveil.streaming.pipeline import mapped_in_order
 from nearveil.streaming.word_runs import Repeats, WordRuns

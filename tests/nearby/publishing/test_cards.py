@@ -9,8 +9,7 @@ import pyproj
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.nearby.publishing.protection import Policy, Protection
-from nearveil.nearby.publishing.schedule import Schedule
+from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.privacy.guarantee import guarantee_from_dict
 from nearveil.region import Region, named_region
 

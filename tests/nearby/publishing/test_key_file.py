@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from nearveil.errors import DataError, UsageError
-from nearveil.nearby.publishing.key_file import KeyFile
-from nearveil.nearby.publishing.schedule import Schedule
-from nearveil.nearby.publishing.secret_keys import SecretKeys, new_keys, write_keys
+from nearveil.nearby.publishing.keys import KeyFile, SecretKeys, new_keys, write_keys
+from nearveil.nearby.publishing.protection import Schedule
 
 
 @pytest.fixture

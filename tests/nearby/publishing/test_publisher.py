@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from nearveil.errors import DataError
-from nearveil.nearby.publishing.keyed import place_tag
-from nearveil.nearby.publishing.protection import Policy, Protection
+from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, new_keys
+from nearveil.nearby.publishing.noise import place_tag
+from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.nearby.publishing.publisher import BUDGET_SETTING, Publisher, Status
-from nearveil.nearby.publishing.schedule import Schedule
-from nearveil.nearby.publishing.secret_keys import NoiseKey, SecretKeys, new_keys
 from nearveil.nearby.stores.base import STEP_M, Draw
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region

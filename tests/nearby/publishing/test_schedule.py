@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import UsageError
-from nearveil.nearby.publishing.schedule import Schedule
+from nearveil.nearby.publishing.protection import Schedule
 
 SECONDS = st.integers(1, 86_400)
 

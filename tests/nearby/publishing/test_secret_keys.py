@@ -9,8 +9,8 @@ import pytest
 
 from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.io import atomic
-from nearveil.nearby.publishing.schedule import Schedule
-from nearveil.nearby.publishing.secret_keys import KEY_BYTES, keys_from_json, new_keys, read_keys, write_keys
+from nearveil.nearby.publishing.keys import KEY_BYTES, keys_from_json, new_keys, read_keys, write_keys
+from nearveil.nearby.publishing.protection import Schedule
 
 
 def test_keys_come_back_from_their_file(tmp_path: Path) -> None:

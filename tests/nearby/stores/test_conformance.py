@@ -193,7 +193,7 @@ class TestBorders:
         assert store.totals().charged_by_window == {WINDOW: 1, WINDOW + 1: 1}
 
     def test_old_tags_are_forgotten_and_totals_stay(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        for borders in (sqlite.borders, postgis.borders):
+        for borders in (sqlite, postgis):
             monkeypatch.setattr(borders, "FORGET_AT_ONCE", 2)
         put(store, draw("ann"), draw("bob"), draw("cem", 2))
         publish(store, EPOCH)
@@ -229,7 +229,7 @@ class TestBorders:
         assert published_steps(store, EPOCH + 3) == {}
 
     def test_published_people_come_in_batches(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        for module in (sqlite.store, postgis.store):
+        for module in (sqlite, postgis):
             monkeypatch.setattr(module, "BATCH_PEOPLE", 10)
         people = [f"person {number}" for number in range(35)]
         store.add_people(people)
@@ -241,7 +241,7 @@ class TestBorders:
         assert published_steps(store)["person 34"] == (35_000, -35_001)
 
     def test_a_reader_that_is_not_finished_stops_nobody(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        for module in (sqlite.store, postgis.store):
+        for module in (sqlite, postgis):
             monkeypatch.setattr(module, "BATCH_PEOPLE", 1)
         put(store, draw("ann"), draw("bob"))
         publish(store)
@@ -257,7 +257,7 @@ class TestBorders:
         assert set(published_steps(store)) == {"ann", "bob"}
 
     def test_a_reader_can_be_left(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        for module in (sqlite.store, postgis.store):
+        for module in (sqlite, postgis):
             monkeypatch.setattr(module, "BATCH_PEOPLE", 1)
         put(store, draw("ann"), draw("bob"))
         publish(store)

@@ -9,8 +9,9 @@ import numpy as np
 import psycopg
 import pytest
 
+from nearveil.nearby.stores import _postgis_connections
 from nearveil.nearby.stores.base import Held, Store, StoreError
-from nearveil.nearby.stores.postgis import PostgisStore, following, schema
+from nearveil.nearby.stores.postgis import PostgisStore
 from tests.nearby.stores.draws import EPOCH, draw, held, publish, put
 from tests.services.postgres import cluster, dump, run_sql
 
@@ -141,7 +142,7 @@ class TestFollowing:
     def test_a_lost_connection_is_told(
         self, store: PostgisStore, postgis_address: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(following, "_AGAIN_S", 0.01)
+        monkeypatch.setattr(_postgis_connections, "_AGAIN_S", 0.01)
         heard = Heard(store)
         end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
         run_sql(postgis_address, end)
@@ -155,7 +156,7 @@ class TestFollowing:
     def test_a_handler_that_fails_loads_everything_again(
         self, store: PostgisStore, postgis_address: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(following, "_AGAIN_S", 0.01)
+        monkeypatch.setattr(_postgis_connections, "_AGAIN_S", 0.01)
         lost = threading.Event()
 
         def fail(_: object) -> None:
@@ -189,7 +190,7 @@ class TestDatabase:
 
     def test_a_later_version_is_refused(self, postgis_address: str) -> None:
         PostgisStore(postgis_address).close()
-        later = f"UPDATE nearveil.schema_version SET version = {len(schema.MIGRATIONS) + 1}"  # noqa: S608
+        later = f"UPDATE nearveil.schema_version SET version = {len(_postgis_connections.MIGRATIONS) + 1}"  # noqa: S608
         run_sql(postgis_address, later)
         with pytest.raises(StoreError, match="later version of Nearveil"):
             PostgisStore(postgis_address)

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 import psycopg
 
+from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.publishing.publisher import Publisher, Status
-from nearveil.nearby.publishing.secret_keys import new_keys
 from nearveil.nearby.stores.base import Held, Store
 from nearveil.nearby.stores.opening import open_store
 from nearveil.nearby.stores.postgis import PostgisStore

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nearveil.nearby.stores import _sqlite_connections
+from nearveil.nearby.stores._sqlite_connections import Connection
 from nearveil.nearby.stores.base import Held, Store, StoreError
-from nearveil.nearby.stores.sqlite import SqliteStore, schema
-from nearveil.nearby.stores.sqlite.connection import Connection
+from nearveil.nearby.stores.sqlite import SqliteStore
 from tests.nearby.stores.draws import EPOCH, OLDEST, WINDOW, draw, held, publish, published_steps, put
 
 
@@ -90,7 +91,7 @@ class TestFile:
 
     def test_a_later_version_is_refused(self, path: Path) -> None:
         SqliteStore(path).close()
-        change(path, f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
+        change(path, f"PRAGMA user_version = {len(_sqlite_connections.MIGRATIONS) + 1}")
         with pytest.raises(StoreError, match="later version of Nearveil"):
             SqliteStore(path)
 
@@ -129,20 +130,22 @@ class TestFile:
         store.add_people(["ann"])
         store.close()
         good = ("CREATE TABLE more (a)", "INSERT INTO more VALUES (1)")
-        monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, (*good, "CREATE TABLE people (a)")))
+        monkeypatch.setattr(
+            _sqlite_connections, "MIGRATIONS", (*_sqlite_connections.MIGRATIONS, (*good, "CREATE TABLE people (a)"))
+        )
         with pytest.raises(StoreError):
             SqliteStore(path)
-        monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS[:-1], good))
+        monkeypatch.setattr(_sqlite_connections, "MIGRATIONS", (*_sqlite_connections.MIGRATIONS[:-1], good))
         store = SqliteStore(path)
         assert store.has_person("ann")
         with store._connections.reading() as connection:
             assert connection.one("SELECT count(*) FROM more") == (1,)
-            assert connection.one("PRAGMA user_version") == (len(schema.MIGRATIONS),)
+            assert connection.one("PRAGMA user_version") == (len(_sqlite_connections.MIGRATIONS),)
         store.close()
 
     def test_a_file_of_the_first_version_is_brought_up(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as before:
-            before.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+            before.setattr(_sqlite_connections, "MIGRATIONS", _sqlite_connections.MIGRATIONS[:1])
             store = SqliteStore(path)
             with store._connections.writing() as connection:
                 connection.run("INSERT INTO people (id, created_s) VALUES ('ann', 1)")

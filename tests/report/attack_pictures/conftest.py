@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from nearveil.attacks.base import AttackResult, Outcome, Trace, TraceStep
 from nearveil.attacks.gi_lia import GILIA
-from nearveil.attacks.result import AttackResult, Outcome, Trace, TraceStep
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.region import Region
-from nearveil.report.attack_pictures.scene import Scene
+from nearveil.report.attack_scene import Scene
 from nearveil.types import FloatArray
 from tests.report.attack_pictures.samples import TAU_M
 

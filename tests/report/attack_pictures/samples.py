@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from nearveil.attacks.result import AttackResult, Outcome, Trace, TraceStep
-from nearveil.report.attack_pictures.animation import AnimationKind, animate_attack
-from nearveil.report.attack_pictures.picture import draw_attack
-from nearveil.report.attack_pictures.scene import Scene
+from nearveil.attacks.base import AttackResult, Outcome, Trace, TraceStep
+from nearveil.report.attack_figure import draw_attack
+from nearveil.report.attack_gif import AnimationKind, animate_attack
+from nearveil.report.attack_scene import Scene
 
 TAU_M = 100.0
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.report.attack_pictures.animation import animation_kind
+from nearveil.report.attack_gif import animation_kind
 
 
 @pytest.mark.parametrize(("name", "kind"), [("a.gif", "gif"), ("b.HTML", "html"), ("c.d.html", "html")])

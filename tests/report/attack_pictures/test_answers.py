@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from nearveil.attacks.result import TraceStep
-from nearveil.report.attack_pictures.answers import Account, accounts_of, bounds_of, ring_after
+from nearveil.attacks.base import TraceStep
+from nearveil.report.attack_scene import Account, accounts_of, bounds_of, ring_after
 
 
 @pytest.mark.parametrize(

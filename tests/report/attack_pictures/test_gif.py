@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nearveil.attacks.result import TraceStep
-from nearveil.report.attack_pictures import gif as gif_module
-from nearveil.report.attack_pictures.film import Film
-from nearveil.report.attack_pictures.palette import with_palette
-from nearveil.report.attack_pictures.scene import Scene
-from nearveil.report.attack_pictures.story import frames_of
+from nearveil.attacks.base import TraceStep
+from nearveil.report import attack_gif as gif_module
+from nearveil.report.attack_gif import Film, with_palette
+from nearveil.report.attack_scene import Scene, frames_of
 from tests.report.attack_pictures.samples import animated, empty, protected
 
 

@@ -12,15 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from PIL import Image
 
+from nearveil.attacks.base import TraceStep
 from nearveil.attacks.oracle import Spot
-from nearveil.attacks.result import TraceStep
 from nearveil.nearby.index import Person
 from nearveil.region import named_region
-from nearveil.report.attack_pictures.marks import add_legend
-from nearveil.report.attack_pictures.numbers import Room, ranges
-from nearveil.report.attack_pictures.scene import Scene
-from nearveil.report.attack_pictures.views import View
-from nearveil.report.coastline import land_in
+from nearveil.report.attack_figure import Room, add_legend, ranges
+from nearveil.report.attack_scene import Scene, View
+from nearveil.report.maps import land_in
 from nearveil.report.style import LIGHT
 from tests.report.attack_pictures.samples import Page, animated, drawn, empty, protected
 

@@ -7,9 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nearveil.attacks.result import TraceStep
-from nearveil.report.attack_pictures.scene import Scene
-from nearveil.report.attack_pictures.story import frames_of
+from nearveil.attacks.base import TraceStep
+from nearveil.report.attack_scene import Scene, frames_of
 from tests.report.attack_pictures.samples import TAU_M, empty
 
 

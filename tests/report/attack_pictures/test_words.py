@@ -5,13 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nearveil.attacks.base import AttackResult, Outcome, Trace, TraceStep
 from nearveil.attacks.oracle import Spot
-from nearveil.attacks.result import AttackResult, Outcome, Trace, TraceStep
 from nearveil.nearby.index import Person
 from nearveil.region import Region
-from nearveil.report.attack_pictures.scene import Scene
-from nearveil.report.attack_pictures.story import frames_of
-from nearveil.report.attack_pictures.words import heading, summary, verdict
+from nearveil.report.attack_scene import Scene, frames_of, heading, summary, verdict
 from tests.report.attack_pictures.samples import TAU_M, protected
 
 HERE, AT_100_M, AT_500_M = (412.0, 0.0), (512.0, 0.0), (912.0, 0.0)

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nearveil.attacks.bayes.attacker import BayesAttacker
-from nearveil.attacks.bayes.prior import prior_from_points
-from nearveil.attacks.bayes.score import score_attacker
+from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attacker
 from nearveil.evaluation.cells.fits import fitted
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.displacement import ground_distance_m

@@ -10,9 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nearveil.attacks.bayes.attacker import BayesAttacker
-from nearveil.attacks.bayes.prior import Prior, prior_from_points
-from nearveil.attacks.bayes.score import score_attacker
+from nearveil.attacks.bayes import BayesAttacker, Prior, prior_from_points, score_attacker
 from nearveil.evaluation.cells.publication import TAU_M, Publication, best_guess_of
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.nearest_centre import nearest_centre_table

@@ -1,18 +1,100 @@
-"""Store: what every place to keep draws and the ledger in can do. No true place ever reaches it.
-
-What is kept of a draw is the noisy place before it is moved to the intervals, in whole steps of a public grid. Moving
-it looks at nothing else, so the intervals can be exchanged at an epoch's border without a new draw.
-"""
+"""Which ids people can have, in every store alike."""
 
 from __future__ import annotations
 
+import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from nearveil.errors import NearveilError
+from nearveil.errors import DataError, NearveilError
 from nearveil.types import FloatArray, IntArray
+
+LONGEST_ID = 128
+_MARK_BITS = 63
+
+
+def is_id(person: str) -> bool:
+    """Whether a store can know somebody by this id."""
+    return 0 < len(person) <= LONGEST_ID and person.isprintable()
+
+
+def check_ids(people: Sequence[str]) -> None:
+    """Refuse ids that are empty, too long, or hold characters that cannot be printed."""
+    for row, person in enumerate(people):
+        if not is_id(person):
+            raise DataError(f"id number {row + 1} must be 1 to {LONGEST_ID} printable characters; nobody was added")
+
+
+def new_token_mark() -> int:
+    """Return a number that no other call returns: tokens of whoever is erased do not fit whoever comes after them."""
+    return secrets.randbits(_MARK_BITS)
+
+
+# A person's record: everything that a store holds about somebody, as plain values for an export.
+
+
+def person_record(
+    person: str,
+    created_s: int,
+    token_mark: int,
+    *,
+    pending: tuple[Draw, int] | None,
+    published: tuple[Draw, int] | None,
+    charges: Sequence[tuple[int, bytes]],
+) -> dict[str, Any]:
+    """Write a record; draws come with their epoch, charges as windows and tags."""
+    numbers = Counter(window for window, _ in charges)
+    return {
+        "id": person,
+        "created": datetime.fromtimestamp(created_s, UTC).isoformat(),
+        "token_mark": token_mark,
+        "pending": _waiting_record(pending),
+        "published": _draw_record(published),
+        "charges": {str(window): numbers[window] for window in sorted(numbers)},
+        "tags": [tag.hex() for _, tag in sorted(charges)],
+    }
+
+
+def held_draw(person: str, row: Sequence[Any] | None) -> tuple[Draw, int] | None:
+    """Read a draw and its epoch from a row of either table of draws."""
+    if row is None:
+        return None
+    x_steps, y_steps, tag, window, receipt, epoch = row
+    draw = Draw(person=person, x_steps=x_steps, y_steps=y_steps, tag=bytes(tag), window=window, receipt=receipt)
+    return draw, epoch
+
+
+def _waiting_record(held: tuple[Draw, int] | None) -> dict[str, Any] | None:
+    """That something waits, and not what: a draw that is never published is not charged, so nobody may see it."""
+    if held is None:
+        return None
+    draw, epoch = held
+    return {"window": draw.window, "receipt": draw.receipt, "publishes_in_epoch": epoch}
+
+
+def _draw_record(held: tuple[Draw, int] | None) -> dict[str, Any] | None:
+    if held is None:
+        return None
+    draw, epoch = held
+    return {
+        "x_m": draw.x_steps * STEP_M,
+        "y_m": draw.y_steps * STEP_M,
+        "tag": draw.tag.hex(),
+        "window": draw.window,
+        "receipt": draw.receipt,
+        "epoch": epoch,
+    }
+
+
+# Store: what every place to keep draws and the ledger in can do. No true place ever reaches it.
+#
+# What is kept of a draw is the noisy place before it is moved to the intervals, in whole steps of a public grid.
+# Moving it looks at nothing else, so the intervals can be exchanged at an epoch's border without a new draw.
+
 
 STEP_M = 0.125
 """Noisy places are kept in whole steps of this length, so that no low-order bit of a sum survives."""

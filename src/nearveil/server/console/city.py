@@ -10,9 +10,9 @@ import numpy as np
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.exponential import standard_exponential
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.nearby.publishing.place_grid import grid_for
+from nearveil.nearby.publishing.noise import grid_for
 from nearveil.region import Region
-from nearveil.report.coastline import land_in
+from nearveil.report.maps import land_in
 from nearveil.types import BoolArray, FloatArray
 
 PEOPLE = 25_000

@@ -20,7 +20,7 @@ from nearveil.evaluation.contenders import Contender, contenders
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.nearby.index import Person
 from nearveil.region import Region
-from nearveil.report.attack_pictures.scene import Scene
+from nearveil.report.attack_scene import Scene
 from nearveil.server.console.city import made_up_people, published_m
 from nearveil.server.problems import too_many_requests
 from nearveil.types import FloatArray

@@ -11,11 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from nearveil.attacks.bayes.attacker import BayesAttacker
-from nearveil.attacks.bayes.channel import DensityChannel
-from nearveil.attacks.bayes.likelihood import Likelihood
-from nearveil.attacks.bayes.prior import prior_from_points
-from nearveil.attacks.bayes.score import score_attacker
+from nearveil.attacks._channels import DensityChannel, Likelihood
+from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attacker
 from nearveil.evaluation.utility import draw_queries, measure_utilities
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import Region, named_region

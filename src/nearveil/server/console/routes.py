@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
-from nearveil.report.coastline import land_in
+from nearveil.report.maps import land_in
 from nearveil.server.bodies import MOST_BYTES, parsed
 from nearveil.server.console.demonstration import DemonstrationWish, Turns, attack_somebody
 from nearveil.server.console.pages import content_policy, page_file, tile_origin

@@ -10,9 +10,7 @@ import numpy as np
 from nearveil.attacks.oracle import Spot
 from nearveil.geodesy import exact_projection
 from nearveil.region import Region
-from nearveil.report.attack_pictures.scene import Scene
-from nearveil.report.attack_pictures.story import Frame, frames_of
-from nearveil.report.attack_pictures.words import length, verdict
+from nearveil.report.attack_scene import Frame, Scene, frames_of, length, verdict
 from nearveil.types import FloatArray
 
 _DECIMALS = 6

@@ -1,0 +1,321 @@
+"""What a channel tells an attacker."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Protocol
+
+import numpy as np
+from scipy.special import logsumexp
+
+from nearveil.errors import UsageError
+from nearveil.kernels import kernel
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.intervals import Intervals
+from nearveil.region import PUBLISHED_DECIMALS, Region
+from nearveil.types import BoolArray, FloatArray
+
+Likelihood = Callable[[FloatArray], FloatArray]
+"""Published places (m, 2) in degrees to log-likelihoods (places, m)."""
+
+
+# The likelihood of places that were moved to the nearest point of discs: DPRS's release ``metric``.
+#
+# A published place inside a disc is the noisy place itself, and has its density. One on a disc's edge stands for all
+# noisy places outside that were moved to it: the ray from the edge outwards, as long as this disc is the nearest. Its
+# likelihood is the integral of the density along the ray, with a weight for the ray's neighbours, which spread with
+# the distance from the centre.
+#
+# Where a ray leaves the region, where noisy places are clamped first, it is followed straight on. That is not exact,
+# and for noise that often leaves the region it is not good enough: `suits` says where to sample instead.
+
+
+# Rounding to the public grid moves a published place by up to 0.08 m, the projection by less.
+_ON_EDGE_M = 0.25
+_SAME_M = 1.0
+_LEAST_REMAPPED_STEP_M = 1.0
+_REMAPPED_LOG_STEP = 0.2
+# Of the region's half width: in a city of 35 km, noise of up to 900 m on average.
+_SHORT = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class RemappedChannel:
+    """Noisy places that were moved to discs; as exact as the density of the noise."""
+
+    mechanism: DPRS
+
+    @classmethod
+    def suits(cls, mechanism: DPRS) -> bool:
+        """Whether noise seldom leaves the region, and discs are discs on the ground."""
+        region = mechanism.resolved_region
+        mean_m = 2 / mechanism.guarantee.epsilon
+        return region.scaling == "isotropic" and mean_m < _SHORT * min(region.half_extent_m)
+
+    @property
+    def region(self) -> Region:
+        """Where everybody is."""
+        return self.mechanism.resolved_region
+
+    @property
+    def prepares_fast(self) -> bool:
+        """Densities need no preparation."""
+        return True
+
+    def at(self, places_m: FloatArray) -> Likelihood:
+        """Prepare for people at these places."""
+
+        def likelihood(published: FloatArray) -> FloatArray:
+            columns = [self._log_likelihood(places_m, place) for place in self.region.to_metres(published)]
+            return np.stack(columns, axis=1) if columns else np.empty((len(places_m), 0))
+
+        return likelihood
+
+    def _log_likelihood(self, places_m: FloatArray, published_m: FloatArray) -> FloatArray:
+        noisy_m, log_weights = self._came_from(published_m)
+        logs = self.mechanism.log_density(places_m[:, None], noisy_m[None])
+        found: FloatArray = logsumexp(logs + log_weights, axis=1)
+        return found
+
+    def _came_from(self, published_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Noisy places that a published one may have come from, with log weights."""
+        alone = published_m[None], np.zeros(1)
+        centre_m, radius_m = _nearest_edge(self.mechanism.current_intervals, published_m)
+        offset = published_m - centre_m
+        length_m = math.hypot(*offset)
+        if abs(length_m - radius_m) > _ON_EDGE_M:
+            return alone
+        logs = np.arange(math.log(_LEAST_REMAPPED_STEP_M), math.log(4 * self.region.radius_m), _REMAPPED_LOG_STEP)
+        # The first metre, then the trapezium rule in the logarithm of the step.
+        steps_m = np.concatenate([[0.5 * _LEAST_REMAPPED_STEP_M], np.exp(logs)])
+        widths_m = np.concatenate([[_LEAST_REMAPPED_STEP_M], np.exp(logs) * _REMAPPED_LOG_STEP])
+        noisy_m = centre_m + offset / length_m * (radius_m + steps_m)[:, None]
+        kept = self._comes_back(noisy_m, published_m)
+        if not kept.any():
+            return alone
+        return noisy_m[kept], np.log(widths_m * (1 + steps_m / radius_m))[kept]
+
+    def _comes_back(self, noisy_m: FloatArray, published_m: FloatArray) -> BoolArray:
+        """Whether a noisy place is moved to the published one; beyond the region, what holds at its border."""
+        same: BoolArray = np.hypot(*(self.mechanism.remap(noisy_m) - published_m).T) < _SAME_M
+        inside = (np.abs(noisy_m) <= np.array(self.region.half_extent_m)).all(axis=1)
+        if inside.all() or not inside.any():
+            return same
+        last = int(np.flatnonzero(inside)[-1])
+        beyond = np.arange(len(noisy_m)) > last
+        followed: BoolArray = np.where(beyond, same[last], same)
+        return followed
+
+
+def _nearest_edge(intervals: Intervals, place_m: FloatArray) -> tuple[FloatArray, float]:
+    """Centre and radius, in metres, of the disc whose edge is nearest."""
+    unit_m = intervals.region.metres_per_unit
+    centres_m, radii_m = intervals.centres * unit_m, intervals.radii * unit_m
+    gaps = np.abs(np.hypot(*(centres_m - place_m).T) - radii_m)
+    nearest = int(np.argmin(gaps))
+    return centres_m[nearest], float(radii_m[nearest])
+
+
+# How likely a published place is, for someone at each of many places: by the density, or by sampling.
+#
+# A `Channel` is prepared once for the places an attacker thinks of (`at`) and then tells, for published places in
+# degrees, the log-likelihood of each place, up to a constant for each published place.
+
+
+Publisher = Callable[[FloatArray, np.random.Generator], FloatArray]
+"""Draws published places for true ones, both in degrees."""
+
+_GRID_STEP_DEG = 10.0**-PUBLISHED_DECIMALS
+_LEAST_STEP_M = 0.1
+_LOG_STEP = 0.5
+_MOST_AT_ONCE = 4_000_000
+_BANDWIDTH = 0.5
+_LEAST_BANDWIDTH_M = 1.0
+
+
+class Channel(Protocol):
+    """A way from true places to published ones that an attacker can reckon with."""
+
+    @property
+    def region(self) -> Region:
+        """Where everybody is, and published places are clamped to."""
+
+    @property
+    def prepares_fast(self) -> bool:
+        """Whether `at` is cheap enough to be called for every target."""
+
+    def at(self, places_m: FloatArray) -> Likelihood:
+        """Prepare for people at these places."""
+
+
+@dataclass(frozen=True, slots=True)
+class DensityChannel:
+    """A mechanism with a density.
+
+    The density is that of the draw before clamping and rounding. A published place on the region's edge stands for all
+    places beyond it that are clamped to it: its likelihood is the integral of the density outwards, over the quadrant
+    at a corner. Rounding is ignored, except where it left the support: then the density is averaged over the rounding
+    cell. A mechanism that moves people again after its density (a remap) needs a `SampledChannel`.
+    """
+
+    mechanism: Mechanism
+
+    @property
+    def region(self) -> Region:
+        """Where everybody is."""
+        return self.mechanism.resolved_region
+
+    @property
+    def prepares_fast(self) -> bool:
+        """Densities need no preparation."""
+        return True
+
+    def at(self, places_m: FloatArray) -> Likelihood:
+        """Prepare for people at these places."""
+        mechanism = self.mechanism
+        x = mechanism.enter(self.region.from_metres(places_m))
+
+        def density(t: FloatArray) -> FloatArray:
+            return mechanism.log_density(x[:, None], t[None])
+
+        def likelihood(published: FloatArray) -> FloatArray:
+            t = mechanism.enter(published)
+            found = _in_parts(density, t, len(x))
+            sides = edge_sides(published, self.region)
+            for place in np.unique(published[(sides != 0).any(axis=1)], axis=0):
+                same = (published == place).all(axis=1)
+                steps, log_steps = self._outwards(sides[same][0])
+                values = _in_parts(density, t[same][:1] + steps, len(x))
+                found[:, same] = logsumexp(values + log_steps, axis=1)[:, None]
+            for column in np.flatnonzero(~np.isfinite(found).any(axis=0)):
+                around = mechanism.enter(self.region.clip(published[column] + _ROUNDING_CELL))
+                found[:, column] = logsumexp(density(around), axis=1) - math.log(len(around))
+            return found
+
+        return likelihood
+
+    def _outwards(self, sides: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Steps beyond the edge in the frame, with log weights: the trapezium rule in the logarithm of the step."""
+        region = self.region
+        metres_per_unit = np.array(region.half_extent_m)
+        if self.mechanism.frame == "square":
+            metres_per_unit = metres_per_unit / np.array(region.half_extent_square)
+        else:
+            metres_per_unit = np.ones(2)
+        logs = np.arange(math.log(_LEAST_STEP_M), math.log(20 * region.radius_m), _LOG_STEP)
+        away = np.concatenate([[0.0], np.exp(logs)])
+        log_weights = np.concatenate([[math.log(_LEAST_STEP_M)], logs + math.log(_LOG_STEP)])
+        axes = [(away, log_weights) if side else (np.zeros(1), np.zeros(1)) for side in sides]
+        steps = np.array(list(product(axes[0][0], axes[1][0]))) * sides / metres_per_unit
+        return steps, np.add.outer(axes[0][1], axes[1][1]).ravel()
+
+
+_ROUNDING_CELL = np.array(list(product((-0.5, 0.0, 0.5), repeat=2))) * _GRID_STEP_DEG
+
+
+def edge_sides(published: FloatArray, region: Region) -> FloatArray:
+    """For each published place: -1, 0 or 1 east and north, where it lies on the last grid line of the region."""
+    latitude, longitude = region.centre
+    offset = np.column_stack([(published[:, 1] - longitude + 180) % 360 - 180, published[:, 0] - latitude])
+    half_extent = np.array([region.width_deg, region.height_deg]) / 2
+    on_edge: BoolArray = np.abs(offset) > half_extent - 1.01 * _GRID_STEP_DEG
+    sides = np.sign(offset) * on_edge
+    # The corners of the box of metres may come out a few grid steps beside the region's corners.
+    signs = np.array(list(product((-1.0, 1.0), repeat=2)))
+    corners = region.publish(region.from_metres(signs * np.array(region.half_extent_m)))
+    for sign, corner in zip(signs, corners, strict=True):
+        sides[(np.abs(published - corner) < 0.5 * _GRID_STEP_DEG).all(axis=1)] = sign
+    return sides
+
+
+def _in_parts(density: Likelihood, t: FloatArray, places: int) -> FloatArray:
+    """The density in parts of bounded memory."""
+    size = max(1, _MOST_AT_ONCE // max(1, places))
+    parts = [density(t[start : start + size]) for start in range(0, len(t), size)]
+    return np.concatenate(parts, axis=1) if parts else np.empty((places, 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledChannel:
+    """Anything that publishes places: its outputs are sampled, and smoothed by a kernel with heavy tails.
+
+    Parameters
+    ----------
+    publish : callable
+        ``publish(points, rng)``: published places for true ones, in degrees. The ``perturb`` of a mechanism will do.
+    region : Region
+        Where everybody is.
+    draws : int
+        Outputs drawn for each place. The kernel is wider the fewer there are, which blurs the attacker's sight.
+    seed : int
+        Of the attacker's own draws.
+    """
+
+    publish: Publisher
+    region: Region
+    draws: int = 200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.draws < 2:
+            raise UsageError("sampling needs at least 2 draws for each place")
+
+    @property
+    def prepares_fast(self) -> bool:
+        """Sampling takes time."""
+        return False
+
+    def at(self, places_m: FloatArray) -> Likelihood:
+        """Prepare for people at these places."""
+        rng = np.random.default_rng(self.seed)
+        points = self.region.clip(self.region.from_metres(np.repeat(places_m, self.draws, axis=0)))
+        drawn_m = self.region.to_metres(self.publish(points, rng)).reshape(-1, self.draws, 2)
+        spread_m = np.median(np.hypot(*(drawn_m - np.median(drawn_m, axis=1, keepdims=True)).T), axis=0)
+        bandwidths = np.maximum(_BANDWIDTH * spread_m * self.draws ** (-1 / 6), _LEAST_BANDWIDTH_M)
+
+        def likelihood(published: FloatArray) -> FloatArray:
+            found: FloatArray = _log_kernel_density(drawn_m, bandwidths, self.region.to_metres(published))
+            return found
+
+        return likelihood
+
+
+@kernel
+def _log_kernel_density(drawn: FloatArray, bandwidths: FloatArray, t: FloatArray) -> FloatArray:
+    """Log of the mean of (1 + d²/h²)⁻² / h² over the draws of each place: never zero, unlike a Gaussian's."""
+    out = np.empty((len(drawn), len(t)))
+    for i in range(len(drawn)):
+        narrow = 1.0 / bandwidths[i] ** 2
+        for j in range(len(t)):
+            total = 0.0
+            for k in range(drawn.shape[1]):
+                square = (drawn[i, k, 0] - t[j, 0]) ** 2 + (drawn[i, k, 1] - t[j, 1]) ** 2
+                total += 1.0 / (1.0 + narrow * square) ** 2
+            out[i, j] = math.log(total * narrow)
+    return out
+
+
+def channel_of(mechanism: Mechanism | Channel) -> Channel:
+    """Return a mechanism as a channel: by its density where it has one, by sampling where not."""
+    if not isinstance(mechanism, Mechanism):
+        return mechanism
+    if _density_is_of_what_is_published(mechanism):
+        return DensityChannel(mechanism)
+    if isinstance(mechanism, DPRS) and mechanism.remaps and RemappedChannel.suits(mechanism):
+        return RemappedChannel(mechanism)
+    return SampledChannel(publish=mechanism.perturb, region=mechanism.resolved_region)
+
+
+def _density_is_of_what_is_published(mechanism: Mechanism) -> bool:
+    if mechanism.remaps:
+        return False
+    middle = np.zeros((1, 2))
+    try:
+        mechanism.log_density(middle, middle)
+    except NotImplementedError:
+        return False
+    return True

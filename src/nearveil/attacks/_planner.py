@@ -1,0 +1,302 @@
+"""Which question to ask next: what a place, and radii for the colluders, can be expected to tell."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearveil.attacks._belief import Belief, Rings, chance_to_be_listed
+from nearveil.attacks.oracle import Spot, spot_of
+from nearveil.kernels import kernel
+from nearveil.types import FloatArray, IntArray
+
+# Worth of ending the attack, in bits: about what one more question would bring.
+_WORTH_OF_ENDING = 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outlook:
+    """The belief as the planner sees it.
+
+    Attributes
+    ----------
+    cells, weights
+        The possible cells and how likely they are.
+    planning_weights : ndarray
+        The same, tilted towards unlikely cells once the likely ones are together: they must be ruled out as well.
+    bucket : ndarray
+        Cells that need not be told apart share a number.
+    """
+
+    cells: FloatArray
+    weights: FloatArray
+    planning_weights: FloatArray
+    bucket: IntArray
+    start: FloatArray
+    ahead_at_start: float
+    densities: FloatArray
+    crowded: FloatArray
+    k: int
+    tau_m: float
+
+    def quantile_radii(self, q: FloatArray, shares: FloatArray) -> FloatArray:
+        """Distances from ``q`` below which the target lies with the given probabilities."""
+        distance = np.hypot(*(self.cells[:, :2] - q).T)
+        order = np.argsort(distance)
+        cumulative = np.cumsum(self.planning_weights[order])
+        return np.maximum(np.interp(shares, cumulative, distance[order]), 0.5)
+
+    def score(self, q: FloatArray, radii: FloatArray, known_ahead: int, sentinels: int) -> float:
+        """Expected worth of a question, in bits; ``known_ahead`` as in `Rings.ahead`, or -1."""
+        # How crowded it is around q, as far as questions near it have told.
+        gaps = np.hypot(*(self.densities[:, :2] - q).T)
+        nearness = np.exp(-gaps / (0.5 * np.maximum(self.densities[:, 3], self.tau_m)))
+        told = float(nearness @ np.log(self.densities[:, 2]))
+        # A disc known to hold k people, seen from q: k people within its radius and the way there.
+        reach = np.hypot(*(self.crowded[:, :2] - q).T) + self.crowded[:, 2]
+        floor = self.k / float(reach.min()) ** 2 if len(reach) else 0.0
+        return float(
+            _score(
+                q,
+                radii,
+                self.cells,
+                self.weights,
+                self.planning_weights,
+                self.bucket,
+                int(self.bucket.max()) + 1,
+                self.start,
+                self.ahead_at_start,
+                told,
+                float(nearness.sum()),
+                floor,
+                known_ahead,
+                sentinels,
+                self.k,
+                self.tau_m,
+            )
+        )
+
+
+def outlook(belief: Belief, rings: Rings) -> Outlook:
+    """See the belief as a planner does."""
+    tau = belief.tau_m
+    _, radius = belief.enclosing_circle()
+    side = min(max(radius / 3, tau / 6), 1.5 * tau)
+    _, bucket = np.unique(np.floor(belief.cells[:, :2] / side), axis=0, return_inverse=True)
+    bucket = bucket.ravel().astype(np.int64)
+    together = float(belief.weights[np.hypot(*(belief.cells[:, :2] - belief.mean()).T) < tau].sum())
+    occupied = np.bincount(bucket)
+    even = 1.0 / (occupied[bucket] * len(occupied))
+    tilt = 0.1 + 0.6 * together
+    return Outlook(
+        cells=belief.cells,
+        weights=belief.weights,
+        planning_weights=(1 - tilt) * belief.weights + tilt * even,
+        bucket=bucket,
+        start=belief.start,
+        ahead_at_start=float(rings.ahead_at_start),
+        densities=rings.crowds.densities(),
+        crowded=rings.crowds.crowded(),
+        k=belief.k,
+        tau_m=tau,
+    )
+
+
+@kernel
+def _score(
+    q: FloatArray,
+    radii: FloatArray,
+    cells: FloatArray,
+    weights: FloatArray,
+    planning_weights: FloatArray,
+    bucket: IntArray,
+    buckets: int,
+    start: FloatArray,
+    ahead_at_start: float,
+    told_density: float,
+    told_weight: float,
+    floor: float,
+    known_ahead: int,
+    sentinels: int,
+    k: int,
+    tau_m: float,
+) -> float:
+    """Information between the answer and the bucket of the target, plus the worth of ending.
+
+    For each cell: how many people would stand before a target there (their number goes with the square of the
+    distance), whether it would still be listed behind the nearer colluders, and if not, which colluders would be.
+    Answers are told apart by the bounds they give: in which ring between colluders the target is, or beyond which
+    colluder. An answer without bounds brings nothing.
+    """
+    count = len(radii)
+    rings = count + 1
+    # Outcomes: ring 0 … count; beyond colluder 1 … count - 1 (beyond the last is the last ring).
+    outcomes = 2 * count
+    mass = np.zeros((buckets, outcomes))
+    likely = np.zeros(outcomes)
+    boxes = np.empty((outcomes, 4))
+    boxes[:, :2] = np.inf
+    boxes[:, 2:] = -np.inf
+    nothing = 0.0
+    for i in range(len(cells)):
+        x, y, half = cells[i, 0], cells[i, 1], cells[i, 2]
+        distance = math.hypot(x - q[0], y - q[1])
+        from_start = max(math.hypot(x - start[0], y - start[1]), 0.25 * tau_m)
+        guess = math.log(ahead_at_start + 0.5) - 2.0 * math.log(from_start)
+        density = max(math.exp((0.3 * guess + told_density) / (0.3 + told_weight)), floor)
+        nearer = listed = 0
+        for j in range(count):
+            if radii[j] < distance:
+                nearer += 1
+                # At least as many people as before the target, if that is known, are no nearer than the colluder.
+                people = min(density * radii[j] * radii[j], float(known_ahead) if known_ahead >= 0 else np.inf)
+                if people + sentinels + j + 1 <= k:
+                    listed += 1
+        if known_ahead >= 0:
+            seen = 1.0 if known_ahead + sentinels + nearer < k else 0.0
+        else:
+            seen = chance_to_be_listed(density * distance * distance + sentinels + nearer, k)
+        # Not listed, and no colluder nearer that is: nothing is learned.
+        outcome_hidden = -1 if listed == 0 else (count if listed == count else rings + listed - 1)
+        mass[bucket[i], nearer] += planning_weights[i] * seen
+        likely[nearer] += weights[i] * seen
+        if outcome_hidden >= 0:
+            mass[bucket[i], outcome_hidden] += planning_weights[i] * (1.0 - seen)
+            likely[outcome_hidden] += weights[i] * (1.0 - seen)
+        else:
+            nothing += planning_weights[i] * (1.0 - seen)
+        # A cell across a radius can be on either side.
+        _widen(boxes, nearer, x, y, half)
+        if nearer > 0 and distance - 1.5 * half < radii[nearer - 1]:
+            _widen(boxes, nearer - 1, x, y, half)
+        if nearer < count and distance + 1.5 * half > radii[nearer]:
+            _widen(boxes, nearer + 1, x, y, half)
+    worth = _information(mass) * (1.0 - nothing)
+    for outcome in range(rings):
+        half_diagonal = 0.5 * math.hypot(boxes[outcome, 2] - boxes[outcome, 0], boxes[outcome, 3] - boxes[outcome, 1])
+        if half_diagonal <= tau_m or (outcome == 0 and radii[0] <= tau_m):
+            worth += _WORTH_OF_ENDING * likely[outcome]
+    return worth
+
+
+@kernel
+def _widen(boxes: FloatArray, outcome: int, x: float, y: float, half: float) -> None:
+    boxes[outcome, 0] = min(boxes[outcome, 0], x - half)
+    boxes[outcome, 1] = min(boxes[outcome, 1], y - half)
+    boxes[outcome, 2] = max(boxes[outcome, 2], x + half)
+    boxes[outcome, 3] = max(boxes[outcome, 3], y + half)
+
+
+@kernel
+def _information(mass: FloatArray) -> float:
+    """Mutual information, in bits, between rows and columns of a table."""
+    total = mass.sum()
+    if total <= 0.0:
+        return 0.0
+    bits = 0.0
+    for column in range(mass.shape[1]):
+        share = mass[:, column].sum() / total
+        if share > 1e-12:
+            bits -= share * math.log2(share)
+    for row in range(mass.shape[0]):
+        row_sum = mass[row].sum()
+        if row_sum > 1e-15:
+            for column in range(mass.shape[1]):
+                if mass[row, column] > 1e-15:
+                    bits += mass[row, column] / total * math.log2(mass[row, column] / row_sum)
+    return bits
+
+
+# The planner of the adaptive attack: tries many questions on the belief and picks the most telling.
+
+
+_SAMPLED_PLACES = 14
+
+
+class Planner:
+    """Chooses the next place and radii."""
+
+    def __init__(self, belief: Belief, rings: Rings) -> None:
+        self._belief, self._rings = belief, rings
+        self._places: list[Spot] = [(float(belief.start[0]), float(belief.start[1]))]
+        self._barren: list[Spot] = []
+        self._stale: Spot | None = None
+        self._trust, self._familiar = 1.0, True
+        self._radius_m, self._cells = math.inf, len(belief.cells)
+        self._rng = np.random.default_rng(1)
+        self.no_radii = np.empty(0)
+
+    def heed(self, place: Spot) -> None:
+        """Remember a place, and whether it told anything."""
+        _, radius_m = self._belief.enclosing_circle()
+        cells = len(self._belief.cells)
+        useful = radius_m < 0.97 * self._radius_m or cells < 0.9 * self._cells
+        self._radius_m, self._cells = radius_m, cells
+        self._stale = None if useful else place
+        if useful:
+            self._places.append(place)
+        elif not self._familiar:
+            self._barren.append(place)
+        if not self._familiar:
+            # The guess of what is visible from elsewhere has just proved right or wrong: trust it more or less.
+            self._trust = min(1.0, 1.3 * self._trust) if useful else max(0.6 * self._trust, 0.2)
+
+    def first_radii(self, accounts: int) -> FloatArray:
+        """Radii for the first question, when nothing is known but that the target is listed."""
+        if accounts == 0:
+            return self.no_radii
+        even = np.arange(1, accounts + 1) / (accounts + 1)
+        return self._outlook().quantile_radii(self._belief.start, even)
+
+    def next_question(self, accounts: int, *, sentinel: bool) -> tuple[Spot, FloatArray]:
+        """The place and the radii that promise most."""
+        view, ahead = self._outlook(), self._rings.ahead()
+        best_score, best_place, best_radii = -1.0, self._places[0], np.array([view.tau_m])
+        for place in self._candidates(view):
+            q = np.array(place)
+            known = ahead.get(place, -1)
+            for radii in _radii(view, q, accounts):
+                score = view.score(q, radii, known, int(sentinel)) * (1.0 if known >= 0 else self._trust)
+                if score > best_score:
+                    best_score, best_place, best_radii = score, place, radii
+        self._familiar = best_place in ahead
+        return best_place, best_radii
+
+    def _outlook(self) -> Outlook:
+        return outlook(self._belief, self._rings)
+
+    def _candidates(self, view: Outlook) -> list[Spot]:
+        """Places seen before, the mean, samples of the belief, and points along its principal axes."""
+        centres, weights = view.cells[:, :2], view.planning_weights
+        mean = weights @ centres
+        spread = (centres - mean) * np.sqrt(weights)[:, None]
+        _, sizes, axes = np.linalg.svd(spread, full_matrices=False)
+        along = [
+            mean + factor * size * axis for size, axis in zip(sizes, axes, strict=False) for factor in (-2, -1, 1, 2)
+        ]
+        number = min(_SAMPLED_PLACES, len(centres))
+        chosen = centres[self._rng.choice(len(centres), size=number, p=weights / weights.sum())]
+        likely = np.array(self._belief.mean())
+        places = [*self._places[-3:], self._places[0]]
+        # More is known where the target has been seen already: go there rather than right beside.
+        seen = list(self._rings.ahead())
+        for point in (mean, likely, *along, *chosen):
+            place = spot_of(point)
+            nearest = min(seen, key=lambda other: math.dist(place, other))
+            places.append(nearest if math.dist(place, nearest) < 0.2 * view.tau_m else place)
+        return [place for place in dict.fromkeys(places) if self._is_worth_asking(place, view.tau_m)]
+
+    def _is_worth_asking(self, place: Spot, tau_m: float) -> bool:
+        return place != self._stale and not any(math.dist(place, other) < 0.05 * tau_m for other in self._barren)
+
+
+def _radii(view: Outlook, q: FloatArray, accounts: int) -> list[FloatArray]:
+    """Sets of radii worth trying at a place: spread over quantiles, and one that may end the attack."""
+    sets = []
+    for count in range(1, accounts + 1):
+        even = np.arange(1, count + 1) / (count + 1)
+        sets += [view.quantile_radii(q, even**stretch) for stretch in (0.6, 1.0, 1.6)]
+    sets.append(np.array([0.999 * view.tau_m]))
+    return sets

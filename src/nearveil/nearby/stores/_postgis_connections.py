@@ -1,0 +1,412 @@
+"""The tables in PostgreSQL, and how a database of an earlier version becomes one of this."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+import psycopg
+from psycopg import Connection, errors, sql
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from nearveil.nearby.stores.base import Draw, PublishedBatch, StoreError
+
+SCHEMA = "nearveil"
+MIGRATION_LOCK = 0x6E76_0001
+"""Advisory lock: whoever changes the tables is alone at it."""
+
+_DRAWS = """
+    CREATE TABLE DRAWS (
+        person bigint PRIMARY KEY REFERENCES people (number) ON DELETE CASCADE,
+        x_steps integer NOT NULL,
+        y_steps integer NOT NULL,
+        tag bytea NOT NULL,
+        in_window bigint NOT NULL,
+        receipt text NOT NULL,
+        epoch bigint NOT NULL
+    )"""
+
+# Steps are never changed once released; a new version of the tables is a new step at the end.
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE people (
+            number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            id text COLLATE "C" NOT NULL UNIQUE,
+            created_s bigint NOT NULL
+        )""",
+        _DRAWS.replace("DRAWS", "pending"),
+        _DRAWS.replace("DRAWS", "published"),
+        """CREATE TABLE charges (
+            in_window bigint NOT NULL,
+            person bigint NOT NULL,
+            tag bytea NOT NULL,
+            PRIMARY KEY (in_window, person, tag)
+        )""",
+        "CREATE TABLE charged (in_window bigint PRIMARY KEY, places bigint NOT NULL)",
+        "CREATE TABLE epochs (epoch bigint PRIMARY KEY)",
+        "CREATE TABLE platform_keys (name text PRIMARY KEY, digest bytea NOT NULL)",
+        "CREATE TABLE settings (name text PRIMARY KEY, value text NOT NULL)",
+        # Metres east and north of the region's centre, after the move to the intervals.
+        """CREATE TABLE places (
+            person bigint PRIMARY KEY REFERENCES published (person) ON DELETE CASCADE,
+            place geometry(Point, 0) NOT NULL
+        )""",
+        "CREATE INDEX places_by_place ON places USING gist (place)",
+    ),
+    ("ALTER TABLE people ADD COLUMN token_mark bigint NOT NULL DEFAULT 0",),
+)
+
+
+def migrate(connection: Connection) -> str:
+    """Take every step that a database has not seen, all or none; return the schema that PostGIS is in."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
+    postgis = _postgis_schema(connection)
+    connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(SCHEMA)))
+    connection.execute(search_path(postgis))
+    connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)")
+    row = connection.execute("SELECT max(version) FROM schema_version").fetchone()
+    version = (row[0] or 0) if row else 0
+    if version > len(MIGRATIONS):
+        raise StoreError("the database was written by a later version of Nearveil; use that one")
+    for number in range(version + 1, len(MIGRATIONS) + 1):
+        for statement in MIGRATIONS[number - 1]:
+            connection.execute(statement.encode())
+        connection.execute("INSERT INTO schema_version (version) VALUES (%s)", (number,))
+    connection.commit()
+    return postgis
+
+
+def search_path(postgis: str) -> sql.Composed:
+    """Return the statement after which our tables and PostGIS's functions are found by their names."""
+    return sql.SQL("SET search_path TO {}, {}").format(sql.Identifier(SCHEMA), sql.Identifier(postgis))
+
+
+def _postgis_schema(connection: Connection) -> str:
+    query = """
+        SELECT nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
+        WHERE extname = 'postgis'"""
+    row = connection.execute(query).fetchone()
+    if row is None:
+        try:
+            connection.execute("CREATE EXTENSION postgis")
+        except (errors.InsufficientPrivilege, errors.UndefinedFile, errors.FeatureNotSupported):
+            raise StoreError(
+                "the database has no PostGIS; let its administrator install it and run CREATE EXTENSION postgis there"
+            ) from None
+        row = connection.execute(query).fetchone()
+    return str(row[0]) if row else "public"
+
+
+# Connections to PostgreSQL whose errors are sentences. The connection string may hold a password: nobody prints it.
+
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+PATIENCE_S = 10
+MOST_CONNECTIONS = 8
+# A database that is gone without a word is noticed within half a minute.
+_DEFAULTS = {
+    "application_name": "nearveil",
+    "connect_timeout": PATIENCE_S,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+
+_REFUSED = re.compile(r"(?:connection failed: )?connection to server .*? failed: (?:FATAL: +)?(.+)")
+
+
+class Session:
+    """One connection during a transaction."""
+
+    def __init__(self, connection: psycopg.Connection, name: str) -> None:
+        self.connection = connection
+        self._name = name
+
+    def run(self, statement: str, parameters: Parameters = ()) -> int:
+        """Run a statement and return how many rows it touched."""
+        with told(self._name):
+            return self.connection.execute(statement.encode(), parameters).rowcount
+
+    def rows(self, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
+        """Return all rows, which travel in binary."""
+        with told(self._name):
+            return self.connection.execute(statement.encode(), parameters, binary=True).fetchall()
+
+    def one(self, statement: str, parameters: Parameters = ()) -> tuple[Any, ...] | None:
+        """Return the first row."""
+        rows = self.rows(statement, parameters)
+        return rows[0] if rows else None
+
+    def batches(
+        self, statement: str, parameters: Parameters, size: int
+    ) -> Generator[list[tuple[Any, ...]], None, None]:
+        """Return rows as they come, so many at a time, all as of now."""
+        with told(self._name):
+            cursor = self.connection.cursor("batches", binary=True)
+            cursor.execute(statement.encode(), parameters)
+        try:
+            while rows := self._fetch(cursor, size):
+                yield rows
+        finally:
+            with suppress(psycopg.Error):
+                cursor.close()
+
+    def _fetch(self, cursor: psycopg.ServerCursor[tuple[Any, ...]], size: int) -> list[tuple[Any, ...]]:
+        with told(self._name):
+            return cursor.fetchmany(size)
+
+    def copy(self, statement: str, rows: Iterator[tuple[Any, ...]]) -> None:
+        """Write many rows at once."""
+        with told(self._name), self.connection.cursor().copy(statement.encode()) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+
+class Database:
+    """A pool of connections, with the tables in order.
+
+    Parameters
+    ----------
+    conninfo : str
+        A connection string of PostgreSQL.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        self._options, self.name = _options(conninfo)
+        with self.connect() as connection, told(self.name):
+            self._postgis = migrate(connection)
+        self._pool = ConnectionPool(
+            kwargs=self._options,
+            min_size=1,
+            max_size=MOST_CONNECTIONS,
+            timeout=PATIENCE_S,
+            open=False,
+            configure=self._configure,
+            check=ConnectionPool.check_connection,
+        )
+        self._pool.open()
+
+    @contextmanager
+    def connect(self) -> Iterator[psycopg.Connection]:
+        """Give a connection outside the pool."""
+        with told(self.name):
+            connection: psycopg.Connection = psycopg.connect(**self._options)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """Begin a transaction, kept at the end of the block and undone if it raises."""
+        with told(self.name):
+            connection = self._pool.getconn()
+        try:
+            yield Session(connection, self.name)
+            with told(self.name):
+                connection.commit()
+        except BaseException:
+            with suppress(psycopg.Error):
+                connection.rollback()
+            raise
+        finally:
+            self._pool.putconn(connection)
+
+    @contextmanager
+    def looking(self) -> Iterator[Session]:
+        """Give a connection for single questions, which need no transaction and half the ways to the database."""
+        with told(self.name):
+            connection = self._pool.getconn()
+        try:
+            connection.autocommit = True
+            yield Session(connection, self.name)
+        finally:
+            with suppress(psycopg.Error):
+                connection.autocommit = False
+            self._pool.putconn(connection)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._pool.close()
+
+    def _configure(self, connection: psycopg.Connection) -> None:
+        # Each statement sees what was committed before it, whatever the database's default: locks rely on it.
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        connection.execute(search_path(self._postgis))
+        # What is acknowledged must be on disk; a stricter setting stays.
+        connection.execute(
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        )
+        connection.commit()
+
+
+@contextmanager
+def told(name: str) -> Iterator[None]:
+    """Say in one sentence what is wrong and what to do; values of rows stay out of it."""
+    try:
+        yield
+    except (PoolTimeout, PoolClosed) as error:
+        state = "is closed" if isinstance(error, PoolClosed) else "does not answer"
+        raise StoreError(f"the database {name} {state}; see to it and try again") from None
+    except psycopg.errors.DiskFull:
+        raise StoreError(f"the disk of the database {name} is full and nothing of this was kept; make room") from None
+    except psycopg.Error as error:
+        raise StoreError(f"the database {name} cannot be used ({_reason(error)}); see to it and try again") from None
+
+
+def _reason(error: psycopg.Error) -> str:
+    """Return what the server says, without details, which may quote a row; anything else could quote a password."""
+    if error.diag.message_primary:
+        return error.diag.message_primary
+    refused = _REFUSED.match(str(error))
+    return refused[1] if refused else f"{type(error).__name__}, no connection"
+
+
+def _options(conninfo: str) -> tuple[dict[str, Any], str]:
+    """Return the connection's options, and a name for it without a secret."""
+    try:
+        given = conninfo_to_dict(conninfo)
+    except psycopg.Error:
+        # Its message would quote a part of the string.
+        raise StoreError(
+            "the connection string cannot be read; write postgresql://user:password@host:5432/database"
+        ) from None
+    options = {**_DEFAULTS, **given}
+    name = f"{given.get('dbname') or given.get('user') or 'postgres'} on {given.get('host') or 'this machine'}"
+    return options, name
+
+
+# How processes on one database tell each other what they did: PostgreSQL's notifications.
+
+
+CHANNEL = "nearveil"
+# A notification holds 8,000 bytes, and an id up to 512.
+_DRAWS_AT_ONCE = 10
+_LOOK_S = 0.2
+_AGAIN_S = 1.0
+_NOTIFY = "SELECT pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload"
+
+_log = logging.getLogger(__name__)
+
+Handler = Callable[[Any], None]
+
+
+class Announcer:
+    """Tells others, when a transaction is kept, what this process did in it."""
+
+    def __init__(self) -> None:
+        self.sender = secrets.token_hex(8)
+
+    def erased(self, session: Session, person: str) -> None:
+        """Somebody is erased."""
+        self._tell(session, "erased", [person])
+
+    def withdrawn(self, session: Session, person: str) -> None:
+        """Somebody is off the map."""
+        self._tell(session, "withdrawn", [person])
+
+    def epoch(self, session: Session, epoch: int) -> None:
+        """An epoch is published."""
+        self._tell(session, "epoch", [epoch])
+
+    def published_now(self, session: Session, draws: Sequence[Draw]) -> None:
+        """Places are published without a border, which only happens where protection is off."""
+        rows = [(draw.person, draw.x_steps, draw.y_steps) for draw in draws]
+        parts = [rows[begin : begin + _DRAWS_AT_ONCE] for begin in range(0, len(rows), _DRAWS_AT_ONCE)]
+        self._tell(session, "published_now", parts)
+
+    def _tell(self, session: Session, kind: str, contents: Sequence[Any]) -> None:
+        payloads = [json.dumps([self.sender, kind, content], ensure_ascii=False) for content in contents]
+        if payloads:
+            session.run(_NOTIFY, (CHANNEL, payloads))
+
+
+class Follower:
+    """Listens on a connection of its own, in a thread of its own, until it is closed.
+
+    Parameters
+    ----------
+    sender : str
+        Who this process is; it is not told what it did itself.
+    handlers : dict
+        What to call for each kind of notification.
+    on_lost : callable
+        Called when notifications may have been missed, after listening has begun again.
+    """
+
+    def __init__(
+        self, database: Database, *, sender: str, handlers: dict[str, Handler], on_lost: Callable[[], None]
+    ) -> None:
+        self._database = database
+        self._sender = sender
+        self._handlers = handlers
+        self._on_lost = on_lost
+        self._stop = threading.Event()
+        self._listening = threading.Event()
+        self._failure: StoreError | None = None
+        self._thread = threading.Thread(target=self._run, name="nearveil-follower", daemon=True)
+
+    def start(self) -> None:
+        """Begin, and return when nothing can be missed any more."""
+        self._thread.start()
+        self._listening.wait()
+        if self._failure:
+            raise self._failure
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._stop.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._listen(self._listening.set)
+        except StoreError as error:
+            if not self._listening.is_set():
+                self._failure = error
+                self._listening.set()
+                return
+        while not self._stop.wait(_AGAIN_S):
+            with suppress(StoreError):
+                self._listen(self._on_lost)
+
+    def _listen(self, begun: Callable[[], None]) -> None:
+        """Listen until told to stop, or until the connection or a handler fails."""
+        with self._database.connect() as connection:
+            with told(self._database.name):
+                connection.autocommit = True
+                connection.execute(f"LISTEN {CHANNEL}".encode())
+            try:
+                begun()
+                while not self._stop.is_set():
+                    with told(self._database.name):
+                        notices = list(connection.notifies(timeout=_LOOK_S))
+                    for notice in notices:
+                        self._hear(notice)
+            except StoreError:
+                raise
+            except Exception as error:
+                # Whatever it was, what followed from the notification did not happen: everything is loaded again.
+                _log.warning("following other processes failed: %s", type(error).__name__)
+                raise StoreError("a notification could not be followed; everything is loaded again") from None
+
+    def _hear(self, notice: psycopg.Notify) -> None:
+        sender, kind, content = json.loads(notice.payload)
+        if sender != self._sender and kind in self._handlers:
+            self._handlers[kind](content)
+
+
+def as_batch(content: Sequence[tuple[str, int, int]]) -> PublishedBatch:
+    """Read people and places out of a notification."""
+    steps = np.array([row[1:] for row in content], dtype=np.int64).reshape(-1, 2)
+    return PublishedBatch([row[0] for row in content], steps)

@@ -1,0 +1,549 @@
+"""The store that several processes share: PostgreSQL with PostGIS."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from typing import Any
+
+import numpy as np
+
+from nearveil.nearby.stores._postgis_connections import Announcer, Database, Follower, Session, as_batch
+from nearveil.nearby.stores.base import (
+    Draw,
+    Held,
+    PlatformKey,
+    PublishedBatch,
+    StoreError,
+    Totals,
+    Writing,
+    check_ids,
+    held_draw,
+    is_id,
+    new_token_mark,
+    person_record,
+)
+from nearveil.types import FloatArray
+
+# The people in PostgreSQL.
+
+
+# Sorted, so that two processes that add the same people wait for each other in one order.
+_ADD = """
+    INSERT INTO people (id, created_s, token_mark)
+    SELECT id, %s, %s FROM unnest(%s::text[]) AS new (id) ORDER BY id COLLATE "C"
+    ON CONFLICT DO NOTHING RETURNING id"""
+_PERSON = "SELECT number, created_s, token_mark FROM people WHERE id = %s"
+# An array, and not a join: so PostgreSQL looks both columns up in the index.
+_ERASE_CHARGES = "DELETE FROM charges WHERE in_window = ANY(ARRAY(SELECT in_window FROM charged)) AND person = %s"
+_CHARGES = (
+    "SELECT in_window, tag FROM charges WHERE in_window = ANY(ARRAY(SELECT in_window FROM charged)) AND person = %s"
+)
+_PENDING = "SELECT x_steps, y_steps, tag, in_window, receipt, epoch FROM pending WHERE person = %s"
+_PUBLISHED = "SELECT x_steps, y_steps, tag, in_window, receipt, epoch FROM published WHERE person = %s"
+
+
+class PostgisPeople:
+    """The part of the store that is about people."""
+
+    _database: Database
+    _announcer: Announcer
+
+    def add_people(self, people: Sequence[str]) -> list[str]:
+        """Add people; return those who were not there before."""
+        check_ids(people)
+        wanted = list(dict.fromkeys(people))
+        with self._database.transaction() as session:
+            added = {row[0] for row in session.rows(_ADD, (int(time.time()), new_token_mark(), wanted))}
+        return [person for person in wanted if person in added]
+
+    def has_person(self, person: str) -> bool:
+        """Whether somebody is known."""
+        with self._database.looking() as session:
+            return _person(session, person) is not None
+
+    def token_mark(self, person: str) -> int | None:
+        """Return the number that a person's tokens bear; None if not known."""
+        with self._database.looking() as session:
+            known = _person(session, person)
+        return known[2] if known else None
+
+    def renew_token_mark(self, person: str) -> bool:
+        """Give a person another number for their tokens; whether known."""
+        with self._locked(person) as (session, number):
+            session.run("UPDATE people SET token_mark = %s WHERE number = %s", (new_token_mark(), number))
+        return number is not None
+
+    def erase(self, person: str) -> bool:
+        """Erase all that is held about a person but the anonymous total; whether there was such a person."""
+        with self._locked(person) as (session, number):
+            if number is None:
+                return False
+            session.run(_ERASE_CHARGES, (number,))
+            # What waits and what is published goes with the person.
+            session.run("DELETE FROM people WHERE number = %s", (number,))
+            self._announcer.erased(session, person)
+        return True
+
+    def withdraw(self, person: str) -> bool:
+        """Take a person off the map and keep the charges; whether known."""
+        with self._locked(person) as (session, number):
+            if number is None:
+                return False
+            session.run("DELETE FROM pending WHERE person = %s", (number,))
+            session.run("DELETE FROM published WHERE person = %s", (number,))
+            self._announcer.withdrawn(session, person)
+        return True
+
+    def record(self, person: str) -> dict[str, Any] | None:
+        """Return everything held about a person; None if not known."""
+        with self._database.transaction() as session:
+            # Between a draw that waits and one that is published must be no border.
+            share_border(session)
+            known = _person(session, person)
+            if known is None:
+                return None
+            number, created_s, token_mark = known
+            return person_record(
+                person,
+                created_s,
+                token_mark,
+                pending=held_draw(person, session.one(_PENDING, (number,))),
+                published=held_draw(person, session.one(_PUBLISHED, (number,))),
+                charges=[(window, bytes(tag)) for window, tag in session.rows(_CHARGES, (number,))],
+            )
+
+    @contextmanager
+    def _locked(self, person: str) -> Iterator[tuple[Session, int | None]]:
+        with self._database.transaction() as session:
+            share_border(session)
+            yield session, lock_people(session, [person]).get(person)
+
+
+def _person(session: Session, person: str) -> tuple[int, int, int] | None:
+    row = session.one(_PERSON, (person,)) if is_id(person) else None
+    return (row[0], row[1], row[2]) if row else None
+
+
+# Platforms' keys and settings in PostgreSQL.
+
+
+_KEEP_KEY = """
+    INSERT INTO platform_keys (name, digest) VALUES (%s, %s)
+    ON CONFLICT (name) DO UPDATE SET digest = excluded.digest"""
+_KEEP_SETTING = """
+    INSERT INTO settings (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
+
+_ADD_NEW_KEY = "INSERT INTO platform_keys (name, digest) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+_REMOVE_BUT_LAST = "DELETE FROM platform_keys WHERE name = %s AND (SELECT count(*) FROM platform_keys) > 1"
+_SETTLE = "INSERT INTO settings (name, value) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+
+
+class PostgisKeeping:
+    """The part of the store that keeps keys and settings."""
+
+    _database: Database
+
+    def add_key(self, key: PlatformKey) -> None:
+        """Keep a platform's key; one of the same name is replaced."""
+        with self._database.transaction() as session:
+            session.run(_KEEP_KEY, (key.name, key.digest))
+
+    def add_new_key(self, key: PlatformKey) -> bool:
+        """Keep a platform's key unless there is one of the same name; whether it was kept."""
+        with self._database.transaction() as session:
+            return session.run(_ADD_NEW_KEY, (key.name, key.digest)) > 0
+
+    def remove_key_but_the_last(self, name: str) -> bool:
+        """Forget a key if there is another one; whether it was forgotten."""
+        with self._database.transaction() as session:
+            # Two who each remove the other's key must not both find two.
+            session.run("LOCK TABLE platform_keys IN SHARE ROW EXCLUSIVE MODE")
+            return session.run(_REMOVE_BUT_LAST, (name,)) > 0
+
+    def remove_key(self, name: str) -> bool:
+        """Forget a key; whether there was one."""
+        with self._database.transaction() as session:
+            return session.run("DELETE FROM platform_keys WHERE name = %s", (name,)) > 0
+
+    def keys(self) -> list[PlatformKey]:
+        """Return all keys."""
+        with self._database.looking() as session:
+            rows = session.rows('SELECT name, digest FROM platform_keys ORDER BY name COLLATE "C"')
+        return [PlatformKey(name=name, digest=bytes(digest)) for name, digest in rows]
+
+    def setting(self, name: str) -> str | None:
+        """Return a setting kept before."""
+        with self._database.looking() as session:
+            row = session.one("SELECT value FROM settings WHERE name = %s", (name,))
+        return row[0] if row else None
+
+    def settle(self, name: str, value: str) -> str:
+        """Keep a setting unless there is one; return what is kept."""
+        with self._database.transaction() as session:
+            session.run(_SETTLE, (name, value))
+            row = session.one("SELECT value FROM settings WHERE name = %s", (name,))
+        return row[0] if row else value
+
+    def keep_setting(self, name: str, value: str) -> None:
+        """Keep a setting."""
+        with self._database.transaction() as session:
+            session.run(_KEEP_SETTING, (name, value))
+
+
+# What happens in PostgreSQL at an epoch's border.
+
+
+_LOCK = "SELECT pg_advisory_xact_lock(%s)"
+_IS_LATE = "SELECT 1 FROM epochs WHERE epoch >= %s LIMIT 1"
+_CLAIM = "INSERT INTO epochs (epoch) VALUES (%s) ON CONFLICT DO NOTHING"
+
+# The total comes first: it counts the places that are not charged yet.
+_STEPS = (
+    """INSERT INTO charged (in_window, places)
+    SELECT in_window, count(*) FROM pending
+    WHERE epoch <= %s AND NOT EXISTS (
+        SELECT 1 FROM charges
+        WHERE charges.in_window = pending.in_window AND charges.person = pending.person AND charges.tag = pending.tag
+    )
+    GROUP BY in_window
+    ON CONFLICT (in_window) DO UPDATE SET places = charged.places + excluded.places""",
+    """INSERT INTO charges (in_window, person, tag)
+    SELECT in_window, person, tag FROM pending WHERE epoch <= %s ON CONFLICT DO NOTHING""",
+    """WITH due AS (DELETE FROM pending WHERE epoch <= %s RETURNING *)
+    INSERT INTO published (person, x_steps, y_steps, tag, in_window, receipt, epoch)
+    SELECT person, x_steps, y_steps, tag, in_window, receipt, %s FROM due
+    ON CONFLICT (person) DO UPDATE SET
+        x_steps = excluded.x_steps, y_steps = excluded.y_steps, tag = excluded.tag,
+        in_window = excluded.in_window, receipt = excluded.receipt, epoch = excluded.epoch""",
+)
+
+_FORGET = """
+    DELETE FROM charges WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM charges WHERE in_window < %s LIMIT %s FOR UPDATE SKIP LOCKED
+    ))"""
+FORGET_AT_ONCE = 50_000
+
+
+def publish_waiting(session: Session, epoch: int) -> bool:
+    """Publish and charge what waits, unless this epoch or a later one was published before, by whomever."""
+    # Alone: no report is between what it read and what it writes. A statement of its own, so that the next ones see
+    # what those who had the lock before have done.
+    session.run(_LOCK, (BORDER_LOCK,))
+    if session.one(_IS_LATE, (epoch,)) or not session.run(_CLAIM, (epoch,)):
+        return False
+    for step in _STEPS:
+        session.run(step, (epoch,) * step.count("%s"))
+    return True
+
+
+def forget_some(session: Session, oldest_window: int) -> bool:
+    """Forget some of the tags of windows gone by; whether there may be more."""
+    return session.run(_FORGET, (oldest_window, FORGET_AT_ONCE)) == FORGET_AT_ONCE
+
+
+# Questions that PostGIS answers itself, where no index in memory is wanted.
+
+
+_ARRIVE = "CREATE TEMPORARY TABLE arriving (id text, x_m double precision, y_m double precision) ON COMMIT DROP"
+_COPY = "COPY arriving (id, x_m, y_m) FROM STDIN"
+# Who was erased or taken off the map meanwhile is left out.
+_KEEP = """
+    INSERT INTO places (person, place)
+    SELECT published.person, ST_MakePoint(arriving.x_m, arriving.y_m)
+    FROM arriving JOIN people ON people.id = arriving.id JOIN published ON published.person = people.number
+    ORDER BY published.person
+    ON CONFLICT (person) DO UPDATE SET place = excluded.place"""
+
+# Everybody at the distance of the last one is looked at, so that the hash alone decides among them.
+_NEAREST = """
+    SELECT id FROM (
+        SELECT people.id, places.place <-> ST_MakePoint(%(x_m)s, %(y_m)s) AS distance_m
+        FROM places JOIN people ON people.number = places.person
+        WHERE people.id <> %(exclude)s
+        ORDER BY places.place <-> ST_MakePoint(%(x_m)s, %(y_m)s) FETCH FIRST %(k)s ROWS WITH TIES
+    ) AS near
+    WHERE distance_m <= %(within_m)s
+    ORDER BY distance_m, sha256(%(tie_key)s || convert_to(id, 'UTF8')) LIMIT %(k)s"""
+
+
+def keep_places(session: Session, batches: Iterable[tuple[list[str], FloatArray]]) -> None:
+    """Bring places in, those of before replaced."""
+    session.run(_ARRIVE)
+    session.copy(_COPY, _rows(batches))
+    session.run("ANALYZE arriving")
+    session.run(_KEEP)
+
+
+def nearest(
+    session: Session,
+    place_m: tuple[float, float],
+    k: int,
+    *,
+    exclude: str | None,
+    within_m: float | None,
+    tie_key: bytes,
+) -> list[str]:
+    """Return the k nearest, nearest first."""
+    parameters = {
+        "x_m": float(place_m[0]),
+        "y_m": float(place_m[1]),
+        "k": k,
+        # Nobody has an empty id.
+        "exclude": exclude or "",
+        "within_m": float("inf") if within_m is None else within_m,
+        "tie_key": tie_key,
+    }
+    return [row[0] for row in session.rows(_NEAREST, parameters)]
+
+
+def _rows(batches: Iterable[tuple[list[str], FloatArray]]) -> Iterator[tuple[str, float, float]]:
+    for people, places_m in batches:
+        for person, (x_m, y_m) in zip(people, places_m.tolist(), strict=True):
+            yield person, x_m, y_m
+
+
+# One transaction in PostgreSQL that takes reports.
+#
+# It shares the border's lock with others of its kind, and a border has that lock alone: what is held about somebody
+# cannot be published between being read and being written. People are locked in the order of their numbers.
+
+
+BORDER_LOCK = 0x6E76_0002
+
+_LOCK_SHARED = "SELECT pg_advisory_xact_lock_shared(%s)"
+_LOCK_PEOPLE = "SELECT number, id FROM people WHERE id = ANY(%s) ORDER BY number FOR UPDATE"
+_HELD = """
+    SELECT
+        wanted.number,
+        pending.x_steps, pending.y_steps, pending.tag, pending.in_window, pending.receipt,
+        published.x_steps, published.y_steps, published.tag, published.in_window, published.receipt,
+        ARRAY(SELECT tag FROM charges WHERE in_window = %s AND person = wanted.number)
+    FROM unnest(%s::bigint[]) AS wanted (number)
+    LEFT JOIN pending ON pending.person = wanted.number
+    LEFT JOIN published ON published.person = wanted.number"""
+_PUT = """
+    INSERT INTO DRAWS (person, x_steps, y_steps, tag, in_window, receipt, epoch)
+    SELECT *, %s::bigint FROM unnest(%s::bigint[], %s::int[], %s::int[], %s::bytea[], %s::bigint[], %s::text[])
+    ON CONFLICT (person) DO UPDATE SET
+        x_steps = excluded.x_steps, y_steps = excluded.y_steps, tag = excluded.tag,
+        in_window = excluded.in_window, receipt = excluded.receipt, epoch = excluded.epoch"""
+_PUT_PENDING = _PUT.replace("DRAWS", "pending")
+_PUT_PUBLISHED = _PUT.replace("DRAWS", "published")
+_DROP = "DELETE FROM pending WHERE person = ANY(%s)"
+
+
+def share_border(session: Session) -> None:
+    """Keep borders out until the transaction ends."""
+    # A statement of its own, so that the next one sees what the last border did.
+    session.run(_LOCK_SHARED, (BORDER_LOCK,))
+
+
+def lock_people(session: Session, people: Sequence[str]) -> dict[str, int]:
+    """Lock those who are known, and return their numbers."""
+    rows = session.rows(_LOCK_PEOPLE, ([person for person in people if is_id(person)],))
+    return {person: number for number, person in rows}
+
+
+class PostgisWriting:
+    """A transaction that somebody else began and ends."""
+
+    def __init__(self, session: Session, announcer: Announcer) -> None:
+        self._session = session
+        self._announcer = announcer
+        self._numbers: dict[str, int] = {}
+        share_border(session)
+
+    def held(self, people: Sequence[str], window: int) -> dict[str, Held]:
+        """Return what is held about those who are known, who stay locked until the end."""
+        numbers = self._known(people)
+        names = {number: person for person, number in numbers.items()}
+        rows = self._session.rows(_HELD, (window, list(names)))
+        return {names[row[0]]: _held(names[row[0]], row) for row in rows}
+
+    def put_pending(self, draws: Sequence[Draw], epoch: int) -> None:
+        """Let draws wait, each in place of what waited before."""
+        self._put(_PUT_PENDING, draws, epoch)
+
+    def drop_pending(self, people: Sequence[str]) -> None:
+        """Forget what waits."""
+        if people:
+            self._session.run(_DROP, (list(self._known(people).values()),))
+
+    def publish_now(self, draws: Sequence[Draw], epoch: int) -> None:
+        """Publish without waiting and without charge."""
+        kept = self._put(_PUT_PUBLISHED, draws, epoch)
+        self.drop_pending([draw.person for draw in kept])
+        self._announcer.published_now(self._session, kept)
+
+    def _put(self, statement: str, draws: Sequence[Draw], epoch: int) -> list[Draw]:
+        # Of several draws of one person the last counts; PostgreSQL refuses to change a row twice in a statement.
+        last = {draw.person: draw for draw in draws}
+        numbers = self._known(list(last))
+        kept = [draw for person, draw in last.items() if person in numbers]
+        if kept:
+            columns: list[list[Any]] = [
+                [numbers[draw.person] for draw in kept],
+                [draw.x_steps for draw in kept],
+                [draw.y_steps for draw in kept],
+                [draw.tag for draw in kept],
+                [draw.window for draw in kept],
+                [draw.receipt for draw in kept],
+            ]
+            self._session.run(statement, (epoch, *columns))
+        return kept
+
+    def _known(self, people: Sequence[str]) -> dict[str, int]:
+        """Return the numbers of those who are known, and lock them if they are not locked yet."""
+        strangers = [person for person in people if person not in self._numbers]
+        if strangers:
+            self._numbers.update(lock_people(self._session, strangers))
+        return {person: self._numbers[person] for person in people if person in self._numbers}
+
+
+def _held(person: str, row: Sequence[Any]) -> Held:
+    return Held(
+        pending=_draw(person, row[1:6]),
+        published=_draw(person, row[6:11]),
+        charged=frozenset(bytes(tag) for tag in row[11]),
+    )
+
+
+def _draw(person: str, columns: Sequence[Any]) -> Draw | None:
+    x_steps, y_steps, tag, window, receipt = columns
+    if receipt is None:
+        return None
+    return Draw(person=person, x_steps=x_steps, y_steps=y_steps, tag=bytes(tag), window=window, receipt=receipt)
+
+
+# PostgisStore: the tables in PostgreSQL, shared by several processes.
+
+
+BATCH_PEOPLE = 20_000
+
+_EVERYBODY = """
+    SELECT people.id, published.x_steps, published.y_steps FROM published
+    JOIN people ON people.number = published.person WHERE published.epoch >= %s"""
+
+
+class PostgisStore(PostgisPeople, PostgisKeeping):
+    """PostgreSQL with PostGIS, in a schema of its own; any number of processes can use one database.
+
+    Erased rows are invisible at once; their bytes stay in PostgreSQL's files until it vacuums the tables and recycles
+    its write-ahead log, which it does by itself, and in backups and replicas for as long as those are kept.
+
+    Parameters
+    ----------
+    conninfo : str
+        A connection string, for instance ``postgresql://user:password@host/database``. It is never printed.
+
+    Raises
+    ------
+    StoreError
+        If the database does not answer, has no PostGIS, or is of a later version.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        self._database = Database(conninfo)
+        self._announcer = Announcer()
+        self._followers: list[Follower] = []
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        for follower in self._followers:
+            follower.close()
+        self._followers.clear()
+        self._database.close()
+
+    def follow(
+        self,
+        *,
+        on_erased: Callable[[str], None],
+        on_withdrawn: Callable[[str], None],
+        on_published_now: Callable[[PublishedBatch], None],
+        on_epoch: Callable[[int], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        """Be told what other processes do; returns when nothing can be missed any more."""
+        handlers: dict[str, Callable[[Any], None]] = {
+            "erased": on_erased,
+            "withdrawn": on_withdrawn,
+            "published_now": lambda content: on_published_now(as_batch(content)),
+            "epoch": on_epoch,
+        }
+        follower = Follower(self._database, sender=self._announcer.sender, handlers=handlers, on_lost=on_lost)
+        follower.start()
+        self._followers.append(follower)
+
+    # -- reports and borders -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def writing(self) -> Iterator[Writing]:
+        """Begin a transaction."""
+        with self._database.transaction() as session:
+            yield PostgisWriting(session, self._announcer)
+
+    def publish(self, epoch: int, *, oldest_window: int) -> bool:
+        """Publish what waits, charge it, and forget the tags of windows gone by; whether this call did it."""
+        with self._database.transaction() as session:
+            if not publish_waiting(session, epoch):
+                return False
+            self._announcer.epoch(session, epoch)
+        # It is published, whatever becomes of the rest, which the next border does again.
+        with suppress(StoreError):
+            self._forget(oldest_window)
+        return True
+
+    def _forget(self, oldest_window: int) -> None:
+        more = True
+        while more:
+            with self._database.transaction() as session:
+                more = forget_some(session, oldest_window)
+
+    def last_epoch(self) -> int | None:
+        """Return the newest epoch that was published."""
+        with self._database.looking() as session:
+            row = session.one("SELECT max(epoch) FROM epochs")
+        return row[0] if row else None
+
+    def published(self, *, since_epoch: int | None = None) -> Iterator[PublishedBatch]:
+        """Return everybody who is published, or since an epoch, as of now, in batches."""
+        since = -1 if since_epoch is None else since_epoch
+        with (
+            self._database.transaction() as session,
+            closing(session.batches(_EVERYBODY, (since,), BATCH_PEOPLE)) as batches,
+        ):
+            for rows in batches:
+                people, x_steps, y_steps = zip(*rows, strict=True)
+                yield PublishedBatch(list(people), np.column_stack([x_steps, y_steps]).astype(np.int64))
+
+    def totals(self) -> Totals:
+        """Return the ledger's state."""
+        with self._database.transaction() as session:
+            counts = session.one(
+                "SELECT (SELECT count(*) FROM people), (SELECT count(*) FROM published), (SELECT count(*) FROM pending)"
+            ) or (0, 0, 0)
+            charged = dict(session.rows("SELECT in_window, places FROM charged ORDER BY in_window"))
+        return Totals(people=counts[0], published=counts[1], pending=counts[2], charged_by_window=charged)
+
+    # -- questions ---------------------------------------------------------------------------------------------
+
+    def keep_places(self, batches: Iterable[tuple[list[str], FloatArray]]) -> None:
+        """Keep where people are published after the move to the intervals, in metres, all at once."""
+        with self._database.transaction() as session:
+            share_border(session)
+            keep_places(session, batches)
+
+    def nearest(
+        self,
+        place_m: tuple[float, float],
+        k: int,
+        *,
+        exclude: str | None = None,
+        within_m: float | None = None,
+        tie_key: bytes = b"",
+    ) -> list[str]:
+        """Return the k nearest published people, nearest first; a keyed hash orders those at one distance."""
+        with self._database.looking() as session:
+            return nearest(session, place_m, k, exclude=exclude, within_m=within_m, tie_key=tie_key)

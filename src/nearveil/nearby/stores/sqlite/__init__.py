@@ -1,5 +1,0 @@
-"""The embedded store: one file."""
-
-from nearveil.nearby.stores.sqlite.store import SqliteStore
-
-__all__ = ["SqliteStore"]

@@ -1,0 +1,397 @@
+"""Colours of questions: light at first, dark at the end."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle, Patch, PathPatch, Rectangle, Wedge
+from matplotlib.path import Path as Outline
+from matplotlib.patheffects import withStroke
+
+from nearveil.attacks.oracle import Spot
+from nearveil.report.attack_scene import Scene, View, close_view, end_view, heading, legend_name, length, summary
+from nearveil.report.maps import draw_land
+from nearveil.report.style import (
+    CIRCLE_COLOUR,
+    COLLUDER_COLOUR,
+    INK,
+    LIGHT,
+    PUBLISHED_COLOUR,
+    TRUE_COLOUR,
+    disc_handle,
+    disc_handlers,
+    house_style,
+)
+from nearveil.types import FloatArray
+
+
+def shades(questions: int) -> list[str]:
+    """A colour for each question; at least two, so that there is one where nothing was asked."""
+    along = np.linspace(0.06, 0.94, max(questions, 2))
+    return [mpl.colors.to_hex(colour) for colour in mpl.colormaps["viridis_r"](along)]
+
+
+def tint(colour: str, share: float) -> str:
+    """A colour mixed with white."""
+    red, green, blue = (1 - share * (1 - part) for part in mpl.colors.to_rgb(colour))
+    return mpl.colors.to_hex((red, green, blue))
+
+
+def ink_on(colour: str) -> str:
+    """White or black, whichever can be read on a colour."""
+    red, green, blue = mpl.colors.to_rgb(colour)
+    return "white" if 0.3 * red + 0.6 * green + 0.1 * blue < 0.55 else "black"
+
+
+# Chart: axes on which places and lengths in metres can be drawn.
+
+
+class Chart:
+    """Axes that show a view, in metres or kilometres from some place."""
+
+    def __init__(self, axes: Axes, view: View, origin: Spot, whence: str) -> None:
+        self.axes, self.view = axes, view
+        self._origin = np.array(origin)
+        self._unit_m, unit = (1000.0, "km") if view.half_m > 2500 else (1.0, "m")
+        (left, bottom), (right, top) = self.xy(view.corners)
+        axes.set_xlim(left, right)
+        axes.set_ylim(bottom, top)
+        axes.set_aspect("equal")
+        axes.set_xlabel(f"{unit} east of {whence}")
+        axes.set_ylabel(f"{unit} north of {whence}")
+
+    def xy(self, places: object) -> FloatArray:
+        """Places on the axes."""
+        at: FloatArray = (np.asarray(places, dtype=np.float64).reshape(-1, 2) - self._origin) / self._unit_m
+        return at
+
+    def marks(self, places: object, marker: str, **style: Any) -> None:
+        """Draw places that lie in view."""
+        at = np.asarray(places, dtype=np.float64).reshape(-1, 2)
+        shown = at[(np.abs(at - self.view.centre) <= self.view.half_m).all(axis=1)]
+        if len(shown):
+            self.axes.plot(*self.xy(shown).T, marker, linestyle="none", **style)
+
+    def spots(self, places: Sequence[Spot], colours: Sequence[str], size: float, zorder: float) -> None:
+        """Draw places as round marks of different colours, all at once."""
+        at = self.xy(list(places))
+        self.axes.scatter(
+            at[:, 0], at[:, 1], s=size**2, c=list(colours), edgecolors="white", linewidths=1, zorder=zorder
+        )
+
+    def circle(self, centre: Spot, radius_m: float, **style: Any) -> None:
+        """Draw a circle."""
+        self._add(Circle(self._point(centre), radius_m / self._unit_m, fill=False, **style))
+
+    def ring(self, centre: Spot, ring_m: tuple[float, float], **style: Any) -> None:
+        """Shade what lies between two distances."""
+        low, high = ring_m[0], min(ring_m[1], 4 * self.view.half_m + math.dist(centre, self.view.centre))
+        if high > low:
+            width = (high - low) / self._unit_m
+            self._add(Wedge(self._point(centre), high / self._unit_m, 0, 360, width=width, **style))
+
+    def boxes(self, boxes: FloatArray, colour: str, outline: str, zorder: float = 1) -> None:
+        """Fill boxes, and outline what they make up together."""
+        (west, south), (east, north) = self.view.corners
+        shown = (boxes[:, 0] <= east) & (boxes[:, 2] >= west) & (boxes[:, 1] <= north) & (boxes[:, 3] >= south)
+        corners = self.xy(boxes[shown][:, [0, 1, 0, 3, 2, 3, 2, 1]]).reshape(-1, 4, 2)
+        # One path is drawn faster than many.
+        path = Outline.make_compound_path_from_polys(corners)
+        # Wide edges below make an outline of the whole; edges of the same colour above close the seams.
+        for edge, width in ((outline, 2.6), (colour, 0.4)):
+            self._add(PathPatch(path, facecolor=colour, edgecolor=edge, linewidth=width, zorder=zorder))
+
+    def rectangle(self, corner: Spot, opposite: Spot, **style: Any) -> None:
+        """Outline a rectangle, given by its south-western and north-eastern corners."""
+        width, height = (self.xy(opposite) - self.xy(corner))[0]
+        self._add(Rectangle(self._point(corner), width, height, fill=False, **style))
+
+    def frame(self, view: View, least_m: float = 0.0) -> None:
+        """Mark the part that another chart shows, dark on white, to be seen on any crowd."""
+        (x, y), half = view.centre, max(view.half_m, least_m)
+        for colour, width in (("white", 3.2), (INK, 1.4)):
+            self.rectangle((x - half, y - half), (x + half, y + half), edgecolor=colour, linewidth=width, zorder=5)
+
+    def arrow(self, start: Spot, stop: Spot, colour: str) -> None:
+        """Draw an arrow that leaves room for the marks at both ends."""
+        style: dict[str, Any] = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.8}
+        style |= {"shrinkA": 7, "shrinkB": 9, "mutation_scale": 16}
+        self.axes.annotate(
+            "", self._point(stop), self._point(start), arrowprops=style, zorder=6.5, annotation_clip=True
+        )
+
+    def write(self, middle: Spot, text: str, size: float = 9) -> None:
+        """Write in such a way that it can be read on anything."""
+        halo = [withStroke(linewidth=2.5, foreground="white")]
+        x, y = self._point(middle)
+        self.axes.text(x, y, text, ha="center", va="center", fontsize=size, path_effects=halo, zorder=10)
+
+    def _add(self, patch: Patch) -> None:
+        """Add what does not stretch the axes, which `Axes.add_patch` would look into at length."""
+        self.axes.add_artist(patch)
+
+    def _point(self, place: Spot) -> tuple[float, float]:
+        x, y = self.xy(place)[0].tolist()
+        return x, y
+
+
+# The marks that every picture of an attack has, and the legend that explains them.
+
+
+_Loc = Literal["lower center", "outside lower center"]
+
+MARKS: dict[str, dict[str, Any]] = {
+    "the person": {"marker": "*", "color": TRUE_COLOUR, "markersize": 24, "markeredgecolor": "white", "zorder": 8},
+    "where the person is published": {
+        "marker": "D", "color": PUBLISHED_COLOUR, "markersize": 15, "markerfacecolor": "none", "markeredgewidth": 2.4,
+        "zorder": 8,
+    },
+    "the attacker's estimate": {"marker": "x", "color": INK, "markersize": 9, "markeredgewidth": 2, "zorder": 9},
+    "others located": {
+        "marker": "o", "color": INK, "markersize": 4, "markerfacecolor": "none", "markeredgewidth": 0.9, "zorder": 4,
+    },
+    "a colluder": {
+        "marker": "^", "color": COLLUDER_COLOUR, "markersize": 6, "markeredgecolor": INK, "markeredgewidth": 0.5,
+        "zorder": 5,
+    },
+    "a question, numbered": {
+        "marker": "o", "color": "#31688E", "markersize": 9, "markeredgecolor": "white", "zorder": 7,
+    },
+    "people": {"marker": ".", "color": "#777777", "markersize": 5, "alpha": 0.8, "zorder": 2},
+}  # fmt: skip
+
+
+def draw_people(chart: Chart, scene: Scene, size: float) -> None:
+    """Draw land and water, everybody, faintly, and the region's edge."""
+    draw_land(chart.axes, scene.region, LIGHT, chart.xy)
+    east, north = scene.region.half_extent_m
+    chart.rectangle((-east, -north), (east, north), edgecolor="#BBBBBB", linewidth=1, zorder=2)
+    chart.marks(scene.dots, ".", color="#777777", markersize=size, alpha=0.55, zorder=2, markeredgewidth=0)
+
+
+def draw_ends(chart: Chart, scene: Scene, *, estimate: bool = True) -> None:
+    """Draw the person, what is published of it, and the estimate."""
+    chart.circle(scene.truth, scene.tau_m, edgecolor=TRUE_COLOUR, linewidth=1.6, linestyle="--", zorder=6)
+    if scene.published is not None:
+        chart.arrow(scene.truth, scene.published, PUBLISHED_COLOUR)
+        chart.marks(scene.published, **MARKS["where the person is published"])
+    chart.marks(scene.truth, **MARKS["the person"])
+    if estimate and scene.result.estimate is not None:
+        # A cross on a wider white one is seen on anything.
+        chart.marks(scene.result.estimate, "x", color="white", markersize=11, markeredgewidth=4.2, zorder=7)
+        chart.marks(scene.result.estimate, **MARKS["the attacker's estimate"])
+
+
+def add_legend(figure: Figure, scene: Scene, columns: int, loc: _Loc = "outside lower center") -> None:
+    """Explain the marks that this attack needs, below the charts."""
+    absent = {
+        "where the person is published": scene.published is None,
+        "the attacker's estimate": scene.result.estimate is None,
+        "others located": not scene.result.others,
+        "a colluder": not any(step.colluders for step in scene.steps),
+        "a question, numbered": not scene.steps,
+    }
+    handles: list[Any] = []
+    for name, mark in MARKS.items():
+        if not absent.get(name, False):
+            look = {**mark, "linestyle": "none", "markersize": min(mark["markersize"], 11)}
+            handles.append(Line2D([], [], **look, label=legend_name(scene, name)))
+    within = f"within {length(scene.tau_m)} of the person"
+    handles.insert(1, disc_handle(within, TRUE_COLOUR, dashes="--"))
+    if scene.result.trace.circles:
+        handles.append(disc_handle("a circle found", CIRCLE_COLOUR))
+    if any(step.cells is not None for step in scene.steps):
+        handles.append(Patch(facecolor=tint("#35B779", 0.45), label="still possible"))
+    figure.legend(
+        handles=handles, loc=loc, ncol=columns, frameon=False, fontsize=9.5, columnspacing=1.6,
+        handler_map=disc_handlers(),
+    )  # fmt: skip
+
+
+# Numbers of questions beside their places, where there is room for them.
+
+
+_Box = tuple[float, float, float, float]
+
+# Shares of a view's half width.
+_LETTER, _HEIGHT, _MARK, _GAP = 0.034, 0.062, 0.03, 0.01
+
+
+class Room:
+    """Finds room for text beside marks.
+
+    Parameters
+    ----------
+    small, large : sequence of Spot
+        Marks that must be left free.
+    """
+
+    def __init__(self, view: View, small: Iterable[Spot], large: Iterable[Spot]) -> None:
+        self._view = view
+        sized = [*((mark, 2 * _MARK) for mark in small), *((mark, 3 * _MARK) for mark in large)]
+        self._taken = [self._box(mark, size, size) for mark, size in sized if view.holds(mark)]
+
+    def keep_free(self, start: Spot, stop: Spot) -> None:
+        """Leave a line free."""
+        for x, y in np.linspace(start, stop, 60).tolist():
+            self._taken.append(self._box((x, y), _MARK, _MARK))
+
+    def beside(self, place: Spot, text: str) -> Spot | None:
+        """The middle of a free spot beside a mark in view, which is then taken; None if there is none."""
+        if not self._view.holds(place):
+            return None
+        width, height = _LETTER * len(text), _HEIGHT
+        up, side = _MARK + height / 2 + _GAP, _MARK + width / 2 + _GAP
+        straight = ((0.0, up), (0.0, -up), (side, 0.0), (-side, 0.0))
+        across = ((side, up), (side, -up), (-side, up), (-side, -up))
+        for east, north in straight + across:
+            spot = place[0] + east * self._view.half_m, place[1] + north * self._view.half_m
+            box = self._box(spot, width, height)
+            inside = self._view.holds((box[0], box[1])) and self._view.holds((box[2], box[3]))
+            if inside and not any(_overlap(box, other) for other in self._taken):
+                self._taken.append(box)
+                return spot
+        return None
+
+    def _box(self, middle: Spot, width: float, height: float) -> _Box:
+        east, north = width / 2 * self._view.half_m, height / 2 * self._view.half_m
+        return middle[0] - east, middle[1] - north, middle[0] + east, middle[1] + north
+
+
+def _overlap(a: _Box, b: _Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Numbers with runs put together: 1–3, 7."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)
+
+
+# The three panels of the picture: the whole region, the attack close up, and its last stretch.
+
+
+_TITLE_LETTERS = 110
+_LINE_INCHES = 0.24
+
+
+def save_panels(scene: Scene, path: Path, title: str) -> None:
+    """Draw the panels side by side, and save them as PNG."""
+    lines = textwrap.wrap(heading(scene, title), _TITLE_LETTERS)
+    end, close = end_view(scene), close_view(scene)
+    with house_style():
+        size = (17, 6.7 + _LINE_INCHES * len(lines))
+        figure, (left, middle, right) = plt.subplots(1, 3, figsize=size, layout="constrained")
+        _draw_region(left, scene, close)
+        near = Chart(middle, close, scene.truth, "the person")
+        draw_people(near, scene, 5)
+        near.frame(end)
+        middle.set_title("The attack (the square on the left)")
+        last = Chart(right, end, scene.truth, "the person")
+        draw_people(last, scene, 9)
+        right.set_title("The last stretch (the square in the middle)")
+        for chart in (near, last):
+            _draw_knowledge(chart, scene)
+            _draw_questions(chart, scene)
+            draw_ends(chart, scene)
+        _draw_order(figure, right, scene)
+        add_legend(figure, scene, 5 if scene.published is None else 6)
+        _write_heading(figure, lines, summary(scene))
+        figure.savefig(path, format="png")
+        plt.close(figure)
+
+
+def _draw_region(axes: Axes, scene: Scene, close: View) -> None:
+    """Everybody, all colluders, and where the next panel is."""
+    east, north = scene.region.half_extent_m
+    whole = Chart(axes, View((0.0, 0.0), max(east, north)), (0.0, 0.0), "the region's centre")
+    (right, top) = whole.xy((east, north))[0]
+    axes.set_xlim(-right, right)
+    axes.set_ylim(-top, top)
+    draw_people(whole, scene, 2.2)
+    colluders = [spot for step in scene.steps for spot in step.colluders]
+    whole.marks(colluders, **{**MARKS["a colluder"], "markersize": 4})
+    whole.frame(close, 0.025 * whole.view.half_m)
+    axes.set_title(f"The whole region ({len(scene.people_m):,} people)")
+
+
+def _draw_knowledge(chart: Chart, scene: Scene) -> None:
+    """What was possible after each question, later on top of earlier; circles, and others located."""
+    for order, (step, colour) in enumerate(zip(scene.steps, shades(len(scene.steps)), strict=False)):
+        if step.cells is None:
+            continue
+        share = 0.25 + 0.3 * order / len(scene.steps)
+        chart.boxes(scene.boxes(step.cells), tint(colour, share), tint(colour, share + 0.35), zorder=1 + 0.001 * order)
+        for colluder in step.colluders:
+            radius_m = math.dist(step.place, colluder)
+            chart.circle(step.place, radius_m, edgecolor=colour, linewidth=0.8, linestyle=":", zorder=3)
+    for circle in scene.result.trace.circles:
+        chart.circle(circle.centre, circle.radius_m, edgecolor=CIRCLE_COLOUR, linewidth=1.8, zorder=3)
+    chart.marks(list(scene.result.others.values()), **MARKS["others located"])
+
+
+def _draw_questions(chart: Chart, scene: Scene) -> None:
+    """Places with the numbers of the questions asked there, and the colluders."""
+    asked: dict[Spot, list[int]] = {}
+    for number, step in enumerate(scene.steps, start=1):
+        asked.setdefault(step.place, []).append(number)
+    colluders = [spot for step in scene.steps for spot in step.colluders]
+    chart.marks(colluders, **MARKS["a colluder"])
+    room = Room(chart.view, [*asked, *colluders, *scene.result.others.values()], scene.ends)
+    if scene.published is not None:
+        room.keep_free(scene.truth, scene.published)
+    colours = shades(len(scene.steps))
+    for place, numbers in asked.items():
+        chart.marks(place, **{**MARKS["a question, numbered"], "color": colours[numbers[-1] - 1]})
+        text = ranges(numbers)
+        spot = room.beside(place, text)
+        # A number without room is left out: the last stretch shows the place closer, and its colour tells.
+        if spot is not None:
+            chart.write(spot, text)
+
+
+def _draw_order(figure: Figure, beside: Axes, scene: Scene) -> None:
+    """The scale of the questions' colours."""
+    if len(scene.steps) < 2:
+        return
+    colours = mpl.colors.ListedColormap(shades(len(scene.steps)))
+    scale = mpl.cm.ScalarMappable(mpl.colors.Normalize(0.5, len(scene.steps) + 0.5), colours)
+    bar = figure.colorbar(scale, ax=beside, shrink=0.8, pad=0.02, label="question")
+    bar.ax.yaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
+
+
+def _write_heading(figure: Figure, title: list[str], below: str) -> None:
+    # The empty line below the title keeps room for the summary, which is not bold. Dollars are no formulas.
+    figure.suptitle("\n".join([*title, ""]), fontsize=14, fontweight="bold", parse_math=False)
+    top = 1 - (0.12 + _LINE_INCHES * len(title)) / figure.get_figheight()
+    note = figure.text(0.5, top, below, ha="center", va="top", fontsize=12, parse_math=False)
+    note.set_in_layout(False)
+
+
+# One attack as a picture: what was asked from where, and what it found out.
+
+
+def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
+    """Draw the whole region, the attack close up, and its last stretch; save as PNG, whatever the path's suffix.
+
+    It shows true places, so it is for made-up people, or for the operator's eyes only.
+    """
+    # Heavy, and only needed where a picture is drawn.
+    pass  # MERGED
+
+    save_panels(scene, path, title)

@@ -1,0 +1,101 @@
+"""One attack as a page with a player: a single file that asks nobody for anything."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from nearveil.attacks.oracle import Spot
+from nearveil.report.attack_figure import shades
+from nearveil.report.attack_scene import Frame, Scene, frames_of, heading, legend_name, length, summary
+from nearveil.report.maps import land_in
+from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, DARK, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
+from nearveil.types import FloatArray
+
+_HERE = resources.files("nearveil.report").joinpath("templates")
+_COLOURS = {
+    "TRUE": TRUE_COLOUR,
+    "PUBLISHED": PUBLISHED_COLOUR,
+    "COLLUDER": COLLUDER_COLOUR,
+    "CIRCLE": CIRCLE_COLOUR,
+    "LAND": LIGHT.land,
+    "WATER": LIGHT.water,
+    "SHORE": LIGHT.shore,
+    "DARKLAND": DARK.land,
+    "DARKWATER": DARK.water,
+    "DARKSHORE": DARK.shore,
+}
+
+
+def page_of(scene: Scene, title: str) -> str:
+    """The whole page."""
+    parts = {
+        "TITLE": html.escape(heading(scene, title)),
+        "SUMMARY": html.escape(summary(scene)),
+        "PEOPLE": html.escape(legend_name(scene, "people")),
+        "OTHERS": html.escape(legend_name(scene, "others located")),
+        "TAU": html.escape(length(scene.tau_m)),
+        # No "<" in the numbers and words, so that nothing in them can end the script.
+        "STORY": json.dumps(_story(scene), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        "STYLE": _filled("attack.css", _COLOURS),
+        "SCRIPT": _filled("attack.js", {}),
+    }
+    return _filled("attack.html", parts)
+
+
+def _filled(name: str, parts: Mapping[str, str]) -> str:
+    """A file of this folder, with parts put in all at once, so that a title cannot name another part."""
+    text = _HERE.joinpath(name).read_text(encoding="utf-8")
+    return re.sub(r"@@([A-Z]+)@@", lambda found: parts[found[1]], text)
+
+
+def _story(scene: Scene) -> dict[str, Any]:
+    """What the page draws, in metres east and north of the person."""
+    origin, half = np.array(scene.truth), np.array(scene.region.half_extent_m)
+    *questions, result = (_told(scene, frame) for frame in frames_of(scene))
+    return {
+        "steps": questions,
+        "result": result,
+        "land": [_ring(scene, ring) for ring in land_in(scene.region)],
+        "people": (scene.dots - origin).round().astype(int).ravel().tolist(),
+        "estimate": None if scene.result.estimate is None else _spot(scene, scene.result.estimate),
+        "published": None if scene.published is None else _spot(scene, scene.published),
+        "others": [_spot(scene, place) for place in scene.result.others.values()],
+        "tau": scene.tau_m,
+        "region": [*(-half - origin).tolist(), *(half - origin).tolist()],
+    }
+
+
+def _told(scene: Scene, frame: Frame) -> dict[str, Any]:
+    """One frame."""
+    circles = [[*_spot(scene, circle.centre), circle.radius_m] for circle in scene.circles_after(frame.number)]
+    view = [*_spot(scene, frame.view.centre), round(frame.view.half_m, 1)]
+    about: dict[str, Any] = {"view": view, "words": frame.words, "circles": circles}
+    step = frame.step
+    if step is None:
+        return about
+    about["place"] = _spot(scene, step.place)
+    about["colluders"] = [_spot(scene, each) for each in step.colluders]
+    about["colour"] = shades(len(scene.steps))[frame.number - 1]
+    if step.cells is not None:
+        boxes = scene.boxes(step.cells) - np.tile(np.array(scene.truth), 2)
+        about["boxes"] = boxes.round(1).ravel().tolist()
+    if frame.ring_m is not None and frame.ring_m[0] < frame.ring_m[1]:
+        # JSON has no infinity.
+        about["ring"] = [min(end, 1e7) for end in frame.ring_m]
+    return about
+
+
+def _ring(scene: Scene, ring: FloatArray) -> list[int]:
+    corners: list[int] = (scene.region.to_metres(ring) - np.array(scene.truth)).round().astype(int).ravel().tolist()
+    return corners
+
+
+def _spot(scene: Scene, place: Spot) -> list[float]:
+    return [round(float(part), 1) for part in np.array(place) - np.array(scene.truth)]

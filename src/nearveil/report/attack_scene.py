@@ -1,0 +1,441 @@
+"""One attack on one person in pictures: a drawing, an animated GIF, and a page with a player."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from nearveil.attacks.base import AttackResult, Circle, Outcome, TraceStep
+from nearveil.attacks.oracle import Spot
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+# The scene of one attack: what was asked and found, and the truth that the attacker did not know.
+
+
+_MOST_DOTS = 40_000
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One attack and what it was aimed at.
+
+    Attributes
+    ----------
+    people_m : ndarray of shape (n, 2)
+        Where people are, in metres from the region's centre.
+    truth : Spot
+        Where the target is.
+    tau_m : float
+        How near counts as found.
+    published : Spot or None
+        Where a protected service publishes the target.
+    """
+
+    result: AttackResult
+    region: Region
+    people_m: FloatArray
+    truth: Spot
+    tau_m: float
+    published: Spot | None = None
+
+    @property
+    def seen(self) -> Spot:
+        """Where the service believes the target to be."""
+        return self.truth if self.published is None else self.published
+
+    @property
+    def steps(self) -> tuple[TraceStep, ...]:
+        """The questions in order."""
+        return self.result.trace.steps
+
+    @property
+    def ends(self) -> list[Spot]:
+        """The places that the last look is about."""
+        return [spot for spot in (self.truth, self.published, self.result.estimate) if spot is not None]
+
+    @cached_property
+    def dots(self) -> FloatArray:
+        """The people to draw: everybody, or in a crowd those around the target and a share of the others."""
+        if len(self.people_m) <= _MOST_DOTS:
+            return self.people_m
+        order = np.argsort(np.hypot(*(self.people_m - np.array(self.seen)).T))
+        near, far = order[: _MOST_DOTS // 2], order[_MOST_DOTS // 2 :]
+        return self.people_m[np.append(near, far[:: math.ceil(len(far) / (_MOST_DOTS // 2))])]
+
+    def boxes(self, cells: FloatArray) -> FloatArray:
+        """West, south, east and north of cells within the region: what lies beyond it is not possible."""
+        half = np.array(self.region.half_extent_m)
+        west_south = np.clip(cells[:, :2] - cells[:, 2:], -half, half)
+        return np.hstack([west_south, np.clip(cells[:, :2] + cells[:, 2:], -half, half)])
+
+    def cells_after(self, number: int) -> FloatArray | None:
+        """What was possible after so many questions, if the attack keeps count."""
+        return next((step.cells for step in reversed(self.steps[:number]) if step.cells is not None), None)
+
+    def circles_after(self, number: int) -> list[Circle]:
+        """Circles known after so many questions: all colluders around their centre have been heard."""
+        later = {step.place for step in self.steps[number:] if step.colluders}
+        asked = {step.place for step in self.steps[:number]}
+        return [circle for circle in self.result.trace.circles if circle.centre in asked - later]
+
+
+# What the lists really said: where the target came among the attacker's accounts, and nothing else.
+
+
+Bounds = tuple[float, float]
+"""More than the first, less than the second distance away, in metres; 0 and infinity where nothing was said."""
+
+_RIGHT_HERE_M = 1e-3
+
+
+class Account(NamedTuple):
+    """One of the attacker's accounts: how far from the place asked it was put, and its place in the list."""
+
+    distance_m: float
+    rank: int | None
+
+    @property
+    def is_sentinel(self) -> bool:
+        """Whether it was put at the very place asked from, where it must come first if it is published there."""
+        return self.distance_m < _RIGHT_HERE_M
+
+
+def accounts_of(step: TraceStep) -> list[Account]:
+    """The attacker's accounts, nearest first."""
+    ranked = zip(step.colluders, step.colluder_ranks, strict=True)
+    accounts = [Account(math.dist(step.place, spot), rank) for spot, rank in ranked]
+    return sorted(accounts, key=lambda account: account.distance_m)
+
+
+def bounds_of(accounts: Iterable[Account], rank: int | None) -> Bounds:
+    """How far the target is, from its place in one list among the accounts. Contradictions are not mended."""
+    low, high = 0.0, math.inf
+    for account in accounts:
+        if account.rank is None and rank is None:
+            continue
+        # Whoever is not listed is farther than everybody who is.
+        if rank is None or (account.rank is not None and account.rank < rank):
+            low = max(low, account.distance_m)
+        else:
+            high = min(high, account.distance_m)
+    return low, high
+
+
+def ring_after(steps: Sequence[TraceStep]) -> Bounds | None:
+    """What is known of the distance from the last place, from all questions there; None if nothing is."""
+    here = [bounds_of(accounts_of(step), step.rank) for step in steps if step.place == steps[-1].place]
+    low, high = max(low for low, _ in here), min(high for _, high in here)
+    return None if (low, high) == (0.0, math.inf) else (low, high)
+
+
+# One attack in words.
+
+
+def length(metres: float) -> str:
+    """A length in words, which stay on one line."""
+    if metres >= 1000:
+        return f"{metres / 1000:,.{0 if metres >= 10_000 else 1}f}\N{NO-BREAK SPACE}km"
+    return f"{metres:.{0 if metres >= 9.95 else 1}f}\N{NO-BREAK SPACE}m"
+
+
+def verdict(scene: Scene) -> str:
+    """Whether the person was found, which is another question than whether the published place was."""
+    estimate = scene.result.estimate
+    if estimate is None:
+        return f"no estimate, {scene.result.outcome}"
+    person = _hit_or_miss("person", math.dist(estimate, scene.truth), scene.tau_m)
+    if scene.published is None:
+        return person
+    return f"{_hit_or_miss('published place', math.dist(estimate, scene.published), scene.tau_m)}, {person}"
+
+
+def _hit_or_miss(what: str, error_m: float, tau_m: float) -> str:
+    return f"{what} found" if error_m <= tau_m else f"{what} missed by {length(error_m)}"
+
+
+def legend_name(scene: Scene, name: str) -> str:
+    """What a legend calls a mark: a protected service has published places only, and so has whoever asks it."""
+    as_published = {"people": "people, as published", "others located": "others' published places located"}
+    if name == "a colluder":
+        return "a colluder (the attacker's account)"
+    return name if scene.published is None else as_published.get(name, name)
+
+
+def heading(scene: Scene, title: str) -> str:
+    """A title that says what came of the attack."""
+    return f"{title}: {verdict(scene)}"
+
+
+def summary(scene: Scene) -> str:
+    """The attack in one line, below the heading."""
+    queries = scene.result.queries
+    parts = [f"{queries:,} question{'s' if queries != 1 else ''}"]
+    if scene.result.estimate is not None:
+        parts += [_error_words(scene, scene.result.estimate), _certificate(scene)]
+    return " · ".join(parts)
+
+
+def question_words(scene: Scene, numbers: range, ring: Bounds | None, area_km2: float | None) -> str:
+    """What was asked and answered: one question, or the last of several from the same place."""
+    step, several = scene.steps[numbers[-1] - 1], len(numbers) > 1
+    accounts = accounts_of(step)
+    rulers = [account for account in accounts if not account.is_sentinel]
+    which = f"Questions {numbers[0]}–{numbers[-1]}" if several else f"Question {numbers[0]}"
+    aim = "the target" if scene.published is None else "the published place"
+    asked = f"{which} of {len(scene.steps)}: asked {length(math.dist(step.place, scene.seen))} from {aim}"
+    if rulers:
+        who = "the colluder" if len(rulers) == 1 else "colluders"
+        at = _and([length(account.distance_m) for account in rulers])
+        asked += f", {'the last ' if several else ''}with {who} at {at}"
+    sentences = [asked, *_sentinel_words(accounts), _answer_words(step, rulers, several=several)]
+    if area_km2 is not None:
+        sentences.append(f"Possible area: {_area(area_km2)}")
+    elif ring is not None:
+        sentences.append(_ring_words(*ring))
+    return ". ".join(sentences) + "."
+
+
+def result_words(scene: Scene) -> str:
+    """What came of it."""
+    result = scene.result
+    sentences = [f"Result: {verdict(scene)}"]
+    if result.others:
+        whose = "others" if scene.published is None else "others' published places"
+        sentences[0] += f", and estimates of {len(result.others):,} {whose} as well"
+    if result.estimate is not None:
+        sentences += [f"The {_error_words(scene, result.estimate)}", _certificate(scene).capitalize()]
+    return ". ".join(sentences) + "."
+
+
+def _error_words(scene: Scene, estimate: Spot) -> str:
+    """How far the estimate is off, from the person and from what is published."""
+    words = f"estimate is {length(math.dist(estimate, scene.truth))} from the person"
+    if scene.published is not None:
+        words += f" and {length(math.dist(estimate, scene.published))} from the published place"
+    return words
+
+
+def _certificate(scene: Scene) -> str:
+    """What is certified: a place as the service has it. Of a protected person that is the published place only."""
+    result, what = scene.result, "place" if scene.published is None else "published place"
+    if result.outcome is not Outcome.FOUND:
+        return f"the attack ended early, {result.outcome}"
+    if not result.certified:
+        return "not certified"
+    if result.estimate is None or math.dist(result.estimate, scene.seen) > scene.tau_m:
+        return f"certified wrongly: the {what} is farther off than {length(scene.tau_m)}"
+    return f"certified: the answers leave no {what} farther off than {length(scene.tau_m)}"
+
+
+def _sentinel_words(accounts: Sequence[Account]) -> list[str]:
+    """Whether the account at the very place asked from came first."""
+    sentinel = next((account for account in accounts if account.is_sentinel), None)
+    if sentinel is None:
+        return []
+    words = "The attacker's own account, put right here, is "
+    if sentinel.rank == 1:
+        return [words + "listed first: accounts are where they are put"]
+    found = "not listed" if sentinel.rank is None else f"only listed {_ordinal(sentinel.rank)}"
+    return [words + f"{found}: accounts may not be where they are put"]
+
+
+def _answer_words(step: TraceStep, rulers: Sequence[Account], *, several: bool) -> str:
+    """Where the target was listed, and between which accounts."""
+    listed = "not listed" if step.rank is None else f"listed {_ordinal(step.rank)}"
+    words = f"The target is {'then ' if several else ''}{listed}"
+    low, high = bounds_of(rulers, step.rank)
+    if (low, high) == (0.0, math.inf):
+        return words
+    if len(rulers) == 1:
+        return f"{words}, {'nearer' if low == 0 else 'farther'} than the colluder"
+    if math.isinf(high):
+        return f"{words}, farther than the colluder at {length(low)}"
+    if low == 0:
+        return f"{words}, nearer than the colluder at {length(high)}"
+    if low < high:
+        return f"{words}, between the colluders at {length(low)} and {length(high)}"
+    return f"{words}, farther than the colluder at {length(low)}, and yet nearer than the one at {length(high)}"
+
+
+def _ring_words(low_m: float, high_m: float) -> str:
+    if math.isinf(high_m):
+        return f"So it is more than {length(low_m)} away"
+    if low_m == 0:
+        return f"So it is less than {length(high_m)} away"
+    if length(low_m) == length(high_m):
+        return f"So it is {length(low_m)} away"
+    if low_m > high_m:
+        return "The answers from here contradict each other"
+    return f"So it is {length(low_m)} to {length(high_m)} away"
+
+
+def _area(square_km: float) -> str:
+    if square_km < 0.01:
+        return f"{1e6 * square_km:,.0f}\N{NO-BREAK SPACE}m²"
+    return (f"{square_km:,.0f}" if square_km >= 10 else f"{square_km:.2g}") + "\N{NO-BREAK SPACE}km²"
+
+
+def _and(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+# Which part of the map matters after each question: square windows that only get closer.
+
+
+_END_VIEW_TAUS = 2.5
+_END_VIEW_SHARE = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A square window, in metres."""
+
+    centre: Spot
+    half_m: float
+
+    @property
+    def corners(self) -> FloatArray:
+        """South-west and north-east."""
+        x, y = self.centre
+        return np.array([[x - self.half_m, y - self.half_m], [x + self.half_m, y + self.half_m]])
+
+    def holds(self, place: Spot) -> bool:
+        """Whether a place can be seen."""
+        return max(abs(place[0] - self.centre[0]), abs(place[1] - self.centre[1])) <= self.half_m
+
+
+def views_of(scene: Scene, rings: Sequence[Bounds | None]) -> list[View]:
+    """Windows that hold all that matters from each question on; the last is for the result."""
+    others = [np.array([place]) for place in scene.result.others.values()]
+    boxes = [*_boxes_of_questions(scene, rings), _box(np.vstack([end_view(scene).corners, *others]))]
+    views = [_square(_box(np.vstack(boxes[number:])), 1.08) for number in range(len(boxes))]
+    return views if others else [*views[:-1], end_view(scene)]
+
+
+def end_view(scene: Scene) -> View:
+    """The last stretch: the person, what is published of it, the estimate, and the streets around them."""
+    ends = _box(np.array(scene.ends))
+    # Where the person and the published place are far apart, neither is drawn in a corner.
+    margin_m = max(_END_VIEW_TAUS * scene.tau_m, _END_VIEW_SHARE * float((ends[1] - ends[0]).max()))
+    return _square(np.array([ends[0] - margin_m, ends[1] + margin_m]), 1.0)
+
+
+def close_view(scene: Scene) -> View:
+    """All questions and the last stretch."""
+    return _square(_box(np.vstack([end_view(scene).corners, *(np.array([step.place]) for step in scene.steps)])), 1.2)
+
+
+def _boxes_of_questions(scene: Scene, rings: Sequence[Bounds | None]) -> list[FloatArray]:
+    """For each question what is still possible, the place asked from, and what the last look is about."""
+    boxes: list[FloatArray] = []
+    whole = np.array([[-1.0, -1.0], [1.0, 1.0]]) * np.array(scene.region.half_extent_m)
+    nearest_m = math.inf
+    for step, ring in zip(scene.steps, rings, strict=True):
+        nearest_m = min(nearest_m, ring[1]) if ring is not None else nearest_m
+        if step.cells is not None:
+            box = _box(scene.boxes(step.cells).reshape(-1, 2))
+        elif math.isfinite(nearest_m):
+            box = np.array([step.place, step.place]) + np.array([[-nearest_m], [nearest_m]])
+        else:
+            box = whole if not boxes else np.array([step.place, step.place])
+        within = np.clip(box, whole[0], whole[1])
+        boxes.append(_box(np.vstack([within, np.array([step.place]), np.array(scene.ends)])))
+    return boxes
+
+
+def _box(points: FloatArray) -> FloatArray:
+    return np.array([points.min(axis=0), points.max(axis=0)])
+
+
+def _square(box: FloatArray, margin: float) -> View:
+    middle = box.mean(axis=0)
+    return View((float(middle[0]), float(middle[1])), margin * float((box[1] - box[0]).max()) / 2)
+
+
+# The story of one attack, frame by frame: what each question showed, where to look, and in which words.
+
+
+# Fewer questions than this from one place are never put together: the first halvings are what one wants to see.
+_LEAST_PER_PLACE = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """What is shown after some questions; the last frame of a story has no question and shows the result.
+
+    Attributes
+    ----------
+    number : int
+        Questions asked so far.
+    step : TraceStep or None
+        The last of them.
+    view : View
+        The part of the map that matters from here on.
+    area_km2 : float or None
+        Where the target can still be, if the attack keeps count.
+    ring_m : (float, float) or None
+        Least and greatest distance from the place asked, if the attack does not keep count but has accounts.
+    words : str
+        The same in words.
+    """
+
+    number: int
+    step: TraceStep | None
+    view: View
+    area_km2: float | None = None
+    ring_m: Bounds | None = None
+    words: str
+
+
+def frames_of(scene: Scene, few: int | None = None) -> list[Frame]:
+    """The story of an attack: a frame for each question and one for the result. Views only get closer.
+
+    Parameters
+    ----------
+    few : int, optional
+        Where there are more questions than this, later ones from the same place share a frame, to come close to it.
+    """
+    steps = scene.steps
+    rings = [None if step.cells is not None else ring_after(steps[: i + 1]) for i, step in enumerate(steps)]
+    views = views_of(scene, rings)
+    frames = []
+    for numbers in _shared(steps, few):
+        step, ring = steps[numbers[-1] - 1], rings[numbers[-1] - 1]
+        area = None if step.cells is None else _area_km2(scene.boxes(step.cells))
+        words = question_words(scene, numbers, ring, area)
+        view = views[numbers[-1] - 1]
+        frames.append(Frame(number=numbers[-1], step=step, view=view, area_km2=area, ring_m=ring, words=words))
+    return [*frames, Frame(number=len(steps), step=None, view=views[-1], words=result_words(scene))]
+
+
+def _area_km2(boxes: FloatArray) -> float:
+    return float(((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).sum()) / 1e6
+
+
+def _shared(steps: Sequence[TraceStep], few: int | None) -> list[range]:
+    """Numbers of the questions of each frame: at every place the first ones alone, the rest together."""
+    numbers = range(1, len(steps) + 1)
+    if few is None or len(steps) <= few:
+        return [range(number, number + 1) for number in numbers]
+    runs = [list(run) for _, run in groupby(numbers, lambda number: steps[number - 1].place)]
+    lengths = np.array([len(run) for run in runs])
+    most = _LEAST_PER_PLACE
+    while np.minimum(lengths, most + 1).sum() <= few:
+        most += 1
+    frames: list[range] = []
+    for run in runs:
+        frames += [range(number, number + 1) for number in run[: most - 1]]
+        frames += [range(run[most - 1], run[-1] + 1)] if len(run) >= most else []
+    return frames
