@@ -17,7 +17,7 @@ from nearveil.cli import reproduce as command
 from nearveil.cli.reproduction_facts import QUICK, facts_of, warnings_of
 from nearveil.evaluation.cells import attack_cell
 from nearveil.evaluation.cells.journal import open_journal
-from nearveil.evaluation.parts.registry import PARTS
+from nearveil.evaluation.parts.registry import EXPERIMENTS
 from nearveil.evaluation.parts.scope import Scope
 from nearveil.report.html import Drawn
 from tests.cli.conftest import Run
@@ -128,14 +128,14 @@ def test_killed_in_the_middle_and_run_again(run: Run, data: Path, tmp_path: Path
 def test_the_report_has_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attack_cell, "fitted", lambda mechanism, _dataset: mechanism)
     scope = Scope(datasets={"brightkite": TOWN}, runs=2, instances=2, queries=10, targets=2, quick=True)
-    results = made_up_results(cell for part in PARTS.values() for cell in part.cells(scope))
-    outcomes = [part.outcome(scope, results) for part in PARTS.values()]
+    results = made_up_results(cell for part in EXPERIMENTS.values() for cell in part.cells(scope))
+    outcomes = [part.outcome(scope, results) for part in EXPERIMENTS.values()]
     names = [picture.name for outcome in outcomes for picture in outcome.pictures]
     drawn = {name: Drawn(b"", f'<figure data-name="{name}"></figure>') for name in names}
     command._write_report(scope, results, outcomes, drawn, tmp_path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     anchors = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
-    assert {f"part-{name}" for name in PARTS} <= anchors
+    assert {f"part-{name}" for name in EXPERIMENTS} <= anchors
     assert {f"finding-{number}" for number in (1, 2, 3)} <= anchors
     links = [attributes["href"] for attributes, _ in page.all("a") if attributes["href"].startswith("#")]
     assert {link.removeprefix("#") for link in links} <= anchors

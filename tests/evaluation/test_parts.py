@@ -13,7 +13,7 @@ from nearveil.evaluation.cells.runner import run_cells
 from nearveil.evaluation.outcome import Chart, Outcome, Table, Value
 from nearveil.evaluation.paper_numbers import paper_table1, paper_table2, paper_table3
 from nearveil.evaluation.parts.findings import findings
-from nearveil.evaluation.parts.registry import PARTS
+from nearveil.evaluation.parts.registry import EXPERIMENTS
 from nearveil.evaluation.parts.scope import Scope
 from nearveil.report.files import full_name, table_cells, table_csv, table_markdown
 from tests.evaluation.made_up_results import made_up_results, tiny_town
@@ -41,15 +41,15 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scope, dict[str,
     scope = Scope(
         datasets={"brightkite": TOWNS["brightkite"]}, runs=1, instances=1, queries=10, targets=2, quick=True
     )  # fmt: skip
-    cells = [cell for part in PARTS.values() for cell in part.cells(scope)]
+    cells = [cell for part in EXPERIMENTS.values() for cell in part.cells(scope)]
     with open_journal(tmp_path_factory.mktemp("parts") / "cells.jsonl") as journal:
         results = run_cells(cells, scope.datasets, journal, cores=1)
     assert len(findings(scope, results)) == 3
-    return scope, {name: part.outcome(scope, results) for name, part in PARTS.items()}
+    return scope, {name: part.outcome(scope, results) for name, part in EXPERIMENTS.items()}
 
 
 def made_up_outcome(name: str, scope: Scope) -> Outcome:
-    return PARTS[name].outcome(scope, made_up_results(PARTS[name].cells(scope)))
+    return EXPERIMENTS[name].outcome(scope, made_up_results(EXPERIMENTS[name].cells(scope)))
 
 
 def check_whole(outcome: Outcome, scope: Scope) -> None:
@@ -92,29 +92,29 @@ def check_table(outcome: Outcome, table: Table, scope: Scope) -> None:
     assert table.protocol in table_markdown(outcome, table)
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 @pytest.mark.parametrize("size", SCOPES)
 def test_whole_outcomes(name: str, size: str) -> None:
     scope = SCOPES[size]
-    cells = PARTS[name].cells(scope)
+    cells = EXPERIMENTS[name].cells(scope)
     # Some share cells, but nothing may be measured for another population, seed or run than was asked for.
     assert {cell.seed for cell in cells} <= {scope.seed}
     assert {cell.run for cell in cells} <= set(range(scope.runs))
     assert {cell.dataset for cell in cells} <= {*scope.datasets, "nobody"}
     assert len({cell.key("") for cell in cells}) == len(set(cells))
     outcome = made_up_outcome(name, scope)
-    assert (outcome.name, outcome.title) == (PARTS[name].NAME, PARTS[name].TITLE)
+    assert (outcome.name, outcome.title) == (EXPERIMENTS[name].name, EXPERIMENTS[name].title)
     check_whole(outcome, scope)
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_whole_outcomes_of_what_was_measured(name: str, measured: tuple[Scope, dict[str, Outcome]]) -> None:
     scope, outcomes = measured
     check_whole(outcomes[name], scope)
 
 
 def test_files_do_not_overwrite_each_other() -> None:
-    outcomes = [made_up_outcome(name, TINY) for name in PARTS]
+    outcomes = [made_up_outcome(name, TINY) for name in EXPERIMENTS]
     tables = [table.name for outcome in outcomes for table in outcome.tables]
     pictures = [picture.name for outcome in outcomes for picture in outcome.pictures]
     assert len(set(tables)) == len(tables)
@@ -191,12 +191,12 @@ def test_hypotheses_about_table_3_are_extra_rows_that_say_so() -> None:
         ("gaussian", "DPRS", "8,000 people"),
     }
     assert len(extra) == 4 * len(told)
-    cells = {cell for cell in PARTS["table3"].cells(TINY) if cell.population != "stated"}
+    cells = {cell for cell in EXPERIMENTS["table3"].cells(TINY) if cell.population != "stated"}
     assert {(type(cell).__name__, cell.population) for cell in cells} == {
         (name, population) for name in ("UtilityCell", "AttackCell") for population in ("min-max", "8,000 people")
     }
     assert {cell.k for cell in cells if isinstance(cell, AttackCell) and cell.population == "min-max"} == {30}
-    quick = PARTS["table3"].cells(replace(TINY, quick=True))
+    quick = EXPERIMENTS["table3"].cells(replace(TINY, quick=True))
     assert all(cell.population == "stated" for cell in quick)
 
 
@@ -237,8 +237,8 @@ def test_table_2_beside_the_papers() -> None:
 
 def test_findings_link_to_parts_that_exist() -> None:
     for scope in (SCOPES["full"], SCOPES["quick"], SCOPES["one run"]):
-        results = made_up_results(cell for part in PARTS.values() for cell in part.cells(scope))
+        results = made_up_results(cell for part in EXPERIMENTS.values() for cell in part.cells(scope))
         found = findings(scope, results)
         assert len(found) == 3
-        assert all(set(one.evidence) <= set(PARTS) and one.evidence for one in found)
+        assert all(set(one.evidence) <= set(EXPERIMENTS) and one.evidence for one in found)
         assert all(one.headline.endswith(".") and one.words.endswith(".") for one in found)

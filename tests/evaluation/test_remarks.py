@@ -17,7 +17,7 @@ from nearveil.evaluation.cells.release_cell import ReleaseCell
 from nearveil.evaluation.cells.sampling_cell import SamplingCell
 from nearveil.evaluation.cells.utility_cell import UtilityCell
 from nearveil.evaluation.parts.findings import findings
-from nearveil.evaluation.parts.registry import PARTS
+from nearveil.evaluation.parts.registry import EXPERIMENTS
 from nearveil.evaluation.parts.scope import Scope, overlap
 from tests.evaluation.made_up_results import attempts, audited, made_up_results, tiny_town, utility
 
@@ -31,7 +31,7 @@ def nobody_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(name: str, change: Callable[[Cell], dict[str, Any]] = lambda _cell: {}, scope: Scope = SCOPE) -> str:
-    outcome = PARTS[name].outcome(scope, made_up_results(PARTS[name].cells(scope), change))
+    outcome = EXPERIMENTS[name].outcome(scope, made_up_results(EXPERIMENTS[name].cells(scope), change))
     return "\n".join(outcome.remarks)
 
 
@@ -236,7 +236,7 @@ def test_who_wins_on_the_frontier() -> None:
 
 
 def test_findings_are_made_of_the_numbers() -> None:
-    cells = [cell for part in PARTS.values() for cell in part.cells(SCOPE)]
+    cells = [cell for part in EXPERIMENTS.values() for cell in part.cells(SCOPE)]
     first, second, third = findings(SCOPE, made_up_results(cells, dprs_attacked(0, 777.0)))
     assert "100 %" in first.words
     assert "12.0 questions" in first.words
@@ -244,5 +244,5 @@ def test_findings_are_made_of_the_numbers() -> None:
     assert "40 %" in second.words
     assert re.search(r"claim in 8 of 8 cases.*in 0 of 10", third.words)
     quick = replace(SCOPE, quick=True, runs=1)
-    cells = [cell for part in PARTS.values() for cell in part.cells(quick)]
+    cells = [cell for part in EXPERIMENTS.values() for cell in part.cells(quick)]
     assert "2 of 2 cases" in findings(quick, made_up_results(cells))[2].words

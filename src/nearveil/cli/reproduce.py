@@ -16,7 +16,7 @@ from nearveil.evaluation.cells.journal import open_journal
 from nearveil.evaluation.cells.runner import run_cells
 from nearveil.evaluation.outcome import Outcome
 from nearveil.evaluation.parts.findings import findings
-from nearveil.evaluation.parts.registry import PARTS
+from nearveil.evaluation.parts.registry import EXPERIMENTS
 from nearveil.evaluation.parts.scope import Results, Scope
 from nearveil.io.datasets import Dataset, DatasetName, find_check_ins, load_dataset
 from nearveil.report.files import table_cells, write_outcome
@@ -42,7 +42,7 @@ REPORT_LEAD = (
 # In the order of the paper's tables.
 _ORDER = (DatasetName.BRIGHTKITE, DatasetName.GOWALLA, DatasetName.GAUSSIAN, DatasetName.BETA)
 
-PartName = StrEnum("PartName", [(name.upper(), name) for name in (ALL, *PARTS)])  # type: ignore[misc]
+PartName = StrEnum("PartName", [(name.upper(), name) for name in (ALL, *EXPERIMENTS)])  # type: ignore[misc]
 
 _EVERYTHING = PartName(ALL)
 
@@ -95,10 +95,10 @@ def reproduce(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"the folder {out} cannot be made: {error.strerror}") from None
-    names = list(PARTS) if part == ALL else [str(part)]
+    names = list(EXPERIMENTS) if part == ALL else [str(part)]
     used = cores or os.cpu_count() or 1
     results = _measure(names, scope, out, used)
-    outcomes = [PARTS[name].outcome(scope, results) for name in names]
+    outcomes = [EXPERIMENTS[name].outcome(scope, results) for name in names]
     drawn = _draw(outcomes, used)
     for outcome in outcomes:
         paths = write_outcome(outcome, out, drawn={name: one.png for name, one in drawn.items()})
@@ -109,7 +109,7 @@ def reproduce(
 
 
 def _measure(names: list[str], scope: Scope, out: Path, cores: int) -> Results:
-    cells = list(dict.fromkeys(cell for name in names for cell in PARTS[name].cells(scope)))
+    cells = list(dict.fromkeys(cell for name in names for cell in EXPERIMENTS[name].cells(scope)))
     seconds = sum(cell.seconds for cell in cells)
     with open_journal(out / JOURNAL) as journal, work_bar(f"measuring {len(cells):,} cells", seconds) as advance:
         return run_cells(cells, scope.datasets, journal, cores=cores, progress=advance)

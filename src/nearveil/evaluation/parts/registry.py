@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
-
-from nearveil.evaluation.cells.cell import Cell
-from nearveil.evaluation.outcome import Outcome
 from nearveil.evaluation.parts import (
     ablation,
-    figure4,
-    figure5,
-    figure6,
-    figure7,
     figure8,
     figure9,
+    figures4to7,
     frontier,
     guarantee,
     releases,
@@ -22,36 +14,15 @@ from nearveil.evaluation.parts import (
     table2,
     table3,
 )
-from nearveil.evaluation.parts.scope import Results, Scope
+from nearveil.evaluation.parts.scope import Experiment
 
-
-class Part(Protocol):
-    """A module of this folder."""
-
-    NAME: str
-    TITLE: str
-
-    def cells(self, scope: Scope, /) -> Sequence[Cell]:
-        """Say what must be measured."""
-
-    def outcome(self, scope: Scope, results: Results, /) -> Outcome:
-        """Say what came out."""
-
-
-_MODULES: tuple[Part, ...] = (
-    table1,
-    table2,
-    table3,
-    guarantee,
-    ablation,
-    frontier,
-    releases,
-    figure4,
-    figure5,
-    figure6,
-    figure7,
-    figure8,
-    figure9,
+_IN_ORDER = (
+    *(
+        Experiment(module.NAME, module.TITLE, module.cells, module.outcome)
+        for module in (table1, table2, table3, guarantee, ablation, frontier, releases)
+    ),
+    *(sweep.experiment() for sweep in figures4to7.SWEEPS),
+    *(Experiment(module.NAME, module.TITLE, module.cells, module.outcome) for module in (figure8, figure9)),
 )
 
-PARTS: dict[str, Part] = {part.NAME: part for part in _MODULES}
+EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in _IN_ORDER}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_score import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.evaluation.cells.cell import Cell, Result
+from nearveil.evaluation.outcome import Outcome
 from nearveil.io.datasets import Dataset
 
 Results = Mapping[Cell, Result]
@@ -60,6 +61,16 @@ class Scope:
     def each_run(self) -> range:
         """The runs by number."""
         return range(self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A table or figure: its name, its title, what must be measured for it, and what came out."""
+
+    name: str
+    title: str
+    cells: Callable[[Scope], Sequence[Cell]]
+    outcome: Callable[[Scope, Results], Outcome]
 
 
 def mean_of(results: Results, cells: Iterable[Cell], name: str) -> Mean:
