@@ -14,7 +14,7 @@ from typing import Literal
 from nearveil.errors import UsageError
 from nearveil.nearby.stores.base import PlatformKey, Store, StoreError
 from nearveil.server.problems import not_ready, unauthorised
-from nearveil.server.tokens import PREFIX as TOKEN_PREFIX
+from nearveil.server.tokens import TOKEN_PREFIX
 from nearveil.server.tokens import read_token, write_token
 
 KEY_PREFIX = "nvk_"

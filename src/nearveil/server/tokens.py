@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from nearveil.errors import UsageError
 
-PREFIX = "nvt_"
+TOKEN_PREFIX = "nvt_"
 PERSON_PATTERN = r"[A-Za-z0-9_.:@-]{1,128}"
 """What a person's id looks like."""
 LONGEST_S = 30 * 86_400
@@ -28,7 +28,7 @@ _HEAD = struct.Struct(">BQQ")
 # Signatures of tokens are signatures of nothing else.
 _PURPOSE = b"nearveil person token\0"
 _PERSON = re.compile(PERSON_PATTERN)
-_TOKEN = re.compile(rf"{PREFIX}([A-Za-z0-9_-]{{24,194}})\.([A-Za-z0-9_-]{{43}})")
+_TOKEN = re.compile(rf"{TOKEN_PREFIX}([A-Za-z0-9_-]{{24,194}})\.([A-Za-z0-9_-]{{43}})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def write_token(key: bytes, person: str, mark: int, *, now: float, expires_in_s:
         raise UsageError(f"a token is valid for more than 0 and at most {LONGEST_S:,} seconds (30 days)")
     ends_ms = math.floor((now + expires_in_s) * 1000)
     payload = _HEAD.pack(_VERSION, ends_ms, mark) + person.encode()
-    return f"{PREFIX}{_to_text(payload)}.{_to_text(_signature(key, payload))}", Token(person, ends_ms / 1000, mark)
+    return f"{TOKEN_PREFIX}{_to_text(payload)}.{_to_text(_signature(key, payload))}", Token(person, ends_ms / 1000, mark)
 
 
 def read_token(key: bytes, text: str, *, now: float) -> Token | None:
