@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.measuring.grown import Grown
 from benchmarks.measuring.results import MET, Beside, Result
 from benchmarks.measuring.words import amount
-from nearveil.evaluation.outcome import Chart, Panel, Series, exact
+from nearveil.evaluation.results import Chart, Panel, Series, exact
 from nearveil.report.charts import draw_chart, panel_grid, plain_number, save
 from nearveil.report.style import LIGHT, house_style
 

@@ -13,7 +13,7 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.publishing.noise import TAG_BYTES
 from nearveil.nearby.stores.base import STEP_M, Draw
 from nearveil.region import named_region
-from nearveil.server.access import new_platform_key
+from nearveil.server.auth import new_platform_key
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings
 from nearveil.types import FloatArray, IntArray

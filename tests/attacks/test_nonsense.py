@@ -7,7 +7,7 @@ import pytest
 
 from nearveil.attacks.base import Attack, Outcome
 from nearveil.attacks.oracle import CountedOracle, OracleError, Spot
-from nearveil.evaluation.contenders import ATTACK_NAMES, contenders
+from nearveil.evaluation.attack_trials import ATTACK_NAMES, contenders
 from nearveil.nearby.index import Person
 from nearveil.region import Region
 

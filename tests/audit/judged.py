@@ -15,12 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearveil import SRR, PlanarLaplace, Square
-from nearveil.audit.auditor import DEFAULT_CONFIDENCE, audit
-from nearveil.audit.claim import Claim
-from nearveil.audit.lower_bound import clopper_pearson_high
-from nearveil.audit.pair_choice import audit_pairs, place_pairs
-from nearveil.audit.report import AuditReport, Verdict
-from nearveil.audit.subject import Place, PublishedSubject
+from nearveil.audit.auditor import DEFAULT_CONFIDENCE, AuditReport, Verdict, audit
+from nearveil.audit.bounds import clopper_pearson_high
+from nearveil.audit.claims import Claim
+from nearveil.audit.pair_search import audit_pairs, place_pairs
+from nearveil.audit.subjects import Place, PublishedSubject
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import named_region
 from nearveil.types import FloatArray

@@ -6,10 +6,10 @@ every case, and prints how many accuse and the exact bound (Clopper-Pearson, 95 
 
 import sys
 
-from nearveil.audit.claim import Claim
-from nearveil.audit.fit_audit import AnswersFit, Fit, KnowingFit, audit_fit, intervals_fit, worst_case_data
-from nearveil.audit.lower_bound import clopper_pearson_high
-from nearveil.audit.report import Verdict
+from nearveil.audit.auditor import Verdict
+from nearveil.audit.bounds import clopper_pearson_high
+from nearveil.audit.claims import Claim
+from nearveil.audit.fit import AnswersFit, Fit, KnowingFit, audit_fit, intervals_fit, worst_case_data
 from nearveil.mechanisms.fitting import FitPlan
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import named_region

@@ -9,12 +9,11 @@ import pytest
 from scipy.stats import binom
 
 from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Square
-from nearveil.audit.auditor import audit
-from nearveil.audit.claim import Claim, own_claim, paper_claim
-from nearveil.audit.pair_choice import audit_pairs, mechanism_pairs
+from nearveil.audit.auditor import AuditReport, Verdict, audit
+from nearveil.audit.claims import Claim, own_claim, paper_claim
+from nearveil.audit.pair_search import audit_pairs, mechanism_pairs
 from nearveil.audit.pairs import Pair
-from nearveil.audit.report import AuditReport, Verdict
-from nearveil.audit.subject import MechanismSubject, PublishedSubject
+from nearveil.audit.subjects import MechanismSubject, PublishedSubject
 from nearveil.errors import UsageError
 from nearveil.mechanisms.morton import interleave
 from nearveil.mechanisms.srr_channel import StaircaseChannel, staircase_channel

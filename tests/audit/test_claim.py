@@ -6,7 +6,7 @@ import math
 import pytest
 
 from nearveil import DPRS, PlanarLaplace, Square
-from nearveil.audit.claim import Claim, claim_from_dict, claim_from_json, own_claim, paper_claim
+from nearveil.audit.claims import Claim, claim_from_dict, claim_from_json, own_claim, paper_claim
 from nearveil.audit.pairs import Pair
 from nearveil.errors import DataError, UsageError
 from nearveil.privacy.guarantee import Notion

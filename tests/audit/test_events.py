@@ -7,14 +7,22 @@ import numpy as np
 import pytest
 
 from nearveil import PlanarLaplace
-from nearveil.audit.classifier import learn_classifier
-from nearveil.audit.distances import DistanceScore, NearnessScore
-from nearveil.audit.events import DensityScore, Event, Score, event_from_dict, learn_scores
-from nearveil.audit.histogram import learn_histogram
-from nearveil.audit.low_digits import find_lattice, learn_low_digits
+from nearveil.audit.events import (
+    DensityScore,
+    DistanceScore,
+    Event,
+    NearnessScore,
+    Score,
+    event_from_dict,
+    find_lattice,
+    learn_classifier,
+    learn_histogram,
+    learn_low_digits,
+    learn_recurring,
+    learn_scores,
+)
 from nearveil.audit.pairs import Pair
-from nearveil.audit.recurring import learn_recurring
-from nearveil.audit.subject import AuditError, MechanismSubject, PublishedSubject
+from nearveil.audit.subjects import AuditError, MechanismSubject, PublishedSubject
 from nearveil.region import named_region
 from nearveil.types import FloatArray
 

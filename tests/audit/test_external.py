@@ -11,9 +11,8 @@ import numpy as np
 import psutil
 import pytest
 
-from nearveil.audit.external import CallableSubject, CommandSubject, ModuleSubject
-from nearveil.audit.external.independence import IndependenceWatch
-from nearveil.audit.subject import AuditError, Place
+from nearveil.audit.external import CallableSubject, CommandSubject, IndependenceWatch, ModuleSubject
+from nearveil.audit.subjects import AuditError, Place
 from nearveil.errors import NearveilError, UsageError
 from nearveil.region import named_region
 from nearveil.types import FloatArray
@@ -308,7 +307,7 @@ def test_a_command_that_hangs_is_ended_and_its_children_too(tmp_path: Path) -> N
 
 
 def test_a_command_that_writes_for_ever_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.audit.external.command_subject._MOST_BYTES", 1 << 16)
+    monkeypatch.setattr("nearveil.audit.external._MOST_BYTES", 1 << 16)
     with pytest.raises(AuditError, match="wrote more than"):
         CommandSubject(as_script(tmp_path, "while True: print(9 * '1234567890')"), REGION).sample(PLACE, 10, rng())
 

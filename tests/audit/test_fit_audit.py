@@ -10,8 +10,10 @@ import pytest
 from scipy.stats import binom
 from tests.audit.null_fit_audits import CASES, CONFIDENCE, accusations
 
-from nearveil.audit.claim import Claim, own_claim
-from nearveil.audit.fit_audit import (
+from nearveil.audit._fit_statistics import Event, Statistic, event_from_dict
+from nearveil.audit.auditor import Verdict
+from nearveil.audit.claims import Claim, own_claim
+from nearveil.audit.fit import (
     AnswersFit,
     Fit,
     FitReport,
@@ -21,9 +23,7 @@ from nearveil.audit.fit_audit import (
     recheck_fit,
     worst_case_data,
 )
-from nearveil.audit.fit_audit.statistics import Event, Statistic, event_from_dict
-from nearveil.audit.report import Verdict
-from nearveil.audit.subject import AuditError
+from nearveil.audit.subjects import AuditError
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms import nearest_centre, noisy_grid, pic, private_grid
 from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace

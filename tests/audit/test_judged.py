@@ -3,13 +3,11 @@
 import pytest
 from tests.audit.judged import BROKEN, INNOCENT, NARROW, SOUND, Case, Judged
 
-from nearveil.audit.auditor import audit
-from nearveil.audit.claim import own_claim
-from nearveil.audit.pair_choice import mechanism_pairs
-from nearveil.audit.recheck import recheck
-from nearveil.audit.report import AuditReport, Verdict
-from nearveil.audit.subject import MechanismSubject
-from nearveil.audit.witness import witness_from_json
+from nearveil.audit.auditor import AuditReport, Verdict, audit
+from nearveil.audit.claims import own_claim
+from nearveil.audit.pair_search import mechanism_pairs
+from nearveil.audit.subjects import MechanismSubject
+from nearveil.audit.witness import recheck, witness_from_json
 
 pytestmark = pytest.mark.statistical
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from nearveil.audit.lower_bound import (
+from nearveil.audit.bounds import (
     clopper_pearson_high,
     clopper_pearson_low,
     count_reaching,

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from nearveil import DPRS, SRR, PlanarLaplace
-from nearveil.audit.claim import Claim, own_claim, paper_claim
-from nearveil.audit.interval_pairs import interval_pairs, nearest_centre
-from nearveil.audit.pair_choice import audit_pairs, mechanism_pairs, place_pairs
+from nearveil.audit.claims import Claim, own_claim, paper_claim
+from nearveil.audit.pair_search import audit_pairs, interval_pairs, mechanism_pairs, nearest_centre, place_pairs
 from nearveil.audit.pairs import Pair, pair_from_dict
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Notion

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from nearveil.audit.region_search import search_places
-from nearveil.audit.sampling import Sampler
-from nearveil.audit.subject import PublishedSubject
+from nearveil.audit.explore import search_places
+from nearveil.audit.subjects import PublishedSubject, Sampler
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

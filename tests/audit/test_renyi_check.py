@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import binom
 
 from nearveil import AxisLaplace, Square
-from nearveil.audit.renyi_check import (
+from nearveil.audit.renyi import (
     RenyiEstimate,
     check_log_ratio,
     mean_low,
@@ -18,7 +18,7 @@ from nearveil.audit.renyi_check import (
     renyi_between_samplers,
     renyi_interval,
 )
-from nearveil.audit.subject import AuditError
+from nearveil.audit.subjects import AuditError
 from nearveil.errors import UsageError
 from nearveil.privacy.accounting import gaussian_log_moment, laplace_log_moment
 from nearveil.types import FloatArray

@@ -10,12 +10,11 @@ import pytest
 
 from nearveil import DPRS, PlanarLaplace, Square
 from nearveil.audit.auditor import audit
-from nearveil.audit.claim import Claim, claim_from_json, own_claim
+from nearveil.audit.claims import Claim, claim_from_json, own_claim
 from nearveil.audit.external import CallableSubject
-from nearveil.audit.pair_choice import mechanism_pairs
+from nearveil.audit.pair_search import as_place, mechanism_pairs
 from nearveil.audit.pairs import Pair
-from nearveil.audit.region_pairs import as_place
-from nearveil.audit.subject import (
+from nearveil.audit.subjects import (
     AuditError,
     MechanismSubject,
     PublishedSubject,

@@ -7,12 +7,11 @@ import pytest
 
 from nearveil import DPRS, PlanarLaplace, Square
 from nearveil.audit.auditor import audit
-from nearveil.audit.claim import Claim, own_claim, paper_claim
+from nearveil.audit.claims import Claim, own_claim, paper_claim
 from nearveil.audit.explore import MOST_EVENTS
-from nearveil.audit.pair_choice import audit_pairs, mechanism_pairs
-from nearveil.audit.recheck import recheck
-from nearveil.audit.subject import MechanismSubject, PublishedSubject
-from nearveil.audit.witness import Witness, witness_from_json
+from nearveil.audit.pair_search import audit_pairs, mechanism_pairs
+from nearveil.audit.subjects import MechanismSubject, PublishedSubject
+from nearveil.audit.witness import Witness, recheck, witness_from_json
 from nearveil.errors import DataError, UsageError
 from nearveil.region import named_region
 from nearveil.types import FloatArray

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nearveil.audit.external import CommandSubject
-from nearveil.audit.external.command_subject import INPUT, OUTPUT, _Files, _filled_in
+from nearveil.audit.external import INPUT, OUTPUT, CommandSubject, _Files, _filled_in
 from tests.cli.conftest import Run
 from tests.test_docs import blocks
 

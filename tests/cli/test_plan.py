@@ -12,7 +12,7 @@ from nearveil.cli.mechanism_choice import build_mechanism
 from nearveil.cli.plan_command import FileOptions, protect_command
 from nearveil.errors import UsageError
 from nearveil.evaluation.defences import Defence
-from nearveil.evaluation.parts.families import sound_families
+from nearveil.evaluation.experiments.frontier import sound_families
 from nearveil.evaluation.planning.measuring import Sizes
 from nearveil.evaluation.planning.plan import Effort
 from nearveil.io.synthetic import synthetic_city

@@ -15,10 +15,10 @@ import pytest
 
 from nearveil.cli import reproduce as command
 from nearveil.cli.reproduction_facts import QUICK, facts_of, warnings_of
-from nearveil.evaluation.cells import attack_cell
-from nearveil.evaluation.cells.journal import open_journal
-from nearveil.evaluation.parts.registry import EXPERIMENTS
-from nearveil.evaluation.parts.scope import Scope
+from nearveil.evaluation import cells
+from nearveil.evaluation.experiments.registry import EXPERIMENTS
+from nearveil.evaluation.experiments.scope import Scope
+from nearveil.evaluation.runner import open_journal
 from nearveil.report.html import Drawn
 from tests.cli.conftest import Run
 from tests.evaluation.made_up_results import made_up_results, tiny_town
@@ -126,7 +126,7 @@ def test_killed_in_the_middle_and_run_again(run: Run, data: Path, tmp_path: Path
 
 
 def test_the_report_has_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attack_cell, "fitted", lambda mechanism, _dataset: mechanism)
+    monkeypatch.setattr(cells, "fitted", lambda mechanism, _dataset: mechanism)
     scope = Scope(datasets={"brightkite": TOWN}, runs=2, instances=2, queries=10, targets=2, quick=True)
     results = made_up_results(cell for part in EXPERIMENTS.values() for cell in part.cells(scope))
     outcomes = [part.outcome(scope, results) for part in EXPERIMENTS.values()]

@@ -3,13 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from nearveil.evaluation.cells.attack_cell import AttackCell
-from nearveil.evaluation.cells.audit_cell import AuditCell
-from nearveil.evaluation.cells.cell import Cell, Result
-from nearveil.evaluation.cells.frontier_cell import FrontierCell
-from nearveil.evaluation.cells.publication import KS, PROTOCOLS
-from nearveil.evaluation.cells.release_cell import RELEASES, ReleaseCell
-from nearveil.evaluation.cells.sampling_cell import SamplingCell
+from nearveil.evaluation.cells import KS, PROTOCOLS, RELEASES, AttackCell, AuditCell, FrontierCell, ReleaseCell
+from nearveil.evaluation.experiments.figure8 import SamplingCell
+from nearveil.evaluation.runner import Cell, Result
 from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import named_region

@@ -8,9 +8,8 @@ import pytest
 from nearveil import PlanarLaplace
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
-from nearveil.evaluation.attack_trials import Trial
+from nearveil.evaluation.attack_trials import ATTACK_NAMES, Trial, contenders
 from nearveil.evaluation.best_attacker import measure_best_attacker
-from nearveil.evaluation.contenders import ATTACK_NAMES, contenders
 from nearveil.io.datasets import Dataset
 from nearveil.region import Region
 from nearveil.types import FloatArray

@@ -7,14 +7,14 @@ import pytest
 from scipy import stats
 
 from nearveil.attacks.base import AttackResult, Outcome
-from nearveil.evaluation.attack_instances import Instance
-from nearveil.evaluation.attack_score import (
+from nearveil.evaluation.attack_experiment import (
     compare,
     least_queries,
     mean_over_runs,
     score_attempts,
     share_over_runs,
 )
+from nearveil.evaluation.attack_trials import Instance
 
 TRUE_M = np.array([[0.0, 0.0], [1000.0, 0.0], [0.0, 500.0], [9.0, 9.0]])
 SERVED_M = np.array([[300.0, 400.0], [1000.0, 0.0], [0.0, 900.0], [9.0, 9.0]])

@@ -11,22 +11,25 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from nearveil.audit.auditor import audit
-from nearveil.audit.claim import paper_claim
-from nearveil.audit.pair_choice import mechanism_pairs
-from nearveil.audit.subject import MechanismSubject
+from nearveil.audit.claims import paper_claim
+from nearveil.audit.pair_search import mechanism_pairs
+from nearveil.audit.subjects import MechanismSubject
+from nearveil.evaluation import runner
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
-from nearveil.evaluation.cells import circumstances
-from nearveil.evaluation.cells.attack_cell import AttackCell
-from nearveil.evaluation.cells.audit_cell import AuditCell
-from nearveil.evaluation.cells.cell import NOBODY, Cell
-from nearveil.evaluation.cells.frontier_cell import FrontierCell
-from nearveil.evaluation.cells.release_cell import ReleaseCell, metric_length_m, released
-from nearveil.evaluation.cells.sampling_cell import SamplingCell
-from nearveil.evaluation.cells.utility_cell import UtilityCell
-from nearveil.evaluation.contenders import contenders
+from nearveil.evaluation.attack_trials import contenders
+from nearveil.evaluation.cells import (
+    AttackCell,
+    AuditCell,
+    FrontierCell,
+    ReleaseCell,
+    UtilityCell,
+    metric_length_m,
+    released,
+)
 from nearveil.evaluation.defences import Defence
-from nearveil.evaluation.displacement import ground_distance_m
-from nearveil.evaluation.protocols import ColluderProtocol
+from nearveil.evaluation.experiments.figure8 import SamplingCell
+from nearveil.evaluation.runner import NOBODY, Cell
+from nearveil.evaluation.utility import ColluderProtocol, ground_distance_m
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
@@ -104,7 +107,7 @@ def test_everything_else_does() -> None:
 def test_data_and_measuring_code_are_part_of_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moved = TOWN.places.copy()
     moved[17, 1] += 1e-9
-    assert circumstances.circumstances_of(replace(TOWN, places=moved)) != circumstances.circumstances_of(TOWN)
+    assert runner.circumstances_of(replace(TOWN, places=moved)) != runner.circumstances_of(TOWN)
     for name in (
         "__init__.py",
         "mechanisms/dprs.py",
@@ -114,13 +117,13 @@ def test_data_and_measuring_code_are_part_of_the_name(tmp_path: Path, monkeypatc
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("before", encoding="utf-8")
-    monkeypatch.setattr(circumstances, "nearveil", SimpleNamespace(__file__=str(tmp_path / "__init__.py")))
+    monkeypatch.setattr(runner, "nearveil", SimpleNamespace(__file__=str(tmp_path / "__init__.py")))
 
     def after_changing(name: str) -> str:
         (tmp_path / name).write_text("after", encoding="utf-8")
-        return circumstances.code_fingerprint.__wrapped__()
+        return runner.code_fingerprint.__wrapped__()
 
-    before = circumstances.code_fingerprint.__wrapped__()
+    before = runner.code_fingerprint.__wrapped__()
     assert after_changing("evaluation/parts/table1.py") == before
     assert after_changing("cli/a.py") == before
     cells = after_changing("evaluation/cells/cell.py")

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nearveil.evaluation.cells.fits import _intervals, fitted
+from nearveil.evaluation.cells import _intervals, fitted
 from nearveil.evaluation.defences import Centres, Defence, paper_defences
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.dprs import DPRS

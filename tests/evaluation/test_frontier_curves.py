@@ -5,18 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from nearveil.evaluation.attack_score import Mean
+from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.defences import Defence
-from nearveil.evaluation.parts.families import Family, all_families, sound_families
-from nearveil.evaluation.parts.frontier_curves import (
+from nearveil.evaluation.experiments.frontier import (
+    Family,
     FrontierPoint,
+    all_families,
     beats_clearly,
     margin_over_others,
     recall_at,
+    sound_families,
     spread_at,
     standings,
+    winner_rows,
 )
-from nearveil.evaluation.parts.frontier_winners import winner_rows
 
 
 def curve(label: str, *points: tuple[float, float], dataset: str = "town", half_width: float | None = None,

@@ -5,9 +5,8 @@ import pytest
 from scipy import stats
 
 from nearveil.errors import UsageError
-from nearveil.evaluation.cells.fits import fitted
-from nearveil.evaluation.defences import Defence, Kind
-from nearveil.evaluation.hypotheses import ConfinedBaseline, read_population
+from nearveil.evaluation.cells import fitted
+from nearveil.evaluation.defences import ConfinedBaseline, Defence, Kind, read_population
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace

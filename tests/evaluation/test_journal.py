@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nearveil.errors import OutputError, UsageError
-from nearveil.evaluation.cells.journal import CellJournal, open_journal
+from nearveil.evaluation.runner import CellJournal, open_journal
 
 RESULTS = {f"key{number}": {"recall": number / 7, "words": f"ä|\n{number}"} for number in range(4)}
 

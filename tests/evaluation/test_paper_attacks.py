@@ -6,7 +6,7 @@ import pytest
 
 from nearveil import DPRS
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
-from nearveil.evaluation.contenders import contenders
+from nearveil.evaluation.attack_trials import contenders
 from nearveil.io.datasets import DatasetName, load_dataset
 
 pytestmark = pytest.mark.realdata

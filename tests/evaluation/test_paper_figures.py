@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from nearveil import DPRS, named_region
-from nearveil.evaluation.attack_score import Mean
-from nearveil.evaluation.cells.journal import open_journal
-from nearveil.evaluation.cells.runner import run_cells
-from nearveil.evaluation.parts import ablation, table3
-from nearveil.evaluation.parts.scope import Scope
-from nearveil.evaluation.parts.table3_rows import Measured
+from nearveil.evaluation.attack_experiment import Mean
+from nearveil.evaluation.experiments import ablation, table3
+from nearveil.evaluation.experiments.scope import Scope
+from nearveil.evaluation.experiments.table3 import Measured
+from nearveil.evaluation.runner import open_journal, run_cells
 from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utility
 from nearveil.io.csv_file import read_csv
 from nearveil.io.datasets import DatasetName, load_dataset

@@ -5,16 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from nearveil.evaluation.attack_score import Mean, share_over_runs
-from nearveil.evaluation.cells import attack_cell
-from nearveil.evaluation.cells.attack_cell import AttackCell
-from nearveil.evaluation.cells.journal import open_journal
-from nearveil.evaluation.cells.runner import run_cells
-from nearveil.evaluation.outcome import Chart, Outcome, Table, Value
+from nearveil.evaluation import cells
+from nearveil.evaluation.attack_experiment import Mean, share_over_runs
+from nearveil.evaluation.cells import AttackCell
+from nearveil.evaluation.experiments.registry import EXPERIMENTS, findings
+from nearveil.evaluation.experiments.scope import Scope
 from nearveil.evaluation.paper_numbers import paper_table1, paper_table2, paper_table3
-from nearveil.evaluation.parts.findings import findings
-from nearveil.evaluation.parts.registry import EXPERIMENTS
-from nearveil.evaluation.parts.scope import Scope
+from nearveil.evaluation.results import Chart, Outcome, Table, Value
+from nearveil.evaluation.runner import open_journal, run_cells
 from nearveil.report.files import full_name, table_cells, table_csv, table_markdown
 from tests.evaluation.made_up_results import made_up_results, tiny_town
 
@@ -32,7 +30,7 @@ SCOPES = {
 def nobody_fits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Made-up results need no intervals."""
     if "measured" not in request.fixturenames:
-        monkeypatch.setattr(attack_cell, "fitted", lambda mechanism, _dataset: mechanism)
+        monkeypatch.setattr(cells, "fitted", lambda mechanism, _dataset: mechanism)
 
 
 @pytest.fixture(scope="module")

@@ -4,20 +4,23 @@ import numpy as np
 import pytest
 
 from nearveil.errors import DataError, UsageError
-from nearveil.evaluation.attack_score import Mean, Share
-from nearveil.evaluation.cells.publication import best_guess_of, publish
+from nearveil.evaluation.attack_experiment import Mean, Share
+from nearveil.evaluation.cells import best_guess_of, publish
 from nearveil.evaluation.defences import Defence
-from nearveil.evaluation.parts.families import sound_families
+from nearveil.evaluation.experiments.frontier import sound_families
 from nearveil.evaluation.planning import plan as planning
-from nearveil.evaluation.planning import settling
-from nearveil.evaluation.planning.dial import dial_of, fitted_to
-from nearveil.evaluation.planning.guessing import guess
-from nearveil.evaluation.planning.measuring import Bench, Point, Sizes, measure_runs
-from nearveil.evaluation.planning.picture import plan_chart
-from nearveil.evaluation.planning.plan import Effort, Plan, families_for, make_plan
-from nearveil.evaluation.planning.search import SearchTask, search_family
-from nearveil.evaluation.planning.settling import settle
-from nearveil.evaluation.planning.wish import PlanWish
+from nearveil.evaluation.planning.goal import PlanWish, dial_of, fitted_to
+from nearveil.evaluation.planning.measuring import Bench, Point, Sizes, guess, measure_runs
+from nearveil.evaluation.planning.plan import (
+    Effort,
+    Plan,
+    SearchTask,
+    families_for,
+    make_plan,
+    plan_chart,
+    search_family,
+    settle,
+)
 from nearveil.io.datasets import Dataset
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -267,7 +270,7 @@ def test_the_last_measurement_decides_and_is_corrected_for(
         point = measure_runs(dataset, k, defence, seeds, sizes)
         return replace(point, error_m=Mean(0.8 * point.error_m.value, 10.0))
 
-    monkeypatch.setattr(settling, "measure_runs", less)
+    monkeypatch.setattr(planning, "measure_runs", less)
     plan = plan_for(people, "attacker-error", 300.0)
     assert plan.met
     assert plan.best.point.error_m.value >= 300

@@ -7,18 +7,13 @@ from typing import Any
 
 import pytest
 
-from nearveil.evaluation.attack_score import Mean
-from nearveil.evaluation.cells import attack_cell
-from nearveil.evaluation.cells.attack_cell import AttackCell
-from nearveil.evaluation.cells.audit_cell import AuditCell
-from nearveil.evaluation.cells.cell import Cell
-from nearveil.evaluation.cells.frontier_cell import FrontierCell
-from nearveil.evaluation.cells.release_cell import ReleaseCell
-from nearveil.evaluation.cells.sampling_cell import SamplingCell
-from nearveil.evaluation.cells.utility_cell import UtilityCell
-from nearveil.evaluation.parts.findings import findings
-from nearveil.evaluation.parts.registry import EXPERIMENTS
-from nearveil.evaluation.parts.scope import Scope, overlap
+from nearveil.evaluation import cells
+from nearveil.evaluation.attack_experiment import Mean
+from nearveil.evaluation.cells import AttackCell, AuditCell, FrontierCell, ReleaseCell, UtilityCell
+from nearveil.evaluation.experiments.figure8 import SamplingCell
+from nearveil.evaluation.experiments.registry import EXPERIMENTS, findings
+from nearveil.evaluation.experiments.scope import Scope, overlap
+from nearveil.evaluation.runner import Cell
 from tests.evaluation.made_up_results import attempts, audited, made_up_results, tiny_town, utility
 
 TOWNS = {name: tiny_town(name, people=100) for name in ("brightkite", "gaussian")}
@@ -27,7 +22,7 @@ SCOPE = Scope(datasets=TOWNS, runs=3, instances=10, queries=10, targets=100)
 
 @pytest.fixture(autouse=True)
 def nobody_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attack_cell, "fitted", lambda mechanism, _dataset: mechanism)
+    monkeypatch.setattr(cells, "fitted", lambda mechanism, _dataset: mechanism)
 
 
 def told(name: str, change: Callable[[Cell], dict[str, Any]] = lambda _cell: {}, scope: Scope = SCOPE) -> str:

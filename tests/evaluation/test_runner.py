@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from nearveil.evaluation.cells.cell import NOBODY, Cell
-from nearveil.evaluation.cells.journal import CellJournal, open_journal
-from nearveil.evaluation.cells.runner import run_cells
-from nearveil.evaluation.cells.utility_cell import UtilityCell
+from nearveil.evaluation.cells import UtilityCell
 from nearveil.evaluation.defences import Defence
+from nearveil.evaluation.runner import NOBODY, Cell, CellJournal, open_journal, run_cells
 from nearveil.io.datasets import Dataset
 from tests.evaluation.made_up_results import tiny_town
 

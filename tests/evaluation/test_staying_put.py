@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.evaluation.staying_put import (
+from nearveil.evaluation.longitudinal import (
     StayingPut,
     Wobble,
     attack_who_stays_put,

@@ -5,13 +5,17 @@ import pyproj
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.evaluation.displacement import (
+from nearveil.evaluation.utility import (
     DisplacementSum,
+    Queries,
+    QueryProtocol,
     _ground_distances_numpy,
+    draw_queries,
     ground_distance_m,
+    measure_utilities,
+    measure_utility,
     summarise_displacement,
 )
-from nearveil.evaluation.utility import Queries, QueryProtocol, draw_queries, measure_utilities, measure_utility
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nearveil.evaluation.experiments.figure8 import noise_and_resample
 from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
 from nearveil.mechanisms.disc_law import expected_displacement, log_density
 from nearveil.mechanisms.disc_sampler import (
@@ -13,7 +14,6 @@ from nearveil.mechanisms.disc_sampler import (
     sample_discs,
     truncated_laplace,
 )
-from nearveil.mechanisms.noise_and_resample import noise_and_resample
 from nearveil.mechanisms.utility_bounds import exact_displacement, paper_displacement_bound
 
 coordinate = st.floats(-3, 3)

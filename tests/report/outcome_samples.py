@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from nearveil.evaluation.attack_score import Mean
-from nearveil.evaluation.outcome import (
+from nearveil.evaluation.attack_experiment import Mean
+from nearveil.evaluation.results import (
     Chart,
     Column,
     Finding,

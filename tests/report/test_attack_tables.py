@@ -1,7 +1,6 @@
 """Rows for people and for machines say the same, the paper's values beside them."""
 
-from nearveil.evaluation.attack_experiment import AttackRow
-from nearveil.evaluation.attack_score import AttackScore, Mean, Share
+from nearveil.evaluation.attack_experiment import AttackRow, AttackScore, Mean, Share
 from nearveil.evaluation.best_attacker import BestAttacker
 from nearveil.report.tables import attack_document, markdown_table, with_paper
 

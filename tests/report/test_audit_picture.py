@@ -10,14 +10,12 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from nearveil.audit.claim import Claim
-from nearveil.audit.distances import NearnessScore
-from nearveil.audit.events import DensityScore, Event
+from nearveil.audit.claims import Claim
+from nearveil.audit.events import DensityScore, Event, HistogramScore, NearnessScore
 from nearveil.audit.external import CallableSubject
-from nearveil.audit.histogram import HistogramScore
-from nearveil.audit.interval_pairs import interval_pairs
+from nearveil.audit.pair_search import interval_pairs
 from nearveil.audit.pairs import Pair
-from nearveil.audit.subject import MechanismSubject
+from nearveil.audit.subjects import MechanismSubject
 from nearveil.audit.witness import Counts, Witness
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.dprs import DPRS

@@ -14,10 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from nearveil.evaluation.attack_score import Mean, Share
-from nearveil.evaluation.outcome import Chart, Panel, Series, exact
-from nearveil.evaluation.parts import guarantee
-from nearveil.evaluation.parts.scope import Scope
+from nearveil.evaluation.attack_experiment import Mean, Share
+from nearveil.evaluation.experiments import guarantee
+from nearveil.evaluation.experiments.scope import Scope
+from nearveil.evaluation.results import Chart, Panel, Series, exact
 from nearveil.report import charts
 from nearveil.report.charts import draw_chart, linear_ticks, log_ticks, plain_number
 from nearveil.report.style import DARK, LIGHT, looks_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nearveil.evaluation.attack_score import Mean
-from nearveil.evaluation.outcome import Column, Table
+from nearveil.evaluation.attack_experiment import Mean
+from nearveil.evaluation.results import Column, Table
 from nearveil.report.html import write_report
 from tests.report.browser import CHROMIUM, Browser
 from tests.report.outcome_samples import FACTS, FINDINGS, OUTCOME, PLAIN

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from nearveil.evaluation.outcome import Outcome
+from nearveil.evaluation.results import Outcome
 from nearveil.report.files import table_csv
 from nearveil.report.html import write_report
 from tests.report.outcome_samples import EVIL, FACTS, FINDINGS, MAP, OUTCOME, PLAIN, TABLE

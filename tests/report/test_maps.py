@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.path import Path as Outline
 
-from nearveil.evaluation.outcome import Map, MapLayer, MapPanel
+from nearveil.evaluation.results import Map, MapLayer, MapPanel
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import Region, named_region
 from nearveil.report import maps

@@ -10,9 +10,9 @@ import numpy as np
 import uvicorn
 
 from nearveil.nearby.publishing.protection import Policy
-from nearveil.server.access import new_platform_key
 from nearveil.server.app import create_app
-from nearveil.server.console.city import made_up_people
+from nearveil.server.auth import new_platform_key
+from nearveil.server.console.demonstration import made_up_people
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings
 from nearveil.types import FloatArray

@@ -12,8 +12,8 @@ import httpx
 from nearveil.nearby.publishing.keys import Keys, new_keys
 from nearveil.nearby.stores.base import Store
 from nearveil.nearby.stores.sqlite import SqliteStore
-from nearveil.server.access import new_platform_key
 from nearveil.server.app import create_app
+from nearveil.server.auth import new_platform_key
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings
 

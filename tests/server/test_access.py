@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from nearveil.errors import UsageError
 from nearveil.nearby.stores.base import PlatformKey, Store, StoreError
-from nearveil.server import access as access_module
-from nearveil.server.access import HORIZON_S, Access, Caller, new_platform_key
+from nearveil.server import auth as access_module
+from nearveil.server.auth import HORIZON_S, Access, Caller, new_platform_key
 from nearveil.server.problems import Problem
 from tests.server.clocks import Clock
 

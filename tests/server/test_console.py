@@ -14,13 +14,18 @@ from nearveil.mechanisms.dprs import DPRS
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region, named_region
 from nearveil.report.maps import land_in
-from nearveil.server.console.city import made_up_people, on_land, snapped
-from nearveil.server.console.demonstration import DemonstrationWish, Turns, attack_somebody
-from nearveil.server.console.pages import content_policy, page_file, plotly_name, tile_origin
+from nearveil.server.console.demonstration import (
+    DemonstrationWish,
+    Turns,
+    attack_somebody,
+    few_boxes,
+    made_up_people,
+    on_land,
+    snapped,
+    told,
+)
 from nearveil.server.console.prediction import HIDE_WITHIN_M, measure, predictions
-from nearveil.server.console.routes import MOST_SHOWN
-from nearveil.server.console.statements import card_of
-from nearveil.server.console.trace import few_boxes, told
+from nearveil.server.console.routes import MOST_SHOWN, card_of, content_policy, page_file, plotly_name, tile_origin
 from nearveil.server.problems import Problem
 from nearveil.server.suspicion import Flag
 from tests.server.console_service import PEOPLE, Place, as_set, console_service, served

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import UsageError
-from nearveil.server.access import Caller
+from nearveil.server.auth import Caller
 from nearveil.server.limits import Limits
 from tests.server.clocks import Clock
 

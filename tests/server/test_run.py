@@ -11,7 +11,7 @@ import pytest
 
 from nearveil.errors import OutputError, UsageError
 from nearveil.nearby.stores.sqlite import SqliteStore
-from nearveil.server.access import Access
+from nearveil.server.auth import Access
 from nearveil.server.run import address_of, first_platform_key, listen, make_data_folder
 from nearveil.server.settings import Settings
 from tests.server.running import HERE

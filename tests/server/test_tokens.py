@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import UsageError
-from nearveil.server.tokens import LONGEST_S, PERSON_PATTERN, Token, read_token, write_token
+from nearveil.server.auth import LONGEST_S, PERSON_PATTERN, Token, read_token, write_token
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 NOW = 1_800_000_000.25

@@ -23,7 +23,7 @@ from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.nearby.stores.base import Store
 from nearveil.nearby.stores.opening import open_store
 from nearveil.region import named_region
-from nearveil.server.access import new_platform_key
+from nearveil.server.auth import new_platform_key
 
 PEOPLE = 120
 PLACES_EACH = 7

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from nearveil.evaluation.experiments.figure8 import noise_and_resample
 from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
 from nearveil.mechanisms.disc_law import log_density
 from nearveil.mechanisms.disc_sampler import chord_route, draw_on_unit_disc, noise_route, sample_discs, uniform_route
-from nearveil.mechanisms.noise_and_resample import noise_and_resample
 from nearveil.types import FloatArray
 
 pytestmark = pytest.mark.statistical

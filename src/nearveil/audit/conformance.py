@@ -19,11 +19,10 @@ import numpy as np
 import pyproj
 from scipy.stats import chi2
 
-from nearveil.audit.auditor import audit
-from nearveil.audit.claim import own_claim
-from nearveil.audit.pair_choice import mechanism_pairs
-from nearveil.audit.report import Verdict
-from nearveil.audit.subject import MechanismSubject
+from nearveil.audit.auditor import Verdict, audit
+from nearveil.audit.claims import own_claim
+from nearveil.audit.pair_search import mechanism_pairs
+from nearveil.audit.subjects import MechanismSubject
 from nearveil.errors import NearveilError
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.base import Mechanism

@@ -1,21 +1,519 @@
-"""Events: yes-or-no questions about an output, to be counted under both places of a pair."""
+"""Scores by the distances of an output to either place. They need no learning."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
+from scipy.special import expit
 
-from nearveil.audit.classifier import classifier_from_dict, learn_classifier
-from nearveil.audit.distances import DistanceScore, NearnessScore
-from nearveil.audit.histogram import histogram_from_dict, learn_histogram
-from nearveil.audit.low_digits import learn_low_digits, low_digits_from_dict
 from nearveil.audit.pairs import Pair
-from nearveil.audit.recurring import learn_recurring, recurring_from_dict
-from nearveil.audit.subject import AuditError, Subject
-from nearveil.types import BoolArray, FloatArray
+from nearveil.audit.subjects import AuditError, Subject
+from nearveil.types import BoolArray, FloatArray, IntArray
+
+_LEAST = 1e-9
+# Very near: a small share of the distance between the places, and a few metres at most.
+_NEAR_SHARE, _NEAR_M = 0.003, 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class DistanceScore:
+    """How much nearer an output is to the first place than to the second, as a share of the distance between them.
+
+    It is 1 on the ray that starts in the first place and leads away from the second. For planar Laplace noise of any
+    scale it is proportional to the log-ratio of the densities.
+    """
+
+    kind = "distance"
+
+    def score(self, outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
+        """Score each output: the larger, the more it speaks for the first place."""
+        from_first, from_second, apart = _distances(outputs, pair, subject)
+        return (from_second - from_first) / apart
+
+    def describe(self) -> str:
+        """Say what the score is."""
+        return "how much nearer they are to the one than to the other"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"kind": self.kind}
+
+
+@dataclass(frozen=True, slots=True)
+class NearnessScore:
+    """For an output very near to either place, the log-ratio of its distances to both; 0 for all others.
+
+    Noise that is skipped now and then puts outputs on the place itself, or as near as rounding lets them be.
+    """
+
+    kind = "nearness"
+
+    def score(self, outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
+        """Score each output: the larger, the nearer to the first place."""
+        from_first, from_second, apart = _distances(outputs, pair, subject)
+        ratio = np.log(np.maximum(from_second, _LEAST * apart) / np.maximum(from_first, _LEAST * apart))
+        reach = apart * min(_NEAR_SHARE, _NEAR_M / max(pair.distance_m, _LEAST))
+        near: FloatArray = np.where(np.minimum(from_first, from_second) <= reach, ratio, 0.0)
+        return near
+
+    def describe(self) -> str:
+        """Say what the score is."""
+        return "their being almost at the place itself"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"kind": self.kind}
+
+
+def _distances(outputs: FloatArray, pair: Pair, subject: Subject) -> tuple[FloatArray, FloatArray, float]:
+    first, second = subject.in_outputs(pair.first), subject.in_outputs(pair.second)
+    apart = max(float(np.hypot(*(first - second))), _LEAST)
+    return np.hypot(*(outputs - first).T), np.hypot(*(outputs - second).T), apart
+
+
+# An adaptive histogram of outputs: rectangles that hold equally many samples, cut in halves again and again.
+
+
+_LEAST_IN_BOX = 60
+_MOST_LEVELS = 9
+_SMOOTHING = 0.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HistogramScore:
+    """The smoothed log-ratio of counts in the rectangle that an output falls into.
+
+    The rectangles are the leaves of a complete k-d tree, its nodes in the order of a heap: node i sends an output to
+    node 2i + 1 if its coordinate ``axes[i]`` is at most ``cuts[i]``, else to 2i + 2. An infinite cut does not cut.
+    """
+
+    kind = "histogram"
+
+    axes: IntArray
+    cuts: FloatArray
+    scores: FloatArray
+
+    def score(self, outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
+        """Score each output: the larger, the more it speaks for the first place."""
+        del pair, subject
+        return self.scores[_leaves(outputs, self.axes, self.cuts)]
+
+    def describe(self) -> str:
+        """Say what the score is."""
+        return f"how often samples from either place fell into each of {len(self.scores):,} rectangles"
+
+    def boxes(self, reaching: BoolArray) -> list[tuple[float, float, float, float]]:
+        """Return the chosen leaves as (x from, y from, x to, y to), for pictures; sides may be infinite."""
+        bounds = np.tile([-math.inf, -math.inf, math.inf, math.inf], (2 * len(self.scores) - 1, 1))
+        for node, (axis, cut) in enumerate(zip(self.axes, self.cuts, strict=True)):
+            bounds[2 * node + 1] = bounds[2 * node + 2] = bounds[node]
+            bounds[2 * node + 1, axis + 2] = min(cut, bounds[node, axis + 2])
+            bounds[2 * node + 2, axis] = max(cut, bounds[node, axis])
+        leaves = bounds[len(self.cuts) :][reaching]
+        # Behind an infinite cut there is nothing.
+        return [(x0, y0, x1, y1) for x0, y0, x1, y1 in leaves.tolist() if x0 < math.inf and y0 < math.inf]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; an infinite cut is null."""
+        cuts = [cut if math.isfinite(cut) else None for cut in self.cuts.tolist()]
+        return {"kind": self.kind, "axes": self.axes.tolist(), "cuts": cuts, "scores": self.scores.tolist()}
+
+
+def histogram_from_dict(document: dict[str, Any]) -> HistogramScore:
+    """Read what `HistogramScore.to_dict` gave."""
+    axes = np.array(document["axes"], dtype=np.int64)
+    cuts = np.array([math.inf if cut is None else cut for cut in document["cuts"]], dtype=np.float64)
+    scores = np.array(document["scores"], dtype=np.float64)
+    leaves = len(scores)
+    complete = leaves & (leaves - 1) == 0 and len(axes) == len(cuts) == leaves - 1
+    if not (complete and np.isin(axes, (0, 1)).all() and np.isfinite(scores).all() and not np.isnan(cuts).any()):
+        raise ValueError("histogram")
+    return HistogramScore(axes, cuts, scores)
+
+
+def learn_histogram(first: FloatArray, second: FloatArray) -> HistogramScore:
+    """Learn rectangles and their scores from outputs of both places."""
+    pooled = np.vstack([first, second])
+    levels = int(np.clip(math.log2(max(len(pooled) / _LEAST_IN_BOX, 1)), 0, _MOST_LEVELS))
+    axes = np.zeros(2**levels - 1, dtype=np.int64)
+    cuts = np.full(2**levels - 1, math.inf)
+    members: list[FloatArray] = [pooled]
+    for node in range(len(cuts)):
+        points = members[node]
+        axes[node], cuts[node] = _cut(points)
+        below = points[:, axes[node]] <= cuts[node]
+        members += [points[below], points[~below]]
+    counts = [np.bincount(_leaves(side, axes, cuts), minlength=2**levels) for side in (first, second)]
+    shares = [(count + _SMOOTHING) / (len(side) + 1) for count, side in zip(counts, (first, second), strict=True)]
+    return HistogramScore(axes, cuts, np.log(shares[0] / shares[1]))
+
+
+def _cut(points: FloatArray) -> tuple[int, float]:
+    """Cut across the longer side at the median: between two values, below the largest, so that atoms come apart."""
+    if len(points) < 2:
+        return 0, math.inf
+    spread = np.ptp(points, axis=0)
+    axis = int(np.argmax(spread))
+    if spread[axis] <= 0:
+        return axis, math.inf
+    values = points[:, axis]
+    median = float(np.partition(values, (len(values) - 1) // 2)[(len(values) - 1) // 2])
+    # Where more than half share the largest value, cut just below it.
+    return axis, median if median < values.max() else float(values[values < median].max())
+
+
+def _leaves(outputs: FloatArray, axes: IntArray, cuts: FloatArray) -> IntArray:
+    node = np.zeros(len(outputs), dtype=np.int64)
+    for _ in range((len(cuts) + 1).bit_length() - 1):
+        coordinate = np.where(axes[node] == 0, outputs[:, 0], outputs[:, 1])
+        node = 2 * node + 1 + (coordinate > cuts[node])
+    return node - len(cuts)
+
+
+# A learned classifier: logistic regression that tells which of two places an output came from.
+
+
+_RIDGE = 1e-6
+_MOST_SAMPLES = 20_000
+_FEATURES = 12
+_MOST_STEPS = 30
+_MOST_HALVINGS = 12
+_LEAST_GAIN = 1e-8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassifierScore:
+    """A weighted sum of fixed features of an output, learned to be the log-odds of the first place.
+
+    The features are the coordinates, their squares and product, and the distances to both places: straight, and along
+    each axis. With them the log-ratio of planar Laplace, of Laplace along the axes and of Gaussian noise is such a sum.
+    """
+
+    kind = "classifier"
+
+    weights: FloatArray
+    intercept: float
+
+    def score(self, outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
+        """Score each output: the larger, the more it speaks for the first place."""
+        total = np.full(len(outputs), self.intercept)
+        for column, weight in zip(_columns(outputs, pair, subject), self.weights, strict=True):
+            total += weight * column
+        return total
+
+    def describe(self) -> str:
+        """Say what the score is."""
+        return "a classifier that learned to tell the two places' outputs apart"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"kind": self.kind, "weights": self.weights.tolist(), "intercept": self.intercept}
+
+
+def classifier_from_dict(document: dict[str, Any]) -> ClassifierScore:
+    """Read what `ClassifierScore.to_dict` gave."""
+    weights, intercept = np.array(document["weights"], dtype=np.float64), float(document["intercept"])
+    if weights.shape != (_FEATURES,) or not np.isfinite(weights).all() or not np.isfinite(intercept):
+        raise ValueError("classifier")
+    return ClassifierScore(weights, intercept)
+
+
+def learn_classifier(first: FloatArray, second: FloatArray, pair: Pair, subject: Subject) -> ClassifierScore:
+    """Fit the weights to outputs of both places, by maximum likelihood with a slight pull towards 0."""
+    first, second = first[:_MOST_SAMPLES], second[:_MOST_SAMPLES]
+    features = _features(np.vstack([first, second]), pair, subject)
+    middle, spread = features.mean(axis=0), features.std(axis=0)
+    spread[spread <= 1e-12 * (1 + np.abs(middle))] = 1.0
+    standard = (features - middle) / spread
+    found = _fit(np.column_stack([np.ones(len(standard)), standard]), np.repeat([1.0, 0.0], [len(first), len(second)]))
+    weights = found[1:] / spread
+    return ClassifierScore(weights, float(found[0] - weights @ middle))
+
+
+def _fit(features: FloatArray, is_first: FloatArray) -> FloatArray:
+    """Minimise the logistic loss by Newton's method, with steps halved until they improve."""
+    weights = np.zeros(features.shape[1])
+    odds = np.zeros(len(features))
+    loss = _loss(odds, is_first, weights)
+    for _ in range(_MOST_STEPS):
+        chance = expit(odds)
+        slope = np.einsum("i,ij->j", chance - is_first, features) / len(odds) + 2 * _RIDGE * weights
+        bend = (features.T * (chance * (1 - chance) / len(odds))) @ features + 2 * _RIDGE * np.eye(len(weights))
+        step = np.linalg.solve(bend, slope)
+        for _ in range(_MOST_HALVINGS):
+            odds = _weighted(features, weights - step)
+            improved = _loss(odds, is_first, weights - step)
+            if improved <= loss:
+                break
+            step /= 2
+        else:
+            break
+        weights, gain, loss = weights - step, loss - improved, improved
+        if gain < _LEAST_GAIN:
+            break
+    return weights
+
+
+def _loss(odds: FloatArray, is_first: FloatArray, weights: FloatArray) -> float:
+    return float(np.mean(np.logaddexp(0, odds) - is_first * odds) + _RIDGE * (weights**2).sum())
+
+
+def _weighted(features: FloatArray, weights: FloatArray) -> FloatArray:
+    """Sum the features by weight. Not a matrix product: its threads wait for each other on a busy machine."""
+    total: FloatArray = np.einsum("ij,j->i", features, weights)
+    return total
+
+
+def _features(outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
+    return np.column_stack(_columns(outputs, pair, subject))
+
+
+def _columns(outputs: FloatArray, pair: Pair, subject: Subject) -> list[FloatArray]:
+    first, second = subject.in_outputs(pair.first), subject.in_outputs(pair.second)
+    # Lengths in units of the distance between the two places, counted from their middle: numbers of moderate size.
+    unit = max(float(np.hypot(*(first - second))), 1e-9)
+    t = (outputs - (first + second) / 2) / unit
+    half_gap = (first - second) / 2 / unit
+    from_first, from_second = t - half_gap, t + half_gap
+    reach = np.hypot(t[:, 0], t[:, 1])
+    return [
+        *t.T,
+        *(t**2).T,
+        t[:, 0] * t[:, 1],
+        reach,
+        np.hypot(*from_first.T),
+        np.hypot(*from_second.T),
+        *np.abs(from_first).T,
+        *np.abs(from_second).T,
+    ]
+
+
+# Low digits: outputs of a place that lie on a lattice, such as the true place plus a whole number of metres.
+#
+# A lattice shows as a peak in the Fourier transform of a coordinate. It is looked for in metres and in degrees, with
+# any period from an eighth of the outputs' spread down to a ten-thousandth of it. Outputs that are rounded to a
+# public grid lie on a lattice too, but on the same one whatever the place: an event made of it tells nothing apart.
+
+
+_LEAST_LATTICE_SAMPLES, _MOST_LATTICE_SAMPLES = 64, 4_096
+_NEAREST = 512
+_BINS = 1 << 15
+# Below so many periods in the window, the shape of the noise itself shows.
+_LEAST_PERIODS = 8
+# Of 2^14 frequencies of a smooth law, one exceeds this with a probability of 1e-6.
+_LEAST_PEAK = 25.0
+_STEPS = np.linspace(-1, 1, 17)
+_LATTICE_DECIMALS = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LowDigitsScore:
+    """Whether an output is on the lattice of the first place's outputs, or on that of the second's.
+
+    Parameters
+    ----------
+    in_degrees : bool
+        Whether the lattices are in latitude and longitude, or else in the coordinates of outputs.
+    periods, origins : ndarray of shape (2, 2)
+        For each place and each axis; a period of 0 is none.
+    """
+
+    kind = "low-digits"
+
+    in_degrees: bool
+    periods: FloatArray
+    origins: FloatArray
+
+    def score(self, outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
+        """Score each output: the larger, the more it speaks for the first place."""
+        del pair
+        values = subject.outputs_in_degrees(outputs) if self.in_degrees else outputs
+        total = np.zeros(len(outputs))
+        for sign, periods, origins in zip((1.0, -1.0), self.periods, self.origins, strict=True):
+            for axis in np.flatnonzero(periods):
+                total += sign * np.cos(2 * math.pi * (values[:, axis] - origins[axis]) / periods[axis])
+        # Two lattices that are the same one differ by round-off, which tells nothing.
+        return np.round(total, _LATTICE_DECIMALS)
+
+    def describe(self) -> str:
+        """Say what the score is."""
+        period = self.periods[self.periods > 0].max()
+        unit = " degrees" if self.in_degrees else " in their own coordinates"
+        return f"their low digits (what is left over a multiple of {period:.3g}{unit})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "kind": self.kind,
+            "in_degrees": self.in_degrees,
+            "periods": self.periods.tolist(),
+            "origins": self.origins.tolist(),
+        }
+
+
+def low_digits_from_dict(document: dict[str, Any]) -> LowDigitsScore:
+    """Read what `LowDigitsScore.to_dict` gave."""
+    periods, origins = (np.array(document[name], dtype=np.float64) for name in ("periods", "origins"))
+    if not (periods.shape == origins.shape == (2, 2) and np.isfinite([periods, origins]).all()):
+        raise ValueError("low digits")
+    if periods.min() < 0 or periods.max() == 0:
+        raise ValueError("low digits")
+    return LowDigitsScore(bool(document["in_degrees"]), periods, origins)
+
+
+def learn_low_digits(first: FloatArray, second: FloatArray, subject: Subject) -> list[LowDigitsScore]:
+    """Look for lattices in the outputs of both places, in their coordinates and in degrees; return what was found."""
+    scores = []
+    sides = (first[:_MOST_LATTICE_SAMPLES], second[:_MOST_LATTICE_SAMPLES])
+    for in_degrees in (False, True):
+        values = [subject.outputs_in_degrees(side) if in_degrees else side for side in sides]
+        of_first = [find_lattice(values[0][:, axis]) for axis in range(2)]
+        # Both places have one, or else it is worth nothing.
+        if any(period for period, _ in of_first):
+            found = np.array([of_first, [find_lattice(values[1][:, axis]) for axis in range(2)]])
+            scores.append(LowDigitsScore(in_degrees, found[..., 0], found[..., 1]))
+    return scores
+
+
+def find_lattice(values: FloatArray) -> tuple[float, float]:
+    """Return period and origin of the lattice that values lie on or near; a period of 0 if there is none."""
+    if len(values) < _LEAST_LATTICE_SAMPLES:
+        return 0.0, 0.0
+    centre = float(np.median(values))
+    offsets = values - centre
+    offsets = offsets[np.argsort(np.abs(offsets), kind="stable")]
+    # The innermost values show fine lattices, all of them coarse ones.
+    for number in dict.fromkeys((min(_NEAREST, len(offsets)), int(0.95 * len(offsets)))):
+        frequency = _peak(offsets[:number])
+        if frequency > 0:
+            frequency = _sharpened(frequency, offsets, number)
+            turn = np.angle(np.exp(2j * math.pi * frequency * offsets).mean())
+            return 1 / frequency, centre + float(turn) / (2 * math.pi * frequency)
+    return 0.0, 0.0
+
+
+def _peak(offsets: FloatArray) -> float:
+    """The lowest frequency at which the offsets, in order of their size, come together; 0 if they nowhere do."""
+    reach = float(np.abs(offsets[-1]))
+    if reach <= 0:
+        return 0.0
+    position = offsets / reach
+    # Tapered, so that the window's own edges do not show.
+    taper = np.cos(math.pi / 2 * position) ** 2
+    bins = np.minimum(((position + 1) / 2 * _BINS).astype(np.int64), _BINS - 1)
+    spectrum = np.abs(np.fft.rfft(np.bincount(bins, weights=taper, minlength=_BINS))) ** 2 / (taper**2).sum()
+    spectrum[:_LEAST_PERIODS] = 0.0
+    highest = float(spectrum.max())
+    if highest < _LEAST_PEAK:
+        return 0.0
+    # Multiples of a frequency have peaks as well; the lowest says most.
+    lowest = int(np.flatnonzero(spectrum >= highest / 2)[0])
+    return (lowest + int(np.argmax(spectrum[lowest : lowest + 2]))) / (2 * reach)
+
+
+def _sharpened(frequency: float, offsets: FloatArray, number: int) -> float:
+    """The frequency, made exact enough for nearly all offsets: the farther out, the more digits it takes."""
+    whole = float(np.abs(offsets[int(0.99 * (len(offsets) - 1))]))
+    reach = float(np.abs(offsets[number - 1]))
+    width = 1 / (2 * reach)
+    while True:
+        inside = offsets[np.abs(offsets) <= reach]
+        inside = inside[:: max(len(inside) // 200, 1)]
+        tried = frequency + width * _STEPS
+        frequency = float(tried[np.argmax(np.abs(np.exp(2j * math.pi * tried[:, None] * inside).mean(axis=1)))])
+        if reach >= whole and width < 1 / (100 * whole):
+            return frequency
+        reach = min(4 * reach, whole)
+        width /= 4
+
+
+# Recurring outputs: a finite set of outputs that come again and again, as from a pool of noise that is used twice.
+
+
+_MOST = 2_000
+# Outputs are equal if they agree to so many decimals: the last digits depend on how an output was computed.
+_RECURRING_DECIMALS = 6
+# An odd number; products wrap around.
+_MIX = np.int64(0x1E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecurringScore:
+    """The smoothed log-ratio of how often an output came from either place while exploring; 0 for all others.
+
+    Parameters
+    ----------
+    outputs : ndarray of shape (n, 2)
+        The outputs that came.
+    scores : ndarray of shape (n,)
+        Their scores.
+    """
+
+    kind = "recurring"
+
+    outputs: FloatArray
+    scores: FloatArray
+
+    def score(self, outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
+        """Score each output: the larger, the more it speaks for the first place."""
+        del pair, subject
+        known = _keys(self.outputs)
+        order = np.argsort(known, kind="stable")
+        keys = _keys(outputs)
+        at = order[np.minimum(np.searchsorted(known, keys, sorter=order), len(known) - 1)]
+        found: FloatArray = np.where(known[at] == keys, self.scores[at], 0.0)
+        return found
+
+    def describe(self) -> str:
+        """Say what the score is."""
+        return f"{len(self.outputs):,} outputs that had come before, while exploring"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"kind": self.kind, "outputs": self.outputs.tolist(), "scores": self.scores.tolist()}
+
+
+def recurring_from_dict(document: dict[str, Any]) -> RecurringScore:
+    """Read what `RecurringScore.to_dict` gave."""
+    outputs, scores = (np.array(document[name], dtype=np.float64) for name in ("outputs", "scores"))
+    if not (scores.ndim == 1 and len(scores) > 0 and outputs.shape == (len(scores), 2)):
+        raise ValueError("recurring outputs")
+    if not (np.isfinite(outputs).all() and np.isfinite(scores).all()):
+        raise ValueError("recurring outputs")
+    return RecurringScore(outputs, scores)
+
+
+def learn_recurring(first: FloatArray, second: FloatArray) -> RecurringScore | None:
+    """Return the outputs that came most often, with their scores; None if none came twice.
+
+    Where some come twice, those that came once are worth knowing too: they belong to the same finite set.
+    """
+    pooled = np.vstack([first, second])
+    _, representatives, own, times = np.unique(
+        _keys(pooled), return_index=True, return_inverse=True, return_counts=True
+    )
+    if len(times) == len(pooled):
+        return None
+    counts = [np.bincount(side, minlength=len(times)) for side in (own[: len(first)], own[len(first) :])]
+    shares = [(count + _SMOOTHING) / (len(side) + 1) for count, side in zip(counts, (first, second), strict=True)]
+    most = np.argsort(-times, kind="stable")[:_MOST]
+    outputs = np.round(pooled[representatives[most]], _RECURRING_DECIMALS)
+    return RecurringScore(outputs, np.log(shares[0] / shares[1])[most])
+
+
+def _keys(outputs: FloatArray) -> IntArray:
+    """A number for each output that is the same for equal ones, and for different ones next to never."""
+    whole: IntArray = np.round(outputs * 10.0**_RECURRING_DECIMALS).astype(np.int64)
+    keys: IntArray = (whole[:, 0] * _MIX) ^ whole[:, 1]
+    return keys
+
+
+# Events: yes-or-no questions about an output, to be counted under both places of a pair.
+
 
 Direction = Literal["first", "second"]
 DIRECTIONS: tuple[Direction, ...] = ("first", "second")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyproj
 
-from nearveil.audit.subject import Place
+from nearveil.audit.subjects import Place
 
 
 @dataclass(frozen=True, slots=True)

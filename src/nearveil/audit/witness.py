@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nearveil.audit.claim import Claim, claim_from_dict
+import numpy as np
+
+from nearveil.audit.bounds import loss_bounds
+from nearveil.audit.claims import Claim, claim_from_dict
 from nearveil.audit.events import Event, event_from_dict
-from nearveil.audit.lower_bound import loss_bounds
 from nearveil.audit.pairs import Pair, pair_from_dict
-from nearveil.errors import DataError
+from nearveil.audit.subjects import BATCH, RECHECK_STREAM, Sampler, Subject, chosen_seed
+from nearveil.errors import DataError, UsageError
+from nearveil.types import FloatArray, Progress
 
 FORMAT = "nearveil-witness"
 FORMAT_VERSION = 1
@@ -171,3 +176,68 @@ def explain_counts(pair: Pair, event: Event, counts: Counts, claim: Claim, claim
 
 def _times(loss: float) -> str:
     return f"{math.exp(loss):,.3g} times" if loss < 50 else f"e^{loss:.3g} times"
+
+
+# Counting events on fresh samples.
+
+
+def count_events(sampler: Sampler, pair: Pair, events: Sequence[Event], per_place: int, stream: int) -> list[Counts]:
+    """Count events on fresh samples for both places, the same for all events, a batch at a time."""
+    found = np.zeros((2, len(events)), dtype=np.int64)
+    for side, place in enumerate((pair.first, pair.second)):
+        for number, start in enumerate(range(0, per_place, BATCH)):
+            outputs = sampler.draw(place, min(BATCH, per_place - start), (stream, side, number))
+            found[side] += _hits(outputs, pair, events, sampler.subject)
+    counted = []
+    for event, (first, second) in zip(events, found.T.tolist(), strict=True):
+        hits, false_hits = (first, second) if event.direction == "first" else (second, first)
+        counted.append(Counts(hits=hits, trials=per_place, false_hits=false_hits, false_trials=per_place))
+    return counted
+
+
+def _hits(outputs: FloatArray, pair: Pair, events: Sequence[Event], subject: Subject) -> list[int]:
+    """Count each event's hits; events of the same score have it computed once."""
+    scores = {id(event.score): event.score for event in events}
+    scored = {key: score.score(outputs, pair, subject) for key, score in scores.items()}
+    return [int(event.reached(scored[id(event.score)]).sum()) for event in events]
+
+
+# Checking a witness again, on samples of its own.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recheck:
+    """What fresh samples say about a witness."""
+
+    stands: bool
+    counts: Counts
+    bound: float
+    claimed_loss: float
+    confidence: float
+    seed: int
+    explanation: str
+
+
+def recheck(
+    witness: Witness, subject: Subject, *, samples: int, seed: int | None = None, progress: Progress | None = None
+) -> Recheck:
+    """Count the same event again, on samples of its own, half of them for each place.
+
+    The samples come from a stream that no audit uses, so that they are fresh even with the audit's own seed. The
+    event is not chosen again, so the bound holds with the witness's confidence whatever the witness says.
+    """
+    if samples < 2:
+        raise UsageError("a recheck needs samples for both places")
+    seed = chosen_seed(seed)
+    sampler = Sampler(subject, seed, progress)
+    (counts,) = count_events(sampler, witness.pair, (witness.event,), samples // 2, RECHECK_STREAM)
+    bound = bound_of(counts, witness.claim, witness.confidence)
+    return Recheck(
+        stands=bound > witness.claimed_loss,
+        counts=counts,
+        bound=bound,
+        claimed_loss=witness.claimed_loss,
+        confidence=witness.confidence,
+        seed=seed,
+        explanation=explain_counts(witness.pair, witness.event, counts, witness.claim, witness.claimed_loss, bound),
+    )

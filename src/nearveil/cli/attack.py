@@ -38,8 +38,8 @@ from nearveil.cli.populations import Population, dataset_population, file_popula
 from nearveil.cli.protection_options import takes_protection
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
+from nearveil.evaluation.attack_trials import ATTACK_NAMES, Contender, contenders
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
-from nearveil.evaluation.contenders import ATTACK_NAMES, Contender, contenders
 from nearveil.io.datasets import DatasetName
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region

@@ -9,8 +9,7 @@ from nearveil.attacks.oracle import spot_of
 from nearveil.cli.console import warn
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment
-from nearveil.evaluation.attack_trials import Trial
-from nearveil.evaluation.contenders import Contender
+from nearveil.evaluation.attack_trials import Contender, Trial
 from nearveil.io.atomic import check_output, replacing
 from nearveil.report.attack_figure import draw_attack
 from nearveil.report.attack_gif import animate_attack, animation_kind

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearveil.audit.auditor import DEFAULT_CONFIDENCE
+from nearveil.audit.auditor import DEFAULT_CONFIDENCE, Verdict
 from nearveil.audit.auditor import audit as run_audit
-from nearveil.audit.report import Verdict
 from nearveil.cli.audit_check import check_witness
 from nearveil.cli.audit_exit import leave_with, only_verdicts
 from nearveil.cli.audit_files import AuditFiles

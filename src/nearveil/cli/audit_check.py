@@ -9,16 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nearveil.audit.claim import Claim
-from nearveil.audit.fit_audit import FitWitness, fit_witness_from_json, recheck_fit
-from nearveil.audit.fit_audit.witness import FORMAT as FIT_FORMAT
-from nearveil.audit.interval_pairs import with_intervals
-from nearveil.audit.lower_bound import largest_loss_bound, loss_bounds
-from nearveil.audit.recheck import recheck
-from nearveil.audit.report import Verdict
-from nearveil.audit.sampling import chosen_seed
-from nearveil.audit.subject import Subject, own_subject
-from nearveil.audit.witness import Witness, witness_from_json
+from nearveil.audit.auditor import Verdict
+from nearveil.audit.bounds import largest_loss_bound, loss_bounds
+from nearveil.audit.claims import Claim
+from nearveil.audit.fit import FORMAT as FIT_FORMAT
+from nearveil.audit.fit import FitWitness, fit_witness_from_json, recheck_fit
+from nearveil.audit.pair_search import with_intervals
+from nearveil.audit.subjects import Subject, chosen_seed, own_subject
+from nearveil.audit.witness import Witness, recheck, witness_from_json
 from nearveil.cli.audit_files import AuditFiles
 from nearveil.cli.audit_fit_stage import DEFAULT_FITS, VIEWS, fit_of, fit_witness_document, mechanism_of_fit
 from nearveil.cli.audit_options import Effort

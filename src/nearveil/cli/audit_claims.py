@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from nearveil.audit.claim import Claim, claim_from_json, own_claim, paper_claim
+from nearveil.audit.claims import Claim, claim_from_json, own_claim, paper_claim
 from nearveil.cli.json_files import read_text
 from nearveil.errors import UsageError
 from nearveil.privacy.guarantee import Guarantee, Notion

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TextIO
 
 import typer
 
-from nearveil.audit.report import Verdict
+from nearveil.audit.auditor import Verdict
 from nearveil.cli.console import complain
 from nearveil.errors import NearveilError, UsageError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearveil.audit.subject import Subject
+from nearveil.audit.subjects import Subject
 from nearveil.audit.witness import Witness
 from nearveil.cli.console import warn
 from nearveil.errors import UsageError

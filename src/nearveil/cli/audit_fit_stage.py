@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from nearveil.audit.claim import Claim, own_claim
-from nearveil.audit.fit_audit import (
+from nearveil.audit.auditor import Verdict
+from nearveil.audit.claims import Claim, own_claim
+from nearveil.audit.fit import (
+    LEAST_FITS,
     AnswersFit,
     DataPair,
     Fit,
@@ -21,9 +23,7 @@ from nearveil.audit.fit_audit import (
     audit_fit,
     worst_case_data,
 )
-from nearveil.audit.fit_audit.audit import LEAST_FITS
-from nearveil.audit.report import Verdict
-from nearveil.audit.sampling import chosen_seed
+from nearveil.audit.subjects import chosen_seed
 from nearveil.cli.audit_claims import OWN, stated_claim
 from nearveil.cli.audit_files import AuditFiles
 from nearveil.cli.audit_options import Effort

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from nearveil.audit.claim import Claim
-from nearveil.audit.external import CommandSubject, ExternalSubject, ModuleSubject
-from nearveil.audit.external.subject import DEFAULT_TIMEOUT_S
-from nearveil.audit.pair_choice import audit_pairs, mechanism_pairs, place_pairs
+from nearveil.audit.claims import Claim
+from nearveil.audit.external import DEFAULT_TIMEOUT_S, CommandSubject, ExternalSubject, ModuleSubject
+from nearveil.audit.pair_search import audit_pairs, mechanism_pairs, place_pairs
 from nearveil.audit.pairs import Pair
-from nearveil.audit.subject import Place, Subject, own_subject
+from nearveil.audit.subjects import Place, Subject, own_subject
 from nearveil.cli.audit_claims import claim_on_guarantee, stated_claim
 from nearveil.cli.made_up_city import PEOPLE, SEED, fitted_on_made_up_people
 from nearveil.cli.mechanism_choice import Wish, build_mechanism

@@ -7,8 +7,8 @@ import math
 import textwrap
 from typing import Any
 
-from nearveil.audit.claim import Claim
-from nearveil.audit.report import AuditReport, PairSummary, Verdict
+from nearveil.audit.auditor import AuditReport, PairSummary, Verdict
+from nearveil.audit.claims import Claim
 from nearveil.report.tables import text_table
 
 MEANING = {

@@ -9,12 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nearveil.audit.certificate_file import (
-    CertificateCheck,
-    certificate_from_json,
-    certificate_to_json,
-    check_certificate,
-)
+from nearveil.audit.certificate import CertificateCheck, certificate_from_json, certificate_to_json, check_certificate
 from nearveil.cli.console import say, say_json
 from nearveil.cli.json_files import read_text
 from nearveil.cli.made_up_city import fitted_on_made_up_people

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from nearveil.cli.console import say, say_json
 from nearveil.cli.options import JsonOption
 from nearveil.errors import DataError, UsageError
-from nearveil.evaluation.dataset_statistics import DatasetStatistics, describe_dataset
+from nearveil.evaluation.experiments.table2 import DatasetStatistics, describe_dataset
 from nearveil.io.datasets import SNAP_FILES, SNAP_URL, Dataset, DatasetName, cache_folder, find_check_ins, load_dataset
 from nearveil.io.download import ByteProgress, Fetched, fetch_snap
 from nearveil.report.tables import text_table

@@ -15,14 +15,17 @@ from nearveil.attacks.base import AttackResult
 from nearveil.cli.attack_pictures import draw_one
 from nearveil.cli.made_up_city import PEOPLE
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
-from nearveil.evaluation.attack_instances import Instance
-from nearveil.evaluation.attack_score import compare
-from nearveil.evaluation.attack_trials import Trial, run_trials
+from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, compare
+from nearveil.evaluation.attack_trials import Contender, Instance, Trial, contenders, run_trials
 from nearveil.evaluation.best_attacker import BestAttacker, measure_best_attacker
-from nearveil.evaluation.contenders import Contender, contenders
-from nearveil.evaluation.displacement import Displacement, summarise_displacement
-from nearveil.evaluation.utility import QueryProtocol, Utility, draw_queries, measure_utility
+from nearveil.evaluation.utility import (
+    Displacement,
+    QueryProtocol,
+    Utility,
+    draw_queries,
+    measure_utility,
+    summarise_displacement,
+)
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
 from nearveil.io.files import write_people
@@ -32,7 +35,7 @@ from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import named_region
 from nearveil.report.before_after import AttackedService, draw_before_after
-from nearveil.server.console.city import made_up_people
+from nearveil.server.console.demonstration import made_up_people
 from nearveil.types import FloatArray, Progress
 
 INSTANCES = 40

@@ -17,7 +17,7 @@ from nearveil.nearby.publishing.keys import SecretKeys, new_keys, read_keys, sch
 from nearveil.nearby.publishing.protection import Schedule
 from nearveil.nearby.stores.base import Store
 from nearveil.nearby.stores.opening import is_postgres, open_store
-from nearveil.server.access import new_platform_key
+from nearveil.server.auth import new_platform_key
 from nearveil.server.identity import check_postponable
 from nearveil.server.settings import Settings
 

@@ -25,9 +25,8 @@ from nearveil.cli.plan_command import FileOptions
 from nearveil.cli.plan_people import PlanningPeople, private_people, true_people
 from nearveil.cli.plan_words import PlanReport
 from nearveil.errors import UsageError
-from nearveil.evaluation.planning.picture import plan_chart
-from nearveil.evaluation.planning.plan import FULL, QUICK, Plan, families_for, make_plan, steps_of_plan
-from nearveil.evaluation.planning.wish import PlanWish
+from nearveil.evaluation.planning.goal import PlanWish
+from nearveil.evaluation.planning.plan import FULL, QUICK, Plan, families_for, make_plan, plan_chart, steps_of_plan
 from nearveil.io.atomic import check_output, replacing
 from nearveil.report.charts import draw_chart
 

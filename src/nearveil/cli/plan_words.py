@@ -8,13 +8,11 @@ from typing import Any
 
 from nearveil.cli.plan_command import FileOptions, protect_command
 from nearveil.cli.plan_people import PlanningPeople
-from nearveil.evaluation.attack_score import Mean, Share
+from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.defences import Defence
-from nearveil.evaluation.parts.families import Family
-from nearveil.evaluation.parts.frontier import promise
+from nearveil.evaluation.experiments.frontier import Family, promise
 from nearveil.evaluation.planning.measuring import Point
-from nearveil.evaluation.planning.plan import Plan
-from nearveil.evaluation.planning.settling import Contender
+from nearveil.evaluation.planning.plan import Contender, Plan
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.report.tables import text_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearveil.evaluation.displacement import Displacement
+from nearveil.evaluation.utility import Displacement
 from nearveil.mechanisms.base import Mechanism
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from nearveil.cli.mechanism_choice import Wish
 from nearveil.cli.release_order import Released
 from nearveil.engines.card import card_of
-from nearveil.evaluation.displacement import Displacement
+from nearveil.evaluation.utility import Displacement
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.guarantee import Guarantee, Notion

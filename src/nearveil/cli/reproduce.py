@@ -12,12 +12,10 @@ import typer
 from nearveil.cli.console import say, warn, work_bar
 from nearveil.cli.reproduction_facts import FULL, QUICK, facts_of, warnings_of
 from nearveil.errors import OutputError
-from nearveil.evaluation.cells.journal import open_journal
-from nearveil.evaluation.cells.runner import run_cells
-from nearveil.evaluation.outcome import Outcome
-from nearveil.evaluation.parts.findings import findings
-from nearveil.evaluation.parts.registry import EXPERIMENTS
-from nearveil.evaluation.parts.scope import Results, Scope
+from nearveil.evaluation.experiments.registry import EXPERIMENTS, findings
+from nearveil.evaluation.experiments.scope import Results, Scope
+from nearveil.evaluation.results import Outcome
+from nearveil.evaluation.runner import open_journal, run_cells
 from nearveil.io.datasets import Dataset, DatasetName, find_check_ins, load_dataset
 from nearveil.report.files import table_cells, write_outcome
 from nearveil.report.html import Drawn, draw_pictures, write_report

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from nearveil.evaluation.cells.circumstances import code_fingerprint, data_fingerprint
-from nearveil.evaluation.parts.scope import Scope
+from nearveil.evaluation.experiments.scope import Scope
+from nearveil.evaluation.runner import code_fingerprint, data_fingerprint
 from nearveil.io.datasets import DatasetName
 
 _LIBRARIES = ("numpy", "scipy", "numba", "matplotlib")

@@ -11,7 +11,7 @@ import typer
 from nearveil.cli.console import progress_bar, say
 from nearveil.cli.serve import announce
 from nearveil.region import Region
-from nearveil.server.console.city import PEOPLE, made_up_people
+from nearveil.server.console.demonstration import PEOPLE, made_up_people
 from nearveil.server.settings import Settings
 from nearveil.types import FloatArray
 

@@ -19,7 +19,7 @@ from nearveil.attacks.oracle import Spot
 from nearveil.client.http import Client, ServiceError
 from nearveil.client.oracle import Accounts, Attacker, Borders, Patience, StartSearch, degrees_of
 from nearveil.errors import UsageError
-from nearveil.evaluation.contenders import Contender, contenders
+from nearveil.evaluation.attack_trials import Contender, contenders
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import Region
 from nearveil.report.tables import text_table

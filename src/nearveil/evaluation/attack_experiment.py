@@ -1,23 +1,249 @@
-"""A population under attack: every contender against the same people, run by run, protected or not."""
+"""Dist, Acc, Cost and queries: how attacks did. Means have 95 % intervals over runs, shares have binomial ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
 import numpy as np
+from scipy import stats
 
 from nearveil.attacks.base import AttackResult
+from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_instances import Instance, draw_instances, instances_of_person
-from nearveil.evaluation.attack_score import AttackScore, Attempt, compare, score_attempts
-from nearveil.evaluation.attack_trials import ServiceSetup, Trial, run_trials
-from nearveil.evaluation.contenders import Contender
+from nearveil.evaluation.attack_trials import (
+    Contender,
+    Instance,
+    ServiceSetup,
+    Trial,
+    draw_instances,
+    instances_of_person,
+    run_trials,
+)
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.types import FloatArray, Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean over runs; ``half_width`` of its 95 % interval by Student's t, None for a single run."""
+
+    value: float
+    half_width: float | None
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the interval."""
+        return None if self.half_width is None else self.value - self.half_width
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the interval."""
+        return None if self.half_width is None else self.value + self.half_width
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g}" if self.half_width is None else f"{self.value:.3g} ± {self.half_width:.2g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of cases, with the ends of its 95 % interval; both lie between 0 and 1."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g} ({self.low:.3g}–{self.high:.3g})"
+
+
+Estimate = Mean | Share
+"""A measured number with its interval."""
+
+
+def mean_over_runs(values: Sequence[float]) -> Mean:
+    """Return the mean of one value per run."""
+    array = np.asarray(values, dtype=np.float64)
+    if len(array) < 2:
+        return Mean(float(array.mean()), None)
+    spread = float(array.std(ddof=1)) / math.sqrt(len(array))
+    return Mean(float(array.mean()), float(stats.t.ppf(0.975, len(array) - 1)) * spread)
+
+
+def share_over_runs(hits: Sequence[int], cases: int) -> Share:
+    """Return the share of hits among all cases, so many in each run, with a 95 % interval for runs pooled.
+
+    By Clopper and Pearson. Cases of one run share its noise, so where runs differ by more than chance, the number of
+    cases is first divided by the design effect: the variance between runs over that of independent cases (Korn and
+    Graubard, 1998, without their allowance for few runs). In simulations of 5 runs of 50 the interval holds the true
+    share in 96 % or more where cases are independent, in 93 % or more at a true design effect of 1.5, and in 91 % or
+    more at 2.5.
+
+    Examples
+    --------
+    >>> share_over_runs([9, 10], 10)
+    Share(value=0.95, low=0.7435..., high=0.9989...)
+    """
+    total, found = cases * len(hits), sum(hits)
+    value = found / total
+    between = float(np.var(np.array(hits) / cases, ddof=1)) if len(hits) > 1 else 0.0
+    worth = total / max(1.0, between * cases / (value * (1 - value))) if 0 < found < total else float(total)
+    low = float(stats.beta.ppf(0.025, value * worth, (1 - value) * worth + 1)) if found else 0.0
+    high = float(stats.beta.ppf(0.975, value * worth + 1, (1 - value) * worth)) if found < total else 1.0
+    return Share(value, low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attack beside the truth.
+
+    Attributes
+    ----------
+    error_m : float
+        From the estimate to where the target is; from the start where the attack believes nothing.
+    served_error_m : float
+        The same to where the service has the target: what a certificate speaks of.
+    start_distance_m : float
+        From the start to where the service has the target.
+    others_listed, others_claimed, others_located : int
+        Other people in the attack's lists, how many it claims to have located, and how many are within tau of there.
+    """
+
+    error_m: float
+    served_error_m: float
+    start_distance_m: float
+    queries: int
+    seconds: float
+    certified: bool
+    others_listed: int
+    others_claimed: int
+    others_located: int
+
+
+def compare(
+    result: AttackResult,
+    instance: Instance,
+    *,
+    true_m: FloatArray,
+    served_m: FloatArray,
+    half_extent_m: tuple[float, float],
+    tau_m: float,
+) -> Attempt:
+    """Put one result beside the truth."""
+    guess = instance.start if result.estimate is None else _into_region(result.estimate, half_extent_m)
+    located = [
+        person
+        for person, spot in result.others.items()
+        if person in result.listed and _gap(spot, true_m, person) <= tau_m
+    ]
+    return Attempt(
+        error_m=_gap(guess, true_m, instance.target),
+        served_error_m=_gap(guess, served_m, instance.target),
+        start_distance_m=_gap(instance.start, served_m, instance.target),
+        queries=result.queries,
+        seconds=result.seconds,
+        certified=result.certified,
+        others_listed=len(result.listed),
+        others_claimed=len(result.others),
+        others_located=len(located),
+    )
+
+
+def _into_region(spot: Spot, half_extent_m: tuple[float, float]) -> Spot:
+    """The region is public: nobody believes a target to be outside."""
+    (x, y), (width, height) = spot, half_extent_m
+    return min(max(x, -width), width), min(max(y, -height), height)
+
+
+def _gap(spot: Spot, places_m: FloatArray, person: object) -> float:
+    return math.dist(spot, places_m[person]) if isinstance(person, int) else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class AttackScore:
+    """All attempts of one attack in one setting, runs by runs.
+
+    Attributes
+    ----------
+    dist_m, cost_s, queries : Mean
+        Mean error, seconds per attack, questions per attack.
+    acc, certified : Share
+        Share within tau, share certified.
+    queries_p95 : float
+        95th percentile of the questions, over all attempts.
+    false_certificates : int
+        Certified, and farther than tau from where the service has the target.
+    limit : float or None
+        Questions that distance bounds alone would take at least, on average; None without accounts.
+    others_located : float or None
+        Share of all other people in the attack's lists who were located within tau; None if none were looked for.
+    """
+
+    runs: int
+    instances: int
+    dist_m: Mean
+    acc: Share
+    cost_s: Mean
+    queries: Mean
+    queries_p95: float
+    certified: Share
+    false_certificates: int
+    limit: float | None
+    others_located: float | None
+
+    @property
+    def times_the_limit(self) -> float | None:
+        """Questions asked over the least number for distance bounds alone."""
+        return self.queries.value / self.limit if self.limit else None
+
+
+def score_attempts(
+    runs: Sequence[Sequence[Attempt]], *, tau_m: float, colluders: int, farthest_m: float
+) -> AttackScore:
+    """Return the score of an attack from its attempts, run by run."""
+
+    def over_runs(value: Callable[[Attempt], float]) -> Mean:
+        return mean_over_runs([float(np.mean([value(attempt) for attempt in run])) for run in runs])
+
+    def share(holds: Callable[[Attempt], bool]) -> Share:
+        return share_over_runs([sum(holds(attempt) for attempt in run) for run in runs], len(runs[0]))
+
+    everything = [attempt for run in runs for attempt in run]
+    listed = sum(attempt.others_listed for attempt in everything)
+    located = sum(attempt.others_located for attempt in everything)
+    limits = [least_queries(attempt.start_distance_m, tau_m, farthest_m, colluders) for attempt in everything]
+    return AttackScore(
+        runs=len(runs),
+        instances=len(runs[0]),
+        dist_m=over_runs(lambda attempt: attempt.error_m),
+        acc=share(lambda attempt: attempt.error_m <= tau_m),
+        cost_s=over_runs(lambda attempt: attempt.seconds),
+        queries=over_runs(lambda attempt: attempt.queries),
+        queries_p95=float(np.percentile([attempt.queries for attempt in everything], 95)),
+        certified=share(lambda attempt: attempt.certified),
+        false_certificates=sum(attempt.certified and attempt.served_error_m > tau_m for attempt in everything),
+        limit=float(np.mean(limits)) if colluders else None,
+        others_located=located / listed if any(attempt.others_claimed for attempt in everything) else None,
+    )
+
+
+def least_queries(distance_m: float, tau_m: float, farthest_m: float, colluders: int) -> float:
+    """Questions that are needed at least on average, if only bounds on distances are used.
+
+    A target at distance R of the start carries log2((2 (R/tau)² + 1/2) ln(Rmax / (tau/2))) bits under a prior that is
+    even in the logarithm of the distance; one answer with L accounts has at most L + 1 outcomes.
+    """
+    spread = max(math.log(farthest_m / (tau_m / 2)), 1.0)
+    bits = math.log2((2 * (distance_m / tau_m) ** 2 + 0.5) * spread)
+    return max(bits, 0.0) / math.log2(colluders + 1) if colluders else math.inf
+
+
+# A population under attack: every contender against the same people, run by run, protected or not.
+
 
 # Instances, ties and noise of a run do not share a stream with those of any other.
 _SEED_STEP = 1_000_003

@@ -1,21 +1,127 @@
-"""Attacks in numbers: many instances, spread over the machine's cores, the same whatever the number of cores."""
+"""The attacks by name, each with as many accounts as it uses."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 
-from nearveil.attacks.base import AttackResult, Trace
+from nearveil.attacks.adaptive import Adaptive
+from nearveil.attacks.base import Attack, AttackResult, Trace
+from nearveil.attacks.gi_lia import GILIA
+from nearveil.attacks.oracle import Spot
+from nearveil.attacks.sandwich import Sandwich
 from nearveil.attacks.simulator import SimulatedService
-from nearveil.evaluation.attack_instances import Instance, draw_instances
-from nearveil.evaluation.contenders import Contender
+from nearveil.attacks.unfolding import Unfolding
+from nearveil.attacks.zo_lia import ZOLIA
+from nearveil.errors import UsageError
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress
+
+ATTACK_NAMES = ("gi-lia", "zo-lia", "sandwich", "adaptive", "unfolding")
+MOST_COLLUDERS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """An attack and the number of accounts it is given."""
+
+    attack: Attack
+    colluders: int
+
+
+def contenders(names: Sequence[str], region: Region, *, colluders: Sequence[int], tau_m: float) -> list[Contender]:
+    """Return attacks for a region: the adaptive one once for each number of accounts, the others with their own."""
+    for count in colluders:
+        if not 1 <= count <= MOST_COLLUDERS:
+            raise UsageError(f"the adaptive attack takes 1 to {MOST_COLLUDERS} colluders; unfolding needs none")
+    farthest_m, half_extent_m = 2 * region.radius_m, region.half_extent_m
+    found: list[Contender] = []
+    for name in names:
+        if name == "gi-lia":
+            found.append(Contender(GILIA(farthest_m=farthest_m), 1))
+        elif name == "zo-lia":
+            found.append(Contender(ZOLIA(farthest_m=farthest_m), 1))
+        elif name == "sandwich":
+            found.append(Contender(Sandwich(farthest_m=farthest_m), 2))
+        elif name == "unfolding":
+            found.append(Contender(Unfolding(half_extent_m=half_extent_m, tau_m=tau_m), 0))
+        elif name == "adaptive":
+            found += [
+                Contender(Adaptive(half_extent_m=half_extent_m, tau_m=tau_m, colluders=count), count)
+                for count in colluders
+            ]
+        else:
+            raise UsageError(f"there is no attack {name!r}; use one of {', '.join(ATTACK_NAMES)}")
+    return found
+
+
+# Whom to attack, and from where: the paper's protocol.
+
+
+START_OFFSET_M = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One attack to be made: the attacker starts where the target is listed."""
+
+    start: Spot
+    target: int
+
+
+def draw_instances(
+    service: SimulatedService, people_m: FloatArray, *, k: int, count: int, rng: np.random.Generator
+) -> list[Instance]:
+    """Start at a point near a random person; the target is the k-th in the list there."""
+    found = []
+    for _ in range(count):
+        start = _near(people_m[rng.integers(len(people_m))], rng)
+        found.append(Instance(start, _ranked(service, start, k)[-1]))
+    return found
+
+
+def instances_of_person(
+    service: SimulatedService, people_m: FloatArray, target: int, *, k: int, count: int, rng: np.random.Generator
+) -> list[Instance]:
+    """Start at points near people around the target, wherever the target is listed; all as the service has them.
+
+    Raises
+    ------
+    UsageError
+        If the target is listed from none of them: the service publishes it far from where it is.
+    """
+    by_distance = np.argsort(np.hypot(*(people_m - people_m[target]).T), kind="stable")[: 2 * k + 1]
+    found: list[Instance] = []
+    for _ in range(20 * count):
+        start = _near(people_m[rng.choice(by_distance)], rng)
+        if target in _ranked(service, start, k):
+            found.append(Instance(start, target))
+            if len(found) == count:
+                return found
+    if not found:
+        raise UsageError("this person is listed from no place near their own; raise --k, or attack somebody else")
+    return [found[number % len(found)] for number in range(count)]
+
+
+def _near(place: FloatArray, rng: np.random.Generator) -> Spot:
+    """A point within 100 m, any as likely as any other."""
+    length = START_OFFSET_M * math.sqrt(rng.random())
+    angle = 2 * math.pi * rng.random()
+    return float(place[0] + length * math.cos(angle)), float(place[1] + length * math.sin(angle))
+
+
+def _ranked(service: SimulatedService, start: Spot, k: int) -> list[int]:
+    return [person for person in service.oracle(k=k, colluders=0).nearby(start) if isinstance(person, int)]
+
+
+# Attacks in numbers: many instances, spread over the machine's cores, the same whatever the number of cores.
+
 
 MOST_QUERIES = 1000
 _INSTANCES_AT_ONCE = 10

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attacker
-from nearveil.evaluation.attack_experiment import AttackExperiment
-from nearveil.evaluation.attack_score import Share, share_over_runs
+from nearveil.evaluation.attack_experiment import AttackExperiment, Share, share_over_runs
 from nearveil.types import Progress
 
 TARGETS = 200

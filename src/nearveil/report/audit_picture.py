@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nearveil.audit.bounds import clopper_pearson_high, clopper_pearson_low
 from nearveil.audit.events import TELL_TALES
-from nearveil.audit.lower_bound import clopper_pearson_high, clopper_pearson_low
-from nearveil.audit.subject import Subject
+from nearveil.audit.subjects import Subject
 from nearveil.audit.witness import Witness, shared_confidence
 from nearveil.mechanisms.intervals import Intervals, cell_polygons
 from nearveil.region import Region

@@ -9,8 +9,8 @@ from itertools import cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from nearveil.evaluation.attack_score import Estimate
-from nearveil.evaluation.outcome import Chart, Panel, Series
+from nearveil.evaluation.attack_experiment import Estimate
+from nearveil.evaluation.results import Chart, Panel, Series
 from nearveil.report.style import DARK, LIGHT, Look, Theme, house_style, looks_of
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote
 
-from nearveil.evaluation.attack_score import Mean, Share
-from nearveil.evaluation.outcome import Column, Finding, Outcome, Picture, Table, Value
+from nearveil.evaluation.attack_experiment import Mean, Share
+from nearveil.evaluation.results import Column, Finding, Outcome, Picture, Table, Value
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.io.atomic import replacing
 from nearveil.report.charts import Format

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from nearveil.evaluation.outcome import Map, MapLayer, MapPanel
+from nearveil.evaluation.results import Map, MapLayer, MapPanel
 from nearveil.region import Region
 from nearveil.report.charts import Format, Handle, draw_legend, draw_title, panel_grid, panel_width_in, save
 from nearveil.report.style import DARK, LIGHT, Theme, house_style

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nearveil.evaluation.attack_experiment import AttackRow
-from nearveil.evaluation.attack_score import Mean, Share
+from nearveil.evaluation.attack_experiment import AttackRow, Mean, Share
 from nearveil.evaluation.best_attacker import BestAttacker
 from nearveil.evaluation.paper_numbers import paper_table1
 

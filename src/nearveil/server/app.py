@@ -9,12 +9,11 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from nearveil.server.access_log import AccessLog
-from nearveil.server.guard import App, Guard
-from nearveil.server.hot_route import HotRoutes
+from nearveil.server import routes
+from nearveil.server.guard import AccessLog, App, Guard
+from nearveil.server.hot_path import HotRoutes
 from nearveil.server.openapi import describe
 from nearveil.server.problems import invalid, method_not_allowed, not_found
-from nearveil.server.routes import locations, operator, people, platform_keys, probes
 from nearveil.server.service import Service
 
 
@@ -29,8 +28,8 @@ def create_api(service: Service) -> FastAPI:
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     api.state.service = service
     api.state.hot = HotRoutes(service, api)
-    for part in (probes, people, locations, operator, platform_keys):
-        api.include_router(part.router)
+    for router in routes.ROUTERS:
+        api.include_router(router)
     if service.settings.console:
         _include_console(api, service)
     api.add_exception_handler(HTTPException, _raise_as_problem)

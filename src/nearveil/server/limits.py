@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from nearveil.errors import UsageError
-from nearveil.server.access import Caller
+from nearveil.server.auth import Caller
 
 
 class Limits:

@@ -21,15 +21,17 @@ from nearveil.server.problems import (
     invalid,
     malformed_json,
     not_found,
+    not_kept,
     not_ready,
     outside_region,
     problem_body,
+    too_busy,
     too_large,
     too_many_requests,
     unauthorised,
     unusual_behaviour,
+    wrong_media_type,
 )
-from nearveil.server.service_problems import not_kept, too_busy, wrong_media_type
 
 DESCRIPTION = """People report where they are; others ask who is near; answers are made from noisy places.
 

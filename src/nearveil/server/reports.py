@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from nearveil.nearby.publishing.publisher import Answer, Report
 from nearveil.nearby.stores.base import StoreError
 from nearveil.server.logs import log_exception
-from nearveil.server.problems import Problem, not_ready
-from nearveil.server.service_problems import internal, not_kept, too_busy
+from nearveil.server.problems import Problem, internal, not_kept, not_ready, too_busy
 
 MOST_PER_TRANSACTION = 512
 MOST_WAITING = 20_000

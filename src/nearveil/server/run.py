@@ -17,10 +17,9 @@ import uvicorn
 from nearveil.errors import OutputError, UsageError
 from nearveil.nearby.stores.base import Store
 from nearveil.nearby.stores.opening import is_postgres
-from nearveil.server.access import new_platform_key
 from nearveil.server.app import create_app
-from nearveil.server.fast_lane import fast_lane
-from nearveil.server.hot_route import HotRoutes
+from nearveil.server.auth import new_platform_key
+from nearveil.server.hot_path import HotRoutes, fast_lane
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings
 

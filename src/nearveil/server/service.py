@@ -1,4 +1,4 @@
-"""Service: everything that runs behind the HTTP interface, put together."""
+"""The card of a running service: what its policy promises, and what its intervals cost."""
 
 from __future__ import annotations
 
@@ -6,33 +6,62 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
+
 from nearveil.errors import UsageError
-from nearveil.mechanisms.intervals import intervals_from_document
+from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.nearby.published_index import PublishedIndex
 from nearveil.nearby.publishing.keys import Keys
-from nearveil.nearby.publishing.protection import Policy
-from nearveil.nearby.publishing.publisher import Answer, Publisher, Report
-from nearveil.nearby.stores.base import PublishedBatch, SearchableStore, Store, StoreError, Totals
+from nearveil.nearby.publishing.protection import Policy, Protection
+from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status
+from nearveil.nearby.stores.base import STEP_M, PublishedBatch, SearchableStore, Store, StoreError, Totals
 from nearveil.nearby.stores.opening import open_store
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
-from nearveil.server.access import Access, Caller, new_platform_key
-from nearveil.server.card import service_card
-from nearveil.server.clockwork import Clockwork, Index
+from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
 from nearveil.server.database_index import DatabaseIndex
 from nearveil.server.identity import check_identity
 from nearveil.server.intervals_in_use import IntervalsInUse, read_intervals_file, safe_border
-from nearveil.server.known_people import KnownPeople
 from nearveil.server.limits import Limits
 from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
-from nearveil.server.moves import published_at_once
 from nearveil.server.problems import too_many_requests, unauthorised, unusual_behaviour
 from nearveil.server.reports import ReportWriter
+from nearveil.server.scheduler import Clockwork, Index
 from nearveil.server.settings import Settings
 from nearveil.server.suspicion import Suspicion
+
+_FIT_DELTA = 1e-5
+
+
+def service_card(protection: Protection, intervals: Intervals | None) -> Guarantee:
+    """Return what the people of a service are promised."""
+    card = protection.guarantee
+    if intervals is None or protection.policy is Policy.OFF:
+        return card
+    return replace(card, also=(*card.also, intervals.guarantee(_FIT_DELTA)))
+
+
+# Who is published at once while protection is off.
+
+
+def published_at_once(reports: Sequence[Report], answers: Sequence[Answer], region: Region) -> PublishedBatch:
+    """Return who was published, in the steps that the store has; of several reports of one person the last counts."""
+    last = {
+        report.person: (report.x_m, report.y_m)
+        for report, answer in zip(reports, answers, strict=True)
+        if answer.status is Status.PUBLISHED
+    }
+    half_extent = np.array(region.half_extent_m)
+    places = np.array(list(last.values()), dtype=np.float64).reshape(-1, 2)
+    steps = np.rint(np.clip(places, -half_extent, half_extent) / STEP_M).astype(np.int64)
+    return PublishedBatch(list(last), steps)
+
+
+# Service: everything that runs behind the HTTP interface, put together.
 
 
 class Service:

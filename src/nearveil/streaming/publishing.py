@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nearveil.evaluation.displacement import Displacement, DisplacementSum, ground_distance_m
+from nearveil.evaluation.utility import Displacement, DisplacementSum, ground_distance_m
 from nearveil.geodesy import Faults
 from nearveil.io.people import People, PeopleInMemory, PeopleStream, PeopleWriter
 from nearveil.mechanisms.base import Mechanism

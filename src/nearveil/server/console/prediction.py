@@ -16,7 +16,7 @@ from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attac
 from nearveil.evaluation.utility import draw_queries, measure_utilities
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import Region, named_region
-from nearveil.server.console.city import PEOPLE, made_up_people, published_m, snapped
+from nearveil.server.console.demonstration import PEOPLE, made_up_people, published_m, snapped
 from nearveil.types import FloatArray
 
 HIDE_WITHIN_M = (50.0, 70.0, 100.0, 140.0, 200.0, 280.0, 400.0, 500.0, 700.0, 1000.0, 1400.0, 2000.0)

@@ -1,23 +1,248 @@
-"""Routes of the console: a page without data for everybody, and what it shows for platforms."""
+"""The files of the page: ours from this package, the drawing library from its own."""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import metadata, resources
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
+from nearveil.privacy.explain import believed_at_most
+from nearveil.privacy.guarantee import Guarantee, Notion, round_up
 from nearveil.report.maps import land_in
-from nearveil.server.bodies import MOST_BYTES, parsed
-from nearveil.server.console.demonstration import DemonstrationWish, Turns, attack_somebody
-from nearveil.server.console.pages import content_policy, page_file, tile_origin
+from nearveil.server.console.demonstration import DemonstrationWish, Turns, attack_somebody, told
 from nearveil.server.console.prediction import predictions
-from nearveil.server.console.state import state_of
-from nearveil.server.console.trace import told
-from nearveil.server.routes.common import PlatformOnly, body_of
-from nearveil.server.service import Service
+from nearveil.server.models import MOST_BYTES, parsed
+from nearveil.server.problems import not_found
+from nearveil.server.routes import PlatformOnly, body_of
+from nearveil.server.service import Service, service_card
+
+_HERE = resources.files("nearveil.server.console").joinpath("static")
+_KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_OURS = "no-cache"
+_FOR_EVER = "public, max-age=31536000, immutable"
+_PLOTLY_MARK = "@@PLOTLY@@"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageFile:
+    """A file as it is sent.
+
+    Attributes
+    ----------
+    plain, packed : bytes
+        As it is, and compressed with gzip.
+    kind, caching, tag : str
+        Values of its headers; the tag changes with the content.
+    """
+
+    plain: bytes
+    packed: bytes
+    kind: str
+    caching: str
+    tag: str
+
+
+def plotly_name() -> str:
+    """Return under which name Plotly's script is served: with its version, so that it can be kept for ever."""
+    return f"plotly-{metadata.version('plotly')}.min.js"
+
+
+@lru_cache(maxsize=32)
+def page_file(name: str) -> PageFile:
+    """Return a file by its name; raises the problem ``not-found``."""
+    if name == plotly_name():
+        plain = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+        return _sent(plain, ".js", _FOR_EVER)
+    if name not in _names():
+        raise not_found()
+    text = _HERE.joinpath(name).read_text(encoding="utf-8").replace(_PLOTLY_MARK, plotly_name())
+    return _sent(text.encode(), "." + name.rpartition(".")[2], _OURS)
+
+
+def content_policy(tile_address: str | None) -> str:
+    """Return what the page may load: its own files, and images of the tile server if there is one."""
+    tiles = tile_origin(tile_address)
+    images = " ".join(["'self'", "data:", "blob:", *([tiles] if tiles else [])])
+    rules = (
+        "default-src 'none'",
+        "script-src 'self'",
+        # Plotly writes its few rules into the page.
+        "style-src 'self' 'unsafe-inline'",
+        f"img-src {images}",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+    return "; ".join(rules)
+
+
+def tile_origin(tile_address: str | None) -> str | None:
+    """Return scheme and host of a tile server's address; None if there is none, or it is no address.
+
+    Examples
+    --------
+    >>> tile_origin("https://tiles.example.org/{z}/{x}/{y}.png")
+    'https://tiles.example.org'
+    """
+    if not tile_address:
+        return None
+    try:
+        parts = urlsplit(tile_address)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    plain = host is not None and all(letter.isalnum() or letter in ".-" for letter in host) and host.isascii()
+    if parts.scheme not in ("http", "https") or not plain:
+        return None
+    return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
+
+
+@lru_cache(maxsize=1)
+def _names() -> frozenset[str]:
+    return frozenset(
+        entry.name for entry in _HERE.iterdir() if entry.is_file() and "." + entry.name.rpartition(".")[2] in _KINDS
+    )
+
+
+def _sent(plain: bytes, suffix: str, caching: str) -> PageFile:
+    tag = f'"{hashlib.sha256(plain).hexdigest()[:24]}"'
+    return PageFile(plain, gzip.compress(plain, 6, mtime=0), _KINDS[suffix], caching, tag)
+
+
+# The ledger's state as the page shows it: totals, times and counters, nobody named.
+
+
+# A counter ends in _total; of a histogram, _count says how many.
+_QUESTIONS = re.compile(r"^nearveil_questions?(?:_seconds)?_(?:total|count)(?:\{[^}]*\})? (\S+)", re.MULTILINE)
+_SUSPECTS = re.compile(r"^nearveil_suspects?(?:_\w+)?_total(?:\{[^}]*\})? (\S+)", re.MULTILINE)
+
+
+def state_of(service: Service) -> dict[str, Any]:
+    """Return what is known about the service as a whole."""
+    publisher, protection = service.publisher, service.protection
+    epoch, schedule, totals = publisher.epoch, protection.schedule, service.totals()
+    dated = service.intervals.at(epoch)
+    # Reports of this epoch are published, and charged, in the next one.
+    window = schedule.window_of(epoch)
+    return {
+        "now": service.clock(),
+        "policy": str(protection.policy),
+        "hide_within_m": protection.hide_within_m,
+        "epoch": {
+            "number": epoch,
+            "length_s": schedule.epoch_s,
+            "next_border": publisher.starts_at(epoch + 1),
+        },
+        "window": {
+            "number": window,
+            "epochs": schedule.epochs_per_window,
+            "ends": publisher.starts_at((window + 1) * schedule.epochs_per_window),
+        },
+        "ledger": {
+            "people": totals.people,
+            "published": totals.published,
+            "pending": totals.pending,
+            "charged_this_window": totals.charged_by_window.get(window, 0),
+            "budget_per_person": protection.most_charges,
+        },
+        "questions": _counted(service, _QUESTIONS),
+        "suspects": _counted(service, _SUSPECTS),
+        "guarantee": card_of(service_card(protection, dated.intervals if dated else None)),
+    }
+
+
+def _counted(service: Service, pattern: re.Pattern[str]) -> int:
+    """Sum of a counter over its labels, since the process started."""
+    text = service.metrics.exposition()[0].decode()
+    return round(sum(float(value) for value in pattern.findall(text)))
+
+
+# The guarantee card as plain statements: what a page shows to somebody who has never heard of epsilon.
+
+
+_DISTANCES_M = (50, 100, 250, 500, 1000, 2000)
+_HOPELESS = 0.999
+
+
+def card_of(guarantee: Guarantee) -> dict[str, Any]:
+    """Return the card: whether anything is protected, every statement, the notes, and the text that is printed."""
+    statements = (guarantee, *guarantee.also)
+    return {
+        "protected": all(_protects(statement) for statement in statements),
+        "statements": [_statement(statement) for statement in statements],
+        "notes": [note for statement in statements for note in statement.notes],
+        "text": guarantee.card(),
+    }
+
+
+def _protects(guarantee: Guarantee) -> bool:
+    """Whether a statement is true and says anything: with protection off, epsilon has no bound."""
+    return guarantee.holds and math.isfinite(guarantee.epsilon)
+
+
+def _statement(guarantee: Guarantee) -> dict[str, Any]:
+    endless = math.isinf(guarantee.epsilon)
+    return {
+        "title": guarantee.title,
+        "holds": _protects(guarantee),
+        "terms": [
+            {"term": "What it means", "words": _sentence(guarantee.protects)},
+            *([] if endless else [{"term": "Between what", "words": _sentence(guarantee.neighbours)}]),
+            {"term": "The number", "words": _number(guarantee)},
+            {
+                "term": "Why",
+                "words": _sentence(guarantee.because if endless else f"{guarantee.basis}: {guarantee.because}"),
+            },
+        ],
+        "by_distance": _by_distance(guarantee) if _protects(guarantee) else [],
+    }
+
+
+def _number(guarantee: Guarantee) -> str:
+    if math.isinf(guarantee.epsilon):
+        return "There is none: nothing bounds what can be learned."
+    offset = f", and {round_up(guarantee.offset)} on top" if guarantee.offset else ""
+    delta = f"; delta = {round_up(guarantee.delta)}" if guarantee.delta else ""
+    return f"Epsilon = {round_up(guarantee.epsilon)} {guarantee.unit}{offset} ({guarantee.notion} notion){delta}."
+
+
+def _by_distance(guarantee: Guarantee) -> list[dict[str, Any]]:
+    """How sure somebody can become of one of two places that they held equally likely, in per cent, rounded up."""
+    if guarantee.notion is not Notion.METRIC:
+        return []
+    found: list[dict[str, Any]] = []
+    for distance_m in _DISTANCES_M:
+        sure = believed_at_most(guarantee.epsilon * distance_m + guarantee.offset)
+        hidden = sure <= _HOPELESS
+        found.append({"distance_m": distance_m, "sure_percent": math.ceil(1000 * sure) / 10 if hidden else None})
+        if not hidden:
+            break
+    return found
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:].rstrip(".") + "."
+
+
+# Routes of the console: a page without data for everybody, and what it shows for platforms.
+
 
 MOST_SHOWN = 3_000
 _DECIMALS = 6

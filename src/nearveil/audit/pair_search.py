@@ -1,0 +1,287 @@
+"""Pairs of places by the region alone: its corners and edges, near and far, across the lines of a quadtree."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from nearveil.audit.claims import Claim
+from nearveil.audit.pairs import Pair
+from nearveil.audit.subjects import Place
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter
+from nearveil.privacy.guarantee import Notion
+from nearveil.region import Region
+from nearveil.types import BoolArray, FloatArray, IntArray
+
+# Enough digits for a tenth of a millimetre, and few enough for people and CSV files.
+_DECIMALS = 9
+_NEAR_M = (50.0, 500.0)
+_STEP_M = 30.0
+# Losses at which a wrong scale, or noise that is confined and not paid for, shows best.
+_TELLING_LOSSES = (0.5, 1.0, 2.0, 4.0)
+_AROUND_LOSSES = (0.5, 1.0, 2.0)
+_DIAGONAL = np.array([1.0, 1.0]) / math.sqrt(2)
+# Mostly east and a little north: two places that are a whole number of metres apart on an axis have the same low
+# digits there, and a mechanism that leaves the low digits alone would go unseen.
+_ASKEW = np.array([math.cos(0.3), math.sin(0.3)])
+
+
+def as_place(region: Region, degrees: FloatArray) -> Place:
+    """Return a place of the region with a readable number of digits."""
+    latitude, longitude = region.clip(np.round(degrees, _DECIMALS)[None, :])[0]
+    return float(latitude), float(longitude)
+
+
+def region_pairs(region: Region) -> list[Pair]:
+    """Return corners, middle and edges, near and far pairs, and pairs across the lines that cut the region in four."""
+    half = np.array(region.half_extent_m)
+    origin = np.zeros(2)
+    pairs = [
+        *_corner_pairs(region),
+        _between(region, origin, half * [1, 0], "the middle of the region and its eastern edge"),
+        _between(region, half * [-1, 0], half * [1, 0], "at opposite edges of the region"),
+    ]
+    pairs += [
+        _between(region, origin, origin + near_m * _DIAGONAL, "near the middle of the region")
+        for near_m in _NEAR_M
+        if near_m < half.min()
+    ]
+    for name, line in (("the line that halves the region", 0.0), ("a line that quarters the region", -half[0] / 2)):
+        step = np.array([min(_STEP_M, half[0] / 8), 0.0])
+        # Off the other axis' lines, so that only one line is crossed.
+        at = np.array([line, 0.3 * half[1]])
+        pairs.append(_between(region, at - step, at + step, f"on either side of {name}"))
+    return pairs
+
+
+def pairs_by_distance(region: Region, epsilon_per_m: float) -> list[Pair]:
+    """Return pairs at distances where a claim per metre can be tested: in the middle, at an edge, in a corner."""
+    half = np.array(region.half_extent_m)
+    corner = region.to_metres([(region.south, region.west)])[0]
+    edge = region.to_metres([(region.centre[0], region.west)])[0]
+    pairs = []
+    for loss in _TELLING_LOSSES:
+        distance = loss / epsilon_per_m if epsilon_per_m > 0 else math.inf
+        if distance < half.min():
+            pairs += [
+                _between(region, np.zeros(2), distance * _ASKEW, "in the middle of the region"),
+                _between(region, edge, edge + distance * _ASKEW, "at an edge of the region and inwards from it"),
+                _between(
+                    region, corner, corner + distance * _DIAGONAL, "in a corner of the region and inwards from it"
+                ),
+            ]
+    return pairs
+
+
+def pairs_around(region: Region, place: Place, epsilon_per_m: float | None, kind: str) -> list[Pair]:
+    """Return pairs of a place and others around it, towards the middle of the region.
+
+    They lie at distances where a claim per metre can be tested; without one near by, and in the farthest corner.
+    """
+    at = region.to_metres([place])[0]
+    away = float(np.hypot(*at))
+    inwards = -at / away if away > 0 else np.array([1.0, 0.0])
+    askew = np.array([[_ASKEW[0], -_ASKEW[1]], [_ASKEW[1], _ASKEW[0]]]) @ inwards
+    if epsilon_per_m is None:
+        distances = [*_NEAR_M]
+    else:
+        distances = [loss / epsilon_per_m for loss in _AROUND_LOSSES] if epsilon_per_m > 0 else []
+    within = max(away, min(region.half_extent_m))
+    pairs = [_between(region, at, at + distance * askew, kind) for distance in distances if distance < within]
+    if epsilon_per_m is None:
+        corners = [
+            (latitude, longitude)
+            for latitude in (region.south, region.north)
+            for longitude in (region.west, region.east)
+        ]
+        farthest = max(corners, key=lambda corner: float(np.hypot(*(region.to_metres([corner])[0] - at))))
+        pairs.append(Pair(as_place(region, np.array(place)), farthest, kind))
+    return pairs
+
+
+def _corner_pairs(region: Region) -> list[Pair]:
+    south_west, south_east = (region.south, region.west), (region.south, region.east)
+    north_west, north_east = (region.north, region.west), (region.north, region.east)
+    return [
+        Pair(south_west, north_east, "in opposite corners of the region"),
+        Pair(south_east, north_west, "in opposite corners of the region"),
+        Pair(south_west, south_east, "in neighbouring corners of the region"),
+        Pair(region.centre, north_west, "in the middle and a corner of the region"),
+    ]
+
+
+def _between(region: Region, first_m: FloatArray, second_m: FloatArray, kind: str) -> Pair:
+    first, second = region.from_metres(np.vstack([first_m, second_m]))
+    return Pair(as_place(region, first), as_place(region, second), kind)
+
+
+# Pairs of places by the intervals: within one, and on either side of a border between two.
+
+
+_ACROSS_M = (60.0, 1.0)
+# A cell's own corners belong to its neighbours as well.
+_INWARDS = 1e-4
+
+
+def interval_pairs(intervals: Intervals) -> list[Pair]:
+    """Return pairs across borders of the median and the smallest interval, and within them and the largest.
+
+    What reads best as a witness comes first: where several pairs are equally suspect, the first is taken.
+    """
+    by_radius = _inside_the_region(intervals)
+    some = {"median": by_radius[len(by_radius) // 2], "smallest": by_radius[0], "largest": by_radius[-1]}
+    across = [pair for name in ("median", "smallest") for pair in _across(intervals, int(some[name]), name)]
+    polygons = cell_polygons(intervals)
+    widest = int(np.argmax([l1_diameter(polygon) for polygon in polygons]))
+    within = [_cell_ends(intervals, widest, polygons, "widest interval")]
+    for name, index in some.items():
+        within += [
+            *_within(intervals, int(index), name),
+            _cell_ends(intervals, int(index), polygons, f"{name} interval"),
+        ]
+    # At the region's edge, which bends on the map, a cell's corner may have been moved into a neighbour.
+    kept = [pair for pair in with_intervals(within, intervals) if pair.same_interval]
+    return [*with_intervals(across, intervals), *kept]
+
+
+def with_intervals(pairs: list[Pair], intervals: Intervals) -> list[Pair]:
+    """Return the same pairs, each with the answer to whether its places share an interval."""
+    places = intervals.region.to_square([place for pair in pairs for place in (pair.first, pair.second)])
+    own = nearest_centre(intervals, places).reshape(-1, 2)
+    return [
+        replace(pair, same_interval=bool(first == second)) for pair, (first, second) in zip(pairs, own, strict=True)
+    ]
+
+
+def nearest_centre(intervals: Intervals, places: FloatArray) -> IntArray:
+    """Index of the centre nearest to each place of the square."""
+    squared = ((places[:, None, :] - intervals.centres[None, :, :]) ** 2).sum(axis=-1)
+    nearest: IntArray = np.argmin(squared, axis=1)
+    return nearest
+
+
+def _inside_the_region(intervals: Intervals) -> IntArray:
+    """Intervals by radius, those whose discs lie in the region if there are any."""
+    half = np.array(intervals.region.half_extent_square)
+    inside: BoolArray = np.all(np.abs(intervals.centres) + intervals.radii[:, None] <= half, axis=1)
+    order: IntArray = np.argsort(intervals.radii, kind="stable")
+    return order[inside[order]] if inside.any() else order
+
+
+def _within(intervals: Intervals, index: int, name: str) -> list[Pair]:
+    centre, reach = intervals.centres[index], intervals.radii[index]
+    east = np.array([reach, 0.0])
+    # Laplace noise is counted along the axes, so that the ends of a diagonal are farthest apart.
+    diagonal = reach * _DIAGONAL
+    return [
+        _pair(intervals, centre - diagonal, centre + diagonal, f"at the ends of a diagonal of the {name} interval"),
+        _pair(intervals, centre - east, centre + east, f"at opposite edges of the {name} interval"),
+        _pair(intervals, centre, centre + diagonal, f"at the centre and the edge of the {name} interval"),
+    ]
+
+
+def _cell_ends(intervals: Intervals, index: int, polygons: list[FloatArray], name: str) -> Pair:
+    """The two corners of a cell that are farthest apart; the disc need not reach them."""
+    corners = polygons[index] + _INWARDS * (intervals.centres[index] - polygons[index])
+    apart = np.abs(corners[:, None, :] - corners[None, :, :]).sum(axis=-1)
+    first, second = np.unravel_index(int(np.argmax(apart)), apart.shape)
+    return _pair(intervals, corners[first], corners[second], f"in far corners of the {name}")
+
+
+def _across(intervals: Intervals, index: int, name: str) -> list[Pair]:
+    """Places on the line between two neighbouring centres, on either side of the border between them."""
+    distances = np.hypot(*(intervals.centres - intervals.centres[index]).T)
+    other = int(np.argsort(distances)[1])
+    middle = (intervals.centres[index] + intervals.centres[other]) / 2
+    step = (intervals.centres[other] - intervals.centres[index]) / distances[other]
+    kind = f"on either side of a border between two intervals (the {name} one and its neighbour)"
+    # Not beyond the centres themselves, where they are that near.
+    gaps = [min(gap_m / intervals.region.metres_per_unit, distances[other]) for gap_m in _ACROSS_M]
+    return [_pair(intervals, middle - gap / 2 * step, middle + gap / 2 * step, kind) for gap in gaps]
+
+
+def _pair(intervals: Intervals, first: FloatArray, second: FloatArray, kind: str) -> Pair:
+    region = intervals.region
+    ends = region.from_square(np.vstack([first, second]))
+    return Pair(as_place(region, ends[0]), as_place(region, ends[1]), kind)
+
+
+# Pairs of places that a mechanism's own density says lose most, found by looking at all pairs of a lattice.
+
+
+_PLACES_PER_SIDE = 16
+_OUTPUTS_PER_SIDE = 32
+_MOST = 3
+# Looking for losses a little below the claim finds a pair to try also where the claim is true.
+_SHARE_OF_CLAIM = 0.8
+
+
+def density_pairs(mechanism: Mechanism, epsilon: float) -> list[Pair]:
+    """Return the pairs with most probability of a loss near or above ``epsilon``, by the mechanism's density.
+
+    The density may be wrong: it only says where to look.
+    """
+    region = mechanism.resolved_region
+    half = np.array(region.half_extent_m if mechanism.frame == "metres" else region.half_extent_square)
+    places = _lattice(half, _PLACES_PER_SIDE)
+    # The places themselves are outputs too: where a cell is published, each place's own cell must be among them.
+    outputs = np.vstack([_lattice(half, _OUTPUTS_PER_SIDE), places])
+    density = np.exp(np.array([mechanism.log_density(place, outputs) for place in places]))
+    density /= np.maximum(density.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    excess = np.array([_excess(row, density, epsilon * _SHARE_OF_CLAIM) for row in density])
+    degrees = mechanism.leave(places)
+    pairs = []
+    for _ in range(_MOST):
+        first, second = np.unravel_index(int(np.argmax(excess)), excess.shape)
+        if excess[first, second] <= 0:
+            break
+        ends = (as_place(region, degrees[first]), as_place(region, degrees[second]))
+        pairs.append(Pair(*ends, "where the mechanism's own density differs most"))
+        excess[[first, second], :] = excess[:, [first, second]] = -1.0
+    return pairs
+
+
+def _excess(row: FloatArray, density: FloatArray, epsilon: float) -> FloatArray:
+    """Return sum of max(0, p - e^ε q) over the outputs, p one place's row and q every place's."""
+    excess: FloatArray = np.maximum(row - np.exp(epsilon) * density, 0.0).sum(axis=1)
+    return excess
+
+
+def _lattice(half: FloatArray, per_side: int) -> FloatArray:
+    steps = (np.arange(per_side) + 0.5) / per_side * 2 - 1
+    grid: FloatArray = np.stack(np.meshgrid(steps * half[0], steps * half[1]), axis=-1).reshape(-1, 2)
+    return grid
+
+
+# Which pairs of places to try for a mechanism and a claim.
+
+
+def audit_pairs(region: Region, claim: Claim, *, intervals: Intervals | None = None) -> list[Pair]:
+    """Return pairs for anything that works in a region: with intervals, where they are known."""
+    pairs = region_pairs(region)
+    if claim.notion is Notion.METRIC:
+        pairs += pairs_by_distance(region, claim.epsilon)
+    if intervals is not None:
+        pairs = [*interval_pairs(intervals), *with_intervals(pairs, intervals)]
+    return pairs
+
+
+def place_pairs(region: Region, place: Place, claim: Claim, *, intervals: Intervals | None = None) -> list[Pair]:
+    """Return pairs of a given place and others around it."""
+    per_metre = claim.epsilon if claim.notion is Notion.METRIC else None
+    pairs = pairs_around(region, place, per_metre, "around the place that was asked for")
+    return pairs if intervals is None else with_intervals(pairs, intervals)
+
+
+def mechanism_pairs(mechanism: Mechanism, claim: Claim) -> list[Pair]:
+    """Return pairs for one of our mechanisms: by its region, its intervals, and for a local claim by its density."""
+    if isinstance(mechanism, DPRS):
+        return audit_pairs(mechanism.resolved_region, claim, intervals=mechanism.current_intervals)
+    pairs = audit_pairs(mechanism.resolved_region, claim)
+    if claim.notion is Notion.LOCAL:
+        pairs += density_pairs(mechanism, claim.epsilon)
+    return pairs

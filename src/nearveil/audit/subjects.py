@@ -1,0 +1,304 @@
+"""What is audited: something that publishes a place for a place, as often as it is asked."""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+import numpy as np
+
+from nearveil.errors import NearveilError, UsageError
+from nearveil.geodesy import wrap_longitude
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.chunks import for_each_chunk, for_each_slice
+from nearveil.randomness import KEY_BYTES, NumberedRows, Randomness
+from nearveil.region import Region
+from nearveil.types import FloatArray, Progress
+
+# Of metres: what differs by less is round-off.
+_DECIMALS = 6
+
+Place = tuple[float, float]
+"""Latitude and longitude in degrees."""
+
+
+class AuditError(NearveilError):
+    """The mechanism cannot be audited: it fails, or what it gives is no place. Never a verdict."""
+
+    exit_code = 4
+
+
+class Subject(Protocol):
+    """The whole of what the auditor may touch.
+
+    Samples of one call, and of calls with independent generators, must be independent draws for the same place: the
+    confidence of the audit rests on nothing else.
+    """
+
+    @property
+    def region(self) -> Region:
+        """The public region that places come from."""
+
+    def sample(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
+        """Draw ``count`` outputs for someone at ``place``, shape (count, 2), in the subject's own coordinates."""
+
+    def sample_each(self, places: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw one output for every row of ``places``, in degrees; only ever used to find out where to look."""
+
+    def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
+        """Return the log density of each output from ``first`` over that from ``second``; None where unknown."""
+
+    def in_outputs(self, place: Place) -> FloatArray:
+        """Take a place to the coordinates of outputs, shape (2,)."""
+
+    def outputs_in_degrees(self, outputs: FloatArray) -> FloatArray:
+        """Take outputs to (latitude, longitude), for pictures."""
+
+
+class MechanismSubject:
+    """One of our mechanisms, audited at `Mechanism.draw`.
+
+    What happens to a draw afterwards (clamping to the region, rounding to the public grid) is a fixed function of the
+    draw, which can only lose information: a guarantee that holds for the draw holds for what is published. A violation
+    found here is one of the draw. `ReleasedSubject` audits what is published.
+    """
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.mechanism = mechanism
+
+    @property
+    def region(self) -> Region:
+        """The mechanism's region."""
+        return self.mechanism.resolved_region
+
+    def sample(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
+        """Draw for one place."""
+        return self._draw(np.broadcast_to(self.in_outputs(place), (count, 2)), rng)
+
+    def sample_each(self, places: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw once for every place."""
+        return self._draw(self.mechanism.enter(places), rng)
+
+    def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
+        """Return the log-ratio of the mechanism's densities; not a number where both say "impossible"."""
+        density = self.mechanism.log_density
+        with np.errstate(invalid="ignore"):
+            return density(self.in_outputs(first), outputs) - density(self.in_outputs(second), outputs)
+
+    def in_outputs(self, place: Place) -> FloatArray:
+        """Take a place to the mechanism's frame."""
+        at: FloatArray = self.mechanism.enter(np.array([place]))[0]
+        return at
+
+    def outputs_in_degrees(self, outputs: FloatArray) -> FloatArray:
+        """Take the mechanism's frame back to degrees."""
+        return self.mechanism.leave(outputs)
+
+    def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw on all cores, a chunk at a time."""
+        drawn = np.empty(x.shape)
+
+        def work(part: slice, generator: np.random.Generator) -> None:
+            drawn[part] = self.mechanism.draw(x[part].copy(), generator)
+
+        for_each_chunk(len(x), Randomness(rng, seeded=True), work)
+        return checked_outputs(drawn, len(x))
+
+
+class PublishedSubject(ABC):
+    """Something that publishes places in degrees and whose density nobody knows. Outputs are metres in the region."""
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+
+    @abstractmethod
+    def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
+        """Publish a place (latitude, longitude) for every row of ``points``, independently of the other rows."""
+
+    @property
+    def region(self) -> Region:
+        """The public region that places come from and are published in."""
+        return self._region
+
+    def sample(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
+        """Publish ``count`` times for the same place; refuse what is no place of the region."""
+        return self.sample_each(np.tile(np.array(place), (count, 1)), rng)
+
+    def sample_each(self, places: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Publish once for every place; refuse what is no place of the region."""
+        return self.in_metres(checked_outputs(self.publish(places, rng), len(places), self._region))
+
+    def in_metres(self, published: FloatArray) -> FloatArray:
+        """Take published places to metres: each row by itself, so that equal places stay equal.
+
+        `Region.to_metres` has two ways that differ by 1e-9 m, and takes the exact one for all rows if one lies a hair
+        outside the region. Rows of one place would then differ from those of the other without saying anything.
+        """
+        region = self._region
+        middle, half = region.centre[1], region.width_deg / 2
+        latitude = np.clip(published[:, 0], region.south, region.north)
+        longitude = wrap_longitude(middle + np.clip(wrap_longitude(published[:, 1] - middle), -half, half))
+        return np.round(region.to_metres(np.column_stack([latitude, longitude])), _DECIMALS)
+
+    def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
+        """Nobody knows the density."""
+        del first, second, outputs
+        return None
+
+    def in_outputs(self, place: Place) -> FloatArray:
+        """Take a place to metres."""
+        at: FloatArray = self._region.to_metres([place])[0]
+        return at
+
+    def outputs_in_degrees(self, outputs: FloatArray) -> FloatArray:
+        """Take metres to degrees."""
+        return self._region.from_metres(outputs)
+
+
+class ReleasedSubject(PublishedSubject):
+    """One of our mechanisms, audited by what it publishes: noise, remap, clamping and rounding as in a release.
+
+    The density of the draw, at the published place, serves to score outputs: it is not their own where a draw is moved
+    afterwards, which can make an event a poor one, but no false one.
+    """
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        super().__init__(mechanism.resolved_region)
+        self.mechanism = mechanism
+        self._draws = MechanismSubject(mechanism)
+
+    def publish(self, points: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Publish on all cores, with randomness that belongs to rows, as in a release."""
+        key = rng.bytes(KEY_BYTES)
+        published = np.empty(points.shape)
+
+        def work(part: slice) -> None:
+            rows = NumberedRows(key, part.start, part.stop - part.start)
+            published[part] = self.mechanism.perturb_rows(points[part], rows)
+
+        for_each_slice(len(points), work)
+        return published
+
+    def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
+        """Return the log-ratio of the draw's densities at the published places."""
+        in_frame = (
+            outputs if self.mechanism.frame == "metres" else self.mechanism.enter(self.outputs_in_degrees(outputs))
+        )
+        return self._draws.log_ratio(first, second, in_frame)
+
+
+def own_subject(mechanism: Mechanism) -> Subject:
+    """Return one of our mechanisms as it is audited: at the draw, or by what it publishes where a draw is moved."""
+    return ReleasedSubject(mechanism) if mechanism.remaps else MechanismSubject(mechanism)
+
+
+def checked_outputs(outputs: object, count: int, region: Region | None = None) -> FloatArray:
+    """Return what a mechanism gave as an array of shape (count, 2); raise `AuditError` if it is anything else.
+
+    With a region, outputs are published places in degrees and must lie in it.
+    """
+    try:
+        array = np.asarray(outputs, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise AuditError("the mechanism gave something that is no array of numbers; it must give two columns") from None
+    if array.shape != (count, 2):
+        shape = " x ".join(str(side) for side in array.shape) or "a single number"
+        raise AuditError(
+            f"the mechanism was given {count:,} places and gave {shape}; it must give {count:,} x 2 numbers"
+        )
+    if not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+        raise AuditError(
+            f"row {row + 1} of what the mechanism gave is not a number; it must publish a place every time"
+        )
+    if region is not None:
+        _refuse_outside(array, region)
+    return array
+
+
+def _refuse_outside(published: FloatArray, region: Region) -> None:
+    outside = ~region.contains(published)
+    if outside.any():
+        row = int(np.flatnonzero(outside)[0])
+        raise AuditError(
+            f"row {row + 1} of what the mechanism gave lies outside the region {region} "
+            f"({int(outside.sum()):,} of {len(published):,} do); let it move them to the region's edge first, which "
+            "cannot add to the loss (places are latitude, longitude in degrees)"
+        )
+
+
+# Sampling with care: seeds on record, streams kept apart, and no sample taken for fresh that is not.
+
+
+EXPLORE_STREAM = 21
+CONFIRM_STREAM = 22
+RECHECK_STREAM = 23
+SEARCH_STREAM = 24
+
+# Samples are drawn and judged so many at a time, whatever their number.
+BATCH = 1 << 20
+
+_HEAD = 64
+_DISTINCT = 16
+
+
+def chosen_seed(seed: int | None) -> int:
+    """Return the seed, or a fresh one; small enough for every reader of JSON."""
+    if seed is None:
+        return secrets.randbits(53)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UsageError("a seed is a whole number, 0 or more")
+    return seed
+
+
+class Sampler:
+    """Draws a subject's outputs from streams of one seed, and counts them.
+
+    Each call names its stream, which no other call may use: generators of different streams are independent. A
+    subject that gives the same outputs again (it has a fixed seed of its own) would make old samples pass for fresh
+    ones, which no confidence survives, so it is refused. For one that does draw afresh, that so many different
+    outputs come again in the same order is next to impossible.
+    """
+
+    def __init__(self, subject: Subject, seed: int, progress: Progress | None = None) -> None:
+        self.subject = subject
+        self.drawn = 0
+        self._seed = seed
+        self._progress = progress
+        self._seen: set[tuple[Place, bytes]] = set()
+
+    def draw(self, place: Place, count: int, stream: tuple[int, ...]) -> FloatArray:
+        """Draw ``count`` outputs for someone at ``place``."""
+        outputs = checked_outputs(self.subject.sample(place, count, self.generator(stream)), count)
+        self._refuse_repeats(place, outputs)
+        self._count(count)
+        return outputs
+
+    def draw_each(self, places: FloatArray, count: int, stream: tuple[int, ...]) -> FloatArray:
+        """Draw ``count`` outputs for each of many places; shape (places, count, 2). For exploring only."""
+        rows = np.repeat(places, count, axis=0)
+        outputs = checked_outputs(self.subject.sample_each(rows, self.generator(stream)), len(rows))
+        self._count(len(rows))
+        return outputs.reshape(len(places), count, 2)
+
+    def generator(self, stream: tuple[int, ...]) -> np.random.Generator:
+        """Return the generator of a stream."""
+        return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=stream))
+
+    def _count(self, drawn: int) -> None:
+        self.drawn += drawn
+        if self._progress is not None:
+            self._progress(drawn)
+
+    def _refuse_repeats(self, place: Place, outputs: FloatArray) -> None:
+        head = outputs[:_HEAD]
+        if len(head) < _HEAD or len(np.unique(head, axis=0)) < _DISTINCT:
+            return
+        key = (place, head.tobytes())
+        if key in self._seen:
+            raise AuditError(
+                "the mechanism gives the same outputs again: it draws from a fixed seed; let it take its randomness "
+                "from what it is given, or from the system"
+            )
+        self._seen.add(key)

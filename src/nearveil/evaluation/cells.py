@@ -1,0 +1,340 @@
+"""Pieces of work: measured apart, kept when finished, put together by the tables and figures that need them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attacker
+from nearveil.audit.auditor import audit
+from nearveil.audit.claims import own_claim, paper_claim
+from nearveil.audit.pair_search import mechanism_pairs
+from nearveil.audit.subjects import MechanismSubject
+from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, Attempt
+from nearveil.evaluation.attack_trials import Contender, contenders
+from nearveil.evaluation.defences import ConfinedBaseline, Defence
+from nearveil.evaluation.runner import Cell, Result, data_fingerprint
+from nearveil.evaluation.utility import (
+    ColluderProtocol,
+    QueryProtocol,
+    draw_queries,
+    ground_distance_m,
+    measure_utilities,
+)
+from nearveil.io.datasets import Dataset
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.centres import PAPER_CENTRES
+from nearveil.mechanisms.dprs import DPRS, ReleaseName
+from nearveil.mechanisms.fitting import FitMethod, FitPlan
+from nearveil.mechanisms.intervals import Intervals
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+# Intervals fitted once in a process and used by every cell that needs them.
+
+
+def fitted(mechanism: Mechanism, dataset: Dataset) -> Mechanism:
+    """Return the mechanism ready to publish: as ``mechanism.fit`` would make it, but fitting nothing twice."""
+    if isinstance(mechanism, ConfinedBaseline) and mechanism.intervals is None:
+        return mechanism.with_params(intervals=_intervals(_Fit(mechanism.discs, dataset)))
+    if not isinstance(mechanism, DPRS) or mechanism.intervals is not None:
+        return mechanism.fit(dataset.places)
+    return mechanism.with_params(intervals=_intervals(_Fit(mechanism, dataset)))
+
+
+class _Fit:
+    """A fit by what decides its result; the release does not."""
+
+    def __init__(self, mechanism: DPRS, dataset: Dataset) -> None:
+        self.mechanism, self.dataset = mechanism, dataset
+        self._key: tuple[str, Region, FitPlan, float, int | None] = (
+            data_fingerprint(dataset),
+            mechanism.resolved_region,
+            mechanism.fit_plan,
+            mechanism.fit_budget,
+            mechanism.seed,
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Fit) and self._key == other._key
+
+
+@lru_cache(maxsize=256)
+def _intervals(fit: _Fit) -> Intervals:
+    return fit.mechanism.fit(fit.dataset.places).intervals_
+
+
+# What a defence publishes in one run, and what that is worth to those who ask and to those who attack.
+
+
+KS = (10, 20, 30, 40, 50)
+PROTOCOLS: tuple[QueryProtocol, ...] = ("uniform", "users")
+TAU_M = 100.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Publication:
+    """A fitted mechanism and the places it published."""
+
+    dataset: Dataset
+    mechanism: Mechanism
+    places: FloatArray
+
+
+def publish(dataset: Dataset, defence: Defence, seed: int) -> Publication:
+    """Protect a population."""
+    mechanism = fitted(defence.build(dataset.region, seed), dataset)
+    return Publication(dataset, mechanism, mechanism.perturb(dataset.places))
+
+
+def utility_of(publication: Publication, queries: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Recall, ratio and distance error under both query protocols for every k, and how far people were moved."""
+    dataset = publication.dataset
+    true_m = dataset.region.to_metres(dataset.places)
+    published_m = dataset.region.to_metres(publication.places)
+    found: dict[str, Any] = {}
+    ks = [k for k in KS if k < len(true_m)]
+    for protocol in PROTOCOLS:
+        asked = draw_queries(true_m, dataset.region, protocol, queries, rng)
+        for one in measure_utilities(true_m, published_m, asked, ks=ks):
+            found[f"{protocol} recall@{one.k}"] = one.recall
+            found[f"{protocol} ratio@{one.k}"] = one.distance_ratio
+            found[f"{protocol} pooled ratio@{one.k}"] = one.pooled_distance_ratio
+            found[f"{protocol} distance mse@{one.k}"] = one.distance_mse_m2
+    moved_m = ground_distance_m(dataset.places, publication.places)
+    found["displacement_m"] = float(moved_m.mean())
+    found["moved under 100 m"] = float(np.mean(moved_m < TAU_M))
+    if isinstance(publication.mechanism, DPRS):
+        found["median radius_m"] = float(np.median(publication.mechanism.current_intervals.radii_m))
+    return found
+
+
+def best_guess_of(publication: Publication, targets: int, rng: np.random.Generator) -> dict[str, Any]:
+    """How wrong the Bayes attacker is, who knows the mechanism and every address, but not who lives where."""
+    dataset = publication.dataset
+    attacker = BayesAttacker(
+        mechanism=publication.mechanism,
+        prior=prior_from_points(dataset.places, publication.mechanism.resolved_region, spread_m=0.0),
+        tau_m=TAU_M,
+    )
+    count = min(targets, len(dataset.places))
+    rows = rng.choice(len(dataset.places), size=count, replace=False)
+    score = score_attacker(attacker, dataset.places, publication.places, targets=rows, leave_out=False)
+    return {
+        "attacker error_m": score.median.error_m.value,
+        "attacker acc": score.best_disc.accuracy.value,
+        "read off error_m": score.read_off.error_m.value,
+    }
+
+
+# What one run of a defence is worth to those who ask who is near.
+
+
+_UTILITY_QUERY_STREAM = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UtilityCell(Cell):
+    """Recall, ratio and distance error for every k, under both query protocols."""
+
+    defence: Defence
+    queries: int
+
+    def measure(self, dataset: Dataset) -> dict[str, Any]:
+        """Protect everybody once, and ask."""
+        return utility_of(publish(dataset, self.defence, self.run_seed), self.queries, self.rng(_UTILITY_QUERY_STREAM))
+
+    @property
+    def seconds(self) -> float:
+        """Asking takes most of it, and the fit, where no other cell has made it yet."""
+        return 0.2 if self.defence.kind == "dprs" else 0.1
+
+
+# What one run of a defence is worth to those who ask, and to the best attacker.
+
+
+_QUERY_STREAM, _TARGET_STREAM = 1, 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierCell(Cell):
+    """Utility for every k, and the Bayes attacker's mean error and Acc over some targets."""
+
+    defence: Defence
+    queries: int
+    targets: int
+
+    def measure(self, dataset: Dataset) -> dict[str, Any]:
+        """Protect everybody once, ask, and guess."""
+        publication = publish(dataset, self.defence, self.run_seed)
+        return utility_of(publication, self.queries, self.rng(_QUERY_STREAM)) | best_guess_of(
+            publication, self.targets, self.rng(_TARGET_STREAM)
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Guessing takes most of it; a density per axis, with its edges, takes longest."""
+        each = {"dprs": 0.018, "axis-laplace": 0.06}.get(self.defence.kind, 0.008)
+        return 0.3 + each * self.targets
+
+
+# The three releases of DPRS at equal intervals, in one run.
+
+
+RELEASES: tuple[ReleaseName, ...] = ("paper", "interval", "metric")
+RELEASE_KS = (10, 50)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseCell(Cell):
+    """Recall of the three releases, users protocol, isotropic region.
+
+    The intervals are fitted once, with half of epsilon, and used by all three; the other half is for the release, as
+    the paper has it. The release ``metric`` has a loss per metre; to stand beside the others it gets the noise whose
+    loss between two opposite points of the median disc is that half.
+    """
+
+    method: FitMethod
+    epsilon: float
+    queries: int
+
+    def measure(self, dataset: Dataset) -> dict[str, Any]:
+        """Fit once, publish three times, and ask."""
+        fit_seed, release_seed, query_seed = np.random.SeedSequence([self.seed, self.run]).generate_state(3)
+        paper = DPRS(
+            release="paper",
+            epsilon=self.epsilon,
+            fit_method=self.method,
+            centres=PAPER_CENTRES,
+            region=dataset.region.with_scaling("isotropic"),
+            seed=int(fit_seed),
+        )
+        intervals = paper.fit(dataset.places).intervals_
+        true_m = dataset.region.to_metres(dataset.places)
+        asked = draw_queries(true_m, dataset.region, "users", self.queries, np.random.default_rng(query_seed))
+        found: dict[str, Any] = {"metric hides within_m": metric_length_m(intervals, self.epsilon / 2)}
+        for release in RELEASES:
+            mechanism = released(release, intervals, self.epsilon, seed=int(release_seed))
+            published_m = dataset.region.to_metres(mechanism.perturb(dataset.places))
+            for one in measure_utilities(true_m, published_m, asked, ks=RELEASE_KS):
+                found[f"{release} recall@{one.k}"] = one.recall
+        return found
+
+    @property
+    def seconds(self) -> float:
+        """Mostly the fit."""
+        return 0.6
+
+
+def metric_length_m(intervals: Intervals, epsilon: float) -> float:
+    """Return the distance to hide within at which opposite points of the median disc lose epsilon."""
+    # A loss of 2 for each such distance, and a disc is two radii across.
+    return 4 * float(np.median(intervals.radii_m)) / epsilon
+
+
+def released(release: ReleaseName, intervals: Intervals, epsilon: float, *, seed: int) -> DPRS:
+    """Return the mechanism of a release with given intervals, half of epsilon being spent on them."""
+    if release == "metric":
+        length_m = metric_length_m(intervals, epsilon / 2)
+        return DPRS(release=release, hide_within_m=length_m, intervals=intervals, seed=seed)
+    # How the intervals were found decides the paper's scales.
+    method: FitMethod = "pic" if intervals.method == "pic" else "private-grid"
+    # The paper's release takes the whole budget and halves it itself.
+    own = epsilon if release == "paper" else epsilon / 2
+    return DPRS(release=release, epsilon=own, fit_method=method, intervals=intervals, seed=seed)
+
+
+# One attack on some people, of an open service or a protected one.
+
+
+_SECONDS = {"gi-lia": 0.004, "zo-lia": 0.004, "sandwich": 0.01, "adaptive": 0.2, "unfolding": 0.1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackCell(Cell):
+    """One attack with so many accounts of its own against so many people."""
+
+    attack: str
+    accounts: int
+    k: int
+    instances: int
+    defence: Defence | None = None
+    colluders: ColluderProtocol = "exact"
+
+    def measure(self, dataset: Dataset) -> dict[str, Any]:
+        """Attack everybody in turn; the result has every attempt, to be put together with those of other runs."""
+        mechanism = None if self.defence is None else self.defence.build(dataset.region, self.run_seed)
+        experiment = AttackExperiment(dataset, self._protocol, mechanism and fitted(mechanism, dataset))
+        attempts = experiment.attempts(self.run, self._contender(dataset), self.k)
+        return {"attempts": [astuple(attempt) for attempt in attempts]}
+
+    def row(self, dataset: Dataset, results: Sequence[Result]) -> AttackRow:
+        """Put the results of all runs together."""
+        runs = [[Attempt(*values) for values in result["attempts"]] for result in results]
+        # Nothing is published here, so the mechanism need not be fitted.
+        mechanism = None if self.defence is None else self.defence.build(dataset.region, self.run_seed)
+        return AttackExperiment(dataset, self._protocol, mechanism).row(self.k, self._contender(dataset), runs)
+
+    @property
+    def seconds(self) -> float:
+        """Mostly the attacks."""
+        return self.instances * _SECONDS[self.attack] + (0.0 if self.defence is None else 0.1)
+
+    @property
+    def _protocol(self) -> AttackProtocol:
+        return AttackProtocol(
+            runs=self.run + 1,
+            instances=self.instances,
+            seed=self.seed,
+            published_colluders=self.colluders == "published",
+        )
+
+    def _contender(self, dataset: Dataset) -> Contender:
+        accounts = [self.accounts] if self.attack == "adaptive" else []
+        return contenders([self.attack], dataset.region, colluders=accounts, tau_m=AttackProtocol().tau_m)[0]
+
+
+# One audit: whether what a defence claims is true, as far as its outputs show.
+
+
+ClaimName = Literal["paper", "own"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditCell(Cell):
+    """An audit of the paper's claim or of Nearveil's own, on intervals fitted to the population."""
+
+    defence: Defence
+    claim: ClaimName
+    samples: int
+
+    def measure(self, dataset: Dataset) -> dict[str, Any]:
+        """Look for two places between which more is lost than is claimed."""
+        mechanism = fitted(self.defence.build(dataset.region, self.run_seed), dataset)
+        claim = (paper_claim if self.claim == "paper" else own_claim)(mechanism.guarantee)
+        subject, pairs = MechanismSubject(mechanism), mechanism_pairs(mechanism, claim)
+        report = audit(subject, claim, pairs, samples=self.samples, seed=self.run_seed)
+        witness = report.witness
+        return {
+            "verdict": str(report.verdict),
+            "claimed": claim.epsilon,
+            "delta": claim.delta,
+            "at least": report.epsilon_lower,
+            "confidence": report.confidence,
+            "unit": claim.unit,
+            "pair": "" if witness is None else str(witness.pair),
+            "hits": 0.0 if witness is None else witness.counts.hits / witness.counts.trials,
+            "false hits": 0.0 if witness is None else witness.counts.false_hits / witness.counts.false_trials,
+        }
+
+    @property
+    def seconds(self) -> float:
+        """By the number of samples."""
+        return 0.5 + 2.5e-6 * self.samples

@@ -1,0 +1,573 @@
+"""The defences of the frontier: every mechanism and release, with the parameter that is swept."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+from nearveil.evaluation.attack_experiment import Estimate, Mean, mean_over_runs
+from nearveil.evaluation.cells import FrontierCell
+from nearveil.evaluation.defences import Centres, Defence, Kind
+from nearveil.evaluation.experiments.scope import SHARE_WORDS, Results, Scope, mean_of, share_of
+from nearveil.evaluation.results import Chart, Column, Outcome, Panel, Series, Table, Value
+from nearveil.evaluation.runner import Result
+from nearveil.evaluation.utility import QUERY_WORDS, REGION_WORDS
+from nearveil.privacy.accounting import Noise
+
+LENGTHS_M = (50.0, 100.0, 200.0, 350.0, 500.0, 800.0, 1500.0)
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+PAPER_EPSILONS = (0.5, 1.0, 3.0, 5.0, 10.0, 20.0)
+# Where each of them begins to be of use: below, nothing is left of a list.
+SRR_EPSILONS = (6.0, 8.0, 9.0, 10.0, 11.0, 12.0, 14.0, 20.0)
+SQUARE_EPSILONS = (6.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 25.0)
+AXIS_EPSILONS = (10.0, 20.0, 45.0)
+CENTRES = (50, 100, 200, 400, 1600)
+FIT_EPSILON = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A defence along its parameter.
+
+    Attributes
+    ----------
+    sound : bool
+        Whether its guarantee holds as stated; only such can be recommended.
+    between_all_places : bool
+        Whether the guarantee holds between any two places, and not only within an interval.
+    """
+
+    label: str
+    members: tuple[Defence, ...]
+    sound: bool = True
+    between_all_places: bool = True
+
+    def thinned(self, steps: int) -> Family:
+        """Return the family with a few members, two at least, the ends among them."""
+        last = len(self.members) - 1
+        kept = sorted({round(last * step / (steps - 1)) for step in range(steps)})
+        return replace(self, members=tuple(self.members[index] for index in kept))
+
+    def inner(self) -> Family:
+        """Return the family without its ends."""
+        return replace(self, members=self.members[1:-1])
+
+
+def all_families() -> tuple[Family, ...]:
+    """Return every mechanism and release, in an isotropic region."""
+    return (
+        *sound_families(),
+        _paper("paper, private k-means"),
+        _paper("paper, Gaussian, private k-means", noise="gaussian"),
+        _paper("paper, private grid", centres_from="private-grid"),
+        _paper("paper, public random centres", centres_from="public"),
+        _local("SRR", "srr", SRR_EPSILONS),
+        _local("Square", "square", SQUARE_EPSILONS),
+        _local("per-axis Laplace", "axis-laplace", AXIS_EPSILONS),
+    )
+
+
+def sound_families() -> tuple[Family, ...]:
+    """Return those that one could deploy: planar Laplace, and the sound releases of DPRS."""
+    return (
+        _by_length(Defence(label="planar Laplace", kind="planar-laplace", region="isotropic")),
+        _by_length(_metric("metric, private grid", "private-grid")),
+        _by_length(_metric("metric, private k-means", "pic")),
+        _interval("interval, private grid", _by_epsilon(_confined("private-grid"), EPSILONS)),
+        _interval("interval, Gaussian, private grid", _by_epsilon(_confined("private-grid", "gaussian"), EPSILONS)),
+        _interval("interval, private k-means", _by_epsilon(_confined("pic"), EPSILONS)),
+        _interval(
+            "interval, private grid, by centres",
+            tuple(replace(_confined("private-grid"), epsilon=1.0, centres=centres) for centres in CENTRES[::-1]),
+        ),
+    )
+
+
+def _by_length(defence: Defence) -> Family:
+    return Family(defence.label, tuple(replace(defence, hide_within_m=length_m) for length_m in LENGTHS_M))
+
+
+def _by_epsilon(defence: Defence, epsilons: tuple[float, ...]) -> tuple[Defence, ...]:
+    # From strong protection to weak would be the other way round; the order is that of growing attacker error.
+    return tuple(replace(defence, epsilon=epsilon) for epsilon in sorted(epsilons, reverse=True))
+
+
+def _local(label: str, kind: Kind, epsilons: tuple[float, ...]) -> Family:
+    return Family(label, _by_epsilon(Defence(label=label, kind=kind, region="isotropic"), epsilons))
+
+
+def _metric(label: str, centres_from: Centres) -> Defence:
+    return Defence(
+        label=label,
+        kind="dprs",
+        release="metric",
+        centres_from=centres_from,
+        fit_epsilon=FIT_EPSILON,
+        region="isotropic",
+    )
+
+
+def _confined(centres_from: Centres, noise: Noise = "laplace") -> Defence:
+    return Defence(
+        label="",
+        kind="dprs",
+        release="interval",
+        noise=noise,
+        centres_from=centres_from,
+        fit_epsilon=FIT_EPSILON,
+        region="isotropic",
+    )
+
+
+def _interval(label: str, members: tuple[Defence, ...]) -> Family:
+    named = tuple(replace(member, label=label) for member in members)
+    return Family(label, named, between_all_places=False)
+
+
+def _paper(label: str, *, noise: Noise = "laplace", centres_from: Centres = "pic") -> Family:
+    defence = Defence(label=label, kind="dprs", noise=noise, centres_from=centres_from, region="isotropic")
+    return Family(label, _by_epsilon(defence, PAPER_EPSILONS), sound=False, between_all_places=False)
+
+
+# Curves of the frontier: who keeps most at a level of privacy, and by how much.
+#
+# There are two yardsticks of privacy, and both are needed. A mechanism that seldom throws people far away has a large
+# mean error, although the attacker finds most of them; the share that it finds within 100 m (Acc) shows that.
+
+
+Yardstick = Literal["error", "acc"]
+"""How privacy is measured: the best attacker's mean error, or the share of people it finds within 100 m."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPoint:
+    """One defence on one population: privacy as the best attacker feels it, utility as users feel it.
+
+    ``runs`` has the attacker's error, its Acc and recall@10, run by run.
+    """
+
+    dataset: str
+    family: Family
+    defence: Defence
+    error_m: Mean
+    acc: Estimate
+    utility: dict[str, Mean]
+    runs: tuple[tuple[float, float, float], ...] = ()
+
+    @property
+    def recall(self) -> Mean:
+        """Recall@10, by which curves are compared."""
+        return self.utility["recall@10"]
+
+    def level(self, yardstick: Yardstick) -> Estimate:
+        """The attacker's error, or its Acc."""
+        return self.error_m if yardstick == "error" else self.acc
+
+
+def standings(
+    points: Sequence[FrontierPoint], dataset: str, level: float, yardstick: Yardstick = "error"
+) -> list[tuple[float, Family]]:
+    """Recall@10 of each family at a level of privacy, the best first; families that do not reach it are left out."""
+    found = []
+    for family in {one.family.label: one.family for one in points}.values():
+        kept = recall_at(line_of_family(points, dataset, family.label), level, yardstick)
+        if kept is not None:
+            found.append((kept, family))
+    return sorted(found, key=lambda pair: -pair[0])
+
+
+def line_of_family(points: Sequence[FrontierPoint], dataset: str, label: str) -> list[FrontierPoint]:
+    """The points of one family on one population."""
+    return [one for one in points if one.dataset == dataset and one.family.label == label]
+
+
+def recall_at(
+    points: Sequence[FrontierPoint], level: float, yardstick: Yardstick = "error", *, at_best: bool = False
+) -> float | None:
+    """Recall@10 that a family keeps at a level of privacy: along lines between its points, as they are drawn.
+
+    A point with more privacy serves as well. None where there is never as much. ``at_best`` takes the better end of
+    every 95 % interval.
+    """
+    ends = [(_better_end(one.level(yardstick), yardstick, at_best), _up(one.recall, at_best)) for one in points]
+    return _recall_along(ends, level, yardstick)
+
+
+def spread_at(points: Sequence[FrontierPoint], level: float, yardstick: Yardstick = "error") -> list[float] | None:
+    """`recall_at` of every run on its own; None where some run does not reach the level."""
+    count = min((len(one.runs) for one in points), default=0)
+    column = 0 if yardstick == "error" else 1
+    found = [
+        _recall_along([(one.runs[run][column], one.runs[run][2]) for one in points], level, yardstick)
+        for run in range(count)
+    ]
+    known = [kept for kept in found if kept is not None]
+    return known if known and len(known) == count else None
+
+
+def margin_over_others(
+    point: FrontierPoint, points: Sequence[FrontierPoint], yardstick: Yardstick = "error"
+) -> float | None:
+    """How much more recall@10 than any other family keeps at the same level; None if no other reaches it."""
+    others = _kept_by_others(point, points, point.level(yardstick).value, yardstick, at_best=False)
+    return point.recall.value - max(others) if others else None
+
+
+def beats_clearly(point: FrontierPoint, points: Sequence[FrontierPoint], yardstick: Yardstick = "error") -> bool:
+    """Whether it still beats all others at the worse ends of its own 95 % intervals and the better ends of theirs."""
+    own = point.level(yardstick)
+    worse, least = own.low if yardstick == "error" else own.high, point.recall.low
+    if worse is None or least is None:
+        return False
+    others = _kept_by_others(point, points, worse, yardstick, at_best=True)
+    return bool(others) and least > max(others)
+
+
+def _kept_by_others(
+    point: FrontierPoint, points: Sequence[FrontierPoint], level: float, yardstick: Yardstick, *, at_best: bool
+) -> list[float]:
+    found = []
+    for label in dict.fromkeys(one.family.label for one in points if one.family.label != point.family.label):
+        kept = recall_at(line_of_family(points, point.dataset, label), level, yardstick, at_best=at_best)
+        if kept is not None:
+            found.append(kept)
+    return found
+
+
+def _recall_along(curve: Sequence[tuple[float, float]], level: float, yardstick: Yardstick) -> float | None:
+    wanted = _privacy(level, yardstick)
+    line = sorted((_privacy(value, yardstick), recall) for value, recall in curve)
+    kept = [recall for privacy, recall in line if privacy >= wanted]
+    for (here, low), (there, high) in pairwise(line):
+        if here < wanted <= there:
+            # The nearer end alone where the other is infinitely far.
+            share = (wanted - here) / (there - here) if math.isfinite(here) else 1.0
+            kept.append(low + share * (high - low))
+    return max(kept) if kept else None
+
+
+def _privacy(level: float, yardstick: Yardstick) -> float:
+    """More is more private; on the scale that the pictures have."""
+    if yardstick == "acc":
+        return -level
+    return math.log(level) if level > 0 else -math.inf
+
+
+def _better_end(level: Estimate, yardstick: Yardstick, at_best: bool) -> float:
+    end = level.high if yardstick == "error" else level.low
+    return level.value if end is None or not at_best else max(end, 0.0)
+
+
+def _up(recall: Mean, at_best: bool) -> float:
+    return recall.value if recall.high is None or not at_best else recall.high
+
+
+# Who wins the frontier: a table by level of privacy, and remarks.
+
+
+LEVELS: dict[Yardstick, tuple[float, ...]] = {
+    "error": (50.0, 100.0, 200.0, 300.0, 500.0, 800.0, 1200.0),
+    "acc": (0.7, 0.5, 0.3, 0.2, 0.1, 0.05),
+}
+_LEVEL_COLUMNS: dict[Yardstick, Column] = {
+    "error": Column("attacker's error (m)", form=",.0f"),
+    "acc": Column("attacker finds at most", form=".0%"),
+}
+_TOLD: tuple[tuple[Yardstick, float, str], ...] = (
+    ("error", 100.0, "is wrong by 100 m"),
+    ("error", 300.0, "is wrong by 300 m"),
+    ("acc", 0.2, "finds 20 % within 100 m"),
+)
+
+
+def winner_columns(yardstick: Yardstick) -> tuple[Column, ...]:
+    """Return the columns of the table by one yardstick."""
+    return (
+        Column("dataset"),
+        _LEVEL_COLUMNS[yardstick],
+        Column("best"),
+        Column("recall@10"),
+        Column("next best"),
+        Column("its recall@10"),
+        Column("margin"),
+        Column("best that holds between all places"),
+        Column("recall@10, between all places"),
+    )
+
+
+def winner_rows(
+    points: Sequence[FrontierPoint], dataset: str, yardstick: Yardstick = "error"
+) -> list[tuple[Value, ...]]:
+    """Return the best and the next best at each level that anybody reaches."""
+    rows: list[tuple[Value, ...]] = []
+    for level in LEVELS[yardstick]:
+        ranked = standings(points, dataset, level, yardstick)
+        if not ranked:
+            continue
+        strong = next((one for one in ranked if one[1].sound and one[1].between_all_places), None)
+        runner_up = ranked[1] if len(ranked) > 1 else None
+
+        def named(one: tuple[float, Family] | None, level: float = level) -> tuple[str | None, Mean | None]:
+            return (
+                (None, None) if one is None else (one[1].label, _with_interval(points, dataset, one, level, yardstick))
+            )
+
+        margin = None if runner_up is None else margin_at(points, dataset, ranked[0], runner_up, level, yardstick)
+        rows.append((dataset, level, *named(ranked[0]), *named(runner_up), margin, *named(strong)))
+    return rows
+
+
+def margin_at(
+    points: Sequence[FrontierPoint],
+    dataset: str,
+    best: tuple[float, Family],
+    following: tuple[float, Family],
+    level: float,
+    yardstick: Yardstick,
+) -> Mean:
+    """How much more the best keeps; its interval is that of pairs, run by run, where every run reaches the level."""
+    value = best[0] - following[0]
+    first, second = (
+        spread_at(line_of_family(points, dataset, family.label), level, yardstick) for _, family in (best, following)
+    )
+    if first is None or second is None:
+        return Mean(value, None)
+    return Mean(value, mean_over_runs([a - b for a, b in zip(first, second, strict=True)]).half_width)
+
+
+def _with_interval(
+    points: Sequence[FrontierPoint], dataset: str, one: tuple[float, Family], level: float, yardstick: Yardstick
+) -> Mean:
+    spread = spread_at(line_of_family(points, dataset, one[1].label), level, yardstick)
+    return Mean(one[0], None if spread is None else mean_over_runs(spread).half_width)
+
+
+def frontier_remarks(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
+    """Say who wins where, and what the discs of the release metric do."""
+    clear = [one for one in points if beats_clearly(one, points, "error") and beats_clearly(one, points, "acc")]
+    return (
+        *(_standing(points, dataset) for dataset in dict.fromkeys(one.dataset for one in points)),
+        f"{len(clear)} of {len(points)} points beat all other families clearly by both yardsticks: {_counted(clear)}.",
+        *_remapping(points),
+        "Read both yardsticks: SRR publishes most people in their own cell of the grid and throws some anywhere, which "
+        "makes the mean error large although the attacker finds many. A defence confined to small discs keeps recall "
+        "and gives the disc away. Which promise goes with a point is in the table.",
+    )
+
+
+def _standing(points: Sequence[FrontierPoint], dataset: str) -> str:
+    told = []
+    for yardstick, level, words in _TOLD:
+        ranked = standings(points, dataset, level, yardstick)
+        if len(ranked) > 1:
+            margin = margin_at(points, dataset, ranked[0], ranked[1], level, yardstick)
+            width = "" if margin.half_width is None else f" ± {margin.half_width:.2f}"
+            told.append(f"{words}, {ranked[0][1].label} ({ranked[0][0]:.2f}, {margin.value:+.2f}{width} to the next)")
+    if not told:
+        return f"{dataset}: no two families reach the same level of privacy."
+    return f"{dataset}: most recall@10 where the best attacker {'; '.join(told)}."
+
+
+def _counted(points: Sequence[FrontierPoint]) -> str:
+    counts = Counter(f"{one.family.label} on {one.dataset}" for one in points)
+    return ", ".join(f"{name} ({count})" for name, count in counts.items()) or "none"
+
+
+def _remapping(points: Sequence[FrontierPoint]) -> list[str]:
+    """What moving noisy places into the discs does, at equal noise."""
+    planar = {(one.dataset, one.defence.hide_within_m): one for one in points if one.family.label == "planar Laplace"}
+    gains = [
+        one.utility["recall@10"].value - planar[one.dataset, one.defence.hide_within_m].utility["recall@10"].value
+        for one in points
+        if one.family.label == "metric, private grid" and (one.dataset, one.defence.hide_within_m) in planar
+    ]
+    if not gains:
+        return []
+    return [
+        f"Moving noisy places into private discs (metric, private grid) changes recall@10 against the same noise "
+        f"without discs (planar Laplace) by {min(gains):+.3f} to {max(gains):+.3f}."
+    ]
+
+
+# The frontier: what each defence leaves to those who ask, against what it leaves to the best attacker.
+
+
+NAME = "frontier"
+TITLE = "The frontier: utility against the best attacker"
+
+_QUICK_STEPS = 3
+_QUICK_FAMILIES = ("planar Laplace", "metric, private grid", "interval, private grid", "paper, private k-means")
+_MEASURES = {"recall@10": "users recall@10", "recall@50": "users recall@50", "ratio@10": "users ratio@10"}
+
+
+def cells(scope: Scope) -> list[FrontierCell]:
+    """Every member of every family."""
+    return [
+        cell
+        for dataset in scope.datasets
+        for family in _families(scope)
+        for defence in family.members
+        for cell in point_cells(scope, dataset, defence)
+    ]
+
+
+def outcome(scope: Scope, results: Results) -> Outcome:
+    """Draw one picture for each population, and say who wins where."""
+    points = frontier_points(scope, results)
+    protocol = (
+        f"{QUERY_WORDS['users'].capitalize()}, {scope.queries:,}; {REGION_WORDS['isotropic']}; best attacker: knows "
+        f"the mechanism, its parameters and intervals, and every address but not who lives there, and guesses "
+        f"{scope.targets} people a run from one published place each (geometric median for the error, most likely disc "
+        f"for Acc at 100 m); {scope.words}. {SHARE_WORDS}{_left_out(scope)} Sound releases of DPRS: intervals fitted "
+        f"at epsilon = {FIT_EPSILON:g}."
+    )
+    tables = (
+        *(_winner_table(scope, points, yardstick, protocol) for yardstick in LEVELS),
+        Table(
+            NAME,
+            "Every point. Beats all others by: how much more recall@10 than any other family keeps at the same mean "
+            "error of the best attacker, or at the same Acc; empty where another family is as good or better, or no "
+            "other reaches that. Clearly: also at the worse ends of its own 95 % intervals and the better ends of all "
+            "others'.",
+            _POINT_COLUMNS,
+            tuple(_point_row(one, points) for one in points),
+            protocol,
+        ),
+    )
+    question = (
+        "Epsilon means different things for different mechanisms. What counts is what an attacker who knows the "
+        "mechanism and every address gets, and what users get."
+    )
+    pictures = tuple(_chart(dataset, points) for dataset in scope.datasets)
+    return Outcome(NAME, TITLE, question, tables, pictures, frontier_remarks(points))
+
+
+def _winner_table(scope: Scope, points: Sequence[FrontierPoint], yardstick: Yardstick, protocol: str) -> Table:
+    by = "mean error" if yardstick == "error" else "Acc at 100 m"
+    return Table(
+        f"frontier-winners-{yardstick}",
+        f"At each level of privacy, by the best attacker's {by}: the defence that keeps most recall@10, the next best, "
+        "and the margin. Between measured points curves are joined by lines, as in the picture.",
+        winner_columns(yardstick),
+        tuple(row for dataset in scope.datasets for row in winner_rows(points, dataset, yardstick)),
+        protocol,
+    )
+
+
+def point_cells(scope: Scope, dataset: str, defence: Defence) -> list[FrontierCell]:
+    """Return the cells of one point, run by run."""
+    return [
+        FrontierCell(
+            dataset=dataset, seed=scope.seed, run=run, defence=defence, queries=scope.queries, targets=scope.targets
+        )
+        for run in scope.each_run()
+    ]
+
+
+def frontier_points(scope: Scope, results: Results) -> list[FrontierPoint]:
+    """Return every point, measured."""
+    return [
+        measured_point(scope, results, dataset, family, defence)
+        for dataset in scope.datasets
+        for family in _families(scope)
+        for defence in family.members
+    ]
+
+
+def measured_point(scope: Scope, results: Results, dataset: str, family: Family, defence: Defence) -> FrontierPoint:
+    """Put the runs of one point together."""
+    own = point_cells(scope, dataset, defence)
+    return FrontierPoint(
+        dataset,
+        family,
+        defence,
+        mean_of(results, own, "attacker error_m"),
+        share_of(results, own, "attacker acc", min(scope.targets, len(scope.datasets[dataset].places))),
+        {name: mean_of(results, own, measure) for name, measure in _MEASURES.items()},
+        tuple(_compared(results[cell]) for cell in own),
+    )
+
+
+def _compared(result: Result) -> tuple[float, float, float]:
+    return result["attacker error_m"], result["attacker acc"], result[_MEASURES["recall@10"]]
+
+
+def _left_out(scope: Scope) -> str:
+    missing = [family.label for family in all_families() if scope.quick and family.label not in _QUICK_FAMILIES]
+    return f" Left out of a quick look: {'; '.join(missing)}." if missing else ""
+
+
+def _families(scope: Scope) -> tuple[Family, ...]:
+    if not scope.quick:
+        return all_families()
+    return tuple(family.inner().thinned(_QUICK_STEPS) for family in all_families() if family.label in _QUICK_FAMILIES)
+
+
+_POINT_COLUMNS = (
+    Column("dataset"),
+    Column("defence"),
+    Column("parameter"),
+    Column("guarantee"),
+    Column("error (m)", "best attacker", ",.0f"),
+    Column("Acc at 100 m", "best attacker"),
+    *(Column(name, "utility") for name in _MEASURES),
+    Column("by, error", "beats all others at equal error"),
+    Column("clearly, error", "beats all others at equal error"),
+    Column("by, Acc", "beats all others at equal Acc"),
+    Column("clearly, Acc", "beats all others at equal Acc"),
+)
+
+
+def promise(family: Family) -> str:
+    """What the guarantee of a family is, in a few words."""
+    if not family.sound:
+        return "claim refuted"
+    return "between all places" if family.between_all_places else "within an interval"
+
+
+def _parameter(defence: Defence) -> str:
+    return f"{defence.parameter}, {defence.centres:,} centres" if defence.centres != 800 else defence.parameter
+
+
+def _point_row(point: FrontierPoint, points: Sequence[FrontierPoint]) -> tuple[Value, ...]:
+    return (
+        point.dataset,
+        point.family.label,
+        _parameter(point.defence),
+        promise(point.family),
+        point.error_m,
+        point.acc,
+        *point.utility.values(),
+        *_victory(point, points, "error"),
+        *_victory(point, points, "acc"),
+    )
+
+
+def _victory(point: FrontierPoint, points: Sequence[FrontierPoint], yardstick: Yardstick) -> tuple[Value, Value]:
+    margin = margin_over_others(point, points, yardstick)
+    return (
+        margin if margin is not None and margin > 0 else None,
+        "yes" if beats_clearly(point, points, yardstick) else None,
+    )
+
+
+def _chart(dataset: str, points: Sequence[FrontierPoint]) -> Chart:
+    panels = []
+    own = [one for one in points if one.dataset == dataset]
+    for name in _MEASURES:
+        for x_label, of in (("best attacker's mean error (m)", "error_m"), ("best attacker's Acc at 100 m", "acc")):
+            series = []
+            for label in dict.fromkeys(one.family.label for one in own):
+                line = sorted((one for one in own if one.family.label == label), key=lambda one: getattr(one, of).value)
+                x = tuple(getattr(one, of) for one in line)
+                series.append(Series(label, x, tuple(one.utility[name] for one in line)))
+            panels.append(Panel("", x_label, f"{name}, users", tuple(series), log_x=of == "error_m"))
+    words = (
+        f"Recall at 10, recall at 50 and distance ratio on {dataset} against the mean error and the Acc of the best "
+        "attacker, a line for each mechanism and release."
+    )
+    return Chart(f"{NAME}-{dataset}", f"The frontier on {dataset}", tuple(panels), 2, words)

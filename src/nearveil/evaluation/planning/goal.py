@@ -1,0 +1,202 @@
+"""What somebody wants of a defence: one thing at least, and then as much as can be had of the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from nearveil.errors import UsageError
+from nearveil.evaluation.defences import Defence
+from nearveil.evaluation.experiments.frontier import Family
+from nearveil.evaluation.planning.measuring import Point
+from nearveil.mechanisms.centres import PAPER_CENTRES, PEOPLE_PER_CENTRE
+from nearveil.mechanisms.planar_laplace import check_hide_within
+from nearveil.region import Region
+
+Kind = Literal["attacker-error", "recall", "hide-within"]
+
+MOST_K = 100
+
+# What is measured is aimed at a little beyond the wish, since the last measurement has fresh noise, and counts as
+# wasteful where it lies far beyond.
+_ERROR_MARGIN, _RECALL_MARGIN = 0.04, 0.004
+_WASTEFUL_ERROR, _WASTEFUL_RECALL = 1.1, 0.015
+
+
+@dataclass(frozen=True, slots=True)
+class PlanWish:
+    """One wish.
+
+    Attributes
+    ----------
+    kind : str
+        ``attacker-error``: the best attacker's mean error in metres is to be at least ``value``, with as much recall
+        as possible. ``recall``: recall@k is to be at least ``value``, with the largest error of the attacker.
+        ``hide-within``: the metric promise at a length of ``value`` metres for the people that are protected, with as
+        much recall as possible.
+    k : int
+        How many people a list has.
+    """
+
+    kind: Kind
+    value: float
+    k: int = 10
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.k <= MOST_K:
+            raise UsageError(f"--k must be a whole number from 1 to {MOST_K}")
+        if self.kind == "recall" and not 0 < self.value < 1:
+            raise UsageError("--recall is a share: more than 0 and less than 1, such as 0.5")
+        if self.kind == "attacker-error" and not 1 <= self.value < math.inf:
+            raise UsageError("--attacker-error takes a length of at least 1 metre such as 300m or 0.5km")
+        if self.kind == "hide-within":
+            check_hide_within(self.value)
+
+    def __str__(self) -> str:
+        if self.kind == "attacker-error":
+            return (
+                f"the best attacker is wrong by at least {self.value:,.4g} m on average; "
+                f"then as much recall@{self.k} as possible"
+            )
+        if self.kind == "recall":
+            return f"recall@{self.k} of at least {self.value:g}; then the largest error of the best attacker"
+        return (
+            f"the metric promise at a length of {self.value:,.4g} m for the people of the file; "
+            f"then as much recall@{self.k} as possible"
+        )
+
+    def met(self, point: Point) -> bool:
+        """Whether a point has what was asked for, by its point estimate; a length is met by what promises it."""
+        if self.kind == "attacker-error":
+            return point.error_m.value >= self.value
+        return self.kind == "hide-within" or point.recall.value >= self.value
+
+    def can_be_promised(self, defence: Defence) -> bool:
+        """Whether a defence can promise what was asked for to the very people that it is fitted on.
+
+        A loss in proportion to the distance has no part that is paid at any distance, such as that of a fit.
+        """
+        return self.kind != "hide-within" or (defence.hide_within_m is not None and not defence.fit_loss)
+
+    def wasteful(self, point: Point) -> bool:
+        """Whether a point has far more than was asked for, which something else pays for."""
+        if self.kind == "attacker-error":
+            return point.error_m.value > _WASTEFUL_ERROR * self.value
+        return self.kind == "recall" and point.recall.value > self.value + _WASTEFUL_RECALL
+
+    def prize(self, point: Point) -> float:
+        """What there should be as much as possible of, once the wish is met."""
+        return point.error_m.value if self.kind == "recall" else point.recall.value
+
+    def shortfall(self, point: Point) -> float:
+        """How far a point is from the wish; 0 where it is met."""
+        if self.met(point):
+            return 0.0
+        return abs(self.aim(0.0) - self.level(point))
+
+    def level(self, point: Point) -> float:
+        """What the wish is about, as a number that grows as a defence is turned up and is nearly straight in that."""
+        return -point.recall.value if self.kind == "recall" else math.log(max(point.error_m.value, 1e-3))
+
+    def aim(self, margins: float = 1.0) -> float:
+        """The level to aim at: that of the wish, and so many margins on its safe side."""
+        if self.kind == "recall":
+            return -self.value - margins * _RECALL_MARGIN
+        return math.log(self.value) + margins * _ERROR_MARGIN
+
+
+# The dial of a family: the one parameter that its members differ in, turned so that more hides more.
+
+
+Swept = Literal["hide_within_m", "epsilon", "centres"]
+
+_LEAST_LENGTH_M = 1.0
+# Below, noise is as good as uniform in the disc; above, next to nothing is hidden.
+_EPSILONS = (0.1, 50.0)
+_LEAST_CENTRES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """A parameter of a defence on a logarithmic scale.
+
+    Attributes
+    ----------
+    swept : str
+        Its name.
+    least, most : float
+        Values that make sense.
+    """
+
+    swept: Swept
+    least: float
+    most: float
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """How far it can be turned down and up."""
+        return min(self._turn(self.least), self._turn(self.most)), max(self._turn(self.least), self._turn(self.most))
+
+    def read(self, defence: Defence) -> float:
+        """How far it is turned up: a longer length, a smaller epsilon, fewer centres."""
+        value = getattr(defence, self.swept)
+        return self._turn(float(value))
+
+    def turned(self, defence: Defence, turn: float) -> Defence:
+        """Return the defence with the dial turned so far, at a value of three digits, such as a person would write."""
+        low, high = self.ends
+        value = math.exp(self._sign * min(max(turn, low), high))
+        if self.swept == "centres":
+            return replace(defence, centres=round(value))
+        value = min(max(_three_digits(value), self.least), self.most)
+        return (
+            replace(defence, hide_within_m=value) if self.swept == "hide_within_m" else replace(defence, epsilon=value)
+        )
+
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.swept == "hide_within_m" else -1.0
+
+    def _turn(self, value: float) -> float:
+        return self._sign * math.log(value)
+
+
+def _three_digits(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def dial_of(family: Family, region: Region, people: int) -> Dial:
+    """Return the dial of a family whose members were fitted to a population."""
+    first, last = family.members[0], family.members[-1]
+    if first.hide_within_m is not None:
+        return Dial("hide_within_m", _LEAST_LENGTH_M, _three_digits(2 * region.radius_m))
+    if first.epsilon != last.epsilon:
+        return Dial("epsilon", *_EPSILONS)
+    return Dial("centres", _LEAST_CENTRES, people // PEOPLE_PER_CENTRE)
+
+
+def fitted_to(families: Sequence[Family], people: int) -> tuple[list[Family], list[str]]:
+    """Return the families that so many people are enough for, and a sentence on each that was left out."""
+    kept, left_out = [], []
+    most = people // PEOPLE_PER_CENTRE
+    for family in families:
+        members = tuple(_with_fewer_centres(family, most))
+        if len(members) >= 2:
+            kept.append(replace(family, members=members))
+        else:
+            left_out.append(
+                f"{family.label}: {people:,} people are too few to fit intervals on, at {PEOPLE_PER_CENTRE} for each"
+            )
+    return kept, left_out
+
+
+def _with_fewer_centres(family: Family, most: int) -> list[Defence]:
+    if family.members[0].kind != "dprs":
+        return list(family.members)
+    if most < 2 * _LEAST_CENTRES:
+        return []
+    if len({member.centres for member in family.members}) > 1:
+        return [member for member in family.members if member.centres <= most]
+    return [replace(member, centres=min(PAPER_CENTRES, most)) for member in family.members]

@@ -1,0 +1,176 @@
+"""What an experiment has to say: tables and pictures as values, before anybody prints or draws them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from nearveil.evaluation.attack_experiment import Estimate, Mean
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+Value = str | int | float | Estimate | None
+"""What a cell of a table can hold; None where there is nothing to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    name : str
+        Its header; unique within its table.
+    group : str
+        A header above it that neighbouring columns share; empty for none.
+    form : str
+        How its numbers are written, as in `format`.
+    """
+
+    name: str
+    group: str = ""
+    form: str = ".3f"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of values, with the protocol that they were measured under.
+
+    Attributes
+    ----------
+    name : str
+        Of its files.
+    """
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of a panel.
+
+    Attributes
+    ----------
+    label : str
+        What the legend calls it. Series with one label look the same in every panel of a report.
+    x, y : tuple of Mean or Share
+        Where its points are, with 95 % intervals.
+    kind : str
+        ``line``: points joined by a line; ``points``: points alone; ``paper``: the paper's values.
+    colour_of : str
+        The label of another series, in whose colour this one is drawn; empty for a colour of its own.
+    """
+
+    label: str
+    x: tuple[Estimate, ...]
+    y: tuple[Estimate, ...]
+    kind: Literal["line", "points", "paper"] = "line"
+    colour_of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes; labels have units."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Panels side by side, ``columns`` in a row.
+
+    Attributes
+    ----------
+    name : str
+        Of its file.
+    words : str
+        What it shows, for those who cannot see it.
+    """
+
+    name: str
+    title: str
+    panels: tuple[Panel, ...]
+    columns: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MapLayer:
+    """Places on a map, in degrees; ``radii_m`` makes discs of them."""
+
+    label: str
+    kind: Literal["people", "published", "centres", "attacker"]
+    places: FloatArray
+    radii_m: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MapPanel:
+    """One map of the region."""
+
+    title: str
+    layers: tuple[MapLayer, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Map:
+    """Maps of one region side by side, ``columns`` in a row."""
+
+    name: str
+    title: str
+    region: Region
+    panels: tuple[MapPanel, ...]
+    columns: int
+    words: str
+
+
+Picture = Chart | Map
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """Everything that one table or figure of the paper, or one experiment of ours, has to say.
+
+    Attributes
+    ----------
+    name : str
+        On the command line, and of its section.
+    title : str
+        Of its section.
+    question : str
+        What it is to show, in a sentence or two.
+    tables, pictures
+        The first picture and table are the main ones.
+    remarks : tuple of str
+        What came out, and a sentence on every difference from the paper.
+    """
+
+    name: str
+    title: str
+    question: str
+    tables: tuple[Table, ...]
+    pictures: tuple[Picture, ...]
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One of the main findings, in plain words, with the section that shows it."""
+
+    headline: str
+    words: str
+    evidence: tuple[str, ...]
+
+
+def exact(value: float) -> Mean:
+    """Return a number that was set and not measured."""
+    return Mean(float(value), None)

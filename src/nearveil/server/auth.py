@@ -1,0 +1,303 @@
+"""Tokens: what a person proves who they are with, signed and with an end.
+
+A token is ``nvt_<payload>.<signature>``, both in base64url without padding. The payload is a version, the end in
+milliseconds since 1970, the person's mark and id; the signature is HMAC-SHA-256 over it. The mark is the store's: who
+is erased and created anew, or has their tokens revoked, has another one, and the tokens made before are void.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import re
+import secrets
+import struct
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from nearveil.errors import UsageError
+from nearveil.nearby.stores.base import PlatformKey, Store, StoreError
+from nearveil.server.problems import not_ready, unauthorised
+
+TOKEN_PREFIX = "nvt_"  # noqa: S105 - how a token begins, no secret
+PERSON_PATTERN = r"[A-Za-z0-9_.:@-]{1,128}"
+"""What a person's id looks like."""
+LONGEST_S = 30 * 86_400
+"""No token is valid for longer."""
+
+_VERSION = 2
+_HEAD = struct.Struct(">BQQ")
+# Signatures of tokens are signatures of nothing else.
+_PURPOSE = b"nearveil person token\0"
+_PERSON = re.compile(PERSON_PATTERN)
+_TOKEN = re.compile(rf"{TOKEN_PREFIX}([A-Za-z0-9_-]{{24,194}})\.([A-Za-z0-9_-]{{43}})")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What a valid token says.
+
+    Attributes
+    ----------
+    expires_at : float
+        Seconds since 1970.
+    mark : int
+        The person's, when the token was made.
+    """
+
+    person: str
+    expires_at: float
+    mark: int
+
+
+def write_token(key: bytes, person: str, mark: int, *, now: float, expires_in_s: float) -> tuple[str, Token]:
+    """Sign a token; return it and what it says."""
+    if _PERSON.fullmatch(person) is None:
+        raise UsageError("a person's id has 1 to 128 letters, digits or any of _ . : @ -")
+    if not (math.isfinite(expires_in_s) and 0 < expires_in_s <= LONGEST_S):
+        raise UsageError(f"a token is valid for more than 0 and at most {LONGEST_S:,} seconds (30 days)")
+    ends_ms = math.floor((now + expires_in_s) * 1000)
+    payload = _HEAD.pack(_VERSION, ends_ms, mark) + person.encode()
+    return f"{TOKEN_PREFIX}{_to_text(payload)}.{_to_text(_signature(key, payload))}", Token(
+        person, ends_ms / 1000, mark
+    )
+
+
+def read_token(key: bytes, text: str, *, now: float) -> Token | None:
+    """Return what a token says, or None if it is forged, damaged, expired or of another version."""
+    parts = _TOKEN.fullmatch(text)
+    if parts is None:
+        return None
+    payload, signature = _from_text(parts[1]), _from_text(parts[2])
+    if payload is None or signature is None or not hmac.compare_digest(signature, _signature(key, payload)):
+        return None
+    version, ends_ms, mark = _HEAD.unpack_from(payload)
+    if version != _VERSION or not now < ends_ms / 1000 <= now + LONGEST_S:
+        return None
+    return Token(payload[_HEAD.size :].decode(), ends_ms / 1000, mark)
+
+
+def _signature(key: bytes, payload: bytes) -> bytes:
+    return hmac.digest(key, _PURPOSE + payload, hashlib.sha256)
+
+
+def _to_text(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _from_text(text: str) -> bytes | None:
+    """Decode what `_to_text` wrote; the last character has bits to spare, and one spelling only is accepted."""
+    if len(text) % 4 == 1:
+        return None
+    raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    return raw if _to_text(raw) == text else None
+
+
+# KnownPeople: whether somebody still exists, without asking the store at every request.
+
+
+HORIZON_S = 5.0
+"""So long at most somebody who was erased by another process, or whose tokens were revoked there, is known here."""
+
+_MOST_PEOPLE_REMEMBERED = 50_000
+
+
+class KnownPeople:
+    """Remembers for a few seconds who is known, and the mark of their tokens.
+
+    Parameters
+    ----------
+    store : Store
+        Knows for certain.
+    clock : callable, optional
+        Seconds, from any moment on.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._clock = clock
+        self._found: dict[str, tuple[float, int | None]] = {}
+
+    def has(self, person: str) -> bool:
+        """Whether somebody is known."""
+        return self.token_mark(person) is not None
+
+    def token_mark(self, person: str) -> int | None:
+        """Return the mark that a person's tokens bear; None if not known."""
+        now = self._clock()
+        until, mark = self._found.get(person, (now, None))
+        if until > now:
+            return mark
+        found = self._store.token_mark(person)
+        if found is None:
+            self._found.pop(person, None)
+            return None
+        if len(self._found) >= _MOST_PEOPLE_REMEMBERED:
+            self._found.clear()
+        self._found[person] = (now + HORIZON_S, found)
+        return found
+
+    def remembers(self, person: str, mark: int) -> bool:
+        """Whether it is remembered that a person's tokens bear this mark."""
+        now = self._clock()
+        until, found = self._found.get(person, (now, None))
+        return until > now and found == mark
+
+    def forget(self, person: str) -> None:
+        """Ask the store the next time."""
+        self._found.pop(person, None)
+
+    def forget_all(self) -> None:
+        """Ask the store about everybody."""
+        self._found.clear()
+
+
+# Access: who is calling, by a platform's key or by a person's token.
+
+
+KEY_PREFIX = "nvk_"
+"""A key that was removed from the store works no longer than this."""
+
+_SECRET_BYTES = 32
+_SECOND_LOOK_S = 1.0
+_LONGEST_HEADER = 300
+_MOST_REMEMBERED = 20_000
+_KEY = re.compile(rf"{KEY_PREFIX}[A-Za-z0-9_-]{{43}}")
+_KEY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is calling: a platform by the name of its key, or a person by their id and the mark on their token."""
+
+    kind: Literal["platform", "person"]
+    name: str
+    mark: int = 0
+
+
+def new_platform_key(name: str) -> tuple[str, PlatformKey]:
+    """Return a fresh secret, to be shown once, and what is kept of it.
+
+    Examples
+    --------
+    >>> secret, kept = new_platform_key("web-shop")
+    >>> secret[:4], kept.name, len(kept.digest)
+    ('nvk_', 'web-shop', 32)
+    """
+    if _KEY_NAME.fullmatch(name) is None:
+        raise UsageError("a key's name has 1 to 64 letters, digits or any of _ . -")
+    secret = KEY_PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+    return secret, PlatformKey(name=name, digest=_digest(secret))
+
+
+class Access:
+    """Tells callers apart.
+
+    Parameters
+    ----------
+    store : Store
+        Where the digests of platform keys are kept.
+    token_key : bytes
+        Signs people's tokens.
+    clock : callable, optional
+        Seconds since 1970.
+    """
+
+    def __init__(self, store: Store, token_key: bytes, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._token_key, self._clock = store, token_key, clock
+        self._keys: list[PlatformKey] = []
+        self._read_at: float | None = None
+        self._known: dict[bytes, _Known] = {}
+
+    def __repr__(self) -> str:
+        return f"Access({len(self._keys)} platform keys)"
+
+    def identify(self, authorization: str | None) -> Caller:
+        """Return who calls with this header; raises the problem ``unauthorised``."""
+        if authorization is None or len(authorization) > _LONGEST_HEADER or not authorization.isascii():
+            raise unauthorised()
+        # What was found out is looked up by a digest, so that the time it takes says nothing about a secret.
+        digest, now = _digest(authorization), self._clock()
+        known = self._known.get(digest)
+        if known is None or not known.since <= now < known.until:
+            known = self._find(authorization, now)
+            self._remember(digest, known)
+        return known.caller
+
+    def known(self, authorization: str | None) -> Caller | None:
+        """Return who calls with this header, if it was found out lately."""
+        if authorization is None or len(authorization) > _LONGEST_HEADER or not authorization.isascii():
+            return None
+        known = self._known.get(_digest(authorization))
+        return known.caller if known is not None and known.since <= self._clock() < known.until else None
+
+    def issue_token(self, person: str, mark: int, expires_in_s: float) -> tuple[str, float]:
+        """Return a token of a person with this mark, and when it expires, in seconds since 1970."""
+        text, token = write_token(self._token_key, person, mark, now=self._clock(), expires_in_s=expires_in_s)
+        return text, token.expires_at
+
+    def reread(self) -> None:
+        """Look into the store at the next call: keys were made or removed."""
+        self._read_at = None
+        self._known.clear()
+
+    # -- finding out -------------------------------------------------------------------------------------------
+
+    def _find(self, authorization: str, now: float) -> _Known:
+        scheme, _, secret = authorization.partition(" ")
+        if scheme.lower() == "bearer" and secret.startswith(TOKEN_PREFIX):
+            token = read_token(self._token_key, secret, now=now)
+            if token is not None:
+                return _Known(Caller("person", token.person, token.mark), now, token.expires_at)
+        elif scheme.lower() == "bearer" and _KEY.fullmatch(secret):
+            name = self._platform(_digest(secret), now)
+            if name is not None and self._read_at is not None:
+                return _Known(Caller("platform", name), now, self._read_at + HORIZON_S)
+        raise unauthorised()
+
+    def _platform(self, digest: bytes, now: float) -> str | None:
+        """Return the name of a key, looking into the store if what was read before is too old."""
+        self._read_keys_after(HORIZON_S, now)
+        name = self._name_of(digest)
+        if name is None and self._read_keys_after(_SECOND_LOOK_S, now):
+            name = self._name_of(digest)
+        return name
+
+    def _name_of(self, digest: bytes) -> str | None:
+        # All keys are compared, whichever fits.
+        fitting = [key.name for key in self._keys if hmac.compare_digest(key.digest, digest)]
+        return fitting[0] if fitting else None
+
+    def _read_keys_after(self, age_s: float, now: float) -> bool:
+        # A clock that was set back must not keep a removed key alive.
+        if self._read_at is not None and 0 <= now - self._read_at < age_s:
+            return False
+        try:
+            self._keys = self._store.keys()
+        except StoreError:
+            raise not_ready() from None
+        self._read_at = now
+        return True
+
+    def _remember(self, digest: bytes, known: _Known) -> None:
+        if len(self._known) >= _MOST_REMEMBERED:
+            for oldest in list(self._known)[: _MOST_REMEMBERED // 4]:
+                self._known.pop(oldest, None)
+        self._known[digest] = known
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A caller found before, and the time within which that need not be found out again."""
+
+    caller: Caller
+    since: float
+    until: float
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

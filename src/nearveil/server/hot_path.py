@@ -1,0 +1,321 @@
+"""The two routes that are called by the thousand, questions and reports, as plain ASGI in front of everything else.
+
+They do what the other routes do, in the same order: who calls, how often, whose id, the body, the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from pydantic import ValidationError
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from nearveil.errors import DataError
+from nearveil.nearby.publishing.publisher import Answer, Report, Status
+from nearveil.nearby.stores.base import StoreError
+from nearveil.server.auth import Caller
+from nearveil.server.guard import CALLER, App, Scope
+from nearveil.server.logs import log_exception
+from nearveil.server.models import (
+    MOST_BYTES,
+    PERSON_PATTERN,
+    ClientLeftError,
+    Place,
+    Question,
+    Receive,
+    check_headers,
+    check_size,
+    read_body,
+    validation_problem,
+)
+from nearveil.server.problems import (
+    Answers,
+    Problem,
+    RawHeaders,
+    Send,
+    forbidden,
+    internal,
+    invalid,
+    not_found,
+    not_kept,
+    not_ready,
+    outside_region,
+    problem_body,
+)
+from nearveil.server.service import Service
+
+NEARBY_PATH = "/v1/nearby"
+_LOCATION = re.compile(r"/v1/people/[^/]+/location")
+_PERSON = re.compile(PERSON_PATTERN.strip("^$"))
+Wanted = tuple[float, float, int, str | None, float | None]
+"""Place in metres, k, whom to leave out, and within how many metres."""
+
+_QUESTION_FIELDS = frozenset(Question.model_fields)
+_PLACE_FIELDS = frozenset(Place.model_fields)
+_ANSWER_BYTES = 128
+
+
+class HotRoutes:
+    """Answers questions and takes reports; hands everything else on.
+
+    Parameters
+    ----------
+    service : Service
+        What answers.
+    rest : ASGI application
+        For all other requests.
+    """
+
+    def __init__(self, service: Service, rest: App) -> None:
+        self._service = service
+        self._rest = rest
+        self._answers = Answers(is_unprotected=service.is_unprotected)
+        self._parse_question = Question.__pydantic_validator__.validate_json
+        self._parse_place = Place.__pydantic_validator__.validate_json
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] == "http":
+            method = scope["method"]
+            if method == "POST" and scope["path"] == NEARBY_PATH:
+                await self._guarded(self.ask, scope, receive, send)
+                return
+            if method == "PUT" and _LOCATION.fullmatch(scope["path"]):
+                await self._guarded(self.report, scope, receive, send)
+                return
+        await self._rest(scope, receive, send)
+
+    async def _guarded(
+        self,
+        handle: Callable[[Scope, Receive], Awaitable[tuple[int, bytes]]],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        try:
+            status, body = await handle(scope, receive)
+        except Problem as problem:
+            self._service.metrics.rejected(problem.name)
+            await self._answers.send_problem(send, problem)
+        except ClientLeftError:
+            return
+        except StoreError as error:
+            log_exception("store failed", error)
+            self._service.metrics.rejected("not-kept")
+            await self._answers.send_problem(send, not_kept())
+        except Exception as error:  # a bug: its values may be places, so nothing of it is passed on
+            log_exception("request failed", error)
+            self._service.metrics.rejected("internal")
+            await self._answers.send_problem(send, internal())
+        else:
+            await self._answers.send_json(send, status, body)
+
+    # -- questions -------------------------------------------------------------------------------------------
+
+    async def ask(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+        """Answer who is near."""
+        service, headers = self._service, scope["headers"]
+        caller = scope.get(CALLER) or await service.admit(authorization_of(headers))
+        body = await read_body(receive, headers, MOST_BYTES)
+        started = time.perf_counter()
+        wanted = self._wanted(caller, body)
+        if self.answers_at_once:
+            ids = self._service.index.ranked_metres(*wanted)
+        else:
+            ids = await asyncio.to_thread(self._service.index.ranked_metres, *wanted)
+        return 200, self._found(ids, started)
+
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether a question waits for nothing."""
+        return self._service.answers_from_memory
+
+    def known_caller(self, headers: RawHeaders) -> Caller | None:
+        """Return who asks, if that can be told without the store."""
+        return self._service.known_caller(authorization_of(headers))
+
+    def answer_now(self, caller: Caller, headers: RawHeaders, body: bytes) -> tuple[int, RawHeaders, bytes]:
+        """Answer a question that has arrived whole: its status, headers and body."""
+        try:
+            self._service.spend(caller)
+            check_headers(headers, MOST_BYTES)
+            started = time.perf_counter()
+            wanted = self._wanted(caller, check_size(body, MOST_BYTES))
+            answer = self._found(self._service.index.ranked_metres(*wanted), started)
+        except Problem as problem:
+            return self._refuse(problem)
+        except StoreError as error:
+            log_exception("store failed", error)
+            return self._refuse(not_kept())
+        except Exception as error:  # a bug: its values may be places, so nothing of it is passed on
+            log_exception("request failed", error)
+            return self._refuse(internal())
+        return 200, self._answers.json_headers(200, answer), answer
+
+    def _refuse(self, problem: Problem) -> tuple[int, RawHeaders, bytes]:
+        self._service.metrics.rejected(problem.name)
+        body = problem_body(problem)
+        return problem.status, self._answers.problem_headers(problem, body), body
+
+    def _wanted(self, caller: Caller, body: bytes) -> Wanted:
+        """Return what is asked for, once it is known that the caller may ask it."""
+        try:
+            question = self._parse_question(body)
+        except ValidationError as error:
+            raise validation_problem(error, _QUESTION_FIELDS) from None
+        asker = _asker(caller, question)
+        x_m, y_m = self._place(question, asker, caller)
+        return x_m, y_m, question.k, asker, question.within_m
+
+    def _found(self, ids: list[str], started: float) -> bytes:
+        self._service.metrics.question(time.perf_counter() - started)
+        # Ids have no character that JSON would escape.
+        return ('{"ids":["' + '","'.join(ids) + '"]}').encode() if ids else b'{"ids":[]}'
+
+    def _place(self, question: Question, asker: str | None, caller: Caller) -> tuple[float, float]:
+        """Return the place asked about, once it is known to be one and the asker may ask."""
+        service = self._service
+        if service.clockwork.epoch is None:
+            raise not_ready()
+        try:
+            x_m, y_m = service.index.to_metres(question.latitude, question.longitude)
+        except DataError:
+            raise outside_region() from None
+        if asker is not None:
+            if caller.kind == "platform":
+                service.spend_for(asker)
+                if not service.knows(asker):
+                    raise invalid("asker: nobody of this id is known.")
+            service.watch_question(asker, x_m, y_m)
+        return x_m, y_m
+
+    # -- reports ---------------------------------------------------------------------------------------------
+
+    async def report(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+        """Take a report, and answer when it is kept."""
+        service, headers = self._service, scope["headers"]
+        caller = scope.get(CALLER) or await service.admit(authorization_of(headers))
+        person = scope["path"].split("/")[3]
+        if _PERSON.fullmatch(person) is None:
+            raise invalid("The id in the path is not valid.")
+        if caller.kind == "person" and caller.name != person:
+            raise forbidden()
+        body = await read_body(receive, headers, MOST_BYTES)
+        try:
+            place = self._parse_place(body)
+        except ValidationError as error:
+            raise validation_problem(error, _PLACE_FIELDS) from None
+        try:
+            x_m, y_m = service.index.to_metres(place.latitude, place.longitude)
+        except DataError:
+            raise outside_region() from None
+        if caller.kind == "platform":
+            service.spend_for(person)
+        # Noted before it is kept: whoever erases the person meanwhile erases this too.
+        service.watch_move(person, x_m, y_m)
+        try:
+            answer = await service.reports.submit(Report(person, x_m, y_m))
+        except Problem:
+            service.suspicion.forget(person)
+            raise
+        if answer.status is Status.UNKNOWN_PERSON:
+            service.forget(person)
+            raise not_found()
+        return 202, _report_taken(answer)
+
+
+def _asker(caller: Caller, question: Question) -> str | None:
+    """Return who asks: a token's person, or whom a platform says."""
+    if caller.kind == "platform":
+        return question.asker
+    if question.asker is not None and question.asker != caller.name:
+        raise forbidden()
+    return caller.name
+
+
+def _report_taken(answer: Answer) -> bytes:
+    """Write what became of a report, always as long: the length does not tell whether somebody has moved."""
+    when = "null" if answer.publishes_at is None else repr(answer.publishes_at)
+    text = f'{{"status":"{answer.status.value}","receipt":"{answer.receipt}","publishes_at":{when}}}'
+    return text.ljust(_ANSWER_BYTES).encode()
+
+
+def authorization_of(headers: RawHeaders) -> str | None:
+    """Return who a request says that it comes from."""
+    for name, value in headers:
+        if name == b"authorization":
+            return value.decode("latin-1")
+    return None
+
+
+# The fast lane: questions are answered where the request has just been parsed, without a task of their own.
+#
+# Most of what a small request costs in an ASGI server is not the answer. A question waits for nothing, so that it can
+# be answered on the spot; whatever is not a plain question takes the usual way, where the same route answers the
+# same.
+
+
+_URL = NEARBY_PATH.encode()
+_STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
+}
+
+
+def fast_lane(routes: HotRoutes) -> type[HttpToolsProtocol]:
+    """Return uvicorn's protocol with a fast lane for the questions of a service."""
+    return type("FastLaneProtocol", (_FastLane,), {"routes": routes})
+
+
+class _FastLane(HttpToolsProtocol):
+    routes: HotRoutes
+    _question: bytes | None = None
+    _caller: Caller | None = None
+
+    def on_headers_complete(self) -> None:
+        """Decide which way a request takes."""
+        self._question = self._caller = None
+        if self.url == _URL and self.parser.get_method() == b"POST" and self._is_plain():
+            self._caller = self.routes.known_caller(self.headers)
+        if self._caller is None:
+            super().on_headers_complete()
+        else:
+            self._question = b""
+
+    def on_body(self, body: bytes) -> None:
+        """Collect a question's body, up to the first byte too many: a longer one is refused by its length."""
+        if self._question is None:
+            super().on_body(body)
+        elif len(self._question) <= MOST_BYTES:
+            self._question += body
+
+    def on_message_complete(self) -> None:
+        """Answer a question that is complete."""
+        if self._question is None or self._caller is None:
+            super().on_message_complete()
+            return
+        question, self._question = self._question, None
+        status, headers, answer = self.routes.answer_now(self._caller, self.headers, question)
+        closes = not self.parser.should_keep_alive() or (b"connection", b"close") in headers
+        self.transport.write(_head(status, headers) + answer)
+        if closes:
+            self.transport.close()
+        self.on_response_complete()
+
+    def _is_plain(self) -> bool:
+        """Whether nothing else is under way on this connection, and it reads what it is sent."""
+        return (
+            self.routes.answers_at_once
+            and (self.cycle is None or self.cycle.response_complete)
+            and not (self.flow.write_paused or self.expect_100_continue)
+            and self.parser.get_http_version() == "1.1"
+            and not self.parser.should_upgrade()
+        )
+
+
+def _head(status: int, headers: RawHeaders) -> bytes:
+    lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+    return b"%b%b\r\n" % (_STATUS_LINES[status], lines)

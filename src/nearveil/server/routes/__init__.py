@@ -1,1 +1,0 @@
-"""The routes of the HTTP interface, by what they are about."""
