@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nearveil.cli import plan, protect
 from nearveil.cli import plan as plan_command_module
-from nearveil.cli import plan_people, protect
-from nearveil.cli.mechanism_choice import build_mechanism
-from nearveil.cli.plan_command import FileOptions, protect_command
+from nearveil.cli._options import build_mechanism
+from nearveil.cli.plan import FileOptions, protect_command
 from nearveil.errors import UsageError
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier import sound_families
@@ -152,7 +152,7 @@ def test_a_private_plan_says_nothing_of_the_file_but_through_the_made_up_people(
 ) -> None:
     """Two files that differ in rows, places, repetitions and ids, and one outcome of the noise: word for word alike."""
     made_up = synthetic_city(700, san_francisco, rng=9)
-    monkeypatch.setattr(plan_people, "synthetic_people", lambda *_args, **_kwargs: made_up)
+    monkeypatch.setattr(plan, "synthetic_people", lambda *_args, **_kwargs: made_up)
     said = []
     for places in (city[:1000], np.vstack([city[2000:2030], city[2000:2010]])):
         path = write(tmp_path / "people.csv", places)
@@ -187,6 +187,6 @@ def test_private_people_spend_the_budget_once(run: Run, few_csv: Path, monkeypat
         spent.append(kwargs["epsilon"])
         return synthetic_people(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(plan_people, "synthetic_people", spy)
+    monkeypatch.setattr(plan, "synthetic_people", spy)
     assert run("plan", few_csv, "--hide-within", "300m", "--private-epsilon", 2, *QUICKLY).code == 0
     assert spent == [2.0]

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from nearveil.cli import reproduce as command
-from nearveil.cli.reproduction_facts import QUICK, facts_of, warnings_of
+from nearveil.cli.reproduce import QUICK, facts_of, warnings_of
 from nearveil.evaluation import cells
 from nearveil.evaluation.experiments.registry import EXPERIMENTS
 from nearveil.evaluation.experiments.scope import Scope

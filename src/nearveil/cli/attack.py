@@ -1,4 +1,4 @@
-"""``nearveil attack``: how well a ranked list alone gives people away, on simulated services or a running one."""
+"""The pictures of ``nearveil attack``: one attack, drawn and animated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,23 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli.attack_pictures import AttackPictures
+from nearveil.attacks.base import AttackResult
+from nearveil.attacks.oracle import spot_of
+from nearveil.cli._options import (
+    ClipOption,
+    ForceOption,
+    LatitudeOption,
+    LongitudeOption,
+    RegionOption,
+    ScalingOption,
+    Wish,
+    build_mechanism,
+    chosen_region,
+    metres,
+    numbers,
+    takes_protection,
+)
+from nearveil.cli._output import progress_bar, say, say_json, warn
 from nearveil.cli.attack_service import (
     AskersOption,
     KeyOption,
@@ -21,29 +37,90 @@ from nearveil.cli.attack_service import (
     attack_service,
     refuse_other_options,
 )
-from nearveil.cli.console import progress_bar, say, say_json, warn
-from nearveil.cli.mechanism_choice import Wish, build_mechanism
-from nearveil.cli.options import (
-    ClipOption,
-    ForceOption,
-    LatitudeOption,
-    LongitudeOption,
-    RegionOption,
-    ScalingOption,
-    chosen_region,
-    metres,
-    numbers,
-)
 from nearveil.cli.populations import Population, dataset_population, file_population
-from nearveil.cli.protection_options import takes_protection
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
-from nearveil.evaluation.attack_trials import ATTACK_NAMES, Contender, contenders
+from nearveil.evaluation.attack_trials import ATTACK_NAMES, Contender, Trial, contenders
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
+from nearveil.io.atomic import check_output, replacing
 from nearveil.io.datasets import DatasetName
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
+from nearveil.report.attack_figure import draw_attack
+from nearveil.report.attack_gif import animate_attack, animation_kind
+from nearveil.report.attack_scene import Scene
 from nearveil.report.tables import attack_document, table_notes, text_table, with_paper
+
+
+class AttackPictures:
+    """Where to draw, checked before anything takes time."""
+
+    def __init__(self, trace: Path | None, animate: Path | None, *, force: bool) -> None:
+        if trace is not None and trace.suffix.lower() != ".png":
+            raise UsageError("--trace draws a PNG picture; name a file that ends in .png")
+        if animate is not None:
+            animation_kind(animate)
+        for path in (trace, animate):
+            if path is not None:
+                check_output(path, force=force)
+        self._trace, self._animate, self._force = trace, animate, force
+
+    def draw(self, experiment: AttackExperiment, fighters: list[Contender], k: int, person: int | None) -> None:
+        """Repeat the first attack, and draw it."""
+        if self._trace is None and self._animate is None:
+            return
+        chosen = next((one for one in fighters if one.attack.name == "adaptive"), fighters[0])
+        setup = experiment.setup(0)
+        trial = Trial(setup, chosen, k, experiment.instances(0, k, person))
+        result = trial.run_one(0, setup.open())
+        draw_one(
+            result,
+            experiment,
+            trial.instances[0].target,
+            self._trace,
+            self._animate,
+            tau_m=experiment.protocol.tau_m,
+            force=self._force,
+        )
+
+    def say_where(self) -> None:
+        """Tell where the pictures are, and what is in them."""
+        paths = [path for path in (self._trace, self._animate) if path is not None]
+        if paths:
+            # Not on standard output, which may be JSON for a program.
+            warn(f"where people truly are can be seen in {' and '.join(map(str, paths))}: for your eyes")
+
+
+def draw_one(
+    result: AttackResult,
+    experiment: AttackExperiment,
+    target: int,
+    trace: Path | None,
+    animation: Path | None,
+    *,
+    tau_m: float,
+    force: bool,
+) -> None:
+    """Draw one attack as a picture and as an animation."""
+    setup, protected = experiment.setup(0), experiment.published(0).mechanism is not None
+    scene = Scene(
+        result,
+        setup.region,
+        setup.served_m,
+        truth=spot_of(experiment.true_m[target]),
+        tau_m=tau_m,
+        published=spot_of(setup.served_m[target]) if protected else None,
+    )
+    title = f"{result.attack} on {experiment.dataset.name}" + (", protected" if protected else "")
+    if trace is not None:
+        with replacing(trace, force=force) as partial:
+            draw_attack(scene, partial, title=title)
+    if animation is not None:
+        with replacing(animation, force=force) as partial:
+            animate_attack(scene, partial, kind=animation_kind(animation), title=title)
+
+
+# ``nearveil attack``: how well a ranked list alone gives people away, on simulated services or a running one.
 
 
 class AttackName(StrEnum):

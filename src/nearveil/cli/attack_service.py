@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli.console import progress_bar, say, say_json, warn
-from nearveil.cli.options import metres, numbers
+from nearveil.cli._options import metres, numbers
+from nearveil.cli._output import progress_bar, say, say_json, warn
 from nearveil.client.audit import (
     Audit,
     AuditPlan,

@@ -6,11 +6,9 @@ from dataclasses import replace
 
 from nearveil.audit.auditor import DEFAULT_CONFIDENCE, Verdict
 from nearveil.audit.auditor import audit as run_audit
-from nearveil.cli.audit_check import check_witness
-from nearveil.cli.audit_exit import leave_with, only_verdicts
-from nearveil.cli.audit_files import AuditFiles
-from nearveil.cli.audit_fit_stage import audit_fit_stage
-from nearveil.cli.audit_options import (
+from nearveil.cli._audit_parts import (
+    Asked,
+    AuditFiles,
     AuditSeedOption,
     CallableOption,
     CheckOption,
@@ -18,6 +16,7 @@ from nearveil.cli.audit_options import (
     CommandOption,
     ConfidenceOption,
     Effort,
+    External,
     PictureOption,
     PlaceOption,
     SamplesOption,
@@ -25,13 +24,25 @@ from nearveil.cli.audit_options import (
     StageOption,
     TimeoutOption,
     WitnessOption,
+    audited,
+    headline,
+    leave_with,
+    only_verdicts,
+    read_places,
+    report_document,
+    report_text,
 )
-from nearveil.cli.audit_subjects import Asked, External, audited, read_places
-from nearveil.cli.audit_words import headline, report_document, report_text
-from nearveil.cli.console import progress_bar, say, say_json
-from nearveil.cli.mechanism_choice import Wish
-from nearveil.cli.options import ForceOption, JsonOption, RegionOption, ScalingOption, chosen_region
-from nearveil.cli.protection_options import takes_protection
+from nearveil.cli._options import (
+    ForceOption,
+    JsonOption,
+    RegionOption,
+    ScalingOption,
+    Wish,
+    chosen_region,
+    takes_protection,
+)
+from nearveil.cli._output import progress_bar, say, say_json
+from nearveil.cli.audit_check import audit_fit_stage, check_witness
 from nearveil.errors import UsageError
 
 DEFAULT_SAMPLES = 2_000_000

@@ -10,12 +10,18 @@ from typing import Annotated
 import typer
 
 from nearveil.audit.certificate import CertificateCheck, certificate_from_json, certificate_to_json, check_certificate
-from nearveil.cli.console import say, say_json
-from nearveil.cli.json_files import read_text
-from nearveil.cli.made_up_city import fitted_on_made_up_people
-from nearveil.cli.mechanism_choice import Wish, build_mechanism
-from nearveil.cli.options import ForceOption, JsonOption, RegionOption, ScalingOption, chosen_region
-from nearveil.cli.protection_options import takes_protection
+from nearveil.cli._options import (
+    ForceOption,
+    JsonOption,
+    RegionOption,
+    ScalingOption,
+    Wish,
+    build_mechanism,
+    chosen_region,
+    takes_protection,
+)
+from nearveil.cli._output import read_text, say, say_json
+from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import check_output, replacing
 from nearveil.mechanisms.base import Mechanism

@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from nearveil.cli.console import say, say_json
-from nearveil.cli.options import JsonOption
+from nearveil.cli._options import JsonOption
+from nearveil.cli._output import say, say_json
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.experiments.table2 import DatasetStatistics, describe_dataset
 from nearveil.io.datasets import SNAP_FILES, SNAP_URL, Dataset, DatasetName, cache_folder, find_check_ins, load_dataset

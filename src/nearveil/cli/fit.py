@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli.console import progress_bar, say, say_json, warn
-from nearveil.cli.ledger_options import BudgetOption, Charge, LedgerOption
-from nearveil.cli.options import (
+from nearveil.cli._options import (
+    BudgetOption,
     CentresOption,
+    Charge,
     ClipOption,
     DeltaOption,
     FitMethodName,
@@ -20,6 +20,7 @@ from nearveil.cli.options import (
     GammaOption,
     JsonOption,
     LatitudeOption,
+    LedgerOption,
     LongitudeOption,
     OwnRegionOption,
     PerRowOption,
@@ -30,7 +31,8 @@ from nearveil.cli.options import (
     SeedOption,
     chosen_region,
 )
-from nearveil.cli.people_checks import open_checked
+from nearveil.cli._output import progress_bar, say, say_json, warn
+from nearveil.cli.populations import open_checked
 from nearveil.errors import UsageError
 from nearveil.io.atomic import check_output, replacing
 from nearveil.mechanisms.fitting import FitPlan, build_intervals

@@ -9,12 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from nearveil.cli.console import say, say_json
-from nearveil.cli.json_files import read_text
-from nearveil.cli.made_up_city import PEOPLE, fitted_on_made_up_people
-from nearveil.cli.mechanism_choice import Wish, build_mechanism
-from nearveil.cli.options import JsonOption, RegionOption, ScalingOption, chosen_region
-from nearveil.cli.protection_options import takes_protection
+from nearveil.cli._options import (
+    JsonOption,
+    RegionOption,
+    ScalingOption,
+    Wish,
+    build_mechanism,
+    chosen_region,
+    takes_protection,
+)
+from nearveil.cli._output import read_text, say, say_json
+from nearveil.cli.populations import PEOPLE, fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.explain import explain

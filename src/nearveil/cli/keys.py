@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli.console import say, warn
+from nearveil.cli._output import say, warn
 from nearveil.errors import DataError, UsageError
 from nearveil.nearby.publishing.keys import SecretKeys, new_keys, read_keys, schedule_as_written, write_keys
 from nearveil.nearby.publishing.protection import Schedule

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nearveil.cli.console import progress_bar
-from nearveil.cli.ledger_options import Charge
-from nearveil.cli.people_checks import open_checked
+from nearveil.cli._options import Charge
+from nearveil.cli._output import progress_bar
+from nearveil.cli.populations import open_checked
 from nearveil.cli.release_order import Released, ReleaseOrder
 from nearveil.errors import UsageError
 from nearveil.io.columns import person_columns

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nearveil.cli.console import complain, say
+from nearveil.cli._output import complain, say
 from nearveil.errors import NearveilError, UsageError
 
 _HELP = """Audit and protect "people nearby" services.

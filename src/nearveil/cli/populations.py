@@ -1,4 +1,4 @@
-"""Whom a command speaks of: a population of the paper, or people in a file, with their ids."""
+"""A made-up city, for commands that need some intervals and were given none."""
 
 from __future__ import annotations
 
@@ -8,13 +8,63 @@ from pathlib import Path
 
 import numpy as np
 
-from nearveil.cli.options import places_in_region
+from nearveil.cli._options import places_in_region
+from nearveil.cli._output import progress_bar, warn
 from nearveil.errors import DataError, UsageError
 from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset, DatasetName, load_dataset
-from nearveil.io.files import read_people
-from nearveil.io.people import People
+from nearveil.io.files import open_people, read_people
+from nearveil.io.people import People, PeopleStream
+from nearveil.io.synthetic import synthetic_city
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
 from nearveil.region import Region
+from nearveil.streaming.people_watch import PeopleWatch
+from nearveil.types import FloatArray
+
+PEOPLE = 25_000
+SEED = 2026
+
+
+def made_up_people(region: Region) -> FloatArray:
+    """Where the city's people are: the same ones every time."""
+    return synthetic_city(PEOPLE, region, rng=SEED)
+
+
+def fitted_on_made_up_people(mechanism: Mechanism) -> Mechanism:
+    """Return the mechanism ready to be looked at: one that needs intervals and has none gets those of the city."""
+    if not isinstance(mechanism, DPRS) or mechanism.intervals is not None:
+        return mechanism
+    repeatable = mechanism.with_params(seed=SEED)
+    with progress_bar("finding intervals in a made-up city", mechanism.fit_plan.steps) as advance:
+        fitted = repeatable.fit(made_up_people(mechanism.resolved_region), progress=advance)
+    return mechanism.with_params(intervals=fitted.intervals_)
+
+
+# Open a file of people, and watch whether one person has one row.
+
+
+def open_checked(
+    path: Path,
+    *,
+    latitude: str | None,
+    longitude: str | None,
+    drop: tuple[str, ...],
+    person: str | None,
+    per_row: bool,
+    keep_ids: bool,
+    carry: bool = True,
+) -> tuple[PeopleStream, PeopleWatch]:
+    """Open a file, print warnings, and return it with what is to look at every batch of it."""
+    stream = open_people(path, latitude=latitude, longitude=longitude, drop=drop, carry=carry)
+    watch = PeopleWatch(stream.carried, person, per_row=per_row, keep_ids=keep_ids)
+    for warning in stream.warnings:
+        warn(warning)
+    return stream, watch
+
+
+# Whom a command speaks of: a population of the paper, or people in a file, with their ids.
+
 
 _MOST_DIGITS = 18
 

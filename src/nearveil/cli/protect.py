@@ -9,37 +9,37 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli.console import say, say_json, warn
-from nearveil.cli.engine_options import (
-    EngineName,
-    EngineOption,
-    InputFormatOption,
-    KeyOption,
-    OutputFormatOption,
-    PartitionByOption,
-    SparkConfOption,
-    SparkWish,
-)
-from nearveil.cli.json_files import write_private_json
-from nearveil.cli.ledger_options import BudgetOption, Charge, LedgerOption
-from nearveil.cli.mechanism_choice import Wish, build_mechanism
-from nearveil.cli.options import (
+from nearveil.cli._options import (
+    BudgetOption,
+    Charge,
     ClipOption,
     DropOption,
+    EngineName,
+    EngineOption,
     ForceOption,
+    InputFormatOption,
     JsonOption,
     KeepOrderOption,
+    KeyOption,
     LatitudeOption,
+    LedgerOption,
     LongitudeOption,
+    OutputFormatOption,
+    PartitionByOption,
     PerRowOption,
     PersonOption,
     RegionOption,
     ScalingOption,
     SeedOption,
+    SparkConfOption,
+    SparkWish,
     TrueFiguresOption,
+    Wish,
+    build_mechanism,
     chosen_region,
+    takes_protection,
 )
-from nearveil.cli.protection_options import takes_protection
+from nearveil.cli._output import say, say_json, warn, write_private_json
 from nearveil.cli.release_order import Released, ReleaseOrder
 from nearveil.cli.release_summary import as_document, as_text, figures_from_true_places, file_metadata, summary_of
 from nearveil.errors import UsageError

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli.console import say, say_json
-from nearveil.cli.options import JsonOption
+from nearveil.cli._options import JsonOption
+from nearveil.cli._output import say, say_json
 from nearveil.region import NAMED_REGIONS, Region, named_region, parse_region
 
 

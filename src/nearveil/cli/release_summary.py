@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from nearveil.cli.mechanism_choice import Wish
+from nearveil.cli._options import Wish
 from nearveil.cli.release_order import Released
 from nearveil.engines.card import card_of
 from nearveil.evaluation.utility import Displacement

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nearveil.cli.console import say, warn
+from nearveil.cli._output import say, warn
 from nearveil.nearby.publishing.protection import Policy
 from nearveil.server.settings import Settings
 from nearveil.server.settings_table import LOUD_OPTION

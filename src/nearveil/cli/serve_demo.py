@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from nearveil.cli.console import progress_bar, say
+from nearveil.cli._output import progress_bar, say
 from nearveil.cli.serve import announce
 from nearveil.region import Region
 from nearveil.server.console.demonstration import PEOPLE, made_up_people

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from nearveil.cli.engine_options import SparkWish
-from nearveil.cli.ledger_options import Charge
+from nearveil.cli._options import Charge, SparkWish
 from nearveil.cli.release_order import Released, ReleaseOrder
 from nearveil.engines.spark import protect_path
 from nearveil.engines.spark_session import session

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nearveil.cli.options import DEFAULT_REGION, metres
+from nearveil.cli._options import DEFAULT_REGION, metres
 from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.nearby.publishing.keys import KeyFile, Keys, keys_from_json, new_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule

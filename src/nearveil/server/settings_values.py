@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from nearveil.cli.options import metres
+from nearveil.cli._options import metres
 from nearveil.errors import UsageError
 from nearveil.nearby.publishing.keys import keys_from_json
 
