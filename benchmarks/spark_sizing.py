@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from nearveil.engines.spark import protect_path
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.centres import PAPER_CENTRES
@@ -30,6 +29,7 @@ from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.private_grid import build_grid_intervals
 from nearveil.region import named_region
+from nearveil.release.spark.api import protect_path
 
 REGION = named_region("san-francisco")
 _FILE_ROWS = 1_000_000

@@ -19,7 +19,7 @@ settings.register_profile("nearveil", deadline=None, derandomize=True, max_examp
 settings.load_profile("nearveil")
 
 # One process runs them all: each would start a Spark of its own.
-SPARK = "tests/engines/test_"
+SPARK = "tests/release/spark/test_"
 # These compile most of what executors need, which would otherwise compile it all at the same time.
 BEFORE_SPARK = ("tests/attacks/", "tests/audit/")
 

@@ -11,9 +11,9 @@ ROOT = Path(nearveil.__file__).parent
 
 # From top to bottom; modules of one layer may import each other and anything below.
 LAYERS = (
-    {"cli", "server", "engines", "client"},
+    {"cli", "server", "client"},
     {"report"},
-    {"streaming"},
+    {"release"},
     {"evaluation"},
     {"attacks", "audit"},
     {"nearby"},

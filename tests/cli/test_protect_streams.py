@@ -23,7 +23,7 @@ PLANAR = ("--mechanism", "planar-laplace")
 WATCHED = """
 from pathlib import Path
 from nearveil.cli.main import main
-from nearveil.streaming import row_shuffle
+from nearveil.release import row_shuffle
 row_shuffle._HELD_BYTES = 1 << 25
 try:
     main()

@@ -13,7 +13,7 @@ from nearveil.io.files import read_people, write_people
 from nearveil.io.people import Layout, People, Place
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run
-from tests.streaming.conftest import table_of
+from tests.release.conftest import table_of
 
 METRES_PER_DEGREE = 111_195.0
 FORMATS = ["csv", "csv.gz", "geojson", "parquet", "geoparquet"]

@@ -16,7 +16,6 @@ import pyarrow as pa
 import typer
 
 from nearveil.cli._output import read_text
-from nearveil.engines.charging import account_names, charge_release
 from nearveil.errors import DataError, UsageError
 from nearveil.io.people import People
 from nearveil.mechanisms.axis_laplace import AxisLaplace
@@ -29,6 +28,7 @@ from nearveil.mechanisms.srr import SRR
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Fit, Ledger
 from nearveil.region import Region, parse_region
+from nearveil.release.charging import account_names, charge_release
 from nearveil.types import FloatArray
 
 DEFAULT_REGION = "san-francisco"

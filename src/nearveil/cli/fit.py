@@ -38,7 +38,7 @@ from nearveil.io.atomic import check_output, replacing
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
 from nearveil.mechanisms.intervals import METHOD_NAMES, Intervals
 from nearveil.randomness import FIT_STREAM, seeded_randomness
-from nearveil.streaming.places_in_stream import PlacesInStream
+from nearveil.release.fitting import PlacesInStream
 
 
 def fit(

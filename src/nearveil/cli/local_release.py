@@ -15,9 +15,9 @@ from nearveil.io.files import check_people_output, people_writer
 from nearveil.io.people import PeopleStream
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.streaming.places_in_stream import PlacesInStream
-from nearveil.streaming.publishing import publish_stream
-from nearveil.streaming.row_shuffle import RowShuffle
+from nearveil.release.fitting import PlacesInStream
+from nearveil.release.publishing import publish_stream
+from nearveil.release.row_shuffle import RowShuffle
 
 
 def release_locally(order: ReleaseOrder, mechanism: Mechanism, charge: Charge, metadata: dict[str, Any]) -> Released:

@@ -19,7 +19,7 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.region import Region
-from nearveil.streaming.people_watch import PeopleWatch
+from nearveil.release.unique_ids import PeopleWatch
 from nearveil.types import FloatArray
 
 PEOPLE = 25_000

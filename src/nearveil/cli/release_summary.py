@@ -7,11 +7,11 @@ from typing import Any
 
 from nearveil.cli._options import Wish
 from nearveil.cli.release_order import Released
-from nearveil.engines.card import card_of
 from nearveil.evaluation.utility import Displacement
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.guarantee import Guarantee, Notion
+from nearveil.release.card import card_of
 
 # The mean of fewer says much of each of them.
 _FEWEST_FOR_A_MEAN = 1000

@@ -6,9 +6,9 @@ import sys
 
 from nearveil.cli._options import Charge, SparkWish
 from nearveil.cli.release_order import Released, ReleaseOrder
-from nearveil.engines.spark import protect_path
-from nearveil.engines.spark_session import session
 from nearveil.mechanisms.base import Mechanism
+from nearveil.release.spark.api import protect_path
+from nearveil.release.spark.session import session
 
 
 def release_with_spark(order: ReleaseOrder, mechanism: Mechanism, charge: Charge, wish: SparkWish) -> Released:

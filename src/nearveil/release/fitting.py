@@ -1,0 +1,203 @@
+"""How many people the cells of a grid hold, counted on several cores without an array for every batch."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nearveil.geodesy import Faults
+from nearveil.io.people import People, PeopleStream
+from nearveil.kernels import COMPILED, kernel
+from nearveil.mechanisms.centres import FIXED_POINT
+from nearveil.mechanisms.exact_answers import ExactAnswers, cell_counts
+from nearveil.mechanisms.nearest_centre import nearest_centre_table
+from nearveil.region import Region
+from nearveil.release.parallel_map import mapped_in_order
+from nearveil.release.unique_ids import Look, PeopleWatch
+from nearveil.types import FloatArray, IntArray, Progress
+
+SmallIntArray = npt.NDArray[np.int32]
+
+
+class CellTally:
+    """Counts as `cell_counts` does, a batch at a time: whole multiples of 2⁻²⁰ of the square, on any thread."""
+
+    def __init__(self, region: Region, columns: int, rows: int) -> None:
+        self._region = region
+        self._columns = columns
+        self._rows = rows
+        # As many as there are threads: each takes one while it counts.
+        self._spare: deque[IntArray] = deque()
+
+    def add(self, whole: SmallIntArray) -> None:
+        """Count a batch."""
+        try:
+            counts = self._spare.pop()
+        except IndexError:
+            counts = np.zeros(self._columns * self._rows, dtype=np.int64)
+        if COMPILED:
+            _count(whole, *self._region.half_extent_square, self._columns, self._rows, counts)
+        else:
+            counts += cell_counts(whole.astype(np.int64), self._region, self._columns, self._rows)
+        self._spare.append(counts)
+
+    def total(self) -> IntArray:
+        """Return what all batches counted together."""
+        return sum(self._spare, np.zeros(self._columns * self._rows, dtype=np.int64))
+
+
+@kernel
+def _count(
+    whole: SmallIntArray, half_width: float, half_height: float, columns: int, rows: int, counts: IntArray
+) -> None:
+    for i in range(len(whole)):
+        east = np.divide(np.divide(whole[i, 0], FIXED_POINT), half_width)
+        north = np.divide(np.divide(whole[i, 1], FIXED_POINT), half_height)
+        column = min(max(int((east + 1.0) * 0.5 * columns), 0), columns - 1)
+        row = min(max(int((north + 1.0) * 0.5 * rows), 0), rows - 1)
+        counts[row * columns + column] += 1
+
+
+# Exact answers about the people of a file, for a private fit: the file is read, not kept.
+
+
+# Places take eight bytes each, 256 MiB in all; where there are more, the file is read again for every question.
+_MOST_KEPT = 1 << 25
+# As much as a core keeps at hand from one step to the next.
+_ROWS_AT_ONCE = 1 << 14
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Some rows: their faults, the place of them all if there is one, and where they are in the square."""
+
+    rows: int
+    faults: Faults
+    look: Look | None
+    one_place: tuple[float, float] | None
+    whole: SmallIntArray | None
+
+
+class PlacesInStream(ExactAnswers):
+    """Answers about everybody in a file, who must be inside the region.
+
+    Memory grows by 8 MB per million rows up to ``most_kept``; of larger files nothing is kept. True places are not
+    written to a temporary file, whatever memory that would save.
+
+    Parameters
+    ----------
+    stream : PeopleStream
+        True places.
+    region : Region
+        Public.
+    watch : PeopleWatch, optional
+        Looks at every batch when the file is read for the first time.
+    clip : bool
+        Whether people outside the region are moved to its edge first.
+    progress : callable, optional
+        Called with the number of people just read for the first time.
+    most_kept : int
+        How many places are kept in memory at most.
+    """
+
+    def __init__(
+        self,
+        stream: PeopleStream,
+        region: Region,
+        watch: PeopleWatch | None = None,
+        *,
+        clip: bool = False,
+        progress: Progress | None = None,
+        most_kept: int = _MOST_KEPT,
+    ) -> None:
+        self.region = region
+        self._stream = stream
+        self._watch = watch
+        self._clip = clip
+        self._most_kept = most_kept
+        self._count = 0
+        # As whole multiples of 2⁻²⁰ of the square; none are kept where there are too many.
+        self._kept: list[SmallIntArray] | None = []
+        self._places: set[tuple[float, float] | None] = set()
+        self._read(progress)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def all_in_one_place(self) -> bool:
+        """Whether everybody is at the same place."""
+        return len(self._places) == 1 and None not in self._places
+
+    def sums_around(self, centres: FloatArray) -> IntArray:
+        """Sums and numbers of the people nearest to each centre."""
+        nearest = nearest_centre_table(centres, self.region.half_extent_square, lookups=len(self))
+        sums = np.zeros((len(centres), 3), dtype=np.int64)
+        for part in mapped_in_order(lambda whole: nearest.sums(whole.astype(np.int64), 1 / FIXED_POINT), self._parts()):
+            sums += part
+        return sums
+
+    def counts_in_cells(self, columns: int, rows: int) -> IntArray:
+        """How many people each cell holds."""
+        tally = CellTally(self.region, columns, rows)
+        for _ in mapped_in_order(tally.add, self._parts()):
+            pass
+        return tally.total()
+
+    def _parts(self) -> Iterator[SmallIntArray]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        for people in self._stream.batches(()):
+            yield self._whole(self._inside(people.points))
+
+    def _read(self, progress: Progress | None) -> None:
+        faults = Faults()
+        positions = self._watch.positions if self._watch else ()
+        for part in mapped_in_order(self._looked_at, self._stream.batches(positions)):
+            faults = faults.followed_by(part.faults, self._count)
+            if self._watch and part.look:
+                self._watch.take(part.look, self._count)
+            self._count += part.rows
+            self._places.add(part.one_place)
+            self._keep(part.whole)
+            if progress:
+                progress(part.rows)
+        self.region.refuse(faults, clip=self._clip)
+
+    def _keep(self, whole: SmallIntArray | None) -> None:
+        if whole is None or self._count > self._most_kept:
+            self._kept = None
+        elif self._kept is not None:
+            self._kept.append(whole)
+
+    def _looked_at(self, people: People) -> _Part:
+        faults = self.region.faults(people.points)
+        look = self._watch.look(people.carried.columns) if self._watch else None
+        if faults.no_places or (faults.outside and not self._clip):
+            return _Part(len(people), faults, look, None, None)
+        inside = self._inside(people.points)
+        whole = self._whole(inside) if self._kept is not None else None
+        return _Part(len(people), faults, look, _one_place(inside), whole)
+
+    def _inside(self, points: FloatArray) -> FloatArray:
+        return self.region.to_edge(points) if self._clip else points
+
+    def _whole(self, points: FloatArray) -> SmallIntArray:
+        whole = np.empty(points.shape, dtype=np.int32)
+        for start in range(0, len(points), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            whole[part] = np.rint(self.region.to_square(points[part]) * FIXED_POINT)
+        return whole
+
+
+def _one_place(points: FloatArray) -> tuple[float, float] | None:
+    """The place of everybody, if it is one."""
+    first = points[0]
+    if (points[-1] != first).any() or (points != first).any():
+        return None
+    return float(first[0]), float(first[1])

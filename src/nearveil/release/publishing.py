@@ -1,0 +1,395 @@
+"""What a mechanism publishes for rows of a long file, whatever batches they come in."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from nearveil.evaluation.utility import Displacement, DisplacementSum, ground_distance_m
+from nearveil.geodesy import Faults
+from nearveil.io.columns import numbers_from_arrow, taken_rows
+from nearveil.io.people import People, PeopleInMemory, PeopleStream, PeopleWriter
+from nearveil.mechanisms.base import Mechanism
+from nearveil.randomness import NumberedRows, new_stream_key
+from nearveil.region import Region
+from nearveil.release.parallel_map import mapped_in_order
+from nearveil.release.row_shuffle import RowShuffle, UnorderedRows
+from nearveil.release.unique_ids import Look, PeopleWatch
+from nearveil.types import FloatArray, IntArray, Progress
+
+# As much as a core keeps at hand from one step of the release to the next.
+_ROWS_AT_ONCE = 1 << 14
+
+
+class RowRelease:
+    """One release with secure randomness that belongs to the rows by their number.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Ready to publish, without a seed.
+    key : bytes, optional
+        Of this release alone; a fresh one unless a test gives it.
+    """
+
+    def __init__(self, mechanism: Mechanism, key: bytes | None = None) -> None:
+        mechanism._prepare()
+        self._mechanism = mechanism
+        self._key = new_stream_key() if key is None else key
+
+    def __call__(self, points: FloatArray, first_row: int) -> FloatArray:
+        """Publish a place for every row; they have been checked to lie in the region."""
+        mechanism, region = self._mechanism, self._mechanism.resolved_region
+        published = np.empty_like(points)
+        for start in range(0, len(points), _ROWS_AT_ONCE):
+            part = slice(start, min(start + _ROWS_AT_ONCE, len(points)))
+            rows = NumberedRows(self._key, first_row + start, part.stop - part.start)
+            drawn = mechanism.draw_rows(mechanism.enter(points[part]), rows)
+            published[part] = region.publish(mechanism.leave(mechanism.remap(drawn)))
+        return published
+
+
+# Which carried columns tell where people are: ids given out street by street, timestamps along a route, districts.
+#
+# Published rows are in random order, but whoever sorts them by such a column has the old order again. The test: sort
+# the rows by the column and look at how much the true places of neighbours in that order differ, against how much any
+# two places differ. The ratio is 1 for a column that says nothing (von Neumann's ratio, of ranks: Bartels 1982). It
+# is low where values rise or fall with places, run along a curve through them, or name groups that live together.
+
+
+SAMPLE_ROWS = 1 << 15
+_TELLING_RATIO = 0.9
+# A column that says nothing is named by mistake once in three million tests.
+_STANDARD_DEVIATIONS = 5.0
+_FEWEST_ROWS = 25
+_MOST_ELEMENTS = 4
+_IS_LIST = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+
+
+def predicting_columns(table: pa.Table, points: FloatArray) -> list[str]:
+    """Return the names of columns whose order or groups follow the places.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The carried columns of some rows.
+    points : ndarray of shape (n, 2)
+        The true places of the same rows.
+
+    Examples
+    --------
+    >>> places = np.random.default_rng(1).uniform([37.5, -122.6], [37.9, -122.2], (500, 2))
+    >>> northward = np.argsort(np.argsort(places[:, 0]))
+    >>> predicting_columns(pa.table({"id": northward, "age": np.arange(500) * 7 % 83}), places)
+    ['id']
+    """
+    if len(points) < _FEWEST_ROWS:
+        return []
+    # Rows with equal values must not keep the order of the file, which may follow the places.
+    mixed = np.random.default_rng(0).permutation(len(points))
+    ranks = [_ranks(points[mixed, axis]) for axis in (0, 1)]
+    mixed_table = taken_rows(table, mixed)
+    found = []
+    for name, column in zip(table.column_names, mixed_table.columns, strict=True):
+        orders = (_order(part) for part in _flat_parts(column.combine_chunks()))
+        if any(order is not None and any(_is_telling(rank[order]) for rank in ranks) for order in orders):
+            found.append(name)
+    return found
+
+
+class _Sample(NamedTuple):
+    rows: IntArray
+    people: People
+
+
+class PredictingColumns:
+    """Looks at the rows of a stream: the first ones, which stand together, and some of all.
+
+    True places of up to 65,536 rows are kept in memory until `warnings`.
+    """
+
+    def __init__(self, sample_rows: int = SAMPLE_ROWS) -> None:
+        self._sample_rows = sample_rows
+        self._first: list[People] = []
+        self._spread: list[_Sample] = []
+        self._stride = 1
+
+    def look(self, people: People, first_row: int) -> tuple[People | None, _Sample]:
+        """Choose rows of a batch, on any thread."""
+        people = replace(people, features=None)
+        first = None
+        if first_row < self._sample_rows:
+            first = people.part(0, min(len(people), self._sample_rows - first_row))
+        rows = np.arange(first_row + -first_row % self._stride, first_row + len(people), self._stride)
+        return first, _Sample(rows, people.taken(rows - first_row))
+
+    def take(self, look: tuple[People | None, _Sample]) -> None:
+        """Take in what was chosen of the next batch."""
+        first, spread = look
+        if first is not None:
+            self._first.append(first)
+        self._spread.append(_every(spread, self._stride))
+        while sum(len(part.rows) for part in self._spread) > self._sample_rows:
+            self._stride *= 2
+            self._spread = [_every(part, self._stride) for part in self._spread]
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return one sentence for each column that tells where people are, and not how well."""
+        found: dict[str, None] = {}
+        for parts in (self._first, [part.people for part in self._spread]):
+            if parts:
+                table = pa.concat_tables([part.carried for part in parts])
+                found.update(dict.fromkeys(predicting_columns(table, np.concatenate([part.points for part in parts]))))
+        self._first, self._spread = [], []
+        return tuple(telling_column(name) for name in found)
+
+
+def telling_column(name: str) -> str:
+    """Return the warning for one column."""
+    return (
+        f"the values of column {name!r} follow people's places, which the guarantee does not cover; leave the column "
+        f"out (--drop {name!r}) or give it random values"
+    )
+
+
+def _every(sample: _Sample, stride: int) -> _Sample:
+    kept = np.flatnonzero(sample.rows % stride == 0)
+    return sample if len(kept) == len(sample.rows) else _Sample(sample.rows[kept], sample.people.taken(kept))
+
+
+def _is_telling(ranks: FloatArray) -> bool:
+    """Whether neighbours in this order are nearer to each other than chance has it."""
+    spread = float(((ranks - ranks.mean()) ** 2).sum())
+    if spread == 0.0:
+        return False
+    ratio = float((np.diff(ranks) ** 2).sum()) / (2 * spread)
+    return ratio < min(_TELLING_RATIO, 1 - _STANDARD_DEVIATIONS / math.sqrt(len(ranks)))
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """Ranks, the mean of them where values are equal."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    middle: FloatArray = np.cumsum(counts) - (counts - 1) / 2
+    return middle[inverse]
+
+
+def _flat_parts(column: pa.Array) -> Iterator[pa.Array]:
+    """Return the column, or what it holds by itself: the fields of a struct, the first elements of a list."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        yield from _flat_parts(column.storage)
+    elif pa.types.is_map(kind):
+        yield from _flat_parts(column.cast(pa.list_(pa.struct([kind.key_field, kind.item_field]))))
+    elif pa.types.is_struct(kind):
+        for part in column.flatten():
+            yield from _flat_parts(part)
+    elif any(is_list(kind) for is_list in _IS_LIST):
+        import pyarrow.compute as pc  # noqa: PLC0415 - takes long to load, and flat columns do without
+
+        longest = pc.max(pc.list_value_length(column)).as_py() or 0
+        for place in range(min(longest, _MOST_ELEMENTS)):
+            # A shorter list has no such element: null.
+            element = pc.list_slice(column, place, place + 1, return_fixed_size_list=True)
+            yield from _flat_parts(pc.list_element(element, 0))
+    else:
+        yield column
+
+
+def _order(column: pa.Array) -> IntArray | None:
+    """Rows in the order of their values, equal ones as they come; None where values have no order."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        # Dates and padded numbers are in order as text, too.
+        with suppress(pa.ArrowInvalid):
+            column = column.cast(pa.float64())
+    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if is_number and not column.null_count:
+        return np.argsort(numbers_from_arrow(column), kind="stable")
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes long to load, and numbers do without
+
+    try:
+        return np.asarray(pc.sort_indices(column)).astype(np.int64)
+    except pa.ArrowNotImplementedError:
+        return None
+
+
+# From a file of true places to a file of published ones.
+
+
+Release = Callable[[FloatArray, int], FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was written.
+
+    Attributes
+    ----------
+    rows : int
+        How many.
+    clipped : int
+        How many of them were moved to the edge of the region first: a figure about true places.
+    displacement : Displacement
+        How far people were moved: figures about true places.
+    warnings : tuple of str
+        Which carried columns tell where people are.
+    """
+
+    rows: int
+    clipped: int
+    displacement: Displacement
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    """What became of some rows; nothing to write where they have faults, or rows before them had."""
+
+    rows: int
+    faults: Faults
+    look: Look
+    ready: Any = None
+    sample: Any = None
+    clipped: int = 0
+    moved_m: FloatArray | None = None
+
+
+def publish_stream(
+    stream: PeopleStream,
+    mechanism: Mechanism,
+    writer: PeopleWriter,
+    watch: PeopleWatch,
+    *,
+    shuffle: RowShuffle | None,
+    clip: bool = False,
+    progress: Progress | None = None,
+) -> Published:
+    """Publish a place for everybody and write it; raise, having counted them, if there are rows that cannot be used.
+
+    Parameters
+    ----------
+    stream : PeopleStream
+        True places.
+    mechanism : Mechanism
+        Ready to publish. With a seed, the whole file is read into memory, and its result is that of `perturb`.
+    writer : PeopleWriter
+        Gets everybody at their published places. What it has written is complete only if nothing was raised.
+    watch : PeopleWatch
+        Looks at every batch.
+    shuffle : RowShuffle or None
+        Puts the rows into a random order; without it they keep the order of the input, which may follow their places.
+    clip : bool
+        Whether people outside the region are moved to its edge first.
+    progress : callable, optional
+        Called with the number of people just finished; with ``shuffle`` also with those just written, so that everybody
+        counts twice.
+    """
+    release: Release
+    if mechanism.seed is None:
+        release = RowRelease(mechanism)
+    else:
+        stream = PeopleInMemory(stream.gathered())
+        release = _seeded(mechanism)
+    region = mechanism.resolved_region
+    # Rows that keep their order are written as they come, others are dealt first.
+    make_ready = writer.prepared if shuffle is None else shuffle.dealt
+    take = writer.write if shuffle is None else shuffle.take
+    telling = PredictingColumns()
+    worker = _Worker(region, release, make_ready, watch, telling, clip=clip)
+    faults, rows, clipped, displacement = Faults(), 0, 0, DisplacementSum()
+    for batch in mapped_in_order(worker, _numbered(stream)):
+        faults = faults.followed_by(batch.faults, rows)
+        watch.take(batch.look, rows)
+        rows += batch.rows
+        if batch.moved_m is not None:
+            take(batch.ready)
+            telling.take(batch.sample)
+            displacement.add(batch.moved_m)
+            clipped += batch.clipped
+        if progress:
+            progress(batch.rows)
+    region.refuse(faults, clip=clip)
+    watch.finish(stream)
+    if shuffle is not None:
+        _write_shuffled(shuffle, writer, progress)
+    return Published(rows, clipped, displacement.summary(), telling.warnings())
+
+
+def _write_shuffled(shuffle: RowShuffle, writer: PeopleWriter, progress: Progress | None) -> None:
+    def prepared(rows: UnorderedRows) -> tuple[int, Any]:
+        people = rows.ordered()
+        return len(people), writer.prepared(people)
+
+    for count, ready in mapped_in_order(prepared, shuffle.shuffled()):
+        writer.write(ready)
+        if progress:
+            progress(count)
+
+
+class _Worker:
+    """What is done with a batch, on any core."""
+
+    def __init__(
+        self,
+        region: Region,
+        release: Release,
+        make_ready: Callable[[People], Any],
+        watch: PeopleWatch,
+        telling: PredictingColumns,
+        *,
+        clip: bool,
+    ) -> None:
+        self._region = region
+        self._release = release
+        self._make_ready = make_ready
+        self._watch = watch
+        self._telling = telling
+        self._clip = clip
+        self._refused = threading.Event()
+
+    def __call__(self, numbered: tuple[int, People]) -> _Batch:
+        first_row, people = numbered
+        watched = [people.carried.column(place) for place in self._watch.positions]
+        faults, look = self._region.faults(people.points), self._watch.look(watched)
+        if faults.no_places or (faults.outside and not self._clip):
+            self._refused.set()
+        if self._refused.is_set():
+            # Nothing will be published: the rest is read to say how many rows are wrong.
+            return _Batch(len(people), faults, look)
+        true, clipped = people.points, 0
+        if faults.outside:
+            true = self._region.to_edge(people.points)
+            clipped = int((true != people.points).any(axis=1).sum())
+        published = self._release(true, first_row)
+        moved_m = ground_distance_m(people.points, published)
+        ready, sample = self._make_ready(people.with_points(published)), self._telling.look(people, first_row)
+        return _Batch(len(people), faults, look, ready, sample, clipped, moved_m)
+
+
+def _seeded(mechanism: Mechanism) -> Release:
+    def release(points: FloatArray, first_row: int) -> FloatArray:
+        del first_row
+        return mechanism.perturb(points)
+
+    return release
+
+
+def _numbered(stream: PeopleStream) -> Iterator[tuple[int, People]]:
+    rows = 0
+    for people in stream.batches():
+        yield rows, people
+        rows += len(people)

@@ -1,0 +1,442 @@
+"""A release, and what is true of it."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from nearveil.errors import DataError, UsageError
+from nearveil.hashing import checked_secret, subkey
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.intervals import Intervals
+from nearveil.privacy.guarantee import Guarantee
+from nearveil.privacy.ledger import Ledger
+from nearveil.release.card import card_of
+from nearveil.release.charging import charge_release
+from nearveil.release.spark.columns import (
+    Columns,
+    check_key_type,
+    check_persons,
+    check_published,
+    find_columns,
+    plain_field_type,
+    quoted,
+    refuse_repeated_keys,
+    warn_of_predicting,
+)
+from nearveil.release.spark.errors import sparks_errors_told
+from nearveil.release.spark.paths import (
+    check_count,
+    check_files,
+    check_format,
+    check_paths,
+    format_of,
+    read_path,
+    write_path,
+)
+from nearveil.release.spark.session import check_session, require_spark, session_warnings
+from nearveil.release.spark.tasks import (
+    TALLY_SCHEMA,
+    PlaceColumns,
+    PlacesInSpark,
+    ReleaseRows,
+    Tally,
+    TallyRows,
+    pickled,
+    run_on_batches,
+    tally_from_table,
+)
+from nearveil.types import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protected:
+    """A release, and what is true of it.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        The published rows, written down already: every action returns the same.
+    guarantee : Guarantee
+        The card.
+    mechanism : Mechanism
+        As it was used, with its intervals.
+    count : int
+        How many rows there are, as many as went in.
+    clipped : int
+        How many were outside the region and moved to its edge first: a figure about true places, not to be published.
+    several_rows : bool
+        Whether a person may have several rows, so that the card counts rows.
+    fitted_here : bool
+        Whether the intervals are from these very people.
+    warnings : tuple of str
+        What an operator should think about.
+    """
+
+    rows: DataFrame
+    guarantee: Guarantee
+    mechanism: Mechanism
+    count: int
+    clipped: int = field(repr=False)
+    several_rows: bool
+    fitted_here: bool
+    warnings: tuple[str, ...]
+
+
+# From true rows to a plan for published ones, and from the plan to rows that are written down.
+
+
+def job_key(secret: bytes, mechanism: Mechanism, tally: Tally) -> bytes:
+    """Return the key of one release: of these rows, by this mechanism.
+
+    One secret used for two releases would give a row the same noise twice, and the difference of the two places would
+    be the true one. With this key any other row or parameter makes all noise new.
+    """
+    settings = sorted(vars(mechanism).items())
+    parts = [f"{name}={_as_text(value)}".encode() for name, value in settings]
+    if isinstance(mechanism, DPRS):
+        parts.append(_as_text(mechanism.current_intervals).encode())
+    return subkey(secret, "job", type(mechanism).__qualname__.encode(), *parts, tally.digest.tobytes())
+
+
+def _as_text(value: object) -> str:
+    return value.to_json() if isinstance(value, Intervals) else repr(value)
+
+
+def released_rows(
+    people: DataFrame,
+    columns: Columns,
+    places: PlaceColumns,
+    mechanism: Mechanism,
+    secret: bytes,
+    partition_by: tuple[str, ...] = (),
+) -> DataFrame:
+    """Return a plan for the published rows, dealt to partitions and sorted by numbers that only the secret explains.
+
+    True places are replaced before anything is shuffled, so shuffle files hold published places only.
+    """
+    # The mechanism may be large, and what is large Spark keeps in files; so the secret does not go with it.
+    shared = people.sparkSession.sparkContext.broadcast(pickled(mechanism))
+    task = ReleaseRows(shared, secret, places, columns.key, columns.carries_key)
+    names = [columns.names[place] for place in columns.published]
+    order = _new_names(names)
+    rows = run_on_batches(people, task, _schema(people, columns)).toDF(*names, *order)
+    within = [quoted(name) for name in (*partition_by, *order)]
+    return rows.repartition(*order).sortWithinPartitions(*within).drop(*order)
+
+
+def written_down(plan: DataFrame) -> DataFrame:
+    """Compute the rows once and forget how: a plan that is computed again could meet other data."""
+    if plan.sparkSession.sparkContext.getCheckpointDir() is not None:
+        return plan.checkpoint(eager=True)
+    return plan.localCheckpoint(eager=True)
+
+
+def _schema(people: DataFrame, columns: Columns) -> StructType:
+    from pyspark.sql.types import DoubleType, LongType, StructField, StructType  # noqa: PLC0415 - an extra
+
+    coordinates = (columns.latitude, columns.longitude)
+    kinds = [
+        DoubleType() if place in coordinates else plain_field_type(people.schema[place].dataType)
+        for place in columns.published
+    ]
+    kinds += [LongType(), LongType()]
+    return StructType([StructField(f"c{number}", kind) for number, kind in enumerate(kinds)])
+
+
+def _new_names(names: list[str]) -> list[str]:
+    """Return two names that no column has."""
+    stem = "nearveil_order"
+    while any(name.lower().startswith(stem) for name in names):
+        stem += "_"
+    return [f"{stem}_1", f"{stem}_2"]
+
+
+# One release with Spark, step by step: look at all rows, refuse what cannot be used, fit, charge, plan.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is asked for; the fields are the parameters of `nearveil.release.spark.api.protect`.
+
+    ``repeats`` says that the secret was given, to repeat a release.
+    """
+
+    mechanism: Mechanism
+    key: str
+    latitude: str | None
+    longitude: str | None
+    drop: tuple[str, ...]
+    person: str | None
+    per_row: bool
+    clip: bool
+    ledger: Ledger | None
+    secret: bytes = field(repr=False)
+    repeats: bool
+    progress: Progress | None
+
+    def __post_init__(self) -> None:
+        require_spark()
+        if not isinstance(self.mechanism, Mechanism):
+            raise UsageError("mechanism must be a Mechanism, such as PlanarLaplace() or DPRS()")
+        if self.mechanism.seed is not None:
+            raise UsageError("a seed protects nobody, and the Spark engine has no use for one; leave it out")
+        if self.ledger is not None and self.per_row:
+            raise UsageError("a ledger charges people, one row each; leave per_row or the ledger out")
+        if not isinstance(self.drop, tuple | list):
+            raise UsageError("drop takes a tuple of names, such as drop=('name',)")
+        if self.repeats and _is_to_be_fitted(self.mechanism):
+            raise UsageError(
+                "a secret repeats a release with the same intervals, and these are to be found anew; give intervals"
+            )
+
+    def planned(self, df: DataFrame, partition_by: tuple[str, ...] = ()) -> Protected:
+        """Check everything and fit; return the release with its rows still a plan."""
+        if not hasattr(df, "sparkSession"):
+            raise UsageError("df must be a Spark DataFrame; for a file there is nearveil protect, for arrays perturb")
+        check_session(df.sparkSession)
+        if df.isStreaming:
+            raise UsageError("a stream has no end to count its keys by; protect its batches, one by one")
+        columns, kept = find_columns(
+            df.columns, key=self.key, latitude=self.latitude, longitude=self.longitude, drop=self.drop
+        )
+        check_key_type(df.schema, self.key)
+        _check_folders(partition_by, columns)
+        # By position: names may have dots in them.
+        numbered = df.toDF(*(f"c{place}" for place in range(len(df.columns))))
+        people = numbered.select(*(f"c{place}" for place in kept)).toDF(*(f"c{place}" for place in range(len(kept))))
+        warnings = (*session_warnings(df.sparkSession), *check_published(people, columns))
+        tally = self._tally(people, columns)
+        refuse_repeated_keys(people, columns, tally.rows)
+        warnings = (*warnings, *warn_of_predicting(people, columns, tally.rows))
+        several_rows, suspicions = check_persons(
+            df, columns, tally.rows, person=self._other_person, per_row=self.per_row
+        )
+        mechanism, fitted_here = self._fitted(people, columns, tally)
+        clipped = tally.outside if self.clip else 0
+        card = card_of(mechanism, several_rows=several_rows, fitted_here=fitted_here, clip=self.clip)
+        if self.ledger is not None:
+            if several_rows:
+                raise UsageError(
+                    "a ledger charges people, but some seem to have several rows; name their column (person)"
+                )
+            check_key_type(df.schema, self._other_person or self.key)
+        rows = released_rows(
+            people,
+            columns,
+            self._places(columns.latitude, columns.longitude, mechanism),
+            mechanism,
+            job_key(self.secret, mechanism, tally),
+            partition_by,
+        )
+        return Protected(
+            rows=rows,
+            guarantee=card,
+            mechanism=mechanism,
+            count=tally.rows,
+            clipped=clipped,
+            several_rows=several_rows,
+            fitted_here=fitted_here,
+            warnings=(*warnings, *suspicions),
+        )
+
+    @property
+    def _other_person(self) -> str | None:
+        """The column that tells people apart, if it is named and is not the key, of which every value is there once."""
+        return None if self.person == self.key else self.person
+
+    def _places(self, latitude: int, longitude: int, mechanism: Mechanism) -> PlaceColumns:
+        return PlaceColumns(latitude, longitude, mechanism.resolved_region, self.clip)
+
+    def _tally(self, people: DataFrame, columns: Columns) -> Tally:
+        region = self.mechanism.resolved_region
+        wanted = people.select(*(f"c{place}" for place in (columns.key, columns.latitude, columns.longitude)))
+        tally = tally_from_table(run_on_batches(wanted, TallyRows(region, self.secret), TALLY_SCHEMA).toArrow())
+        tally.refuse_faults(self.key, region, clip=self.clip)
+        return tally
+
+    def _fitted(self, people: DataFrame, columns: Columns, tally: Tally) -> tuple[Mechanism, bool]:
+        """Return the mechanism with its intervals, and whether these people paid for them."""
+        mechanism = self.mechanism
+        if not _is_to_be_fitted(mechanism) or not isinstance(mechanism, DPRS):
+            return mechanism, False
+        places = people.select(f"c{columns.latitude}", f"c{columns.longitude}")
+        asked = PlacesInSpark(places, self._places(0, 1, mechanism), tally)
+        # The caller's own stays as it is.
+        return copy.copy(mechanism).fit(asked, progress=self.progress), True
+
+    def charge(self, df: DataFrame, planned: Protected) -> None:
+        """Put everybody's loss on record, or refuse the release."""
+        if self.ledger is None:
+            return
+        ids = df.select(quoted(self._other_person or self.key)).toArrow().column(0)
+        charge_release(self.ledger, planned.mechanism, ids.to_pylist(), fitted_here=planned.fitted_here)
+
+
+def _is_to_be_fitted(mechanism: Mechanism) -> bool:
+    return isinstance(mechanism, DPRS) and mechanism.intervals is None and not hasattr(mechanism, "intervals_")
+
+
+def _check_folders(partition_by: tuple[str, ...], columns: Columns) -> None:
+    published = [columns.names[place] for place in columns.published]
+    coordinates = (columns.names[columns.latitude], columns.names[columns.longitude])
+    if len(set(partition_by)) < len(partition_by):
+        raise UsageError("a column to make folders of is named twice; name it once")
+    for name in partition_by:
+        if name not in published or name in coordinates:
+            raise DataError(f"{name!r} is no column to make folders of; name one that is published and no coordinate")
+
+
+# Protect a Spark DataFrame: the same mechanisms, card and ledger as on one machine, for as many as fit a cluster.
+#
+# Nothing is drawn twice: a row's noise follows from a secret of the job and the row's key, so a task that is repeated
+# repeats it, and what is returned has been written down once. Nothing shows in the order: rows are dealt to
+# partitions and sorted within them by numbers that look random to whoever lacks the secret.
+
+
+@sparks_errors_told()
+def protect(
+    df: DataFrame,
+    *,
+    mechanism: Mechanism,
+    key: str,
+    latitude: str | None = None,
+    longitude: str | None = None,
+    drop: tuple[str, ...] = (),
+    person: str | None = None,
+    per_row: bool = False,
+    clip: bool = False,
+    ledger: Ledger | None = None,
+    secret: bytes | None = None,
+    progress: Progress | None = None,
+) -> Protected:
+    """Publish other places for everybody in a DataFrame.
+
+    The rows returned are in a checkpoint: in the checkpoint folder of the Spark context if it has one, which outlives
+    executors, and on the executors otherwise. With those gone the rows are gone, too, rather than drawn again.
+
+    Parameters
+    ----------
+    df : DataFrame
+        True places, one row each. It is read several times and must be the same each time.
+    mechanism : Mechanism
+        DPRS without intervals is fitted on these people, at the cost that the card states.
+    key : str
+        A column of whole numbers or text with a different value in every row.
+    latitude, longitude : str, optional
+        Names of the coordinate columns, where they are not called as usual.
+    drop : tuple of str
+        Columns not to publish; the key may be one of them.
+    person : str, optional
+        The column that tells people apart, where that is not the key.
+    per_row : bool
+        Allow several rows of a person; the card then counts rows.
+    clip : bool
+        Move people outside the region to its edge.
+    ledger : Ledger, optional
+        Everybody is charged in it before anything is published. It keeps ids on the driver.
+    secret : bytes, optional
+        16 random bytes, to repeat a release of the same rows by the same mechanism, whose intervals are given or found
+        already; fresh if not given. Whoever has them can undo the noise.
+    progress : callable, optional
+        Called with 1 after each round of a fit.
+    """
+    job = Job(
+        mechanism=mechanism,
+        key=key,
+        latitude=latitude,
+        longitude=longitude,
+        drop=drop,
+        person=person,
+        per_row=per_row,
+        clip=clip,
+        ledger=ledger,
+        secret=checked_secret(secret),
+        repeats=secret is not None,
+        progress=progress,
+    )
+    planned = job.planned(df)
+    job.charge(df, planned)
+    rows = written_down(planned.rows)
+    check_count(rows, planned.count)
+    return replace(planned, rows=rows)
+
+
+@sparks_errors_told()
+def protect_path(
+    spark: SparkSession,
+    source: str,
+    output: str,
+    *,
+    mechanism: Mechanism,
+    key: str,
+    input_format: str | None = None,
+    output_format: str | None = None,
+    partition_by: tuple[str, ...] = (),
+    force: bool = False,
+    latitude: str | None = None,
+    longitude: str | None = None,
+    drop: tuple[str, ...] = (),
+    person: str | None = None,
+    per_row: bool = False,
+    clip: bool = False,
+    ledger: Ledger | None = None,
+    secret: bytes | None = None,
+    progress: Progress | None = None,
+) -> Protected:
+    """Publish other places for everybody at a path, at another path.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        A classic session.
+    source, output : str
+        Any paths that Spark reads and writes. The output is a folder, written whole or not at all.
+    input_format, output_format : str, optional
+        Spark's names of formats, such as ``"delta"``. Otherwise the extension decides: CSV, ORC, or else Parquet.
+    partition_by : tuple of str
+        Columns to make folders of.
+    force : bool
+        Replace the output if it exists.
+    mechanism, key, latitude, longitude, drop, person, per_row, clip, ledger, secret, progress
+        As of `protect`.
+    """
+    job = Job(
+        mechanism=mechanism,
+        key=key,
+        latitude=latitude,
+        longitude=longitude,
+        drop=drop,
+        person=person,
+        per_row=per_row,
+        clip=clip,
+        ledger=ledger,
+        secret=checked_secret(secret),
+        repeats=secret is not None,
+        progress=progress,
+    )
+    check_session(spark)
+    written_as = output_format or format_of(output)
+    for kind in (input_format, written_as):
+        if kind is not None:
+            check_format(spark, kind)
+    check_paths(spark, source, output, force=force)
+    df, _ = read_path(spark, source, input_format)
+    check_files(df, output)
+    planned = job.planned(df, partition_by)
+    rows = write_path(
+        planned.rows,
+        output,
+        written_as,
+        count=planned.count,
+        force=force,
+        partition_by=partition_by,
+        before_it_shows=lambda: job.charge(df, planned),
+    )
+    return replace(planned, rows=rows)

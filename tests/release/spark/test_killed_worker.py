@@ -1,0 +1,19 @@
+"""A worker is killed in the middle of a release: the result is complete, each person once, and nobody drawn twice."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from tests.release.spark.cluster import Cluster, executors, wait_until
+from tests.release.spark.killed_worker import compare, killed, make_people, make_release, tasks_repeated, undisturbed
+
+
+def test_a_killed_worker_changes_nothing(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:
+    wait_until(lambda: executors(spark) == 2, "both executors")
+    release = make_release(spark, make_people(tmp_path / "true", files=16))
+    before, tasks = undisturbed(release, tmp_path)
+    repeated = tasks_repeated(cluster)
+    # The last third is the release itself, after the rows were looked at.
+    after = killed(cluster, release, tmp_path / "killed", worker=0, after_tasks=int(0.8 * tasks))
+    assert compare(before, after) == []
+    assert tasks_repeated(cluster) > repeated
+    wait_until(lambda: executors(spark) == 2, "the lost executor to be replaced")

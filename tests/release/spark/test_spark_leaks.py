@@ -1,0 +1,145 @@
+"""Nothing that Spark writes has the secret or a true place in it: logs, event log, plans, shuffle and work files."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.release.spark.cluster import Cluster
+from tests.release.spark.failing import failing_mechanism
+from tests.services.leaks import files_under, leaks
+
+from nearveil.hashing import checked_secret, subkey
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.region import Region
+from nearveil.release.spark import api
+from nearveil.release.spark.api import Job, job_key, protect, protect_path
+from nearveil.release.spark.tasks import run_on_batches
+
+SECRET = bytes.fromhex("d1c7a93e5b8846f2a0e4c3917b6d25f8")
+# Nine digits, so that none is met by chance.
+PLACES = [(37.712345678 + number / 1e4, -122.412345678 - number / 1e4) for number in range(60)]
+SOUGHT = PLACES[::6]
+FILES = 6
+
+
+@pytest.fixture
+def secret_people(spark: SparkSession, tmp_path: Path) -> DataFrame:
+    table = pa.table({"id": range(60), "latitude": [p[0] for p in PLACES], "longitude": [p[1] for p in PLACES]})
+    path = tmp_path / "true"
+    path.mkdir()
+    # From files: rows made by a driver would be in its plan, whoever reads them. And from several, or nothing is
+    # shuffled that should not be.
+    for number in range(FILES):
+        pq.write_table(table.slice(10 * number, 10), path / f"{number}.parquet")
+    people = spark.read.parquet(str(path))
+    assert people.rdd.getNumPartitions() > 1
+    return people
+
+
+@pytest.fixture
+def job_keys(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The keys of the jobs that run."""
+    seen: list[bytes] = []
+    original = job_key
+
+    def spy(*arguments: object) -> bytes:
+        seen.append(original(*arguments))  # type: ignore[arg-type]
+        return seen[-1]
+
+    monkeypatch.setattr(api, "job_key", spy)
+    return seen
+
+
+def traces(secret: bytes) -> list[bytes]:
+    forms = [secret, secret.hex().encode(), secret.hex().upper().encode(), base64.b64encode(secret).rstrip(b"=")]
+    return [*forms, base64.urlsafe_b64encode(secret).rstrip(b"="), repr(secret).encode()]
+
+
+def written(cluster: Cluster) -> Iterator[tuple[str, bytes]]:
+    return files_under(cluster.folder)
+
+
+def names_of_files_with(cluster: Cluster, secrets: list[bytes]) -> list[str]:
+    wanted = [trace for secret in secrets for trace in traces(secret)]
+    return [name for name, content in written(cluster) if any(trace in content for trace in wanted)]
+
+
+def test_the_secret_is_written_nowhere(
+    secret_people: DataFrame,
+    cluster: Cluster,
+    job_keys: list[bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # As it comes about where none is given, but known.
+    monkeypatch.setattr("nearveil.release.spark.api.checked_secret", lambda _given: SECRET)
+    mechanism = DPRS(release="interval", centres=5)
+    done = protect(secret_people, mechanism=mechanism, key="id")
+    protect_path(
+        secret_people.sparkSession, str(tmp_path / "true"), str(tmp_path / "out"), mechanism=mechanism, key="id"
+    )
+    assert done.rows.count() == 60
+    assert len(job_keys) == 2
+    events = list((cluster.folder / "events").iterdir())
+    assert any(b"SparkListenerSQLExecutionStart" in path.read_bytes() for path in events)
+    assert any(b"ReleaseRows" in path.read_bytes() for path in events)
+    noise_keys = [subkey(key, "noise") for key in job_keys]
+    assert names_of_files_with(cluster, [SECRET, *job_keys, *noise_keys]) == []
+
+
+def test_the_secret_is_in_no_plan(secret_people: DataFrame, job_keys: list[bytes]) -> None:
+    job = Job(
+        mechanism=PlanarLaplace(), key="id", latitude=None, longitude=None, drop=(), person=None, per_row=False,
+        clip=False, ledger=None, secret=checked_secret(SECRET), repeats=False, progress=None,
+    )  # fmt: skip
+    plan = job.planned(secret_people).rows
+    execution = plan._jdf.queryExecution()
+    texts = [execution.toString(), execution.logical().treeString(), execution.logical().toJSON(), repr(job)]
+    assert "ReleaseRows" in texts[0]
+    for secret in (SECRET, *job_keys):
+        for trace in traces(secret):
+            assert not any(trace in text.encode() for text in texts)
+
+
+def test_true_places_are_written_nowhere(
+    secret_people: DataFrame, cluster: Cluster, san_francisco: Region, tmp_path: Path
+) -> None:
+    protect(secret_people, mechanism=DPRS(centres=5, fit_method="pic", rounds=2), key="id")
+    protect_path(
+        secret_people.sparkSession, str(tmp_path / "true"), str(tmp_path / "out"), mechanism=PlanarLaplace(), key="id"
+    )
+    assert leaks(written(cluster), SOUGHT, san_francisco) == []
+    assert leaks(files_under(tmp_path / "out"), SOUGHT, san_francisco) == []
+
+
+def test_errors_tell_no_place_and_no_secret(
+    secret_people: DataFrame, cluster: Cluster, san_francisco: Region, job_keys: list[bytes]
+) -> None:
+    with pytest.raises(Exception, match="Nearveil failed on an executor") as caught:
+        protect(secret_people, mechanism=failing_mechanism(), key="id", secret=SECRET)
+    assert leaks([("error", f"{caught.value!r} {caught.value}".encode())], SOUGHT, san_francisco) == []
+    logs = [path for path in cluster.folder.rglob("stderr") if b"Nearveil failed on an executor" in path.read_bytes()]
+    assert logs, "executors log the error"
+    assert b"Nearveil failed on an executor" in cluster.driver_log.read_bytes()
+    assert leaks(written(cluster), SOUGHT, san_francisco) == []
+    assert names_of_files_with(cluster, [SECRET, *job_keys]) == []
+
+
+def test_the_search_would_find_them(spark: SparkSession, cluster: Cluster, san_francisco: Region) -> None:
+    """A job that is careless on purpose: its error and its broadcast are found."""
+    place = (37.765432198, -122.465432198)
+    careless = bytes(range(200, 216))
+    shared = spark.sparkContext.broadcast(careless)
+
+    def fail(_batches: object) -> Iterator[pa.RecordBatch]:
+        raise ValueError(f"at {place} with {shared.value.hex()}")
+
+    with pytest.raises(Exception, match="ValueError"):
+        run_on_batches(spark.range(1), fail, "id bigint").collect()
+    assert names_of_files_with(cluster, [careless]) != []
+    assert leaks(written(cluster), [place], san_francisco) != []

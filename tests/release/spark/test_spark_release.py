@@ -1,0 +1,165 @@
+"""A release with Spark: complete, written down once, and the same for the same secret however it is cut."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession, functions
+from scipy.stats import spearmanr
+from tests.release.spark.cluster import Cluster
+from tests.release.spark.rows import by_key
+
+from nearveil.mechanisms.axis_laplace import AxisLaplace
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.release.publishing import telling_column
+from nearveil.release.spark.api import protect
+from nearveil.release.spark.tasks import run_on_batches
+from nearveil.types import FloatArray
+
+SECRET = bytes(range(100, 116))
+
+
+def mechanisms(intervals: Intervals) -> dict[str, Mechanism]:
+    return {
+        "planar Laplace": PlanarLaplace(),
+        "interval": DPRS(intervals=intervals, epsilon=2.0),
+        "metric": DPRS(intervals=intervals, release="metric"),
+        "by generator": AxisLaplace(epsilon=2.0),
+    }
+
+
+def test_executors_are_processes_of_their_own(spark: SparkSession, cluster: Cluster) -> None:
+    assert spark.sparkContext.master == cluster.url
+
+    # Made here, so that it travels by value: executors know no tests.
+    def who(_batches: object) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"pid": [os.getppid()]})
+
+    found = run_on_batches(spark.range(8, numPartitions=8), who, "pid bigint").distinct().collect()
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("name", ["planar Laplace", "interval", "metric", "by generator"])
+def test_everybody_is_there_once_and_elsewhere(name: str, people: DataFrame, intervals: Intervals) -> None:
+    mechanism = mechanisms(intervals)[name]
+    some = people.where("id < 400") if name == "by generator" else people
+    done = protect(some, mechanism=mechanism, key="id")
+    published, true = by_key(done.rows), by_key(some)
+    assert published.keys() == true.keys()
+    assert done.count == len(true)
+    assert np.mean([published[key] != true[key] for key in true]) > 0.99
+    assert mechanism.resolved_region.contains(list(published.values())).all()
+    assert done.guarantee == mechanism.guarantee
+    assert not done.fitted_here
+
+
+def test_a_second_action_returns_the_same_rows_in_the_same_order(people: DataFrame) -> None:
+    rows = protect(people, mechanism=PlanarLaplace(), key="id").rows
+    first = rows.toArrow()
+    assert rows.toArrow().equals(first)
+    assert rows.where("id >= 0").toArrow().equals(first)
+    assert rows.count() == first.num_rows
+
+
+def test_rows_in_a_checkpoint_folder_outlive_their_plan(people: DataFrame, spark: SparkSession, tmp_path: Path) -> None:
+    spark.sparkContext.setCheckpointDir(tmp_path.as_uri())
+    try:
+        rows = protect(people, mechanism=PlanarLaplace(), key="id").rows
+    finally:
+        _forget_checkpoint_folder(spark)
+    assert list(tmp_path.rglob("part-*"))
+    first = rows.toArrow()
+    assert rows.toArrow().equals(first)
+
+
+def _forget_checkpoint_folder(spark: SparkSession) -> None:
+    none = spark._jvm.scala.Option.empty()  # type: ignore[union-attr]
+    setattr(spark.sparkContext._jsc.sc(), "checkpointDir_$eq", none)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ["interval", "by generator"])
+def test_cuts_and_order_change_nothing(name: str, people: DataFrame, intervals: Intervals) -> None:
+    mechanism = mechanisms(intervals)[name]
+    some = people.where("id < 500")
+    cuts = (some.repartition(7, "latitude"), some.orderBy(functions.desc("id")).coalesce(1))
+    first, second = (by_key(protect(cut, mechanism=mechanism, key="id", secret=SECRET).rows) for cut in cuts)
+    assert first == second
+
+
+def test_a_repeated_secret_repeats_nothing_of_other_rows_or_parameters(people: DataFrame) -> None:
+    """Otherwise the difference of two releases would be that of the true places, or give them away altogether."""
+    some = people.where("id < 300")
+    first = by_key(protect(some, mechanism=PlanarLaplace(), key="id", secret=SECRET).rows)
+    moved = some.withColumn("latitude", functions.expr("latitude + if(id = 7, 0.001, 0)"))
+    for other, mechanism in ((moved, PlanarLaplace()), (some, PlanarLaplace(hide_within_m=600.0))):
+        second = by_key(protect(other, mechanism=mechanism, key="id", secret=SECRET).rows)
+        steps = np.array([np.subtract(second[key], first[key]) for key in first])
+        assert len(np.unique(steps.round(6), axis=0)) > 290
+    fresh = by_key(protect(some, mechanism=PlanarLaplace(), key="id").rows)
+    assert all(fresh[key] != first[key] for key in first)
+
+
+def test_neither_order_nor_partitions_tell_anything(spark: SparkSession, city: FloatArray) -> None:
+    """People sorted from west to east go in; the place of a row among those published says nothing of that.
+
+    Spearman's test and one of the partitions' means, both at level 1e-6.
+    """
+    west_first = city[np.argsort(city[:, 1])]
+    table = pa.table({"id": np.arange(len(city)), "lat": west_first[:, 0], "lon": west_first[:, 1]})
+    rows = protect(spark.createDataFrame(table), mechanism=PlanarLaplace(), key="id").rows
+    ids = rows.select("id").toArrow().column(0).to_numpy()
+    assert sorted(ids) == list(range(len(city)))
+    assert spearmanr(ids, np.arange(len(ids))).pvalue > 1e-6
+    parts = rows.select("id", functions.spark_partition_id().alias("part")).toArrow()
+    for part in set(parts.column("part").to_pylist()):
+        inside = ids[parts.column("part").to_numpy() == part]
+        spread = len(city) / np.sqrt(12 * len(inside))
+        assert abs(inside.mean() - (len(city) - 1) / 2) < 5 * spread
+
+
+def test_other_columns_are_carried_and_the_key_can_be_left_out(spark: SparkSession) -> None:
+    rows = [(f"person {number}", number / 7, 37.7, -122.4, ["a", None], {"x.y": 1}) for number in range(50)]
+    df = spark.createDataFrame(
+        rows, "`who.is` string, score double, lat double, lng float, tags array<string>, more map<string,int>"
+    )
+    done = protect(df, mechanism=PlanarLaplace(), key="who.is", drop=("who.is",))
+    assert done.rows.columns == ["score", "lat", "lng", "tags", "more"]
+    assert dict(done.rows.dtypes)["lng"] == "double"
+    kept = done.rows.orderBy("score").collect()
+    assert [row["score"] for row in kept] == [row[1] for row in rows]
+    assert all(row["tags"] == ["a", None] and row["more"] == {"x.y": 1} for row in kept)
+    carried = protect(df, mechanism=PlanarLaplace(), key="who.is").rows
+    assert sorted(row[0] for row in carried.collect()) == sorted(row[0] for row in rows)
+
+
+def test_metadata_of_columns_is_left_out(people: DataFrame) -> None:
+    marked = people.withMetadata("latitude", {"min": 37.123456}).withMetadata("id", {"note": "secret"})
+    rows = protect(marked, mechanism=PlanarLaplace(), key="id").rows
+    assert all(field.metadata == {} for field in rows.schema)
+
+
+def test_people_outside_are_moved_to_the_edge_on_request(spark: SparkSession) -> None:
+    df = spark.createDataFrame(
+        [(1, 37.7, -122.4), (2, 38.9, -122.4), (3, 37.7, 120.0)], "id int, lat double, lon double"
+    )
+    done = protect(df, mechanism=PlanarLaplace(), key="id", clip=True)
+    assert done.clipped == 2
+    assert any("outside the region are moved to its edge" in note for note in done.guarantee.notes)
+    assert done.rows.count() == 3
+
+
+def test_columns_that_follow_places_are_warned_of(spark: SparkSession, city: FloatArray) -> None:
+    """By name, and the same sentence as of the local engine; a column that says nothing is not named."""
+    northward = city[np.argsort(city[:, 0])]
+    rows = np.arange(len(city))
+    table = pa.table(
+        {"id": rows, "age": rows * 37 % 101, "latitude": northward[:, 0], "longitude": northward[:, 1]},
+    )
+    done = protect(spark.createDataFrame(table), mechanism=PlanarLaplace(), key="id")
+    assert [warning for warning in done.warnings if "follow people's places" in warning] == [telling_column("id")]
