@@ -9,21 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
 from nearveil.errors import DataError
 from nearveil.io.atomic import replacing
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as RichProgress
+
     from nearveil.types import Progress as ProgressCallback
 
 
@@ -53,9 +45,15 @@ def progress_bar(title: str, total: int | None) -> Iterator[ProgressCallback]:
     if not sys.stderr.isatty():
         yield _ignore
         return
-    pass  # MERGED
+    import rich.progress as rich_bars  # noqa: PLC0415 - slow to load
 
-    with counting_bar(title, total) as advance:
+    columns = (
+        rich_bars.TextColumn("{task.description}"),
+        rich_bars.BarColumn(),
+        rich_bars.MofNCompleteColumn(),
+        rich_bars.TimeRemainingColumn(),
+    )
+    with _shown(rich_bars.Progress(*columns, console=_stderr(), transient=True), title, total) as advance:
         yield advance
 
 
@@ -65,40 +63,37 @@ def work_bar(title: str, total: float) -> Iterator[Callable[[float], None]]:
     if not sys.stderr.isatty():
         yield _ignore
         return
-    pass  # MERGED
+    import rich.progress as rich_bars  # noqa: PLC0415 - slow to load
 
-    with share_bar(title, total) as advance:
+    columns = (
+        rich_bars.TextColumn("{task.description}"),
+        rich_bars.BarColumn(),
+        rich_bars.TaskProgressColumn(),
+        rich_bars.TimeElapsedColumn(),
+        rich_bars.TextColumn("left"),
+        rich_bars.TimeRemainingColumn(),
+    )
+    # Long pieces: what was fast or slow in the last seconds says little of the time left.
+    bar = rich_bars.Progress(*columns, console=_stderr(), transient=True, speed_estimate_period=600)
+    with _shown(bar, title, total) as advance:
         yield advance
+
+
+@contextmanager
+def _shown(bar: RichProgress, title: str, total: float | None) -> Iterator[Callable[[float], None]]:
+    with bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.advance(task, done)
+
+
+def _stderr() -> Console:
+    from rich.console import Console  # noqa: PLC0415 - slow to load
+
+    return Console(stderr=True)
 
 
 def _ignore(_done: float) -> None:
     """There is nobody to show it to."""
-
-
-# Bars that show how far long work has come; loaded where there is a terminal to show them on.
-
-
-@contextmanager
-def counting_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar that counts; without a total, it only counts."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.advance(task, done)
-
-
-@contextmanager
-def share_bar(title: str, total: float) -> Iterator[Callable[[float], None]]:
-    """Show a bar for work whose pieces differ in size: its share, time taken and time left."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-               TextColumn("left"), TimeRemainingColumn())  # fmt: skip
-    # Long pieces: what was fast or slow in the last seconds says little of the time left.
-    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=600) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.advance(task, done)
-
-
-# Files of JSON that commands are given, and that they write for their user alone.
 
 
 def read_text(path: Path, kind: str) -> str:

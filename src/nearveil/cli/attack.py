@@ -44,6 +44,7 @@ from nearveil.evaluation.attack_trials import ATTACK_NAMES, Contender, Trial, co
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
 from nearveil.io.atomic import check_output, replacing
 from nearveil.io.datasets import DatasetName
+from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
 from nearveil.report.attack_figure import draw_attack
@@ -257,7 +258,8 @@ def attack(
     if dataset and region is not None:
         raise UsageError("--region does not go with --dataset, whose people are in the San Francisco region")
     own_region = chosen_region(region, scaling, wish.intervals)
-    populations = _populations(dataset, source, own_region, data_dir, id_column, latitude, longitude, clip=clip)
+    read = ReadOptions(latitude=latitude, longitude=longitude, clip=clip)
+    populations = _populations(dataset, source, own_region, data_dir, id_column, read)
     task = _Task(
         names=names,
         ks=numbers(k, "--k"),
@@ -283,17 +285,22 @@ def attack(
 
 def _populations(
     datasets: list[DatasetName] | None, source: Path | None, region: Region, data_dir: Path | None,
-    id_column: str | None, latitude: str | None, longitude: str | None, *, clip: bool,
+    id_column: str | None, read: ReadOptions,
 ) -> list[Population]:  # fmt: skip
     if (source is None) == (not datasets):
         raise UsageError("say whom to attack: either --dataset gaussian (or another), or --input FILE")
-    elsewhere = {"--id": id_column, "--latitude": latitude, "--longitude": longitude, "--clip": clip or None}
+    elsewhere = {
+        "--id": id_column,
+        "--latitude": read.latitude,
+        "--longitude": read.longitude,
+        "--clip": read.clip or None,
+    }
     useless = [name for name, value in elsewhere.items() if value is not None] if datasets else []
     useless += ["--data-dir"] if source is not None and data_dir is not None else []
     if useless:
         raise UsageError(f"{useless[0]} does not go with {'--dataset' if datasets else '--input'}; leave it out")
     if source is not None:
-        return [file_population(source, region, id_column, latitude=latitude, longitude=longitude, clip=clip)]
+        return [file_population(source, region, id_column, read)]
     return [dataset_population(one, data_dir) for one in dict.fromkeys(datasets or [])]
 
 
