@@ -13,8 +13,7 @@ from nearveil.errors import DataError
 from nearveil.io.atomic import replacing
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress as RichProgress
+    from rich.progress import ProgressColumn
 
     from nearveil.types import Progress as ProgressCallback
 
@@ -39,21 +38,18 @@ def complain(text: str) -> None:
     print(f"error: {text}", file=sys.stderr)
 
 
+# Bars that show how far long work has come: rich is loaded where there is a terminal to show them on.
+
+
 @contextmanager
 def progress_bar(title: str, total: int | None) -> Iterator[ProgressCallback]:
     """Show a bar on a terminal, and nothing elsewhere; without a total, it only counts."""
     if not sys.stderr.isatty():
         yield _ignore
         return
-    import rich.progress as rich_bars  # noqa: PLC0415 - slow to load
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn  # noqa: PLC0415
 
-    columns = (
-        rich_bars.TextColumn("{task.description}"),
-        rich_bars.BarColumn(),
-        rich_bars.MofNCompleteColumn(),
-        rich_bars.TimeRemainingColumn(),
-    )
-    with _shown(rich_bars.Progress(*columns, console=_stderr(), transient=True), title, total) as advance:
+    with _bar(title, total, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as advance:
         yield advance
 
 
@@ -63,33 +59,32 @@ def work_bar(title: str, total: float) -> Iterator[Callable[[float], None]]:
     if not sys.stderr.isatty():
         yield _ignore
         return
-    import rich.progress as rich_bars  # noqa: PLC0415 - slow to load
-
-    columns = (
-        rich_bars.TextColumn("{task.description}"),
-        rich_bars.BarColumn(),
-        rich_bars.TaskProgressColumn(),
-        rich_bars.TimeElapsedColumn(),
-        rich_bars.TextColumn("left"),
-        rich_bars.TimeRemainingColumn(),
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
     )
+
+    columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     # Long pieces: what was fast or slow in the last seconds says little of the time left.
-    bar = rich_bars.Progress(*columns, console=_stderr(), transient=True, speed_estimate_period=600)
-    with _shown(bar, title, total) as advance:
+    with _bar(title, total, *columns, estimate_over_s=600) as advance:
         yield advance
 
 
 @contextmanager
-def _shown(bar: RichProgress, title: str, total: float | None) -> Iterator[Callable[[float], None]]:
-    with bar:
+def _bar(
+    title: str, total: float | None, *columns: ProgressColumn, estimate_over_s: float = 30
+) -> Iterator[Callable[[float], None]]:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress, TextColumn  # noqa: PLC0415
+
+    words = TextColumn("{task.description}")
+    console = Console(stderr=True)
+    with Progress(words, *columns, console=console, transient=True, speed_estimate_period=estimate_over_s) as bar:
         task = bar.add_task(title, total=total)
         yield lambda done: bar.advance(task, done)
-
-
-def _stderr() -> Console:
-    from rich.console import Console  # noqa: PLC0415 - slow to load
-
-    return Console(stderr=True)
 
 
 def _ignore(_done: float) -> None:
