@@ -6,10 +6,10 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Run
 
 from nearveil.attacks.registry import ATTACKS, ENTRY_POINTS, attack_class
 from nearveil.errors import UsageError
+from tests.cli.conftest import Run
 
 OWN = '''
 from dataclasses import dataclass
