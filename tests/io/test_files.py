@@ -85,7 +85,8 @@ def test_bad_csv_names_the_row_and_no_value(text: str, words: str, tmp_path: Pat
     with pytest.raises(DataError, match=words) as caught:
         read_people(write(tmp_path / "in.csv", text))
     for secret in ("west", "122", "POINT"):
-        assert secret not in str(caught.value)
+        # Of the path, which may have any number in it, nothing is looked at.
+        assert secret not in str(caught.value).replace(str(tmp_path), "")
 
 
 def test_rows_are_counted_across_blocks(tmp_path: Path) -> None:

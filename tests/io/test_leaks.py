@@ -133,4 +133,5 @@ def test_a_file_without_a_header_does_not_end_up_in_a_message(tmp_path: Path) ->
     source = write(tmp_path / "in.csv", "37.7,-122.4\n37.71,-122.41\n")
     with pytest.raises(DataError, match="no header line") as caught:
         read_people(source, ReadOptions(latitude="lat", longitude="lon"))
-    assert "122" not in str(caught.value)
+    # Of the path, which may have any number in it, nothing is looked at.
+    assert "122" not in str(caught.value).replace(str(tmp_path), "")

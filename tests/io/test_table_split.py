@@ -95,7 +95,8 @@ def test_a_row_that_does_not_end_is_said_without_its_text(tmp_path: Path) -> Non
     source = write(tmp_path / "in.csv", f'lat,lon,note\n37.7,-122.4,"open\n{rows}{rows}')
     with pytest.raises(DataError, match="row of more than 1 MB; is a quotation mark missing") as caught:
         read_people(source)
-    assert "122" not in str(caught.value)
+    # Of the path, which may have any number in it, nothing is looked at.
+    assert "122" not in str(caught.value).replace(str(tmp_path), "")
 
 
 def test_columns_of_one_name_are_told_apart_by_their_position(tmp_path: Path) -> None:
