@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nearveil.attacks.base import Attack
     from nearveil.errors import DataError, NearveilError, OutputError, UsageError
     from nearveil.io.people import ReadOptions
     from nearveil.mechanisms.axis_laplace import AxisLaplace
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DPRS",
     "SRR",
+    "Attack",
     "AxisLaplace",
     "Basis",
     "Certificate",
@@ -57,6 +59,7 @@ __all__ = [
 
 # Where each name lives: loaded when it is first asked for, so that whoever needs little does not wait for all.
 _HOMES = {
+    "Attack": "nearveil.attacks.base",
     "AxisLaplace": "nearveil.mechanisms.axis_laplace",
     "Basis": "nearveil.privacy.guarantee",
     "Certificate": "nearveil.privacy.guarantee",

@@ -15,7 +15,8 @@ OWN = '''
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nearveil.attacks.base import Attack, Finding, Outcome
+from nearveil import Attack
+from nearveil.attacks.base import Finding, Outcome
 
 
 @dataclass(frozen=True)
