@@ -13,10 +13,11 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES128
 from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
+from llvmlite.binding import get_host_cpu_features
+from numba import config
 from randomgen import AESCounter
 
 from nearveil.errors import UsageError
-from nearveil.kernels import COMPILED
 from nearveil.types import IntArray, WordArray
 
 
@@ -223,10 +224,9 @@ _ROUND_CONSTANTS = (1, 2, 4, 8, 16, 32, 64, 128, 27, 54)
 
 
 def _has_aes() -> bool:
-    if not COMPILED or platform.machine() not in {"x86_64", "AMD64"}:
+    # With compilation switched off there is nothing that could use the instructions.
+    if config.DISABLE_JIT or platform.machine() not in {"x86_64", "AMD64"}:  # type: ignore[attr-defined]
         return False
-    from llvmlite.binding import get_host_cpu_features  # noqa: PLC0415
-
     return bool(get_host_cpu_features().get("aes"))
 
 

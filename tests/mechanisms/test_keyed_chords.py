@@ -2,13 +2,12 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 from scipy import stats
+from tests.mechanisms import discs_in_numpy
 
-from nearveil.mechanisms import keyed_discs
 from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
 from nearveil.mechanisms.chord_tries import _shoulders
 from nearveil.mechanisms.disc_sampler import sample_discs
@@ -109,8 +108,8 @@ def test_compiled_code_and_numpy_draw_the_same_and_on_the_disc(noise: int, scale
     x = around(4_000, distance)
     rows = NumberedRows(new_stream_key(), 7, len(x))
     compiled = draw(noise, x, scale, rows)
-    with patch.object(keyed_discs, "COMPILED", False):
-        plain = draw(noise, x, scale, rows)
+    unit = np.zeros(len(x), dtype=np.int64), np.zeros((1, 2)), np.ones(1)
+    plain = discs_in_numpy.sample_discs_by_row(noise, x, *unit, np.array([scale]), rows)
     assert np.abs(compiled - plain).max() < 1e-13
     for drawn in (compiled, plain):
         assert ((drawn * drawn).sum(axis=1) <= 1.0).all()

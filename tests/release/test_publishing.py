@@ -9,13 +9,13 @@ import pytest
 from nearveil.errors import DataError
 from nearveil.io.files import open_people, people_writer, read_people
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.dprs import DPRS, _nearest_disc
+from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.srr import SRR
 from nearveil.randomness import NumberedRows
 from nearveil.region import Region
-from nearveil.release.publishing import Published, RowRelease, publish_stream
+from nearveil.release.publishing import Published, publish_stream
 from nearveil.release.unique_ids import PeopleWatch
 from nearveil.types import FloatArray
 from tests.release.conftest import Batches, table_of, write_table
@@ -159,22 +159,3 @@ def test_ids_that_repeat_across_batches(city: FloatArray, tmp_path: Path, batche
         assert watch.several_rows
         assert bool(watch.warnings) is (person is None)
         assert len(watch.people_by_id().carried) == (5000 if person else 0)
-
-
-@pytest.mark.parametrize("release", ["metric", "planar"])
-def test_the_same_is_published_without_a_compiler(
-    release: str, city: FloatArray, intervals: Intervals, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Value for value: the noisy place is rounded before anything can tell the last bits apart."""
-    planar = PlanarLaplace(region="san-francisco")
-    mechanism: Mechanism = planar if release == "planar" else DPRS(release="metric", intervals=intervals)
-    places = np.tile(city, (4, 1))
-    compiled = RowRelease(mechanism, KEY)(places, 0)
-    for name in ("geodesy", "mechanisms.planar_steps", "mechanisms.nearest_disc"):
-        monkeypatch.setattr(f"nearveil.{name}.COMPILED", False)
-    _nearest_disc.cache_clear()
-    try:
-        plain = RowRelease(mechanism, KEY)(places, 0)
-    finally:
-        _nearest_disc.cache_clear()
-    assert (plain == compiled).all()

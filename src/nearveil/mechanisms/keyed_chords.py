@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import count
 
 import numpy as np
 
 from nearveil.kernels import kernel
 from nearveil.mechanisms.chord_tries import try_chord
-from nearveil.mechanisms.chord_tries_numpy import try_chord_numpy
-from nearveil.mechanisms.keyed_discs_numpy import try_each_numpy
 from nearveil.randomness import RowKeystream
 from nearveil.types import FloatArray, IntArray, WordArray
 
@@ -25,17 +22,14 @@ def draw_far_rows(
     rows: RowKeystream,
     pending: IntArray,
     out: FloatArray,
-    *,
-    compiled: bool,
 ) -> None:
-    """Draw for the pending rows, in compiled code or in NumPy."""
-    try_all = try_each_chord if compiled else partial(try_each_numpy, propose=try_chord_numpy)
+    """Draw for the pending rows."""
     for number in count(step=2):
         if not len(pending):
             return
         some = pending if len(pending) < len(x) else None
         words = np.hstack([rows.blocks(number, some), rows.blocks(number + 1, some)])
-        pending = pending[: try_all(noise, x, disc, centres, radii, scales, words, pending, out)]
+        pending = pending[: try_each_chord(noise, x, disc, centres, radii, scales, words, pending, out)]
 
 
 @kernel

@@ -1,6 +1,6 @@
 """Noise confined to discs, drawn with randomness that belongs to rows: the law of `disc_sampler`, the fast way.
 
-Each try of a row takes one block of its keystream, two words, so that compiled code and NumPy accept and reject alike:
+Each try of a row takes one block of its keystream, two words:
 
 - *uniform*, for flat noise: both coordinates from one word, on a lattice of 2⁻³¹ radii that does not depend on x, and
   the decision from the other. Pairs that miss the disc are tried again, which is quicker than sines and roots.
@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from nearveil.kernels import COMPILED, kernel
+from nearveil.kernels import kernel
 from nearveil.mechanisms.chord_law import LAPLACE
 from nearveil.mechanisms.disc_sampler import log_noise, log_peak
 from nearveil.mechanisms.keyed_chords import draw_far_rows
-from nearveil.mechanisms.keyed_discs_numpy import EDGE, far_from_disc_numpy, try_each_numpy
 from nearveil.randomness import AT_ONCE, HAS_AES, ROUND_KEY_WORDS, NumberedRows, RowKeystream
 from nearveil.types import BoolArray, FloatArray, IntArray, WordArray
 
@@ -38,6 +37,8 @@ _TWO_PI = 2.0 * math.pi
 # What stays in the nearest cache while it is tried again and again.
 _ROWS_AT_A_TIME = 1024
 _HALF = 2.0**31 - 0.5
+# Who was moved to the edge of the disc is on it, whatever rounding says; noise around them hits it often enough.
+EDGE = 1.0 + 1e-9
 
 
 def sample_discs_by_row(
@@ -53,17 +54,16 @@ def sample_discs_by_row(
     out = np.empty_like(x)
     far = _beyond_noise(noise, x, disc, centres, radii, scales)
     if far.any():
-        draw_far_rows(noise, x, disc, centres, radii, scales, rows, np.flatnonzero(far), out, compiled=COMPILED)
-    if COMPILED and HAS_AES and isinstance(rows, NumberedRows):
+        draw_far_rows(noise, x, disc, centres, radii, scales, rows, np.flatnonzero(far), out)
+    if HAS_AES and isinstance(rows, NumberedRows):
         draw_rows(noise, x, disc, centres, radii, scales, rows.key_words, np.uint64(rows.first), far, out)
         return out
-    try_all = try_each if COMPILED else try_each_numpy
     pending: IntArray = np.flatnonzero(~far)
     for number in count():
         if not len(pending):
             return out
         words = rows.blocks(number, pending if len(pending) < len(x) else None)
-        pending = pending[: try_all(noise, x, disc, centres, radii, scales, words, pending, out)]
+        pending = pending[: try_each(noise, x, disc, centres, radii, scales, words, pending, out)]
     return out
 
 
@@ -181,8 +181,7 @@ def _beyond_noise(
     """Which rows lie outside a disc that their narrow noise would hardly ever hit."""
     if noise == LAPLACE and (scales >= radii).all():
         return np.zeros(len(x), dtype=np.bool_)
-    find_far = far_from_disc if COMPILED else far_from_disc_numpy
-    far: BoolArray = find_far(noise, x, disc, centres, radii, scales)
+    far: BoolArray = far_from_disc(noise, x, disc, centres, radii, scales)
     return far
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearveil.kernels import COMPILED, inlined_kernel, kernel
-from nearveil.mechanisms.nearest_centre_numpy import nearest_by_tree, sums_by_tree
+from nearveil.kernels import inlined_kernel, kernel
 from nearveil.types import FloatArray, IntArray, ShortIntArray
 
 # How often cells are split along each side, step by step: each step looks only at what the one before has left.
@@ -37,8 +36,6 @@ class NearestCentre:
 
     def __call__(self, x: FloatArray) -> IntArray:
         """Index of the centre nearest to each row of ``x``; of equals, the first."""
-        if not COMPILED:
-            return nearest_by_tree(x, self.centres)
         return _look_up(x, self.centres, *self.half_extent, self.cells_per_side, self.first, self.candidates)
 
     def sums(self, x: IntArray, unit: float) -> IntArray:
@@ -46,8 +43,6 @@ class NearestCentre:
 
         ``x`` holds whole multiples of ``unit``; the sums are exact. Shape (centres, 3).
         """
-        if not COMPILED:
-            return sums_by_tree(x, unit, self.centres)
         return _cluster_sums(x, unit, self.centres, *self.half_extent, self.cells_per_side, self.first, self.candidates)
 
 
@@ -58,9 +53,6 @@ def nearest_centre_table(
 
     ``lookups``, how many points will be looked up, decides how fine the table is, and nothing else.
     """
-    if not COMPILED:
-        nothing = np.empty(0, dtype=np.int32)
-        return NearestCentre(centres, half_extent, 0, nothing, nothing)
     table = candidate_table(centres, np.zeros(len(centres)), half_extent, lookups=lookups)
     return NearestCentre(centres, half_extent, *table)
 

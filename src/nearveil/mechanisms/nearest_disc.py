@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nearveil.kernels import COMPILED, kernel
+from nearveil.kernels import kernel
 from nearveil.mechanisms.nearest_centre import candidate_table
 from nearveil.types import FloatArray
 
@@ -47,20 +47,11 @@ class NearestDisc:
 
     def __call__(self, z: FloatArray) -> FloatArray:
         """Move each row of ``z``, in the box of the table, to the nearest point of the discs."""
-        if not COMPILED:
-            # Needs scipy, which takes long to load.
-            from nearveil.mechanisms.nearest_centre_numpy import move_to_discs  # noqa: PLC0415
-
-            return move_to_discs(z, self.discs[:, :2], self.discs[:, 2])
         return _move(np.ascontiguousarray(z), 0.0, 1.0, *self._table)
 
     def snapped(self, t: FloatArray, lines_per_unit: float, unit: float) -> FloatArray:
         """Round each row of ``t`` to a grid, then move it to the nearest point; 1 in the table is ``unit`` here."""
-        if COMPILED:
-            return _move(np.ascontiguousarray(t), lines_per_unit, unit, *self._table)
-        half_extent = np.array(self.half_extent)
-        inside = np.clip(np.rint(t * lines_per_unit) / lines_per_unit / unit, -half_extent, half_extent)
-        return self(inside) * unit
+        return _move(np.ascontiguousarray(t), lines_per_unit, unit, *self._table)
 
     @property
     def _table(self) -> tuple[FloatArray, float, float, int, SmallIntArray, SmallIntArray, SmallIntArray]:
@@ -70,9 +61,6 @@ class NearestDisc:
 def nearest_disc_table(centres: FloatArray, radii: FloatArray, half_extent: tuple[float, float]) -> NearestDisc:
     """Build the table for discs with centres in the box given by its half width and half height."""
     discs = np.column_stack([centres, radii])
-    if not COMPILED:
-        none = np.empty(0, dtype=np.int32)
-        return NearestDisc(discs, half_extent, 0, none, none, none)
     side, first, candidates = candidate_table(np.ascontiguousarray(centres), np.ascontiguousarray(radii), half_extent)
     only = np.where(np.diff(first) == 1, candidates[first[:-1]], -1)
     small = (array.astype(np.int32) for array in (only, first, candidates))

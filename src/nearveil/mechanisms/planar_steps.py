@@ -1,4 +1,4 @@
-"""Steps of planar Laplace noise of rate 1, from the keystreams of rows, compiled or in NumPy.
+"""Steps of planar Laplace noise of rate 1, from the keystreams of rows.
 
 The length is the sum of two exponentials, the direction is uniform. One 53-bit number would end an exponential at 37
 mean lengths and be coarse before that; so its last 2⁻³² are spread out by another number, as in `exponential`.
@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 
-from nearveil.kernels import COMPILED
 from nearveil.mechanisms.planar_steps_compiled import steps_compiled
 from nearveil.randomness import RowKeystream
 from nearveil.types import FloatArray, WordArray
@@ -24,22 +23,13 @@ def planar_steps(rows: RowKeystream) -> FloatArray:
     """Draw a step for every row, shape (n, 2)."""
     lengths, direction = rows.blocks(0), rows.blocks(1)
     steps: FloatArray
-    if COMPILED:
-        steps, least = steps_compiled(lengths, direction)
-        if least >= _TAIL:
-            return steps
-    else:
-        steps = steps_numpy(lengths, direction)
+    steps, least = steps_compiled(lengths, direction)
+    if least >= _TAIL:
+        return steps
     in_tail = np.flatnonzero((_near(lengths) < _TAIL).any(axis=1))
     if len(in_tail):
         steps[in_tail] = _steps_in_tail(lengths[in_tail], direction[in_tail], rows.blocks(2, in_tail))
     return steps
-
-
-def steps_numpy(lengths: WordArray, direction: WordArray) -> FloatArray:
-    """Do what the compiled kernel does."""
-    length = -np.log(_near(lengths).prod(axis=1))
-    return length[:, None] * _unit_vectors(direction)
 
 
 def _steps_in_tail(lengths: WordArray, direction: WordArray, further: WordArray) -> FloatArray:

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from nearveil.geodesy import Faults
 from nearveil.io.people import People, PeopleStream
-from nearveil.kernels import COMPILED, kernel
+from nearveil.kernels import kernel
 from nearveil.mechanisms.centres import FIXED_POINT
-from nearveil.mechanisms.exact_answers import ExactAnswers, cell_counts
+from nearveil.mechanisms.exact_answers import ExactAnswers
 from nearveil.mechanisms.nearest_centre import nearest_centre_table
 from nearveil.region import Region
 from nearveil.release.parallel_map import mapped_in_order
@@ -39,10 +39,7 @@ class CellTally:
             counts = self._spare.pop()
         except IndexError:
             counts = np.zeros(self._columns * self._rows, dtype=np.int64)
-        if COMPILED:
-            _count(whole, *self._region.half_extent_square, self._columns, self._rows, counts)
-        else:
-            counts += cell_counts(whole.astype(np.int64), self._region, self._columns, self._rows)
+        _count(whole, *self._region.half_extent_square, self._columns, self._rows, counts)
         self._spare.append(counts)
 
     def total(self) -> IntArray:
