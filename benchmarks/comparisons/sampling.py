@@ -13,7 +13,7 @@ from nearveil.evaluation.experiments.figure8 import noise_and_resample
 from nearveil.mechanisms.chord_law import LAPLACE
 from nearveil.mechanisms.chunks import chunk_slices, for_each_slice
 from nearveil.mechanisms.disc_sampler import ConfinedNoise
-from nearveil.mechanisms.keyed_discs import sample_discs_by_row
+from nearveil.mechanisms.keyed_discs import sample_discs
 from nearveil.randomness import NumberedRows, new_stream_key, secure_generator
 from nearveil.types import FloatArray
 
@@ -88,7 +88,7 @@ def _contender(name: str, sample: Sampler, task: ConfinedNoise, cores: int) -> C
 
 
 def _ours(task: ConfinedNoise, rows: NumberedRows) -> FloatArray:
-    return sample_discs_by_row(*task, rows)
+    return sample_discs(*task, rows)
 
 
 def _uniform(loop: CLoop) -> Sampler:

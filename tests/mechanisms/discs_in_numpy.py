@@ -1,4 +1,4 @@
-"""`sample_discs_by_row` once more, in NumPy: the same words, the same decisions."""
+"""`sample_discs` once more, in NumPy: the same words, the same decisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Proposal = tuple[FloatArray, FloatArray, BoolArray]
 _Propose = Callable[[int, FloatArray, FloatArray, FloatArray, WordArray], _Proposal]
 
 
-def sample_discs_by_row(
+def sample_discs(
     noise: int,
     x: FloatArray,
     disc: IntArray,

@@ -43,9 +43,6 @@ class _Scripted(RowKeystream):
     def blocks(self, number: int, rows: IntArray | None = None) -> WordArray:
         return self._blocks[number] if rows is None else self._blocks[number][rows]
 
-    def generators(self) -> list[tuple[slice, np.random.Generator]]:
-        raise AssertionError
-
 
 def test_the_tail_is_spread_out_by_another_number() -> None:
     largest = 2**64 - 1

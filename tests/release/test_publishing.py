@@ -25,7 +25,7 @@ KEY = b"sixteen bytes ok"
 
 @pytest.fixture
 def same_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.release.publishing.new_stream_key", lambda: KEY)
+    monkeypatch.setattr("nearveil.release.publishing.stream_key", lambda _: KEY)
 
 
 @pytest.fixture(scope="module")

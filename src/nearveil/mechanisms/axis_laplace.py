@@ -8,9 +8,10 @@ from typing import Self
 import numpy as np
 
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.exponential import REACH, standard_exponential
+from nearveil.mechanisms.exponential import REACH, exponential_from_uniforms
 from nearveil.mechanisms.local_guarantee import local_guarantee
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, check_epsilon
+from nearveil.randomness import RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -47,9 +48,9 @@ class AxisLaplace(Mechanism):
         """Laplace scale in units of the square."""
         return 2 * sum(self.resolved_region.half_extent_square) / self.epsilon
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Add Laplace noise to both axes: the difference of two exponentials."""
-        noise = standard_exponential(rng, len(x), 4)
+        noise = exponential_from_uniforms(rows.uniforms(8).reshape(len(x), 4, 2))
         return x + self.scale * (noise[:, :2] - noise[:, 2:])
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:

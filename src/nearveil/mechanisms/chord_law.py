@@ -1,8 +1,8 @@
-"""The law of one coordinate of confined noise, and an exact sampler for it.
+"""The law of one coordinate of confined noise.
 
 A point of the unit disc is (1 - w, v) with 0 <= w <= 2 and |v| at most the half chord sqrt(w (2 - w)). Summed over
 the chord, both noises leave a log-concave density of w. A concave function lies below the line through any two of
-its points outside them, which gives an envelope that accepts 0.4 of proposals or more, whatever the scale.
+its points outside them, which finds its top and how far it reaches, whatever the scale.
 
 (Counting from the edge, w, and not from the centre keeps the digits for people far away, whose noise hugs the edge.)
 """
@@ -110,29 +110,3 @@ def locate(noise: int, first: float, second: float, scale: float) -> tuple[float
     left, _ = _find_shoulder(noise, first, second, scale, top, at_top, 0.0)
     right, _ = _find_shoulder(noise, first, second, scale, top, at_top, 2.0)
     return top, left, right
-
-
-@kernel
-def draw_depth(noise: int, first: float, second: float, scale: float, rng: np.random.Generator) -> float:
-    """Draw a depth ``w`` from `log_chord_density` by rejection from a flat top with two exponential tails."""
-    top, at_top, bound = _find_top(noise, first, second, scale)
-    left, at_left = _find_shoulder(noise, first, second, scale, top, at_top, 0.0)
-    right, at_right = _find_shoulder(noise, first, second, scale, top, at_top, 2.0)
-    left_rate = (at_top - at_left) / (top - left)
-    right_rate = (at_top - at_right) / (right - top)
-    left_mass = math.exp(at_left - bound) * -math.expm1(-left_rate * left) / left_rate
-    right_mass = math.exp(at_right - bound) * -math.expm1(-right_rate * (2.0 - right)) / right_rate
-    flat_mass = right - left
-    while True:
-        pick = rng.random() * (left_mass + flat_mass + right_mass)
-        u = rng.random()
-        if pick < left_mass:
-            gap = -math.log1p(u * math.expm1(-left_rate * left)) / left_rate
-            w, ceiling = left - gap, at_left - left_rate * gap
-        elif pick < left_mass + flat_mass:
-            w, ceiling = left + u * flat_mass, bound
-        else:
-            gap = -math.log1p(u * math.expm1(-right_rate * (2.0 - right))) / right_rate
-            w, ceiling = right + gap, at_right - right_rate * gap
-        if np.log(rng.random()) <= log_chord_density(noise, w, first, second, scale) - ceiling:
-            return w

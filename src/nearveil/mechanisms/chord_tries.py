@@ -1,6 +1,6 @@
 """One try for noise confined to the unit disc around an x far outside it, from four words: no search, no state.
 
-The law is that of `disc_sampler.chord_route`. Envelopes have closed forms, and are so close that some 0.2 of tries or
+Envelopes have closed forms, and are so close that some 0.2 of tries or
 more succeed, however narrow the noise and however far away x.
 
 *Laplace.* Mirrored, swapped and moved to the disc's box, x is (low, high) with 0 <= low <= high <= 1. Where the first

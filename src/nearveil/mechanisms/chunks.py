@@ -6,9 +6,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
-
-from nearveil.randomness import Randomness, secure_generator
 from nearveil.types import Progress
 
 CHUNK_ROWS = 1 << 16
@@ -29,30 +26,5 @@ def for_each_slice(rows: int, work: Callable[[slice], None], progress: Progress 
         return
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for part, _ in zip(slices, pool.map(work, slices), strict=True):
-            if progress:
-                progress(part.stop - part.start)
-
-
-def for_each_chunk(
-    rows: int,
-    randomness: Randomness,
-    work: Callable[[slice, np.random.Generator], None],
-    progress: Progress | None = None,
-) -> None:
-    """Call ``work`` on every chunk, on all cores, each with a generator of its own.
-
-    A batch that fits into one chunk draws from the given generator itself, person by person, so that it equals the
-    same people one at a time.
-    """
-    slices = chunk_slices(rows)
-    if len(slices) == 1:
-        # Threads must not share a generator; a seeded one is the caller's own to keep apart.
-        work(slices[0], randomness.generator if randomness.seeded else secure_generator())
-        if progress:
-            progress(rows)
-        return
-    generators = randomness.spawn(len(slices))
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for part, _ in zip(slices, pool.map(work, slices, generators), strict=True):
             if progress:
                 progress(part.stop - part.start)

@@ -1,15 +1,6 @@
-"""Draw from noise confined to a disc: the paper's rejection sampling mechanism, exact and fast at every scale.
+"""Noise confined to a disc: f(t) / Z for |t - c| <= R, with f(t) = exp(-|t - x|₁ / λ) or exp(-|t - x|₂² / (2 σ²)).
 
-The law is f(t) / Z on the disc |t - c| <= R, with f(t) = exp(-|t - x|₁ / λ) or exp(-|t - x|₂² / (2 σ²)). Three
-exact routes share the work, so that the number of tries is bounded whatever the scale:
-
-- *uniform*, the paper's: propose uniformly on the disc, accept with f(t) / M. For flat f.
-- *noise*: propose the noise itself (Laplace: cut to the disc's bounding box by inverse CDF) and accept what
-  falls on the disc. For narrow f and x in the disc.
-- *chord*: draw one coordinate from its marginal law, the other on its chord. For narrow f and x outside, where
-  noise would hardly ever hit the disc.
-
-The routes work on the unit disc around the origin; `sample_discs` moves and scales.
+Here on the unit disc around the origin: f, and its largest value M on the disc.
 """
 
 from __future__ import annotations
@@ -17,15 +8,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from nearveil.kernels import kernel
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE, draw_depth, half_chord
+from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
 from nearveil.types import FloatArray, IntArray
 
 NOISE_CODES = {"laplace": LAPLACE, "gaussian": GAUSSIAN}
-
-_TWO_PI = 2.0 * math.pi
 
 
 class ConfinedNoise(NamedTuple):
@@ -67,120 +54,3 @@ def log_noise(noise: int, d1: float, d2: float, scale: float) -> float:
     if noise == LAPLACE:
         return -(abs(d1) + abs(d2)) / scale
     return -(d1 * d1 + d2 * d2) / (2.0 * scale * scale)
-
-
-@kernel
-def uniform_route(noise: int, x1: float, x2: float, scale: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Propose uniformly on the unit disc, accept with f / M: the paper's Algorithm 3 (its R kept fixed)."""
-    peak = log_peak(noise, x1, x2, scale)
-    while True:
-        radius, angle = math.sqrt(rng.random()), _TWO_PI * rng.random()
-        t1, t2 = radius * math.cos(angle), radius * math.sin(angle)
-        if np.log(rng.random()) <= log_noise(noise, t1 - x1, t2 - x2, scale) - peak:
-            return t1, t2
-
-
-@kernel
-def truncated_laplace(u: float, x: float, low: float, high: float, scale: float) -> float:
-    """Inverse CDF of Laplace noise around ``x`` given that it falls into [low, high]."""
-    below = max(x - low, 0.0)
-    above = max(high - x, 0.0)
-    if below == 0.0:
-        t = low - scale * math.log1p(u * math.expm1(-(high - low) / scale))
-    elif above == 0.0:
-        t = high + scale * math.log1p((1.0 - u) * math.expm1(-(high - low) / scale))
-    else:
-        mass_below = -math.expm1(-below / scale)
-        mass_above = -math.expm1(-above / scale)
-        pick = u * (mass_below + mass_above)
-        t = (
-            x + scale * math.log1p(pick - mass_below)
-            if pick < mass_below
-            else x - scale * math.log1p(mass_below - pick)
-        )
-    return min(max(t, low), high)
-
-
-@kernel
-def _truncated_normal(sigma: float, half_width: float, rng: np.random.Generator) -> float:
-    """Centred normal noise given that it falls into [-half_width, half_width]; at least 0.6 of tries succeed."""
-    while True:
-        if half_width < sigma:
-            t = half_width * (2.0 * rng.random() - 1.0)
-            if np.log(rng.random()) <= -t * t / (2.0 * sigma * sigma):
-                return t
-        else:
-            t = sigma * rng.standard_normal()
-            if abs(t) <= half_width:
-                return t
-
-
-@kernel
-def noise_route(noise: int, x1: float, x2: float, scale: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Propose the noise itself, accept what falls on the unit disc; for x in the disc."""
-    while True:
-        if noise == LAPLACE:
-            t1 = truncated_laplace(rng.random(), x1, -1.0, 1.0, scale)
-            t2 = truncated_laplace(rng.random(), x2, -1.0, 1.0, scale)
-        else:
-            t1 = x1 + scale * rng.standard_normal()
-            t2 = x2 + scale * rng.standard_normal()
-        if t1 * t1 + t2 * t2 <= 1.0:
-            return t1, t2
-
-
-@kernel
-def chord_route(noise: int, x1: float, x2: float, scale: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Draw one coordinate from its marginal law, the other on its chord; for any x."""
-    if noise == LAPLACE:
-        # Beyond the disc's bounding box the law no longer changes, so people far away are moved to the box.
-        first, second = min(abs(x1), 1.0), min(abs(x2), 1.0)
-        w = draw_depth(noise, first, second, scale, rng)
-        chord = half_chord(w)
-        t2 = truncated_laplace(rng.random(), second, -chord, chord, scale)
-        return math.copysign(1.0, x1) * (1.0 - w), math.copysign(1.0, x2) * t2
-    distance = math.hypot(x1, x2)
-    east, north = (x1 / distance, x2 / distance) if distance > 0.0 else (1.0, 0.0)
-    w = draw_depth(noise, distance, 0.0, scale, rng)
-    along, across = 1.0 - w, _truncated_normal(scale, half_chord(w), rng)
-    return along * east - across * north, along * north + across * east
-
-
-@kernel
-def draw_on_unit_disc(noise: int, x1: float, x2: float, scale: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Draw one point of the unit disc by the route that suits the scale."""
-    distance = math.hypot(x1, x2)
-    # Flat enough for the paper's route: f varies over the disc by e^2.8 at most, 0.3 or more are accepted.
-    flat = scale >= 1.0 if noise == LAPLACE else scale * scale >= max(distance, 1.0)
-    if flat:
-        return uniform_route(noise, x1, x2, scale, rng)
-    if distance <= 1.0:
-        return noise_route(noise, x1, x2, scale, rng)
-    return chord_route(noise, x1, x2, scale, rng)
-
-
-@kernel
-def sample_discs(
-    noise: int,
-    x: FloatArray,
-    disc: IntArray,
-    centres: FloatArray,
-    radii: FloatArray,
-    scales: FloatArray,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """Draw, for every row of ``x``, a point of disc ``disc[i]`` with noise of scale ``scales[disc[i]]`` around it."""
-    out = np.empty_like(x)
-    for i in range(len(x)):
-        j = disc[i]
-        radius = radii[j]
-        t1, t2 = draw_on_unit_disc(
-            noise,
-            (x[i, 0] - centres[j, 0]) / radius,
-            (x[i, 1] - centres[j, 1]) / radius,
-            scales[j] / radius,
-            rng,
-        )
-        out[i, 0] = centres[j, 0] + radius * t1
-        out[i, 1] = centres[j, 1] + radius * t2
-    return out

@@ -248,13 +248,9 @@ class DPRS(Mechanism):
             return IntervalRelease(intervals, nearest, self.chosen_epsilon, self.noise, factor)
         return PaperRelease(intervals, nearest, self.scales.release_scale * factor, self.noise)
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw a point of each person's disc, in the square; release ``metric``: a noisy place in metres."""
-        return self._release.draw(x, rng)
-
-    def draw_rows(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
-        """Draw as `draw` does, from the rows' own randomness."""
-        return self._release.draw_rows(x, rows)
+        return self._release.draw(x, rows)
 
     def remap(self, t: FloatArray) -> FloatArray:
         """Release ``metric``: move noisy places to the nearest point of the discs."""

@@ -1,4 +1,4 @@
-"""Noise confined to discs, drawn with randomness that belongs to rows: the law of `disc_sampler`, the fast way.
+"""Noise confined to discs, drawn with randomness that belongs to rows, exactly and fast at every scale.
 
 Each try of a row takes one block of its keystream, two words:
 
@@ -41,7 +41,7 @@ _HALF = 2.0**31 - 0.5
 EDGE = 1.0 + 1e-9
 
 
-def sample_discs_by_row(
+def sample_discs(
     noise: int,
     x: FloatArray,
     disc: IntArray,
@@ -56,7 +56,7 @@ def sample_discs_by_row(
     if far.any():
         draw_far_rows(noise, x, disc, centres, radii, scales, rows, np.flatnonzero(far), out)
     if HAS_AES and isinstance(rows, NumberedRows):
-        draw_rows(noise, x, disc, centres, radii, scales, rows.key_words, np.uint64(rows.first), far, out)
+        _draw_numbered(noise, x, disc, centres, radii, scales, rows.key_words, np.uint64(rows.first), far, out)
         return out
     pending: IntArray = np.flatnonzero(~far)
     for number in count():
@@ -102,7 +102,7 @@ def try_each(
 
 
 @kernel
-def draw_rows(
+def _draw_numbered(
     noise: int,
     x: FloatArray,
     disc: IntArray,

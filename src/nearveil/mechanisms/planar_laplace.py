@@ -9,7 +9,7 @@ import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.exponential import REACH, standard_exponential
+from nearveil.mechanisms.exponential import REACH
 from nearveil.mechanisms.planar_steps import planar_steps
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, Notion, check_positive
 from nearveil.randomness import RowKeystream
@@ -64,13 +64,8 @@ class PlanarLaplace(Mechanism):
         # The map may stretch distances a little; noise that much wider keeps the promise on the ground.
         return self.epsilon_per_m / self.resolved_region.largest_stretch
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Add a step of Gamma(2, 1/ε) length, the sum of two exponentials, in a uniform direction."""
-        # Three exponentials a row, so that the rows' draws stay apart.
-        return self.displaced(x, standard_exponential(rng, len(x), 3))
-
-    def draw_rows(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
-        """Draw as `draw` does, from the rows' own randomness."""
         return x + planar_steps(rows) / self._rate
 
     def displaced(self, x: FloatArray, noise: FloatArray) -> FloatArray:

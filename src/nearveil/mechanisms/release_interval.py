@@ -14,10 +14,10 @@ import numpy as np
 
 from nearveil.mechanisms.disc_law import log_density
 from nearveil.mechanisms.disc_loss import DiscLoss, calibrated_disc_loss
-from nearveil.mechanisms.disc_sampler import NOISE_CODES, ConfinedNoise, sample_discs
+from nearveil.mechanisms.disc_sampler import NOISE_CODES, ConfinedNoise
 from nearveil.mechanisms.fit_cost_cards import with_fit_cost
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.keyed_discs import sample_discs_by_row
+from nearveil.mechanisms.keyed_discs import sample_discs
 from nearveil.mechanisms.nearest_centre import NearestCentre
 from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, Notion
@@ -56,14 +56,9 @@ class IntervalRelease:
     def _unit_scale(self) -> float:
         return self.loss.scale * self.noise_factor
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw the published place of every row of ``x``, in the square."""
-        drawn: FloatArray = sample_discs(*self._to_draw(x), rng)
-        return drawn
-
-    def draw_rows(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
-        """Draw as `draw` does, from the rows' own randomness."""
-        return sample_discs_by_row(*self._to_draw(x), rows)
+        return sample_discs(*self._to_draw(x), rows)
 
     def _to_draw(self, x: FloatArray) -> ConfinedNoise:
         disc, radii = self.nearest(x), self.intervals.radii

@@ -31,13 +31,9 @@ class MetricRelease:
     noise: PlanarLaplace
     noise_factor: float = 1.0
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw the noisy place of every row of ``x``, in metres, before it is moved to a disc."""
-        return self._scaled_noise.draw(x, rng)
-
-    def draw_rows(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
-        """Draw as `draw` does, from the rows' own randomness."""
-        return self._scaled_noise.draw_rows(x, rows)
+        return self._scaled_noise.draw(x, rows)
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per square metre of the noisy place, before it is moved to a disc."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearveil.mechanisms.disc_law import log_density
-from nearveil.mechanisms.disc_sampler import NOISE_CODES, ConfinedNoise, sample_discs
+from nearveil.mechanisms.disc_sampler import NOISE_CODES, ConfinedNoise
 from nearveil.mechanisms.fit_cost_cards import with_fit_cost
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
-from nearveil.mechanisms.keyed_discs import sample_discs_by_row
+from nearveil.mechanisms.keyed_discs import sample_discs
 from nearveil.mechanisms.nearest_centre import NearestCentre
 from nearveil.privacy.accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, Notion
@@ -33,14 +33,9 @@ class PaperRelease:
     scale: float
     noise: Noise
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw the published place of every row of ``x``, in the square."""
-        drawn: FloatArray = sample_discs(*self._to_draw(x), rng)
-        return drawn
-
-    def draw_rows(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
-        """Draw as `draw` does, from the rows' own randomness."""
-        return sample_discs_by_row(*self._to_draw(x), rows)
+        return sample_discs(*self._to_draw(x), rows)
 
     def _to_draw(self, x: FloatArray) -> ConfinedNoise:
         centres, radii = self.intervals.centres, self.intervals.radii

@@ -15,6 +15,7 @@ from nearveil.mechanisms.local_guarantee import local_guarantee, rounding_delta
 from nearveil.mechanisms.morton import deinterleave, interleave
 from nearveil.mechanisms.srr_channel import StaircaseChannel, calibrated_channel
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, check_count, check_epsilon
+from nearveil.randomness import RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
@@ -73,10 +74,10 @@ class SRR(Mechanism):
     def _prepare(self) -> None:
         _ = self.channel
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Pick a group, a uniform member of it, and a uniform point of that cell."""
         channel = self.channel
-        u = rng.random((len(x), 4))
+        u = rows.uniforms(4)
         answers = _sample(self._cell_index(x), channel.starts, channel.stops, channel.weights, channel.alpha, u)
         lower, size = self._cell_corners(channel.codes[answers])
         return lower + size * u[:, 2:]
