@@ -7,8 +7,8 @@ import numpy as np
 from benchmarks.measuring.people import in_disc, on_ring
 from benchmarks.measuring.results import Alone, Effort, Result
 from benchmarks.measuring.timing import Contender, in_turns
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
-from nearveil.mechanisms.keyed_discs import sample_discs
+from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE
+from nearveil.mechanisms._disc_sampler import sample_discs
 from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray
 

@@ -10,10 +10,9 @@ from benchmarks.measuring.results import Absent, Beside, Effort, Result
 from benchmarks.measuring.timing import Contender, in_turns
 from benchmarks.peers.c_loop import REMEDY, CLoop, compiled_loop
 from nearveil.evaluation.experiments.figure8 import noise_and_resample
-from nearveil.mechanisms.chord_law import LAPLACE
-from nearveil.mechanisms.chunks import chunk_slices, for_each_slice
-from nearveil.mechanisms.disc_sampler import ConfinedNoise
-from nearveil.mechanisms.keyed_discs import sample_discs
+from nearveil.mechanisms._disc_law import LAPLACE
+from nearveil.mechanisms._disc_sampler import ConfinedNoise, sample_discs
+from nearveil.mechanisms.base import chunk_slices, for_each_slice
 from nearveil.randomness import NumberedRows, new_stream_key, secure_generator
 from nearveil.types import FloatArray
 

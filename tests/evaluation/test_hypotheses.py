@@ -9,8 +9,8 @@ from nearveil.evaluation.cells import fitted
 from nearveil.evaluation.defences import ConfinedBaseline, Defence, Kind, read_population
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.mechanisms.square import Square
 from nearveil.randomness import numbered_rows
 from nearveil.region import Region

@@ -1,11 +1,11 @@
-"""`chord_tries` once more, in NumPy: the same words, the same decisions."""
+"""`try_chord` once more, in NumPy: the same words, the same decisions."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from nearveil.mechanisms.chord_law import LAPLACE
-from nearveil.mechanisms.chord_tries import DIAGONAL, DROPPED, FINE_UNIT, INWARDS
+from nearveil.mechanisms._disc_law import LAPLACE
+from nearveil.mechanisms._disc_sampler import DIAGONAL, DROPPED, FINE_UNIT, INWARDS
 from nearveil.types import BoolArray, FloatArray, WordArray
 
 _Proposal = tuple[FloatArray, FloatArray, BoolArray]

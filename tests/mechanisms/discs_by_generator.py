@@ -14,7 +14,7 @@ import numpy as np
 
 from nearveil.evaluation.experiments.figure8 import uniform_route
 from nearveil.kernels import kernel
-from nearveil.mechanisms.chord_law import LAPLACE, _find_shoulder, _find_top, half_chord, log_chord_density
+from nearveil.mechanisms._disc_law import LAPLACE, _find_shoulder, _find_top, half_chord, log_chord_density
 from nearveil.types import FloatArray, IntArray
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from tests.mechanisms.chords_in_numpy import try_chord
 
-from nearveil.mechanisms.chord_law import LAPLACE
+from nearveil.mechanisms._disc_law import LAPLACE
 from nearveil.randomness import RowKeystream
 from nearveil.types import BoolArray, FloatArray, IntArray, WordArray
 
@@ -132,7 +132,7 @@ def _nearest_l1(a1: FloatArray, a2: FloatArray) -> FloatArray:
 
 
 def _laplace(words: WordArray) -> FloatArray:
-    """`keyed_discs._laplace`."""
+    """Laplace noise of scale 1."""
     size = -np.log(((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-63)
     noise: FloatArray = np.where(words & np.uint64(1), size, -size)
     return noise

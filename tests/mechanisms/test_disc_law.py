@@ -7,14 +7,16 @@ from hypothesis import strategies as st
 from tests.mechanisms.discs_by_generator import truncated_laplace
 
 from nearveil.evaluation.experiments.figure8 import noise_and_resample
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
-from nearveil.mechanisms.disc_law import expected_displacement, log_density
-from nearveil.mechanisms.disc_sampler import (
+from nearveil.mechanisms._disc_law import (
+    GAUSSIAN,
+    LAPLACE,
+    expected_displacement,
+    log_density,
     log_peak,
     nearest_l1_to_unit_disc,
 )
-from nearveil.mechanisms.keyed_discs import sample_discs
-from nearveil.mechanisms.utility_bounds import exact_displacement, paper_displacement_bound
+from nearveil.mechanisms._disc_sampler import sample_discs
+from nearveil.mechanisms.releases import exact_displacement, paper_displacement_bound
 from nearveil.randomness import numbered_rows
 
 coordinate = st.floats(-3, 3)

@@ -6,11 +6,11 @@ import pytest
 from scipy.spatial import cKDTree
 
 from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
+from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.nearest_centre import nearest_centre_table
-from nearveil.mechanisms.public_intervals import build_public_intervals
-from nearveil.mechanisms.release_paper import PaperRelease, largest_loss_within_interval
+from nearveil.mechanisms.releases import PaperRelease, largest_loss_within_interval
 from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import Basis, Notion
 from nearveil.randomness import numbered_rows

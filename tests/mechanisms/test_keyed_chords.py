@@ -8,10 +8,8 @@ import pytest
 from scipy import stats
 from tests.mechanisms import discs_by_generator, discs_in_numpy
 
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
-from nearveil.mechanisms.chord_tries import _shoulders
-from nearveil.mechanisms.keyed_chords import try_each_chord
-from nearveil.mechanisms.keyed_discs import sample_discs
+from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE
+from nearveil.mechanisms._disc_sampler import _shoulders, sample_discs, try_each_chord
 from nearveil.randomness import NamedRows, NumberedRows, RowKeystream, new_stream_key
 from nearveil.types import FloatArray, IntArray, WordArray
 

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 from tests.mechanisms import discs_by_generator, discs_in_numpy
 
-from nearveil.mechanisms import keyed_discs
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
-from nearveil.mechanisms.keyed_discs import sample_discs
+from nearveil.mechanisms import _disc_sampler
+from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE
+from nearveil.mechanisms._disc_sampler import sample_discs
 from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray
 
@@ -85,5 +85,5 @@ def test_blocks_made_on_the_spot_are_those_of_the_keystream(noise: int, scale: f
     x, disc = people(5_003, reach=1.3)
     rows = NumberedRows(new_stream_key(), first, len(x))
     on_the_spot = draw(noise, scale, x, disc, rows)
-    with patch.object(keyed_discs, "HAS_AES", False):
+    with patch.object(_disc_sampler, "HAS_AES", False):
         assert np.array_equal(on_the_spot, draw(noise, scale, x, disc, rows))

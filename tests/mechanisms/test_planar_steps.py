@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nearveil.mechanisms import planar_steps as module
-from nearveil.mechanisms.planar_steps import _near, _unit_vectors, planar_steps
+from nearveil.mechanisms import planar_laplace as module
+from nearveil.mechanisms.planar_laplace import _near, _unit_vectors, planar_steps
 from nearveil.randomness import NumberedRows, RowKeystream, new_stream_key
 from nearveil.types import IntArray, WordArray
 

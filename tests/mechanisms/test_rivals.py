@@ -11,13 +11,11 @@ from scipy.stats import gamma, kstest
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.axis_laplace import AxisLaplace
-from nearveil.mechanisms.exponential import REACH, standard_exponential
 from nearveil.mechanisms.planar_laplace import PlanarLaplace, hide_within_from_epsilon_per_km
 from nearveil.mechanisms.square import Square, square_side
-from nearveil.mechanisms.srr import SRR
-from nearveil.mechanisms.srr_channel import calibrated_channel, staircase_channel
+from nearveil.mechanisms.srr import SRR, calibrated_channel, staircase_channel
 from nearveil.privacy.guarantee import Basis
-from nearveil.randomness import numbered_rows
+from nearveil.randomness import EXPONENTIAL_REACH, numbered_rows, standard_exponential
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -66,7 +64,7 @@ def test_exponential_has_a_tail_beyond_one_uniform() -> None:
 
     tail = standard_exponential(Tail(np.random.PCG64(1)), 20_000, 1).ravel()
     assert kstest(tail - 32 * math.log(2), "expon").pvalue > 1e-6
-    assert tail.max() < REACH
+    assert tail.max() < EXPONENTIAL_REACH
     plain = standard_exponential(np.random.default_rng(1), 50_000, 2).ravel()
     assert kstest(plain, "expon").pvalue > 1e-6
 

@@ -8,12 +8,11 @@ from scipy.integrate import quad
 from scipy.spatial import cKDTree
 
 from nearveil import DPRS, PlanarLaplace, Region
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
-from nearveil.mechanisms.disc_law import log_density
-from nearveil.mechanisms.disc_loss import _log_mass_bounds, calibrated_disc_loss, laplace_disc_loss
+from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density
+from nearveil.mechanisms._disc_loss import _log_mass_bounds, calibrated_disc_loss, laplace_disc_loss
+from nearveil.mechanisms._nearest import nearest_disc_table
+from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals, without_small_intervals
-from nearveil.mechanisms.nearest_disc import nearest_disc_table
-from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import Basis, Method, Notion
 from nearveil.randomness import numbered_rows

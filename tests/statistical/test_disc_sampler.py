@@ -10,9 +10,8 @@ from scipy.stats import chi2
 from tests.mechanisms.discs_by_generator import chord_route, draw_depth, draw_on_unit_disc, noise_route
 
 from nearveil.evaluation.experiments.figure8 import noise_and_resample, uniform_route
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
-from nearveil.mechanisms.disc_law import log_density
-from nearveil.mechanisms.keyed_discs import sample_discs
+from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density
+from nearveil.mechanisms._disc_sampler import sample_discs
 from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
@@ -181,7 +180,7 @@ def test_the_envelope_is_never_mistaken_for_the_maximum() -> None:
     """
     from scipy.stats import binomtest
 
-    from nearveil.mechanisms.chord_law import _find_top, locate, log_chord_density
+    from nearveil.mechanisms._disc_law import _find_top, locate, log_chord_density
 
     cases = [(LAPLACE, 0.9, 0.8, scale) for scale in np.geomspace(0.05, 1, 60)]
     slack = {case: _find_top(*case)[2] - _find_top(*case)[1] for case in cases}

@@ -15,10 +15,10 @@ import numpy as np
 import pyproj
 
 from nearveil.errors import DataError
+from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.nearest_centre import nearest_centre_table
-from nearveil.mechanisms.spec import mechanism_from_spec, mechanism_to_spec
+from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
 from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, guarantee_from_dict
 from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray

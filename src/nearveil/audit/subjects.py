@@ -10,8 +10,7 @@ import numpy as np
 
 from nearveil.errors import NearveilError, UsageError
 from nearveil.geodesy import wrap_longitude
-from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.chunks import for_each_slice
+from nearveil.mechanisms.base import Mechanism, for_each_slice
 from nearveil.randomness import NumberedRows, stream_key
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress

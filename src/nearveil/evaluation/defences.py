@@ -11,14 +11,13 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.evaluation.utility import SCALING_OF, RegionProtocol
 from nearveil.io.datasets import Dataset
+from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.centres import PAPER_CENTRES
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
-from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.nearest_centre import nearest_centre_table
+from nearveil.mechanisms.fitting import build_public_intervals
+from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
 from nearveil.privacy.accounting import Noise

@@ -7,11 +7,9 @@ from typing import Self
 
 import numpy as np
 
-from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.exponential import REACH, exponential_from_uniforms
-from nearveil.mechanisms.local_guarantee import local_guarantee
+from nearveil.mechanisms.base import Mechanism, local_guarantee
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, check_epsilon
-from nearveil.randomness import RowKeystream
+from nearveil.randomness import EXPONENTIAL_REACH, RowKeystream, exponential_from_uniforms
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -69,7 +67,7 @@ class AxisLaplace(Mechanism):
         return local_guarantee(
             epsilon=self.epsilon,
             # Beyond the reach of either axis; for a place elsewhere that is up to e^epsilon times likelier.
-            delta=min(1.0, 2 * math.exp(self.epsilon - REACH)),
+            delta=min(1.0, 2 * math.exp(self.epsilon - EXPONENTIAL_REACH)),
             basis=Basis.THEOREM,
             because=(
                 "Laplace noise scaled to the region's L1 diameter, then clamping and rounding, which cannot add to the "

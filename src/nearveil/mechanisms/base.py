@@ -1,16 +1,23 @@
-"""Mechanism: what every way of moving people has in common."""
+"""Mechanism: what every way of moving people has in common.
+
+Beside it, the way over many people on all cores, and the statement that mechanisms with local differential privacy
+share.
+"""
 
 from __future__ import annotations
 
 import inspect
+import math
+import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.mechanisms.chunks import for_each_slice
-from nearveil.privacy.guarantee import Guarantee
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Notion
 from nearveil.randomness import (
     NumberedRows,
     Randomness,
@@ -197,3 +204,67 @@ class Mechanism(ABC):
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({settings})"
+
+
+# Many people, a chunk at a time.
+
+
+CHUNK_ROWS = 1 << 16
+
+
+def chunk_slices(rows: int) -> list[slice]:
+    """Cut ``rows`` into consecutive slices of `CHUNK_ROWS`; the cut does not depend on the machine."""
+    return [slice(start, min(start + CHUNK_ROWS, rows)) for start in range(0, rows, CHUNK_ROWS)]
+
+
+def for_each_slice(rows: int, work: Callable[[slice], None], progress: Progress | None = None) -> None:
+    """Call ``work`` on every chunk, on all cores."""
+    slices = chunk_slices(rows)
+    if len(slices) == 1:
+        work(slices[0])
+        if progress:
+            progress(rows)
+        return
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for part, _ in zip(slices, pool.map(work, slices), strict=True):
+            if progress:
+                progress(part.stop - part.start)
+
+
+# The statement of local differential privacy.
+
+
+def rounding_delta(epsilon: float, choices: int) -> float:
+    """Return what choosing among so many outcomes by one 53-bit number can add.
+
+    Each outcome's probability is off by at most 2⁻⁵³, on both sides of the comparison, one of them times e^epsilon.
+    """
+    return min(1.0, choices * 2.0**-53 * (1 + math.exp(epsilon)))
+
+
+def local_guarantee(
+    *,
+    epsilon: float,
+    basis: Basis,
+    because: str,
+    notes: tuple[str, ...] = (),
+    delta: float = 0.0,
+    certificate: Certificate | None = None,
+) -> Guarantee:
+    """Return the guarantee of epsilon-local differential privacy over the whole region."""
+    return Guarantee(
+        title="Every published place",
+        notion=Notion.LOCAL,
+        epsilon=epsilon,
+        unit="per person",
+        delta=delta,
+        neighbours="any two places of one person in the region, however far apart",
+        protects=(
+            "any two places of the region look alike up to epsilon, near or far; each further release of a "
+            "person's place adds its loss to the first"
+        ),
+        basis=basis,
+        because=because,
+        notes=notes,
+        certificate=certificate,
+    )

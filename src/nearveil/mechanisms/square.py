@@ -8,8 +8,7 @@ from typing import Literal, Self
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.local_guarantee import local_guarantee, rounding_delta
+from nearveil.mechanisms.base import Mechanism, local_guarantee, rounding_delta
 from nearveil.privacy.accounting import root_between
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, check_epsilon
 from nearveil.randomness import RowKeystream

@@ -12,9 +12,8 @@ import numpy.typing as npt
 from nearveil.geodesy import Faults
 from nearveil.io.people import People, PeopleStream
 from nearveil.kernels import kernel
-from nearveil.mechanisms.centres import FIXED_POINT
-from nearveil.mechanisms.exact_answers import ExactAnswers
-from nearveil.mechanisms.nearest_centre import nearest_centre_table
+from nearveil.mechanisms._nearest import nearest_centre_table
+from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers
 from nearveil.region import Region
 from nearveil.release.parallel_map import mapped_in_order
 from nearveil.release.unique_ids import Look, PeopleWatch

@@ -1,7 +1,7 @@
 """Noise and resample: the comparator of the paper's Figure 8.
 
-Add noise, and again, until the result lies in the disc. The law is that of `nearveil.mechanisms.keyed_discs`; the time
-it takes has no bound, which is what the comparison is about.
+Add noise, and again, until the result lies in the disc. The law is that of
+`nearveil.mechanisms._disc_sampler`; the time it takes has no bound, which is what the comparison is about.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from nearveil.evaluation.results import Chart, Column, Outcome, Panel, Series, T
 from nearveil.evaluation.runner import NOBODY, Cell
 from nearveil.io.datasets import Dataset
 from nearveil.kernels import kernel
-from nearveil.mechanisms.chord_law import LAPLACE
-from nearveil.mechanisms.disc_sampler import NOISE_CODES, log_noise, log_peak
-from nearveil.mechanisms.keyed_discs import sample_discs
+from nearveil.mechanisms._disc_law import LAPLACE, NOISE_CODES, log_noise, log_peak
+from nearveil.mechanisms._disc_sampler import sample_discs
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, paper_scales
 from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
