@@ -61,7 +61,7 @@ def test_batches_of_any_size_publish_what_one_would(
     assert (again.points != city.round(6)).any(axis=1).mean() > 0.5
 
 
-def test_a_seed_gives_what_it_always_gave(city: FloatArray, tmp_path: Path, batches_of: Batches) -> None:
+def test_a_seed_gives_what_perturb_gives(city: FloatArray, tmp_path: Path, batches_of: Batches) -> None:
     source = write_table(table_of(city), tmp_path / "in.parquet")
     for mechanism in (PlanarLaplace(seed=5), SRR(seed=5)):
         batches_of(300)

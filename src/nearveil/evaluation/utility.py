@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from nearveil.errors import UsageError
 from nearveil.kernels import inlined_kernel, kernel
@@ -268,6 +267,9 @@ def measure_utilities(
 
 def _nearest(places_m: FloatArray, queries: Queries, k: int) -> IntArray:
     """The k nearest to every query, the one who asks left out."""
+    # Slow to load, and not needed to publish anything.
+    from scipy.spatial import cKDTree  # noqa: PLC0415
+
     if queries.askers is None:
         return cKDTree(places_m).query(queries.places_m, k=[*range(1, k + 1)])[1]
     _, ids = cKDTree(places_m).query(queries.places_m, k=[*range(1, k + 2)])
