@@ -20,7 +20,7 @@ LAYERS = (
     {"mechanisms"},
     {"privacy"},
     {"region", "geodesy", "randomness", "hashing", "io"},
-    {"errors", "types", "kernels"},
+    {"errors", "types", "kernels", "plugins"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nearveil.errors import DataError, NearveilError, OutputError, UsageError
+    from nearveil.io.people import ReadOptions
     from nearveil.mechanisms.axis_laplace import AxisLaplace
     from nearveil.mechanisms.base import Mechanism
     from nearveil.mechanisms.dprs import DPRS
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Notion
     from nearveil.randomness import Randomness, secure_randomness, seeded_randomness
     from nearveil.region import Region, named_region, parse_region
+    from nearveil.release.fitting import fit_intervals
+    from nearveil.release.protect import ProtectResult, protect_file, protect_frame
 
 __all__ = [
     "DPRS",
@@ -34,15 +37,20 @@ __all__ = [
     "Notion",
     "OutputError",
     "PlanarLaplace",
+    "ProtectResult",
     "Randomness",
+    "ReadOptions",
     "Region",
     "Square",
     "UsageError",
     "build_grid_intervals",
     "build_pic_intervals",
+    "fit_intervals",
     "intervals_from_json",
     "named_region",
     "parse_region",
+    "protect_file",
+    "protect_frame",
     "secure_randomness",
     "seeded_randomness",
 ]
@@ -61,16 +69,21 @@ _HOMES = {
     "Notion": "nearveil.privacy.guarantee",
     "OutputError": "nearveil.errors",
     "PlanarLaplace": "nearveil.mechanisms.planar_laplace",
+    "ProtectResult": "nearveil.release.protect",
     "Randomness": "nearveil.randomness",
+    "ReadOptions": "nearveil.io.people",
     "Region": "nearveil.region",
     "SRR": "nearveil.mechanisms.srr",
     "Square": "nearveil.mechanisms.square",
     "UsageError": "nearveil.errors",
     "build_grid_intervals": "nearveil.mechanisms.fit_grid",
     "build_pic_intervals": "nearveil.mechanisms.fit_pic",
+    "fit_intervals": "nearveil.release.fitting",
     "intervals_from_json": "nearveil.mechanisms.intervals",
     "named_region": "nearveil.region",
     "parse_region": "nearveil.region",
+    "protect_file": "nearveil.release.protect",
+    "protect_frame": "nearveil.release.protect",
     "secure_randomness": "nearveil.randomness",
     "seeded_randomness": "nearveil.randomness",
 }

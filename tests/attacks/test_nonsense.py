@@ -7,7 +7,8 @@ import pytest
 
 from nearveil.attacks.base import Attack, Outcome
 from nearveil.attacks.oracle import CountedOracle, OracleError, Spot
-from nearveil.evaluation.attack_trials import ATTACK_NAMES, contenders
+from nearveil.attacks.registry import ATTACKS
+from nearveil.evaluation.attack_trials import contenders
 from nearveil.nearby.index import Person
 from nearveil.region import Region
 
@@ -16,7 +17,7 @@ MOST_QUERIES = 300
 Ask = Callable[[Spot], Sequence[Person]]
 
 
-@pytest.fixture(params=ATTACK_NAMES)
+@pytest.fixture(params=tuple(ATTACKS))
 def attack(request: pytest.FixtureRequest, san_francisco: Region) -> Attack:
     return contenders([request.param], san_francisco, colluders=[2], tau_m=100.0)[0].attack
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nearveil.cli.populations import file_population
+from nearveil.io.people import ReadOptions
 from nearveil.region import Region
 from tests.cli.conftest import Run
 
@@ -68,7 +69,7 @@ def test_one_named_person_with_pictures(run: Run, people_csv: Path, tmp_path: Pa
 
 
 def test_the_person_named_is_the_one_attacked(people_csv: Path, san_francisco: Region) -> None:
-    population = file_population(people_csv, san_francisco, None, latitude=None, longitude=None, clip=False)
+    population = file_population(people_csv, san_francisco, None, ReadOptions())
     # Ids of this file start at 0.
     assert [population.number_of(person) for person in ("0", "17", "4999")] == [0, 17, 4999]
 

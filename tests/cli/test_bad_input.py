@@ -317,7 +317,7 @@ def test_a_bug_shows_no_values(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
     def fail(*_args: object, **_kwargs: object) -> None:
         raise RuntimeError("somebody is at 37.7123, -122.4123")
 
-    monkeypatch.setattr("nearveil.cli.local_release.publish_stream", fail)
+    monkeypatch.setattr("nearveil.release.protect.publish_stream", fail)
     check(run("protect", source, tmp_path / "out.csv", "--hide-within", "500m"), 1, "RuntimeError", "NEARVEIL_DEBUG")
     monkeypatch.setenv("NEARVEIL_DEBUG", "1")
     with pytest.raises(RuntimeError):

@@ -15,6 +15,7 @@ from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier import sound_families
 from nearveil.evaluation.planning.measuring import Sizes
 from nearveil.evaluation.planning.plan import Effort
+from nearveil.io.people import ReadOptions
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_grid import synthetic_people
 from nearveil.region import Region
@@ -81,7 +82,7 @@ def test_every_command_means_the_defence_that_was_measured(
         raise UsageError("seen enough")
 
     monkeypatch.setattr(protect, "build_mechanism", spy)
-    options = FileOptions(source=few_csv, latitude="latitude", longitude="longitude", clip=True)
+    options = FileOptions(source=few_csv, read=ReadOptions(latitude="latitude", longitude="longitude", clip=True))
     run(*shlex.split(protect_command(defence, options))[1:])
     wanted, found = defence.build(san_francisco, 1).get_params(), built[0].get_params()
     assert found.pop("seed") is None

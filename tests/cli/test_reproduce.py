@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from markupsafe import Markup
 
 from nearveil.cli import reproduce as command
 from nearveil.cli.reproduce import QUICK, facts_of, warnings_of
@@ -131,7 +132,7 @@ def test_the_report_has_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     results = made_up_results(cell for part in EXPERIMENTS.values() for cell in part.cells(scope))
     outcomes = [part.outcome(scope, results) for part in EXPERIMENTS.values()]
     names = [picture.name for outcome in outcomes for picture in outcome.pictures]
-    drawn = {name: Drawn(b"", f'<figure data-name="{name}"></figure>') for name in names}
+    drawn = {name: Drawn(b"", Markup('<figure data-name="{}"></figure>').format(name)) for name in names}
     command._write_report(scope, results, outcomes, drawn, tmp_path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     anchors = {attributes["id"] for _, attributes in page.tags if "id" in attributes}

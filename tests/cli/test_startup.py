@@ -56,6 +56,12 @@ def test_protect_starts_without_scipy(release: list[str], tmp_path: Path) -> Non
     assert shown.stdout.splitlines()[-1] == "loaded:"
 
 
+def test_whoever_sees_no_bar_and_no_help_does_not_wait_for_rich() -> None:
+    script = "import sys\nimport nearveil.cli.protect, nearveil.cli.main\nprint('rich' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "False"
+
+
 def test_public_names_are_loaded_when_they_are_asked_for() -> None:
     for name in nearveil.__all__:
         assert getattr(nearveil, name).__name__ == name or name in ("Noise",)

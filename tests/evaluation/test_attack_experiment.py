@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from nearveil import PlanarLaplace
+from nearveil.attacks.registry import ATTACKS
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
-from nearveil.evaluation.attack_trials import ATTACK_NAMES, Trial, contenders
+from nearveil.evaluation.attack_trials import Trial, contenders
 from nearveil.evaluation.best_attacker import measure_best_attacker
 from nearveil.io.datasets import Dataset
 from nearveil.region import Region
@@ -95,7 +96,7 @@ def test_wrong_protocols(wrong: dict[str, float]) -> None:
 
 
 def test_contenders_by_name(san_francisco: Region) -> None:
-    found = contenders(ATTACK_NAMES, san_francisco, colluders=[1, 4], tau_m=50.0)
+    found = contenders(tuple(ATTACKS), san_francisco, colluders=[1, 4], tau_m=50.0)
     assert [(one.attack.name, one.colluders) for one in found] == [
         ("gi-lia", 1), ("zo-lia", 1), ("sandwich", 2), ("adaptive", 1), ("adaptive", 4), ("unfolding", 0),
     ]  # fmt: skip

@@ -13,15 +13,16 @@ from nearveil.evaluation.experiments.scope import Scope
 from nearveil.evaluation.experiments.table3 import Measured
 from nearveil.evaluation.runner import open_journal, run_cells
 from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utility
-from nearveil.io.csv_file import read_csv
 from nearveil.io.datasets import DatasetName, load_dataset
+from nearveil.io.files import read_people
+from nearveil.io.people import ReadOptions
 
 pytestmark = pytest.mark.realdata
 
 
 def recall(folder: Path, dataset: str, protocol: QueryProtocol) -> float:
     drop = ("user_id", "checkin_time", "location_id", "coord_precision")
-    points = np.unique(read_csv(folder / f"{dataset}_sf.csv.gz", drop=drop).points, axis=0)
+    points = np.unique(read_people(folder / f"{dataset}_sf.csv.gz", ReadOptions(drop=drop)).points, axis=0)
     region = named_region("san-francisco", "per-axis")
     true_m = region.to_metres(points)
     found = []

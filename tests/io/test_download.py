@@ -3,9 +3,12 @@
 import errno
 import os
 import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
+import httpx
 import pytest
 
 from nearveil.errors import DataError, OutputError, UsageError
@@ -177,6 +180,26 @@ def test_nobody_there(tmp_path: Path) -> None:
         "or name a folder that has it with --data-dir"
     )
     assert (tmp_path / "file.gz.part").read_bytes() == b"begun"
+
+
+def test_a_certificate_that_is_not_trusted_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        try:
+            raise ssl.SSLCertVerificationError("self-signed certificate")
+        except ssl.SSLError as error:
+            raise httpx.ConnectError("refused") from error
+
+    monkeypatch.setattr(httpx.Client, "send", refuse)
+    with pytest.raises(DataError, match="the certificate of there is not trusted here"):
+        download("https://there/file.gz", tmp_path / "file.gz", check=lambda _: None)
+
+
+def test_versions_that_are_not_ascii_are_sent_back_as_they_came(server: FileServer, tmp_path: Path) -> None:
+    server.etag = '"één"'
+    server.cut_after = [300_000]
+    get(server, tmp_path / "file.gz")
+    assert (tmp_path / "file.gz").read_bytes() == CONTENT
+    assert server.asked[-1]["If-Range"] == server.etag
 
 
 def test_server_that_never_answers(tmp_path: Path) -> None:

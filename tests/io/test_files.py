@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.io.columns import points_from_wkb, wkb_from_points
 from nearveil.io.files import read_people, write_people
-from nearveil.io.people import People
+from nearveil.io.people import People, ReadOptions
 from tests.io.samples import CSV, FEATURES, MOVED, geojson, geoparquet, write
 
 # -- CSV -----------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def test_damaged_geojson(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="damaged"):
         read_people(write(tmp_path / "in.geojson", '{"type": "FeatureCollection", "fea'))
     with pytest.raises(DataError, match="leave out --latitude"):
-        read_people(geojson(tmp_path / "fine.geojson"), latitude="a", longitude="b")
+        read_people(geojson(tmp_path / "fine.geojson"), ReadOptions(latitude="a", longitude="b"))
 
 
 # -- Parquet -------------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_geometry_and_columns_that_disagree_are_refused(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "in.parquet")
     with pytest.raises(DataError, match="row 2: the geometry and the coordinate columns differ"):
         read_people(tmp_path / "in.parquet")
-    kept = read_people(tmp_path / "in.parquet", drop=("lat", "lon"))
+    kept = read_people(tmp_path / "in.parquet", ReadOptions(drop=("lat", "lon")))
     assert (kept.points == people.points).all()
 
 
@@ -242,10 +242,10 @@ def test_unknown_formats_missing_files_and_folders(tmp_path: Path) -> None:
 
 
 def test_dropped_columns_are_gone(tmp_path: Path) -> None:
-    people = read_people(write(tmp_path / "in.csv", CSV), drop=("note", "empty"))
+    people = read_people(write(tmp_path / "in.csv", CSV), ReadOptions(drop=("note", "empty")))
     assert people.carried.column_names == ["id"]
     with pytest.raises(DataError, match="no column 'nope'"):
-        read_people(tmp_path / "in.csv", drop=("nope",))
+        read_people(tmp_path / "in.csv", ReadOptions(drop=("nope",)))
 
 
 def test_nothing_is_overwritten_and_nothing_half_written(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_what_a_format_cannot_hold_is_said(tmp_path: Path) -> None:
         write_people(twice, tmp_path / "out.geojson")
     write_people(twice, tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text().startswith("a,a,lat,lon\n1,2,")
-    assert read_people(tmp_path / "in.csv", drop=("a",)).carried.num_columns == 0
+    assert read_people(tmp_path / "in.csv", ReadOptions(drop=("a",))).carried.num_columns == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "in.parquet", "out.csv"]
 
 

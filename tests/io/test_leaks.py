@@ -12,6 +12,7 @@ import pytest
 from nearveil.errors import DataError
 from nearveil.io.columns import points_from_wkb
 from nearveil.io.files import read_people, write_people
+from nearveil.io.people import ReadOptions
 from nearveil.types import IntArray
 from tests.io.samples import CSV, FEATURES, MOVED, geojson, geoparquet, write
 
@@ -40,7 +41,7 @@ def test_the_id_of_a_feature_does_not_hide_behind_a_property_of_that_name(
     """The property is the column that is checked; the member would travel unseen, even if few features have both."""
     first, second = ({**feature, "type": "at 37", "id": f"at 37.{row}"} for row, feature in enumerate(FEATURES))
     source = geojson(tmp_path / "in.geojson", [{**first, "properties": {"id": 5, "name": "a"}}, second])
-    people = read_people(source, drop=drop)
+    people = read_people(source, ReadOptions(drop=drop))
     write_people(people.with_points(MOVED), tmp_path / "out.geojson")
     features = json.loads((tmp_path / "out.geojson").read_text(encoding="utf-8"))["features"]
     assert not any("id" in feature or feature["type"] != "Feature" for feature in features)
@@ -79,7 +80,7 @@ def test_every_geometry_of_a_geoparquet_file_is_a_location(tmp_path: Path) -> No
     pq.write_table(table, tmp_path / "two.parquet")
     with pytest.raises(DataError, match="column 'home' holds a second geometry"):
         read_people(tmp_path / "two.parquet")
-    assert read_people(tmp_path / "two.parquet", drop=("home",)).carried.column_names == ["id"]
+    assert read_people(tmp_path / "two.parquet", ReadOptions(drop=("home",))).carried.column_names == ["id"]
 
 
 def test_metadata_of_columns_and_of_pandas_is_left_out(tmp_path: Path) -> None:
@@ -131,5 +132,5 @@ def test_people_do_not_print_their_places(tmp_path: Path) -> None:
 def test_a_file_without_a_header_does_not_end_up_in_a_message(tmp_path: Path) -> None:
     source = write(tmp_path / "in.csv", "37.7,-122.4\n37.71,-122.41\n")
     with pytest.raises(DataError, match="no header line") as caught:
-        read_people(source, latitude="lat", longitude="lon")
+        read_people(source, ReadOptions(latitude="lat", longitude="lon"))
     assert "122" not in str(caught.value)

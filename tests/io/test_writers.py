@@ -12,7 +12,7 @@ import pytest
 from nearveil.errors import DataError, OutputError
 from nearveil.io.files import people_writer, read_people, write_people
 from nearveil.io.geojson_file import GeoJsonWriter
-from nearveil.io.people import Layout, People
+from nearveil.io.people import Layout, People, ReadOptions
 from tests.io.samples import geojson, write
 
 WRITTEN = ["out.csv", "out.csv.gz", "out.geojson", "out.parquet"]
@@ -139,7 +139,7 @@ def test_a_partial_file_that_vanished_is_no_result(tmp_path: Path) -> None:
 def test_latitude_after_longitude_stays_there(tmp_path: Path) -> None:
     source = write(tmp_path / "in.csv", "lon,a,lat\n-122.4,1,37.7\n-122.5,2,37.8\n")
     for name in ("out.csv", "out.parquet"):
-        write_people(read_people(source, drop=("a",)), tmp_path / name)
+        write_people(read_people(source, ReadOptions(drop=("a",))), tmp_path / name)
         assert (read_people(tmp_path / name).points == [[37.7, -122.4], [37.8, -122.5]]).all()
     assert (tmp_path / "out.csv").read_text() == "lon,lat\n-122.4,37.7\n-122.5,37.8\n"
 
@@ -147,7 +147,7 @@ def test_latitude_after_longitude_stays_there(tmp_path: Path) -> None:
 def test_dropped_members_of_features_are_gone(tmp_path: Path) -> None:
     feature = {"type": "Feature", "id": 5, "properties": {"home": "secret", "b": "x"}}
     source = geojson(tmp_path / "in.geojson", [{**feature, "geometry": {"type": "Point", "coordinates": [1, 2]}}])
-    write_people(read_people(source, drop=("home", "id")), tmp_path / "out.geojson")
+    write_people(read_people(source, ReadOptions(drop=("home", "id"))), tmp_path / "out.geojson")
     text = (tmp_path / "out.geojson").read_text()
     assert "secret" not in text
     assert '"id"' not in text

@@ -2,7 +2,7 @@
 
 from nearveil.evaluation.attack_experiment import AttackRow, AttackScore, Mean, Share
 from nearveil.evaluation.best_attacker import BestAttacker
-from nearveil.report.tables import attack_document, markdown_table, with_paper
+from nearveil.report.tables import attack_document, markdown_table, text_table, with_paper
 
 
 def row(attack: str, *, colluders: int = 1, protected: bool = False) -> AttackRow:
@@ -58,3 +58,13 @@ def test_rows_for_machines() -> None:
 
 def test_markdown() -> None:
     assert markdown_table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+
+
+def test_text_tables_show_what_they_are_given_in_lines_that_are_not_broken() -> None:
+    words = "[bold]not markup[/]"
+    table = text_table(["who", "where", "n"], [["東京", "x" * 300, "5"], [words, "", "1,200"]])
+    header, first, second = table.splitlines()
+    assert header == "who".ljust(len(words)) + "  " + "where".ljust(300) + "      n"
+    # Signs of two columns each count as two.
+    assert first == "東京" + " " * (len(words) - 4) + "  " + "x" * 300 + "      5"
+    assert second == words + " " * 304 + "1,200"

@@ -255,4 +255,5 @@ def test_logarithmic_ticks_are_inside_and_not_too_many(low: float, high: float) 
 
 def test_linear_ticks_are_inside() -> None:
     assert linear_ticks(0.9, 4.1, 5) == [1, 2, 3, 4]
+    assert linear_ticks(-0.33, 0.25, 7) == [-0.3, -0.2, -0.1, 0, 0.1, 0.2]
     assert exact(3) == Mean(3.0, None)

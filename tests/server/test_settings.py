@@ -1,20 +1,21 @@
 """Settings come from a file, the environment and options in this order, and every mistake has a sentence."""
 
 import tomllib
-from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.core import TyperOption
+from typer.main import get_command
 
+from nearveil.cli.serve import serve
 from nearveil.errors import DataError, NearveilError, OutputError, UsageError
 from nearveil.nearby.publishing.keys import new_keys, read_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy
-from nearveil.server.settings import Settings
-from nearveil.server.settings_table import KNOWN_SETTINGS
-from nearveil.server.settings_values import duration, masked
+from nearveil.server.settings import KNOWN_SETTINGS, Settings, duration, masked, settings_as_markdown
 
 
 def config(folder: Path, text: str) -> Path:
@@ -27,8 +28,7 @@ def test_defaults_are_usable_and_the_table_is_complete() -> None:
     settings = Settings.load()
     assert settings == Settings()
     assert set(settings.sources.values()) == {"default"}
-    assert [setting.name for setting in KNOWN_SETTINGS] == [field.name for field in fields(Settings)][:-1]
-    assert all(setting.help for setting in KNOWN_SETTINGS)
+    assert all(setting.help and setting.takes for setting in KNOWN_SETTINGS.values())
     protection = settings.protection()
     assert (protection.policy, protection.hide_within_m, protection.new_places) == (Policy.PLACE, 500.0, 20)
     assert protection.schedule.epochs_per_window == 720
@@ -55,7 +55,7 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     environ |= {"NEARVEIL_KEYS": new_keys().to_json()}
     settings = Settings.load(environ=environ)
     usual = Settings()
-    same = {field.name for field in fields(Settings) if getattr(settings, field.name) == getattr(usual, field.name)}
+    same = {name for name in KNOWN_SETTINGS if getattr(settings, name) == getattr(usual, name)}
     assert same == {"keys", "unprotected"}
     assert (settings.console, settings.throttle_suspects, settings.policy) == (False, True, Policy.FRESH)
     assert settings.protection().hide_within_m == 200.0
@@ -109,6 +109,36 @@ def test_a_mistake_says_where_it_is(tmp_path: Path) -> None:
         Settings.load(path)
     with pytest.raises(UsageError, match=r"^NEARVEIL_PORT takes"):
         Settings.load(environ={"NEARVEIL_PORT": "tcp://10.0.0.1:8000"})
+
+
+def test_a_mistake_counts_even_if_it_is_overruled(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^port in "):
+        Settings.load(config(tmp_path, "port = -1"), {"NEARVEIL_PORT": "1"}, {"port": 2})
+
+
+def test_only_the_variables_of_settings_are_read() -> None:
+    environ = {"port": "1", "nearveil_port": "2", "NEARVEIL_port": "3", "NEARVEIL_UNKNOWN": "4"}
+    assert Settings.load(environ=environ) == Settings()
+    assert Settings.load(environ=environ | {"NEARVEIL_PORT": "5"}).port == 5
+
+
+def test_every_setting_has_an_option_with_its_help() -> None:
+    options = {str(option.name): option for option in get_command(_served()).params if isinstance(option, TyperOption)}
+    assert set(options) == {name for name in KNOWN_SETTINGS if name != "keys_text"} | {"config", "show_config"}
+    for name in options.keys() & KNOWN_SETTINGS.keys():
+        setting = KNOWN_SETTINGS[name]
+        assert (options[name].opts[0], options[name].help) == (setting.option, setting.help)
+
+
+def _served() -> typer.Typer:
+    app = typer.Typer(add_completion=False)
+    app.command()(serve)
+    return app
+
+
+def test_the_documentation_has_the_table_of_settings() -> None:
+    page = Path(__file__).parents[2] / "docs" / "serving.md"
+    assert settings_as_markdown() in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -227,7 +257,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_passwords_are_masked(address: str) -> None:
-    settings = replace(Settings(), store=address)
+    settings = Settings().model_copy(update={"store": address})
     for shown in (settings.show(), repr(settings), masked(address)):
         assert "s3cret" not in shown
         assert "***" in shown
@@ -247,8 +277,8 @@ def test_what_is_shown_is_a_settings_file_with_sources(tmp_path: Path) -> None:
     shown = settings.show()
     assert "port = 9  # option --port" in shown.splitlines()
     assert "# intervals is not set  # default" in shown.splitlines()
-    assert Settings.load(config(tmp_path, shown)) == settings
-    assert set(tomllib.loads(shown)) <= {setting.name for setting in KNOWN_SETTINGS}
+    assert Settings.load(config(tmp_path, shown)).model_dump() == settings.model_dump()
+    assert set(tomllib.loads(shown)) <= set(KNOWN_SETTINGS)
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=30))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from nearveil.attacks._belief import Belief, Rings
 from nearveil.attacks._planner import Planner
@@ -13,6 +13,7 @@ from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome, inward_angl
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
+from nearveil.region import Region
 from nearveil.types import FloatArray
 
 # At so many places an account put right there must have been listed first before anything is certified.
@@ -42,6 +43,7 @@ class Adaptive(Attack):
     """
 
     name: ClassVar[str] = "adaptive"
+    takes_more_colluders: ClassVar[bool] = True
 
     half_extent_m: tuple[float, float]
     tau_m: float = 100.0
@@ -53,6 +55,11 @@ class Adaptive(Attack):
             raise UsageError("tau must be a distance greater than 0")
         if self.colluders < 1:
             raise UsageError("the adaptive attack needs at least one colluder")
+
+    @classmethod
+    def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
+        """Return the attack for a region."""
+        return cls(half_extent_m=region.half_extent_m, tau_m=tau_m, colluders=colluders)
 
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
         return _Search(self, inquiry, start).run()

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from nearveil.attacks.oracle import Oracle, OutOfQueriesError, Spot
 from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
+from nearveil.region import Region
 from nearveil.types import FloatArray
 
 
@@ -157,10 +158,27 @@ class Inquiry:
 
 
 class Attack(ABC):
-    """Finds one target. Subclasses are frozen values: their fields are the choices an attacker can make."""
+    """Finds one target. Subclasses are frozen values: their fields are the choices an attacker can make.
+
+    Attributes
+    ----------
+    name : str
+        What tables and the command line call it.
+    colluders_needed : int
+        How many accounts of its own it needs at least.
+    takes_more_colluders : bool
+        Whether it can use more accounts than it needs; then it is tried with each number that is asked for.
+    """
 
     name: ClassVar[str]
     colluders_needed: ClassVar[int] = 1
+    takes_more_colluders: ClassVar[bool] = False
+
+    @classmethod
+    def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
+        """Return the attack set up for a region, to find people within ``tau_m`` metres by so many accounts."""
+        del region, tau_m, colluders
+        return cls()
 
     def infer(self, oracle: Oracle, target: Person, start: Spot) -> AttackResult:
         """Find a target that is listed at ``start``, touching nothing but the oracle."""

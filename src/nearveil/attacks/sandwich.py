@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.optimize import least_squares
 
 from nearveil.attacks.base import Attack, Circle, Finding, Inquiry, Outcome, inward_angle, rank_of, step_from
 from nearveil.attacks.oracle import Spot
+from nearveil.region import Region
 from nearveil.types import FloatArray
 
 
@@ -36,6 +37,12 @@ class Sandwich(Attack):
     most_ring_queries: int = 60
     most_rounds: int = 10
     shrink: float = 0.8
+
+    @classmethod
+    def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
+        """Return the attack for a region: nobody in it is farther away than its diameter."""
+        del tau_m, colluders
+        return cls(farthest_m=2 * region.radius_m)
 
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
         if inquiry.rank(start) is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from nearveil.attacks._order_fit import Neighbourhood
 from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome, step_from
 from nearveil.attacks.oracle import Spot, spot_of
 from nearveil.nearby.index import Person
+from nearveil.region import Region
 from nearveil.types import FloatArray
 
 # Directions of the first steps: the golden angle spreads any number of them.
@@ -83,6 +84,12 @@ class Unfolding(Attack):
     cooling: tuple[float, ...] = (0.3, 0.1, 0.03, 0.01)
     others_within: float = 2.5
     most_disorder: float = 0.2
+
+    @classmethod
+    def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
+        """Return the attack for a region."""
+        del colluders
+        return cls(half_extent_m=region.half_extent_m, tau_m=tau_m)
 
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
         rng = np.random.default_rng(1)

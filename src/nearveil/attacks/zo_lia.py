@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome, step_from
 from nearveil.attacks.gi_lia import search_radius
 from nearveil.attacks.oracle import Spot
+from nearveil.region import Region
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,12 @@ class ZOLIA(Attack):
     reach: float = 0.5
     step: float = 0.4
     decay: float = 0.85
+
+    @classmethod
+    def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
+        """Return the attack for a region: nobody in it is farther away than its diameter."""
+        del tau_m, colluders
+        return cls(farthest_m=2 * region.radius_m)
 
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
         first_rank = inquiry.rank(start)

@@ -37,7 +37,8 @@ from nearveil.audit.bounds import clopper_pearson_high, clopper_pearson_low
 from nearveil.audit.subjects import AuditError, Place, PublishedSubject, checked_outputs
 from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import wrap_longitude
-from nearveil.io.csv_file import read_csv
+from nearveil.io.csv_file import open_csv
+from nearveil.io.people import ReadOptions
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray
 
@@ -593,7 +594,7 @@ def _write_rows(points: FloatArray, path: Path) -> None:
 
 def _read_rows(path: Path) -> FloatArray:
     try:
-        return read_csv(path, carry=False).points
+        return open_csv(path, ReadOptions(), carry=False).gathered().points
     except DataError as error:
         reason = str(error).replace(str(path), "it").split(";")[0]
         raise AuditError(

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
-import secrets
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
-import pyarrow as pa
 import typer
 
 from nearveil.cli._output import read_text
-from nearveil.errors import DataError, UsageError
-from nearveil.io.people import People
+from nearveil.errors import UsageError
+from nearveil.io.people import People, ReadOptions
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
@@ -26,9 +25,9 @@ from nearveil.mechanisms.planar_laplace import PlanarLaplace, hide_within_from_e
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
 from nearveil.privacy.guarantee import Notion
-from nearveil.privacy.ledger import Budget, Fit, Ledger
+from nearveil.privacy.ledger import Budget, Ledger
 from nearveil.region import Region, parse_region
-from nearveil.release.charging import account_names, charge_release
+from nearveil.release.protect import Engine
 from nearveil.types import FloatArray
 
 DEFAULT_REGION = "san-francisco"
@@ -565,6 +564,20 @@ class SparkWish:
                 if getattr(self, name):
                     raise UsageError(f"--{name.replace('_', '-')} is for the Spark engine; add --engine spark")
 
+    def engine(self) -> Engine:
+        """Return the Spark engine that was asked for; it is loaded only now."""
+        from nearveil.release.spark.api import SparkEngine  # noqa: PLC0415
+
+        return SparkEngine(
+            key=str(self.key),
+            input_format=self.input_format,
+            output_format=self.output_format,
+            partition_by=tuple(self.partition_by or ()),
+            settings=self.settings,
+            # Spark has a bar of its own, for what only it knows.
+            show_progress=sys.stderr.isatty(),
+        )
+
     @property
     def settings(self) -> dict[str, str]:
         """Spark's settings by their names."""
@@ -619,51 +632,16 @@ delta = 1e-09 per metre.
     return Budget(notion=Notion(match[1]), epsilon=epsilon, delta=delta, window=window)
 
 
-class Charge:
-    """Everybody's loss in a release, to be put on record before anything is published."""
-
-    def __init__(
-        self, path: Path | None, budgets: list[str] | None, person: str | None, *, per_row: bool, seed: int | None
-    ) -> None:
-        self._person = person
-        self._ledger: Ledger | None = None
-        if path is None:
-            if budgets:
-                raise UsageError("--budget needs a --ledger to keep it in")
-            return
-        if seed is not None:
-            raise UsageError("--seed protects nobody, so there is nothing to charge; leave --seed or --ledger out")
-        if person is None or per_row:
-            raise UsageError("--ledger charges people: name their column with --person, one row each")
-        if not budgets:
-            raise UsageError("--ledger needs at least one --budget, such as metric:0.02/30d")
-        parsed = [budget_from_text(text) for text in budgets]
-        self._ledger = Ledger(path, parsed)
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """The ledger, for an engine that charges by itself; none if nobody is charged."""
-        return self._ledger
-
-    def record(self, mechanism: Mechanism, people: People) -> None:
-        """Put the release on record, and the fit if the intervals are from the same people, or refuse both."""
-        if self._ledger is None:
-            return
-        fitted_here = isinstance(mechanism, DPRS) and mechanism.intervals is None
-        charge_release(self._ledger, mechanism, self._ids(people), fitted_here=fitted_here)
-
-    def record_fit(self, intervals: Intervals, delta: float, people: People) -> None:
-        """Put the fit of these intervals on record, or refuse it."""
-        if self._ledger is not None:
-            who = account_names(self._ids(people))
-            cost, draw_id = intervals.guarantee(delta), f"fit/{secrets.token_hex(16)}"
-            self._ledger.record(Fit.under(cost, who=who, when=datetime.now(UTC), draw_id=draw_id))
-
-    def _ids(self, people: People) -> list[object]:
-        ids = people.carried.column(self._person)
-        if not (pa.types.is_integer(ids.type) or pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)):
-            raise DataError(
-                f"the ids in {self._person!r} are neither whole numbers nor text, so a person could have two accounts; "
-                "write them as either"
-            )
-        return list(ids.to_pylist())
+def open_ledger(path: Path | None, budgets: list[str] | None, read: ReadOptions, seed: int | None) -> Ledger | None:
+    """Open the ledger that a release or a fit is charged to, if one is named."""
+    if path is None:
+        if budgets:
+            raise UsageError("--budget needs a --ledger to keep it in")
+        return None
+    if seed is not None:
+        raise UsageError("--seed protects nobody, so there is nothing to charge; leave --seed or --ledger out")
+    if read.person is None or read.per_row:
+        raise UsageError("--ledger charges people: name their column with --person, one row each")
+    if not budgets:
+        raise UsageError("--ledger needs at least one --budget, such as metric:0.02/30d")
+    return Ledger(path, [budget_from_text(text) for text in budgets])

@@ -9,21 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
 from nearveil.errors import DataError
 from nearveil.io.atomic import replacing
 
 if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
     from nearveil.types import Progress as ProgressCallback
 
 
@@ -47,15 +38,18 @@ def complain(text: str) -> None:
     print(f"error: {text}", file=sys.stderr)
 
 
+# Bars that show how far long work has come: rich is loaded where there is a terminal to show them on.
+
+
 @contextmanager
 def progress_bar(title: str, total: int | None) -> Iterator[ProgressCallback]:
     """Show a bar on a terminal, and nothing elsewhere; without a total, it only counts."""
     if not sys.stderr.isatty():
         yield _ignore
         return
-    pass  # MERGED
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn  # noqa: PLC0415
 
-    with counting_bar(title, total) as advance:
+    with _bar(title, total, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as advance:
         yield advance
 
 
@@ -65,40 +59,36 @@ def work_bar(title: str, total: float) -> Iterator[Callable[[float], None]]:
     if not sys.stderr.isatty():
         yield _ignore
         return
-    pass  # MERGED
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    with share_bar(title, total) as advance:
+    columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    # Long pieces: what was fast or slow in the last seconds says little of the time left.
+    with _bar(title, total, *columns, estimate_over_s=600) as advance:
         yield advance
+
+
+@contextmanager
+def _bar(
+    title: str, total: float | None, *columns: ProgressColumn, estimate_over_s: float = 30
+) -> Iterator[Callable[[float], None]]:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress, TextColumn  # noqa: PLC0415
+
+    words = TextColumn("{task.description}")
+    console = Console(stderr=True)
+    with Progress(words, *columns, console=console, transient=True, speed_estimate_period=estimate_over_s) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.advance(task, done)
 
 
 def _ignore(_done: float) -> None:
     """There is nobody to show it to."""
-
-
-# Bars that show how far long work has come; loaded where there is a terminal to show them on.
-
-
-@contextmanager
-def counting_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar that counts; without a total, it only counts."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.advance(task, done)
-
-
-@contextmanager
-def share_bar(title: str, total: float) -> Iterator[Callable[[float], None]]:
-    """Show a bar for work whose pieces differ in size: its share, time taken and time left."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-               TextColumn("left"), TimeRemainingColumn())  # fmt: skip
-    # Long pieces: what was fast or slow in the last seconds says little of the time left.
-    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=600) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.advance(task, done)
-
-
-# Files of JSON that commands are given, and that they write for their user alone.
 
 
 def read_text(path: Path, kind: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 
 from nearveil.attacks.base import AttackResult
 from nearveil.attacks.oracle import spot_of
+from nearveil.attacks.registry import ATTACKS, attack_class
 from nearveil.cli._options import (
     ClipOption,
     ForceOption,
@@ -40,10 +40,11 @@ from nearveil.cli.attack_service import (
 from nearveil.cli.populations import Population, dataset_population, file_population
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
-from nearveil.evaluation.attack_trials import ATTACK_NAMES, Contender, Trial, contenders
+from nearveil.evaluation.attack_trials import Contender, Trial, contenders
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
 from nearveil.io.atomic import check_output, replacing
 from nearveil.io.datasets import DatasetName
+from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
 from nearveil.report.attack_figure import draw_attack
@@ -123,18 +124,8 @@ def draw_one(
 # ``nearveil attack``: how well a ranked list alone gives people away, on simulated services or a running one.
 
 
-class AttackName(StrEnum):
-    """Attacks by the names the command line knows."""
-
-    GI_LIA = "gi-lia"
-    ZO_LIA = "zo-lia"
-    SANDWICH = "sandwich"
-    ADAPTIVE = "adaptive"
-    UNFOLDING = "unfolding"
-    ALL = "all"
-
-
 _RUNS, _INSTANCES = 5, 50
+_ALL = "all"
 
 
 @takes_protection
@@ -161,8 +152,15 @@ def attack(
         ),
     ] = None,
     name: Annotated[
-        list[AttackName] | None,
-        typer.Option("--attack", "--name", help="May be repeated.", show_default="all", rich_help_panel="Attack"),
+        list[str] | None,
+        typer.Option(
+            "--attack",
+            "--name",
+            help=f"{', '.join(ATTACKS)}, or your own as FILE.py:CLASS; may be repeated.",
+            metavar="ATTACK",
+            show_default="all",
+            rich_help_panel="Attack",
+        ),
     ] = None,
     k: Annotated[
         str, typer.Option("--k", help="People in a list; several as 10,30,50.", metavar="K", rich_help_panel="Attack")
@@ -236,7 +234,9 @@ def attack(
     --mechanism ...) protects everybody first. With --url a running service of your own is audited instead: the command
     makes up its targets and colluders there, and removes them again.
     """
-    names = list(ATTACK_NAMES) if not name or AttackName.ALL in name else [one.value for one in dict.fromkeys(name)]
+    names = list(ATTACKS) if not name or _ALL in name else list(dict.fromkeys(name))
+    for one in names:
+        attack_class(one)
     refuse_other_options(context, with_service=url is not None)
     if url is not None:
         attack_service(
@@ -257,7 +257,8 @@ def attack(
     if dataset and region is not None:
         raise UsageError("--region does not go with --dataset, whose people are in the San Francisco region")
     own_region = chosen_region(region, scaling, wish.intervals)
-    populations = _populations(dataset, source, own_region, data_dir, id_column, latitude, longitude, clip=clip)
+    read = ReadOptions(latitude=latitude, longitude=longitude, clip=clip)
+    populations = _populations(dataset, source, own_region, data_dir, id_column, read)
     task = _Task(
         names=names,
         ks=numbers(k, "--k"),
@@ -283,17 +284,22 @@ def attack(
 
 def _populations(
     datasets: list[DatasetName] | None, source: Path | None, region: Region, data_dir: Path | None,
-    id_column: str | None, latitude: str | None, longitude: str | None, *, clip: bool,
+    id_column: str | None, read: ReadOptions,
 ) -> list[Population]:  # fmt: skip
     if (source is None) == (not datasets):
         raise UsageError("say whom to attack: either --dataset gaussian (or another), or --input FILE")
-    elsewhere = {"--id": id_column, "--latitude": latitude, "--longitude": longitude, "--clip": clip or None}
+    elsewhere = {
+        "--id": id_column,
+        "--latitude": read.latitude,
+        "--longitude": read.longitude,
+        "--clip": read.clip or None,
+    }
     useless = [name for name, value in elsewhere.items() if value is not None] if datasets else []
     useless += ["--data-dir"] if source is not None and data_dir is not None else []
     if useless:
         raise UsageError(f"{useless[0]} does not go with {'--dataset' if datasets else '--input'}; leave it out")
     if source is not None:
-        return [file_population(source, region, id_column, latitude=latitude, longitude=longitude, clip=clip)]
+        return [file_population(source, region, id_column, read)]
     return [dataset_population(one, data_dir) for one in dict.fromkeys(datasets or [])]
 
 

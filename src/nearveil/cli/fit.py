@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,6 @@ import typer
 from nearveil.cli._options import (
     BudgetOption,
     CentresOption,
-    Charge,
     ClipOption,
     DeltaOption,
     FitMethodName,
@@ -30,15 +28,16 @@ from nearveil.cli._options import (
     ScalingOption,
     SeedOption,
     chosen_region,
+    open_ledger,
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn
-from nearveil.cli.populations import open_checked
 from nearveil.errors import UsageError
 from nearveil.io.atomic import check_output, replacing
-from nearveil.mechanisms.fitting import FitPlan, build_intervals
+from nearveil.io.people import ReadOptions
+from nearveil.mechanisms.fitting import FitMethod
 from nearveil.mechanisms.intervals import METHOD_NAMES, Intervals
-from nearveil.randomness import FIT_STREAM, seeded_randomness
-from nearveil.release.fitting import PlacesInStream
+from nearveil.privacy.guarantee import Guarantee
+from nearveil.release.fitting import fit_intervals
 
 
 def fit(
@@ -68,48 +67,34 @@ def fit(
     """Build private intervals from everybody in INPUT; the file written holds nothing private."""
     if output.suffix != ".json":
         raise UsageError("an intervals file is JSON; give OUTPUT the extension .json")
-    chosen = chosen_region(region, scaling, None)
-    plan = FitPlan(
-        method=(fit_method or FitMethodName.PRIVATE_GRID).value,
+    method: FitMethod = "pic" if fit_method is FitMethodName.PIC else "private-grid"
+    if method == "private-grid" and (delta is not None or rounds is not None):
+        raise UsageError("--delta and --rounds go with --fit-method pic; the private grid needs neither")
+    read = ReadOptions(latitude=latitude, longitude=longitude, person=person, per_row=per_row, clip=clip)
+    check_output(output, force=force)
+    fitted = fit_intervals(
+        source,
+        region=chosen_region(region, scaling, None),
+        epsilon=epsilon,
+        delta=1e-5 if delta is None else delta,
+        method=method,
         centres=centres,
         rounds=12 if rounds is None else rounds,
         gamma=0.5 if gamma is None else gamma,
         population=population,
+        read=read,
+        ledger=open_ledger(ledger, budget, read, seed),
+        seed=seed,
+        progress=progress_bar,
     )
-    if plan.method == "private-grid" and (delta is not None or rounds is not None):
-        raise UsageError("--delta and --rounds go with --fit-method pic; the private grid needs neither")
-    delta = 1e-5 if delta is None else delta
-    noise_budget = plan.budget(epsilon, delta)
-    charge = Charge(ledger, budget, person, per_row=per_row, seed=seed)
-    check_output(output, force=force)
-    stream, watch = open_checked(
-        source,
-        latitude=latitude,
-        longitude=longitude,
-        drop=(),
-        person=person,
-        per_row=per_row,
-        keep_ids=ledger is not None,
-        carry=False,
-    )
-    with progress_bar("reading people", stream.rows) as advance:
-        answers = PlacesInStream(stream, chosen, watch, clip=clip, progress=advance)
-    watch.finish(stream)
-    for warning in watch.warnings:
+    for warning in fitted.warnings:
         warn(warning)
-    randomness = None if seed is None else seeded_randomness(seed, FIT_STREAM)
-    with progress_bar("finding intervals", plan.steps) as advance:
-        found = build_intervals(answers, chosen, plan, noise_budget, rng=randomness, progress=advance)
-    if watch.several_rows:
-        found = replace(found, unit="row")
-    charge.record_fit(found, delta, watch.people_by_id())
     with replacing(output, force=force) as partial:
-        partial.write_text(found.to_json(), encoding="utf-8")
-    _report(found, delta, output, json)
+        partial.write_text(fitted.intervals.to_json(), encoding="utf-8")
+    _report(fitted.intervals, fitted.guarantee, output, json)
 
 
-def _report(intervals: Intervals, delta: float, output: Path, as_json: bool) -> None:
-    guarantee = intervals.guarantee(delta)
+def _report(intervals: Intervals, guarantee: Guarantee, output: Path, as_json: bool) -> None:
     radii_m = sorted(intervals.radii_m.tolist())
     if as_json:
         say_json(

@@ -50,7 +50,7 @@ from nearveil.io.atomic import check_output, replacing
 from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset
 from nearveil.io.files import FORMATS, read_people
-from nearveil.io.people import People
+from nearveil.io.people import People, ReadOptions
 from nearveil.mechanisms.base import SEEDED_NOTE
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fit_grid import synthetic_delta, synthetic_people
@@ -80,12 +80,10 @@ class PlanningPeople:
     warnings: tuple[str, ...] = ()
 
 
-def true_people(
-    path: Path, region: Region, *, latitude: str | None, longitude: str | None, clip: bool
-) -> PlanningPeople:
+def true_people(path: Path, region: Region, read: ReadOptions) -> PlanningPeople:
     """Return the people of a file as they are, one at each place."""
-    people = read_people(path, latitude=latitude, longitude=longitude, carry=False)
-    places = np.unique(places_in_region(people, region, clip=clip), axis=0)
+    people = read_people(path, read, carry=False)
+    places = np.unique(places_in_region(people, region, clip=read.clip), axis=0)
     return PlanningPeople(
         Dataset(path.name, region, places),
         f"the {len(places):,} different places of {path.name}",
@@ -99,19 +97,16 @@ def private_people(
     region: Region,
     epsilon: float,
     seed: int | None,
-    *,
-    latitude: str | None,
-    longitude: str | None,
-    clip: bool,
+    read: ReadOptions,
 ) -> PlanningPeople:
     """Return made-up people from one noisy histogram; nothing else of the file is kept, said or looked at again.
 
     Not even warnings: how many rows repeat is a fact about true people.
     """
     check_epsilon(epsilon, "--private-epsilon")
-    people = read_people(path, latitude=latitude, longitude=longitude, carry=False)
+    people = read_people(path, read, carry=False)
     # One row more or less is at most one place more or less, so this costs no more than counting rows would.
-    places = np.unique(places_in_region(people, region, clip=clip), axis=0)
+    places = np.unique(places_in_region(people, region, clip=read.clip), axis=0)
     made_up = synthetic_people(places, region=region, epsilon=epsilon, rng=seed)
     return PlanningPeople(
         Dataset("made-up people", region, made_up),
@@ -170,19 +165,17 @@ class FileOptions:
     """What was said about the file, to be said again."""
 
     source: Path
+    read: ReadOptions
     region: str | None = None
-    latitude: str | None = None
-    longitude: str | None = None
-    clip: bool = False
 
     def words(self) -> list[str]:
         """The input, an output beside nobody's file, and the options."""
-        columns = [("--latitude", self.latitude), ("--longitude", self.longitude)]
+        columns = [("--latitude", self.read.latitude), ("--longitude", self.read.longitude)]
         return [
             *(str(self.source), self._output()),
             *("--region", DEFAULT_REGION if self.region is None else self.region),
             *(word for name, value in columns if value is not None for word in (name, value)),
-            *(["--clip"] if self.clip else []),
+            *(["--clip"] if self.read.clip else []),
         ]
 
     def _output(self) -> str:
@@ -486,17 +479,17 @@ def plan(
     area = chosen_region(region, None, None)
     if seed is not None and seed < 0:
         raise UsageError("--seed is a whole number, 0 or more")
-    where = {"latitude": latitude, "longitude": longitude, "clip": clip}
+    read = ReadOptions(latitude=latitude, longitude=longitude, clip=clip)
     if private_epsilon is None:
-        people = true_people(source, area, **where)  # type: ignore[arg-type]
+        people = true_people(source, area, read)
     else:
-        people = private_people(source, area, private_epsilon, seed, **where)  # type: ignore[arg-type]
+        people = private_people(source, area, private_epsilon, seed, read)
         # How long the file takes to read is a fact about it, and not covered by what was spent.
         started = time.perf_counter()
     for warning in people.warnings:
         warn(warning)
     made = _plan(people, wish, between_all_places, quick=quick, cores=cores, seed=seed)
-    options = FileOptions(source=source, region=region, latitude=latitude, longitude=longitude, clip=clip)
+    options = FileOptions(source=source, region=region, read=read)
     report = PlanReport(made, people, options, seeded=private_epsilon is not None and seed is not None)
     if json:
         say_json(report.document(time.perf_counter() - started))

@@ -9,17 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from nearveil.cli._options import places_in_region
-from nearveil.cli._output import progress_bar, warn
+from nearveil.cli._output import progress_bar
 from nearveil.errors import DataError, UsageError
 from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset, DatasetName, load_dataset
-from nearveil.io.files import open_people, read_people
-from nearveil.io.people import People, PeopleStream
+from nearveil.io.files import read_people
+from nearveil.io.people import People, ReadOptions
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.region import Region
-from nearveil.release.unique_ids import PeopleWatch
 from nearveil.types import FloatArray
 
 PEOPLE = 25_000
@@ -39,28 +38,6 @@ def fitted_on_made_up_people(mechanism: Mechanism) -> Mechanism:
     with progress_bar("finding intervals in a made-up city", mechanism.fit_plan.steps) as advance:
         fitted = repeatable.fit(made_up_people(mechanism.resolved_region), progress=advance)
     return mechanism.with_params(intervals=fitted.intervals_)
-
-
-# Open a file of people, and watch whether one person has one row.
-
-
-def open_checked(
-    path: Path,
-    *,
-    latitude: str | None,
-    longitude: str | None,
-    drop: tuple[str, ...],
-    person: str | None,
-    per_row: bool,
-    keep_ids: bool,
-    carry: bool = True,
-) -> tuple[PeopleStream, PeopleWatch]:
-    """Open a file, print warnings, and return it with what is to look at every batch of it."""
-    stream = open_people(path, latitude=latitude, longitude=longitude, drop=drop, carry=carry)
-    watch = PeopleWatch(stream.carried, person, per_row=per_row, keep_ids=keep_ids)
-    for warning in stream.warnings:
-        warn(warning)
-    return stream, watch
 
 
 # Whom a command speaks of: a population of the paper, or people in a file, with their ids.
@@ -83,14 +60,12 @@ def dataset_population(name: DatasetName, data_dir: Path | None) -> Population:
     return Population(dataset, _by_row(len(dataset.places)))
 
 
-def file_population(
-    path: Path, region: Region, id_column: str | None, *, latitude: str | None, longitude: str | None, clip: bool
-) -> Population:
+def file_population(path: Path, region: Region, id_column: str | None, read: ReadOptions) -> Population:
     """Return the people of a file: called by a column of ids, or by their row."""
-    people = read_people(path, latitude=latitude, longitude=longitude)
+    people = read_people(path, read)
     if not len(people.points):
         raise DataError(f"{path.name} has no people in it; a service without people cannot be attacked")
-    dataset = Dataset(path.name, region, places_in_region(people, region, clip=clip))
+    dataset = Dataset(path.name, region, places_in_region(people, region, clip=read.clip))
     column = _id_column(people, id_column)
     return Population(dataset, _by_row(len(dataset.places)) if column is None else _by_id(people, column))
 

@@ -11,7 +11,6 @@ import typer
 
 from nearveil.cli._options import (
     BudgetOption,
-    Charge,
     ClipOption,
     DropOption,
     EngineName,
@@ -37,14 +36,17 @@ from nearveil.cli._options import (
     Wish,
     build_mechanism,
     chosen_region,
+    open_ledger,
     takes_protection,
 )
-from nearveil.cli._output import say, say_json, warn, write_private_json
-from nearveil.cli.release_order import Released, ReleaseOrder
-from nearveil.cli.release_summary import as_document, as_text, figures_from_true_places, file_metadata, summary_of
+from nearveil.cli._output import progress_bar, say, say_json, warn, write_private_json
 from nearveil.errors import UsageError
 from nearveil.io.atomic import check_output
-from nearveil.mechanisms.base import Mechanism
+from nearveil.io.people import ReadOptions
+from nearveil.release.protect import ProtectResult, file_metadata, protect_file
+
+# The mean of fewer says much of each of them.
+_FEWEST_FOR_A_MEAN = 1000
 
 
 @takes_protection
@@ -94,30 +96,43 @@ def protect(
     if true_figures is not None:
         _check_apart("--true-figures", true_figures, {"the INPUT": source, "the OUTPUT": output, **read_too})
         check_output(true_figures, force=force)
-    mechanism = build_mechanism(wish, chosen_region(region, scaling, wish.intervals), seed)
-    charge = Charge(ledger, budget, person, per_row=per_row, seed=seed)
-    order = ReleaseOrder(
-        source=source,
-        output=output,
-        latitude=latitude,
-        longitude=longitude,
-        drop=tuple(drop or ()),
-        person=person,
-        per_row=per_row,
-        clip=clip,
-        keep_order=keep_order,
-        force=force,
+    read = ReadOptions(
+        latitude=latitude, longitude=longitude, drop=tuple(drop or ()), person=person, per_row=per_row, clip=clip
     )
-    released = _release(order, mechanism, charge, wish, of_spark, engine)
-    for warning in released.warnings:
+    result = protect_file(
+        source,
+        output,
+        build_mechanism(wish, chosen_region(region, scaling, wish.intervals), seed),
+        read=read,
+        keep_order=keep_order,
+        ledger=open_ledger(ledger, budget, read, seed),
+        force=force,
+        engine=of_spark.engine() if engine is EngineName.SPARK else None,
+        progress=progress_bar,
+    )
+    for warning in result.warnings:
         warn(warning)
-    summary, seconds = summary_of(released, wish), time.perf_counter() - started
+    seconds = time.perf_counter() - started
     if true_figures is not None:
-        write_private_json(true_figures, figures_from_true_places(released, seconds), force=force)
+        figures = {**result.true_figures.to_dict(), "rows": result.rows, "seconds": round(seconds, 3)}
+        write_private_json(true_figures, figures, force=force)
     if json:
-        say_json(as_document(summary))
+        say_json(result.to_dict())
     else:
-        say(as_text(summary, released.displacement, output, seconds))
+        say(_as_text(result, output, seconds))
+
+
+def _as_text(result: ProtectResult, output: str, seconds: float) -> str:
+    """Return a release for people: the card, and how much was written where."""
+    about = file_metadata(result.mechanism)
+    how = about["mechanism"] + (f", release {about['release']}" if about["release"] else "")
+    rows = f"{result.rows:,} row" + ("" if result.rows == 1 else "s")
+    lines = [str(result.guarantee), f"{rows} written to {output} in {seconds:.1f} s ({how})."]
+    moved = result.true_figures.displacement
+    if moved and result.rows >= _FEWEST_FOR_A_MEAN:
+        about_m = float(f"{moved.mean_m:.2g}")
+        lines.append(f"Moved by about {about_m:,.0f} m on average (from true places; do not publish).")
+    return "\n".join(lines)
 
 
 def _check_apart(what: str, path: str | Path, others: Mapping[str, str | Path | None]) -> None:
@@ -125,16 +140,3 @@ def _check_apart(what: str, path: str | Path, others: Mapping[str, str | Path | 
     for name, other in others.items():
         if other is not None and Path(path).resolve() == Path(other).resolve():
             raise UsageError(f"{what} is {name}; name another file")
-
-
-def _release(
-    order: ReleaseOrder, mechanism: Mechanism, charge: Charge, wish: Wish, of_spark: SparkWish, engine: EngineName
-) -> Released:
-    # What the other engine needs is not loaded.
-    if engine is EngineName.SPARK:
-        from nearveil.cli.spark_release import release_with_spark  # noqa: PLC0415
-
-        return release_with_spark(order, mechanism, charge, of_spark)
-    from nearveil.cli.local_release import release_locally  # noqa: PLC0415
-
-    return release_locally(order, mechanism, charge, file_metadata(mechanism, wish))

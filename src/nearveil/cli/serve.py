@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Iterator
 from datetime import timedelta
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,137 +14,50 @@ import typer
 
 from nearveil.cli._output import say, warn
 from nearveil.nearby.publishing.protection import Policy
-from nearveil.server.settings import Settings
-from nearveil.server.settings_table import LOUD_OPTION
+from nearveil.server.settings import KNOWN_SETTINGS, Setting, Settings
 
-_PANEL = "Protection"
-_LIMITS = "Limits"
 _SHORT_WINDOW = timedelta(days=7)
 
 
-def serve(
-    *,
-    config: Annotated[Path | None, typer.Option(help="Settings file, TOML.", metavar="FILE")] = None,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            help="Where draws are kept: a SQLite file, or postgresql://…", show_default="nearveil-data/nearveil.db"
-        ),
-    ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
-    port: Annotated[int | None, typer.Option(help="Port; 0 for any that is free.", show_default="8000")] = None,
-    region: Annotated[
-        str | None,
-        typer.Option(
-            help="Public region: a name, south,west,north,east in degrees, or a GeoJSON file.",
-            show_default="san-francisco",
-        ),
-    ] = None,
-    policy: Annotated[
-        Policy | None,
-        typer.Option(
-            help="Noise per place, fresh noise at every border, or off.", show_default="place", rich_help_panel=_PANEL
-        ),
-    ] = None,
-    hide_within: Annotated[
-        str | None, typer.Option(help="Mean length of the noise.", show_default="500m", rich_help_panel=_PANEL)
-    ] = None,
-    epoch: Annotated[
-        str | None, typer.Option(help="Time between two borders.", show_default="1h", rich_help_panel=_PANEL)
-    ] = None,
-    window: Annotated[
-        str | None, typer.Option(help="How long a budget lasts.", show_default="30d", rich_help_panel=_PANEL)
-    ] = None,
-    new_places: Annotated[
-        int | None,
-        typer.Option(
-            help="Places of a person that are published in a window.", show_default="20", rich_help_panel=_PANEL
-        ),
-    ] = None,
-    intervals: Annotated[
-        Path | None,
-        typer.Option(help="Intervals that 'nearveil fit' wrote.", metavar="FILE", rich_help_panel=_PANEL),
-    ] = None,
-    keys: Annotated[
-        Path | None,
-        typer.Option(
-            help="Secret keys.", metavar="FILE", show_default="keys.json beside the SQLite file", rich_help_panel=_PANEL
-        ),
-    ] = None,
-    unprotected: Annotated[
-        bool | None,
-        typer.Option(LOUD_OPTION, help="What the policy off needs: true places are published.", rich_help_panel=_PANEL),
-    ] = None,
-    index: Annotated[
-        str | None, typer.Option(help="What answers questions: memory, or database.", show_default="memory")
-    ] = None,
-    questions_per_minute: Annotated[
-        float | None,
-        typer.Option(help="Questions of a person; 0 for no limit.", show_default="60", rich_help_panel=_LIMITS),
-    ] = None,
-    question_burst: Annotated[
-        float | None,
-        typer.Option(help="Questions of a person at once.", show_default="30", rich_help_panel=_LIMITS),
-    ] = None,
-    key_questions_per_s: Annotated[
-        float | None,
-        typer.Option(help="Requests of a platform key; 0 for no limit.", show_default="1000", rich_help_panel=_LIMITS),
-    ] = None,
-    throttle_suspects: Annotated[
-        bool | None,
-        typer.Option(
-            "--throttle-suspects/--no-throttle-suspects",
-            help="Refuse questions of people whose behaviour is flagged.",
-            show_default="no",
-            rich_help_panel=_LIMITS,
-        ),
-    ] = None,
-    open_probes: Annotated[
-        bool | None,
-        typer.Option(
-            "--open-probes/--no-open-probes",
-            help="Let /readyz and /metrics be read from this machine without a key.",
-            show_default="no",
-        ),
-    ] = None,
-    console: Annotated[
-        bool | None,
-        typer.Option("--console/--no-console", help="Serve the operator's page at /.", show_default="yes"),
-    ] = None,
-    tile_address: Annotated[
-        str | None, typer.Option(help="Map tiles for that page, with {z}, {x} and {y}.", metavar="URL")
-    ] = None,
-    test_hooks: Annotated[
-        bool | None,
-        typer.Option(
-            "--test-hooks/--no-test-hooks",
-            help="Let a platform key advance the epoch; for tests only.",
-            show_default="no",
-        ),
-    ] = None,
-    access_log: Annotated[
-        bool | None,
-        typer.Option("--access-log/--no-access-log", help="Log method, route, status and time.", show_default="no"),
-    ] = None,
-    log_level: Annotated[str | None, typer.Option(help="What to log.", show_default="info")] = None,
-    graceful_s: Annotated[
-        float | None, typer.Option(help="How long a stop waits for requests under way.", show_default="10")
-    ] = None,
-    show_config: Annotated[
-        bool, typer.Option("--show-config", help="Print the settings in force and where each comes from, and exit.")
-    ] = False,
-) -> None:
+def serve(*, config: Path | None = None, show_config: bool = False, **options: Any) -> None:
     """Serve people nearby: reports in, ranked ids out, made from noisy places.
 
     Needs nothing but this package: the store is a file, and keys are made at the first start. Settings come from
     options, else from NEARVEIL_… variables, else from the settings file.
     """
-    options = {name: value for name, value in locals().items() if name not in ("config", "show_config")}
     settings = Settings.load(config, os.environ, options)
     if show_config:
         say(settings.show().rstrip())
         return
     _serve(settings)
+
+
+def _parameters() -> Iterator[Parameter]:
+    """Return what Typer makes options of: one for each setting, between the file of them and the wish to see them."""
+    config = typer.Option(help="Settings file, TOML.", metavar="FILE")
+    yield Parameter("config", Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, config])
+    for setting in KNOWN_SETTINGS.values():
+        if setting.only != "environment":
+            kind = Annotated[setting.kind | None, _option(setting)]  # type: ignore[name-defined]
+            yield Parameter(setting.name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+    show = typer.Option("--show-config", help="Print the settings in force and where each comes from, and exit.")
+    yield Parameter("show_config", Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, show])
+
+
+def _option(setting: Setting) -> Any:
+    is_switch = setting.kind is bool and setting.only != "option"
+    return typer.Option(
+        f"{setting.option}/--no-{setting.option.removeprefix('--')}" if is_switch else setting.option,
+        help=setting.help,
+        metavar=setting.metavar,
+        show_default=setting.default if setting.only is None and setting.default else False,
+        rich_help_panel=setting.panel,
+    )
+
+
+# Typer reads options off a function's signature and its annotations.
+serve.__signature__ = Signature(list(_parameters()))  # type: ignore[attr-defined]
+serve.__annotations__ = {each.name: each.annotation for each in _parameters()}
 
 
 def _serve(settings: Settings) -> None:

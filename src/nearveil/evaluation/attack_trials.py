@@ -9,21 +9,16 @@ from functools import cache
 
 import numpy as np
 
-from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Attack, AttackResult, Trace
-from nearveil.attacks.gi_lia import GILIA
 from nearveil.attacks.oracle import Spot
-from nearveil.attacks.sandwich import Sandwich
+from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
-from nearveil.attacks.unfolding import Unfolding
-from nearveil.attacks.zo_lia import ZOLIA
 from nearveil.errors import UsageError
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress
 
-ATTACK_NAMES = ("gi-lia", "zo-lia", "sandwich", "adaptive", "unfolding")
 MOST_COLLUDERS = 32
 
 
@@ -40,24 +35,10 @@ def contenders(names: Sequence[str], region: Region, *, colluders: Sequence[int]
     for count in colluders:
         if not 1 <= count <= MOST_COLLUDERS:
             raise UsageError(f"the adaptive attack takes 1 to {MOST_COLLUDERS} colluders; unfolding needs none")
-    farthest_m, half_extent_m = 2 * region.radius_m, region.half_extent_m
     found: list[Contender] = []
-    for name in names:
-        if name == "gi-lia":
-            found.append(Contender(GILIA(farthest_m=farthest_m), 1))
-        elif name == "zo-lia":
-            found.append(Contender(ZOLIA(farthest_m=farthest_m), 1))
-        elif name == "sandwich":
-            found.append(Contender(Sandwich(farthest_m=farthest_m), 2))
-        elif name == "unfolding":
-            found.append(Contender(Unfolding(half_extent_m=half_extent_m, tau_m=tau_m), 0))
-        elif name == "adaptive":
-            found += [
-                Contender(Adaptive(half_extent_m=half_extent_m, tau_m=tau_m, colluders=count), count)
-                for count in colluders
-            ]
-        else:
-            raise UsageError(f"there is no attack {name!r}; use one of {', '.join(ATTACK_NAMES)}")
+    for kind in map(attack_class, names):
+        numbers = colluders if kind.takes_more_colluders else (kind.colluders_needed,)
+        found += [Contender(kind.for_region(region, tau_m=tau_m, colluders=count), count) for count in numbers]
     return found
 
 

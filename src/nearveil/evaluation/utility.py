@@ -267,8 +267,7 @@ def measure_utilities(
 
 def _nearest(places_m: FloatArray, queries: Queries, k: int) -> IntArray:
     """The k nearest to every query, the one who asks left out."""
-    # Slow to load, and not needed to publish anything.
-    from scipy.spatial import cKDTree  # noqa: PLC0415
+    from scipy.spatial import cKDTree  # noqa: PLC0415 - slow to load, and whoever only protects does without
 
     if queries.askers is None:
         return cKDTree(places_m).query(queries.places_m, k=[*range(1, k + 1)])[1]

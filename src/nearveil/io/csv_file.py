@@ -22,6 +22,7 @@ from nearveil.io.people import (
     PeopleInTable,
     PeopleStream,
     PeopleWriter,
+    ReadOptions,
     TableSource,
     by_position,
     names_to_read,
@@ -38,27 +39,15 @@ _PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True)
 _T = TypeVar("_T")
 
 
-def open_csv(
-    path: Path,
-    *,
-    latitude: str | None = None,
-    longitude: str | None = None,
-    drop: tuple[str, ...] = (),
-    carry: bool = True,
-) -> PeopleStream:
+def open_csv(path: Path, read: ReadOptions, *, carry: bool = True) -> PeopleStream:
     """Open a CSV file of people with a header line."""
     names = _header(path)
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         raise DataError(f"{path} is not separated by commas; save it as comma-separated CSV")
     source = CsvSource(path, names)
     first = source.first_rows()
-    split = split_at_coordinates(names, kept_columns(names, drop), latitude, longitude, gains_geometry=True)
+    split = split_at_coordinates(names, kept_columns(names, read.drop), read, gains_geometry=True)
     return PeopleInTable(source, split, first, carry=carry)
-
-
-def read_csv(path: Path, *, drop: tuple[str, ...] = (), carry: bool = True) -> People:
-    """Read people from a CSV file with a header line."""
-    return open_csv(path, drop=drop, carry=carry).gathered()
 
 
 class CsvSource(TableSource):

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import os
 import re
 import ssl
-import urllib.error
-import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from email.message import Message
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
+
+import httpx
 
 from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.io.datasets import SNAP_FILES, SNAP_URL, SnapFile, snap_fault
@@ -23,9 +21,10 @@ from nearveil.io.datasets import SNAP_FILES, SNAP_URL, SnapFile, snap_fault
 ByteProgress = Callable[[int, int | None], None]
 """Called with the number of bytes that are there, and how many there will be, if that is known."""
 
-_CHUNK_BYTES = 1 << 18
 _MOST_TRIES = 5
-_PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
+# The bytes of the file itself: a server must not pack it once more on the way.
+_HEADERS = {"User-Agent": "nearveil", "Accept-Encoding": "identity"}
+_LATIN_1 = "latin-1"
 
 
 class _CutError(Exception):
@@ -70,7 +69,8 @@ def download(
     part = PartialDownload(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _fill(url, part, timeout_s, progress or _no_progress)
+        with httpx.Client(headers=_HEADERS, timeout=timeout_s, follow_redirects=True) as client:
+            _fill(client, url, part, progress or _no_progress)
         try:
             check(part.path)
         except DataError:
@@ -81,9 +81,10 @@ def download(
         raise DataError(
             f"the connection to {host} was cut; run the same command again to go on from there, or {_by_hand(path)}"
         ) from None
-    except urllib.error.HTTPError as error:
-        raise DataError(f"{host} does not give {path.name} (it answers {error.code}); {_by_hand(path)}") from None
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, UnicodeError) as error:
+    except httpx.HTTPStatusError as error:
+        code = error.response.status_code
+        raise DataError(f"{host} does not give {path.name} (it answers {code}); {_by_hand(path)}") from None
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise DataError(f"{_why_not(host, error)}; {_by_hand(path)}") from None
     except OSError as error:
         raise OutputError(
@@ -95,9 +96,11 @@ def _no_progress(_done: int, _total: int | None) -> None:
     pass
 
 
-def _why_not(host: str, error: Exception) -> str:
-    if isinstance(getattr(error, "reason", None), ssl.SSLError):
-        return f"the certificate of {host} is not trusted here (is the clock right?)"
+def _why_not(host: str, error: BaseException | None) -> str:
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return f"the certificate of {host} is not trusted here (is the clock right?)"
+        error = error.__cause__ or error.__context__
     return f"{host} cannot be reached"
 
 
@@ -116,12 +119,12 @@ def _host(url: str) -> str:
     return host
 
 
-def _fill(url: str, part: PartialDownload, timeout_s: float, progress: ByteProgress) -> None:
+def _fill(client: httpx.Client, url: str, part: PartialDownload, progress: ByteProgress) -> None:
     """Ask for what is missing until nothing is; give up when a try brings nothing new."""
     for _ in range(_MOST_TRIES):
         before = part.size_bytes
         try:
-            if _ask(url, part, timeout_s, progress):
+            if _ask(client, url, part, progress):
                 return
         except _CutError:
             if part.size_bytes == before:
@@ -129,27 +132,16 @@ def _fill(url: str, part: PartialDownload, timeout_s: float, progress: ByteProgr
     raise _CutError
 
 
-def _ask(url: str, part: PartialDownload, timeout_s: float, progress: ByteProgress) -> bool:
+def _ask(client: httpx.Client, url: str, part: PartialDownload, progress: ByteProgress) -> bool:
     """Ask once for the rest of the file; return whether it is all there now."""
-    have = part.size_bytes
-    request = urllib.request.Request(url, headers={"User-Agent": "nearveil"})  # noqa: S310  # the scheme is checked
-    if have:
-        request.add_header("Range", f"bytes={have}-")
-        if part.version:
-            # The whole file, please, if it is no longer the one that was begun.
-            request.add_header("If-Range", part.version)
-    try:
-        response = urllib.request.build_opener().open(request, timeout=timeout_s)
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code != _RANGE_NOT_SATISFIABLE or not have:
-                raise
-            if _total_in(error.headers) == have:
-                return True
-        # What is there is no beginning of what the server has now.
-        part.forget()
-        return False
-    with response:
+    with client.stream("GET", url, headers=_wish(part)) as response:
+        if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE and part.size_bytes:
+            is_whole = _total_in(response.headers) == part.size_bytes
+            if not is_whole:
+                # What is there is no beginning of what the server has now.
+                part.forget()
+            return is_whole
+        response.raise_for_status()
         answer = _answer(response)
         if answer.start and not _goes_on(part, answer):
             part.forget()
@@ -160,29 +152,36 @@ def _ask(url: str, part: PartialDownload, timeout_s: float, progress: ByteProgre
     return True
 
 
+def _wish(part: PartialDownload) -> httpx.Headers:
+    """Ask for the rest; for the whole file, please, if it is no longer the one that was begun."""
+    wish = {"Range": f"bytes={part.size_bytes}-"} if part.size_bytes else {}
+    if wish and part.version:
+        wish["If-Range"] = part.version
+    return httpx.Headers(wish, encoding=_LATIN_1)
+
+
 def _goes_on(part: PartialDownload, answer: _Answer) -> bool:
     """Whether the bytes offered follow those that are there. A server need not repeat the version."""
     same_version = answer.version is None or part.version is None or answer.version == part.version
     return answer.start == part.size_bytes and same_version
 
 
-def _answer(response: http.client.HTTPResponse) -> _Answer:
+def _answer(response: httpx.Response) -> _Answer:
     headers = response.headers
+    headers.encoding = _LATIN_1
     tag = headers.get("ETag", "")
     # A weak tag does not promise the same bytes.
     version = (tag if not tag.startswith("W/") else "") or headers.get("Last-Modified") or None
-    if response.status != _PARTIAL_CONTENT:
+    if response.status_code != httpx.codes.PARTIAL_CONTENT:
         return _Answer(0, _number(headers.get("Content-Length", "")), version)
     start = _number(headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0])
     return _Answer(-1 if start is None else start, _total_in(headers), version)
 
 
-def _receive(
-    response: http.client.HTTPResponse, part: PartialDownload, answer: _Answer, progress: ByteProgress
-) -> None:
+def _receive(response: httpx.Response, part: PartialDownload, answer: _Answer, progress: ByteProgress) -> None:
     done = answer.start
     with part.path.open("ab") as file:
-        while piece := _piece(response):
+        for piece in _pieces(response):
             file.write(piece)
             done += len(piece)
             progress(done, answer.total)
@@ -190,15 +189,15 @@ def _receive(
         raise _CutError
 
 
-def _piece(response: http.client.HTTPResponse) -> bytes:
+def _pieces(response: httpx.Response) -> Iterator[bytes]:
     try:
-        return response.read(_CHUNK_BYTES)
-    except (http.client.HTTPException, OSError):
-        # Apart from the writing, whose errors are of another kind.
+        # As they come: pieces of one size would keep back what arrived before a cut.
+        yield from response.iter_raw()
+    except httpx.TransportError:
         raise _CutError from None
 
 
-def _total_in(headers: Message) -> int | None:
+def _total_in(headers: httpx.Headers) -> int | None:
     return _number(headers.get("Content-Range", "").rpartition("/")[2])
 
 
@@ -232,7 +231,7 @@ class PartialDownload:
     def version(self) -> str | None:
         """ETag or date of change of the file on the server, if it gave one."""
         # HTTP headers are Latin-1.
-        return self._version_file.read_text(encoding="latin-1") if self._version_file.exists() else None
+        return self._version_file.read_text(encoding=_LATIN_1) if self._version_file.exists() else None
 
     def start(self, version: str | None) -> None:
         """Begin anew, with the version that the server has now."""
@@ -241,7 +240,7 @@ class PartialDownload:
         if version is None:
             self._version_file.unlink(missing_ok=True)
         else:
-            self._version_file.write_text(version, encoding="latin-1")
+            self._version_file.write_text(version, encoding=_LATIN_1)
 
     def forget(self) -> None:
         """Remove what is there."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import check_output, replacing
-from nearveil.io.people import People, PeopleStream, PeopleWriter
+from nearveil.io.people import People, PeopleStream, PeopleWriter, ReadOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class Format:
     reader: str
     writer_class: str
 
-    def open(self, path: Path, **options: Any) -> PeopleStream:
+    def open(self, path: Path, read: ReadOptions, *, carry: bool) -> PeopleStream:
         """Open a file for reading."""
-        stream: PeopleStream = self._loaded(self.reader)(path, **options)
+        stream: PeopleStream = self._loaded(self.reader)(path, read, carry=carry)
         return stream
 
     def writer(self, path: Path, metadata: dict[str, Any]) -> PeopleWriter:
@@ -60,24 +60,15 @@ def file_format(path: Path) -> Format:
     raise UsageError(f"the format of {path.name or path} is not known; use one of {', '.join(FORMATS)}")
 
 
-def open_people(
-    path: Path,
-    *,
-    latitude: str | None = None,
-    longitude: str | None = None,
-    drop: tuple[str, ...] = (),
-    carry: bool = True,
-) -> PeopleStream:
+def open_people(path: Path, read: ReadOptions | None = None, *, carry: bool = True) -> PeopleStream:
     """Open a CSV, GeoJSON or (Geo)Parquet file of people, to read a batch at a time.
 
     Parameters
     ----------
     path : Path
         The extension decides the format.
-    latitude, longitude : str, optional
-        Names of the coordinate columns, where they are not called as usual.
-    drop : tuple of str
-        Columns to leave out.
+    read : ReadOptions, optional
+        Which columns hold the coordinates, and which are left out.
     carry : bool
         Whether the other columns will be published: then a second exact location among them is refused.
     """
@@ -90,19 +81,12 @@ def open_people(
         raise DataError(f"{path} is no ordinary file; save it as one first")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty; give at least one person")
-    return chosen.open(path, latitude=latitude, longitude=longitude, drop=drop, carry=carry)
+    return chosen.open(path, read or ReadOptions(), carry=carry)
 
 
-def read_people(
-    path: Path,
-    *,
-    latitude: str | None = None,
-    longitude: str | None = None,
-    drop: tuple[str, ...] = (),
-    carry: bool = True,
-) -> People:
+def read_people(path: Path, read: ReadOptions | None = None, *, carry: bool = True) -> People:
     """Read everybody of a file into memory; see `open_people`."""
-    return open_people(path, latitude=latitude, longitude=longitude, drop=drop, carry=carry).gathered()
+    return open_people(path, read, carry=carry).gathered()
 
 
 @contextmanager

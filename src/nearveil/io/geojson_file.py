@@ -13,30 +13,23 @@ import pyarrow as pa
 
 from nearveil.errors import DataError
 from nearveil.io.columns import check_carried, kept_columns
-from nearveil.io.people import Layout, People, PeopleInMemory, PeopleStream, PeopleWriter, Place
+from nearveil.io.people import Layout, People, PeopleInMemory, PeopleStream, PeopleWriter, Place, ReadOptions
 
 _LOCATION_MEMBERS = {"geometry", "bbox"}
 _CARRIED_MEMBERS = {"type", "id", "properties"}
 
 
-def open_geojson(
-    path: Path,
-    *,
-    latitude: str | None = None,
-    longitude: str | None = None,
-    drop: tuple[str, ...] = (),
-    carry: bool = True,
-) -> PeopleStream:
+def open_geojson(path: Path, read: ReadOptions, *, carry: bool = True) -> PeopleStream:
     """Read people from a FeatureCollection of points; positions are longitude, latitude."""
-    if latitude is not None or longitude is not None:
+    if read.latitude is not None or read.longitude is not None:
         raise DataError("a GeoJSON file has its locations in its geometries; leave out --latitude and --longitude")
     features = _features(path)
     points = np.array([_point(feature, row) for row, feature in enumerate(features, start=1)])
     properties = _properties_table(features)
-    carried = properties.select(kept_columns(properties.column_names, drop))
-    members = _members_to_carry(features, drop)
-    warnings = (*check_carried(carried, points), *_left_out(features, members, drop)) if carry else ()
-    kept = [_without_location(feature, members, drop) for feature in features]
+    carried = properties.select(kept_columns(properties.column_names, read.drop))
+    members = _members_to_carry(features, read.drop)
+    warnings = (*check_carried(carried, points), *_left_out(features, members, read.drop)) if carry else ()
+    kept = [_without_location(feature, members, read.drop) for feature in features]
     return PeopleInMemory(People(points, carried, Layout(geometry=Place("geometry", 0)), kept, warnings))
 
 

@@ -22,6 +22,7 @@ from nearveil.io.people import (
     PeopleStream,
     PeopleWriter,
     Place,
+    ReadOptions,
     TableSource,
     TableSplit,
     by_position,
@@ -41,26 +42,19 @@ _FIRST_ROWS = 1000
 _BUFFER_BYTES = 1 << 20
 
 
-def open_parquet(
-    path: Path,
-    *,
-    latitude: str | None = None,
-    longitude: str | None = None,
-    drop: tuple[str, ...] = (),
-    carry: bool = True,
-) -> PeopleStream:
+def open_parquet(path: Path, read: ReadOptions, *, carry: bool = True) -> PeopleStream:
     """Open a Parquet file of people: with the primary geometry of GeoParquet, else with coordinate columns."""
     source = ParquetSource(path)
     names = source.schema.names
     geo = geo_metadata(source.metadata, names, path)
-    if geo is None or geo.primary in drop:
-        kept = kept_columns(names, drop)
+    if geo is None or geo.primary in read.drop:
+        kept = kept_columns(names, read.drop)
         first = source.first_rows()
-        split = split_at_coordinates(names, kept, latitude, longitude, gains_geometry=False)
+        split = split_at_coordinates(names, kept, read, gains_geometry=False)
     else:
-        kept = kept_columns(names, (*drop, *geo.covering))
+        kept = kept_columns(names, (*read.drop, *geo.covering))
         first = source.first_rows()
-        split = _split_at_primary(geo, names, kept, latitude, longitude, carry=carry)
+        split = _split_at_primary(geo, names, kept, read, carry=carry)
     return PeopleInTable(source, split, first, carry=carry)
 
 
@@ -68,15 +62,14 @@ def _split_at_primary(
     geo: GeoMetadata,
     names: list[str],
     kept: tuple[int, ...],
-    latitude: str | None,
-    longitude: str | None,
+    read: ReadOptions,
     *,
     carry: bool,
 ) -> TableSplit:
     geometry = names.index(geo.primary)
     if carry:
         geo.refuse_others([names[place] for place in kept if place != geometry])
-    return split_at_geometry(names, kept, geometry, latitude, longitude, native=geo.native)
+    return split_at_geometry(names, kept, geometry, read, native=geo.native)
 
 
 class ParquetSource(TableSource):

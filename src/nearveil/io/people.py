@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from nearveil.errors import DataError
+from nearveil.errors import DataError, UsageError
 from nearveil.io.columns import (
     arrow_floats,
     check_carried,
@@ -22,6 +22,37 @@ from nearveil.io.columns import (
     taken_rows,
 )
 from nearveil.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """How people are read from a file or a frame.
+
+    Attributes
+    ----------
+    latitude, longitude : str, optional
+        Names of the coordinate columns, where they are not called as usual.
+    drop : tuple of str
+        Columns to leave out.
+    person : str, optional
+        The column that tells people apart; each may then have one row.
+    per_row : bool
+        Whether a person may have several rows: their losses add up, and the card counts rows.
+    clip : bool
+        Whether people outside the region are moved to its edge; otherwise they are refused.
+    """
+
+    latitude: str | None = None
+    longitude: str | None = None
+    drop: tuple[str, ...] = ()
+    person: str | None = None
+    per_row: bool = False
+    clip: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.drop, tuple | list):
+            raise UsageError("drop takes a tuple of names, such as drop=('name',)")
+        object.__setattr__(self, "drop", tuple(self.drop))
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,10 +411,10 @@ class TableSplit:
 
 
 def split_at_coordinates(
-    names: list[str], kept: tuple[int, ...], latitude: str | None, longitude: str | None, *, gains_geometry: bool
+    names: list[str], kept: tuple[int, ...], read: ReadOptions, *, gains_geometry: bool
 ) -> TableSplit:
     """Find the coordinate columns among those kept, and carry the rest."""
-    found = find_coordinates([names[place] for place in kept], latitude, longitude)
+    found = find_coordinates([names[place] for place in kept], read.latitude, read.longitude)
     if found is None:
         raise DataError(
             "there are no coordinate columns such as 'latitude' and 'longitude'; "
@@ -402,17 +433,16 @@ def split_at_geometry(
     names: list[str],
     kept: tuple[int, ...],
     geometry: int,
-    latitude: str | None,
-    longitude: str | None,
+    read: ReadOptions,
     *,
     native: bool,
 ) -> TableSplit:
     """Take the geometry, and coordinate columns beside it: the same place written twice, to be replaced in both."""
     shown = Place(names[geometry], kept.index(geometry))
     rest = tuple(place for place in kept if place != geometry)
-    if find_coordinates([names[place] for place in rest], latitude, longitude) is None:
+    if find_coordinates([names[place] for place in rest], read.latitude, read.longitude) is None:
         return TableSplit(Layout(geometry=shown), None, None, geometry, native, rest)
-    beside = split_at_coordinates(names, rest, latitude, longitude, gains_geometry=True)
+    beside = split_at_coordinates(names, rest, read, gains_geometry=True)
     layout = Layout(beside.layout.latitude, beside.layout.longitude, shown)
     return TableSplit(layout, beside.latitude, beside.longitude, geometry, native, beside.carried)
 

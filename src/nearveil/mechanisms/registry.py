@@ -25,6 +25,12 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 """Mechanisms by the names that the command line and files know."""
 
 
+def mechanism_name(mechanism: Mechanism) -> str:
+    """Return the name that the command line and files know a mechanism by; of somebody else's, that of its class."""
+    names = {kind: name for name, kind in MECHANISMS.items()}
+    return names.get(type(mechanism), type(mechanism).__name__)
+
+
 def mechanism_to_spec(mechanism: Mechanism) -> dict[str, Any]:
     """Return a mechanism's name and parameters as plain values; intervals that were fitted count as given.
 

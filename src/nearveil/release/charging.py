@@ -7,9 +7,13 @@ import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+import pyarrow as pa
+
 from nearveil.errors import DataError
+from nearveil.io.people import People
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.ledger import Fit, Ledger, Release
 from nearveil.privacy.ledger.events import Event
 
@@ -22,6 +26,23 @@ def charge_release(ledger: Ledger, mechanism: Mechanism, ids: Iterable[object], 
         fitted = mechanism.current_intervals.guarantee(mechanism.delta)
         events.append(Fit.under(fitted, who=who, when=when, draw_id=f"fit/{draw_id}"))
     ledger.record_all(events)
+
+
+def charge_fit(ledger: Ledger, intervals: Intervals, delta: float, ids: Iterable[object]) -> None:
+    """Put the fit of these intervals on record, or refuse it."""
+    cost, draw_id = intervals.guarantee(delta), f"fit/{secrets.token_hex(16)}"
+    ledger.record(Fit.under(cost, who=account_names(ids), when=datetime.now(UTC), draw_id=draw_id))
+
+
+def checked_ids(people: People, person: str) -> list[object]:
+    """Return people's ids; refuse those of a type that could give a person two accounts."""
+    ids = people.carried.column(person)
+    if not (pa.types.is_integer(ids.type) or pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)):
+        raise DataError(
+            f"the ids in {person!r} are neither whole numbers nor text, so a person could have two accounts; write "
+            "them as either"
+        )
+    return list(ids.to_pylist())
 
 
 def account_names(ids: Iterable[object]) -> tuple[str, ...]:

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from nearveil.geodesy import Faults
-from nearveil.io.people import People, PeopleStream
+from nearveil.io.files import open_people
+from nearveil.io.people import People, PeopleStream, ReadOptions
 from nearveil.kernels import kernel
 from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers
-from nearveil.region import Region
+from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
+from nearveil.mechanisms.intervals import Intervals
+from nearveil.privacy.guarantee import Guarantee
+from nearveil.privacy.ledger import Ledger
+from nearveil.randomness import FIT_STREAM, seeded_randomness
+from nearveil.region import Region, as_region
+from nearveil.release.charging import charge_fit, checked_ids
 from nearveil.release.parallel_map import mapped_in_order
 from nearveil.release.unique_ids import Look, PeopleWatch
-from nearveil.types import FloatArray, IntArray, Progress
+from nearveil.types import FloatArray, IntArray, Progress, ProgressBar, no_bar
 
 SmallIntArray = npt.NDArray[np.int32]
 
@@ -197,3 +205,79 @@ def _one_place(points: FloatArray) -> tuple[float, float] | None:
     if (points[-1] != first).any() or (points != first).any():
         return None
     return float(first[0]), float(first[1])
+
+
+@dataclass(frozen=True, slots=True)
+class FittedIntervals:
+    """Intervals, what they cost whoever they were fitted on, and what to think about."""
+
+    intervals: Intervals
+    guarantee: Guarantee
+    warnings: tuple[str, ...]
+
+
+def fit_intervals(
+    source: str | Path,
+    *,
+    region: Region | str = "san-francisco",
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    method: FitMethod = "private-grid",
+    centres: int | None = None,
+    rounds: int = 12,
+    gamma: float = 0.5,
+    population: int | None = None,
+    read: ReadOptions | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+    progress: ProgressBar | None = None,
+) -> FittedIntervals:
+    r"""Build private intervals from everybody in a file; nothing else about them is kept.
+
+    Parameters
+    ----------
+    source : path
+        CSV, GeoJSON or (Geo)Parquet file of true places.
+    region : Region or str
+        The public region.
+    epsilon, delta : float
+        What the fit costs each person in the file.
+    method, centres, rounds, gamma, population
+        As of `nearveil.DPRS`, where ``method`` is ``fit_method``.
+    read : ReadOptions, optional
+        Which columns are what, and who counts as one person.
+    ledger : Ledger, optional
+        Everybody is charged in it first; ``read.person`` says who is who.
+    seed : int, optional
+        For experiments only.
+    progress : callable, optional
+        Gives a progress bar for each step.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from nearveil.io.synthetic import synthetic_city
+    >>> people = synthetic_city(500, as_region("san-francisco"), rng=1)
+    >>> rows = "\n".join(f"{latitude:.6f},{longitude:.6f}" for latitude, longitude in people)
+    >>> file = Path(tempfile.mkdtemp()) / "people.csv"
+    >>> _ = file.write_text(f"latitude,longitude\n{rows}\n")
+    >>> fitted = fit_intervals(file, centres=20)
+    >>> len(fitted.intervals), fitted.guarantee.epsilon
+    (20, 1.0)
+    """
+    chosen, read, bar = as_region(region), read or ReadOptions(), progress or no_bar
+    plan = FitPlan(method=method, centres=centres, rounds=rounds, gamma=gamma, population=population)
+    budget = plan.budget(epsilon, delta)
+    stream = open_people(Path(source), read, carry=False)
+    watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=ledger is not None)
+    with bar("reading people", stream.rows) as advance:
+        answers = PlacesInStream(stream, chosen, watch, clip=read.clip, progress=advance)
+    watch.finish(stream)
+    randomness = None if seed is None else seeded_randomness(seed, FIT_STREAM)
+    with bar("finding intervals", plan.steps) as advance:
+        found = build_intervals(answers, chosen, plan, budget, rng=randomness, progress=advance)
+    if watch.several_rows:
+        found = replace(found, unit="row")
+    if ledger is not None:
+        charge_fit(ledger, found, delta, checked_ids(watch.people_by_id(), str(read.person)))
+    return FittedIntervals(found, found.guarantee(delta), (*stream.warnings, *watch.warnings))

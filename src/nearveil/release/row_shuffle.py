@@ -62,17 +62,17 @@ class RowShuffle:
 
     Parameters
     ----------
-    folder : Path
-        Where the temporary file is made if one is needed.
+    folder : Path or None
+        Where the temporary file is made if one is needed; without a folder everything is held in memory.
     seed : int, optional
         For experiments only: the same seed gives the same order.
     held_bytes : int, optional
         How much is held in memory before rows are written to the temporary file; 256 MiB if not given.
     """
 
-    def __init__(self, folder: Path, seed: int | None = None, held_bytes: int | None = None) -> None:
+    def __init__(self, folder: Path | None, seed: int | None = None, held_bytes: float | None = None) -> None:
         self._folder = folder
-        self._held_bytes = _HELD_BYTES if held_bytes is None else held_bytes
+        self._held_bytes = (math.inf if folder is None else _HELD_BYTES) if held_bytes is None else held_bytes
         self._randomness = secure_randomness() if seed is None else seeded_randomness(seed, ORDER_STREAM)
         self._held: list[DealtRows] = []
         self._size_bytes = 0

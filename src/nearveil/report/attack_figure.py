@@ -391,7 +391,4 @@ def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
 
     It shows true places, so it is for made-up people, or for the operator's eyes only.
     """
-    # Heavy, and only needed where a picture is drawn.
-    pass  # MERGED
-
     save_panels(scene, path, title)

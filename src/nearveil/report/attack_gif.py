@@ -195,9 +195,6 @@ def animate_attack(scene: Scene, path: Path, *, kind: AnimationKind, title: str)
         See `animation_kind`. In a GIF of a long attack questions share frames or are left out; a page has them all.
     """
     if kind == "gif":
-        # Heavy, and only needed where a picture is drawn.
-        pass  # MERGED
-
         save_gif(scene, path, title)
     elif kind == "html":
         path.write_text(page_of(scene, title), encoding="utf-8")

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import json
-import re
-from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -15,44 +10,33 @@ from nearveil.attacks.oracle import Spot
 from nearveil.report.attack_figure import shades
 from nearveil.report.attack_scene import Frame, Scene, frames_of, heading, legend_name, length, summary
 from nearveil.report.maps import land_in
+from nearveil.report.pages import filled, verbatim
 from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, DARK, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
 from nearveil.types import FloatArray
 
-_HERE = resources.files("nearveil.report").joinpath("templates")
 _COLOURS = {
-    "TRUE": TRUE_COLOUR,
-    "PUBLISHED": PUBLISHED_COLOUR,
-    "COLLUDER": COLLUDER_COLOUR,
-    "CIRCLE": CIRCLE_COLOUR,
-    "LAND": LIGHT.land,
-    "WATER": LIGHT.water,
-    "SHORE": LIGHT.shore,
-    "DARKLAND": DARK.land,
-    "DARKWATER": DARK.water,
-    "DARKSHORE": DARK.shore,
+    "true": TRUE_COLOUR,
+    "published": PUBLISHED_COLOUR,
+    "colluder": COLLUDER_COLOUR,
+    "circle": CIRCLE_COLOUR,
 }
 
 
 def page_of(scene: Scene, title: str) -> str:
     """The whole page."""
-    parts = {
-        "TITLE": html.escape(heading(scene, title)),
-        "SUMMARY": html.escape(summary(scene)),
-        "PEOPLE": html.escape(legend_name(scene, "people")),
-        "OTHERS": html.escape(legend_name(scene, "others located")),
-        "TAU": html.escape(length(scene.tau_m)),
-        # No "<" in the numbers and words, so that nothing in them can end the script.
-        "STORY": json.dumps(_story(scene), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
-        "STYLE": _filled("attack.css", _COLOURS),
-        "SCRIPT": _filled("attack.js", {}),
-    }
-    return _filled("attack.html", parts)
-
-
-def _filled(name: str, parts: Mapping[str, str]) -> str:
-    """A file of this folder, with parts put in all at once, so that a title cannot name another part."""
-    text = _HERE.joinpath(name).read_text(encoding="utf-8")
-    return re.sub(r"@@([A-Z]+)@@", lambda found: parts[found[1]], text)
+    return filled(
+        "attack.html",
+        title=heading(scene, title),
+        summary=summary(scene),
+        people=legend_name(scene, "people"),
+        others=legend_name(scene, "others located"),
+        tau=length(scene.tau_m),
+        story=_story(scene),
+        colours=_COLOURS,
+        light=LIGHT,
+        dark=DARK,
+        script=verbatim("attack.js"),
+    )
 
 
 def _story(scene: Scene) -> dict[str, Any]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.ticker import Locator
 
 
 Format = Literal["png", "svg"]
@@ -94,13 +95,9 @@ def _by_rows(labels: list[str], columns: int) -> list[str]:
 _MOST_OWN_TICKS = 8
 # What a tick's label takes for each letter, and the least gap between two.
 _LETTER_IN, _GAP_IN = 0.088, 0.06
-# Multiples that are shown of every power of ten, or of every second, third and so on; from dense to sparse.
-_LOG_STEPS: tuple[tuple[tuple[float, ...], int], ...] = (
-    ((1, 1.5, 2, 3, 4, 5, 7), 1),
-    ((1, 2, 5), 1),
-    ((1, 3), 1),
-    *(((1,), stride) for stride in range(1, 9)),
-)
+# Multiples that are shown of every power of ten; from dense to sparse.
+_LOG_STEPS: tuple[tuple[float, ...], ...] = ((1, 1.5, 2, 3, 4, 5, 7), (1, 2, 5), (1, 3))
+_MANY_POWERS = 1000
 
 
 def set_scales(panels: Sequence[Panel], axes: Sequence[Axes], columns: int, width_in: float) -> None:
@@ -212,11 +209,9 @@ def _round_ticks(limits: tuple[float, float], most: int, *, log: bool) -> list[f
 
 
 def _set_ticks(axis: Axis, values: Sequence[float]) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: PLC0415
-
-    axis.set_major_locator(FixedLocator(list(values)))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _position: plain_number(value)))
+    axis.set_ticks(list(values))
+    axis.set_ticks([], minor=True)
+    axis.set_major_formatter(lambda value, _position: plain_number(value))
 
 
 def linear_ticks(low: float, high: float, most: int) -> list[float]:
@@ -229,8 +224,9 @@ def linear_ticks(low: float, high: float, most: int) -> list[float]:
     """
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
-    ticks = MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-    return [round(float(tick), 12) for tick in ticks if low <= tick <= high]
+    ticks = _between(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10]), low, high)
+    # Nought is nought, whatever arithmetic left of it.
+    return [round(tick, 12) for tick in ticks]
 
 
 def log_ticks(low: float, high: float, most: int) -> list[float]:
@@ -241,14 +237,18 @@ def log_ticks(low: float, high: float, most: int) -> list[float]:
     >>> log_ticks(8, 120, 6), log_ticks(0.01, 10_000, 4)
     ([10.0, 20.0, 50.0, 100.0], [0.01, 1.0, 100.0, 10000.0])
     """
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    for steps, stride in _LOG_STEPS:
-        powers = range(first - first % stride, last + 1, stride)
-        ticks = [float(f"{step}e{power}") for power in powers for step in steps]
-        shown = [tick for tick in ticks if low <= tick <= high]
-        if len(shown) <= most:
-            break
-    return shown
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415
+
+    for steps in _LOG_STEPS:
+        ticks = _between(LogLocator(subs=steps, numticks=_MANY_POWERS), low, high)
+        if len(ticks) <= most:
+            return ticks
+    return _between(LogLocator(numticks=most), low, high)
+
+
+def _between(locator: Locator, low: float, high: float) -> list[float]:
+    """Return the ticks that are not beyond the ends."""
+    return [float(tick) for tick in locator.tick_values(low, high) if low <= tick <= high]
 
 
 def _have_room(values: Sequence[float], limits: tuple[float, float], length_in: float, *, log: bool) -> bool:

@@ -7,13 +7,13 @@ import hashlib
 import io
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from importlib import resources
 from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote
+
+from markupsafe import Markup
 
 from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.results import Column, Finding, Outcome, Picture, Table, Value
@@ -21,6 +21,7 @@ from nearveil.evaluation.workers import map_in_processes
 from nearveil.io.atomic import replacing
 from nearveil.report.charts import Format
 from nearveil.report.files import draw_picture, format_value, full_name, table_csv
+from nearveil.report.pages import filled, verbatim
 from nearveil.types import Progress
 
 # Pictures inside the page, for light and for dark.
@@ -35,7 +36,7 @@ _PAGE_SCALE = 96 / 150
 _PHONE_PX = 700
 
 
-def picture_figure(picture: Picture) -> str:
+def picture_figure(picture: Picture) -> Markup:
     """Return a picture in both variants, of which the page shows one, with its caption."""
     format: Format = "svg"
     light = _drawn(picture, dark=False, format=format)
@@ -43,21 +44,25 @@ def picture_figure(picture: Picture) -> str:
         format = "png"
         light = _drawn(picture, dark=False, format=format)
     dark = _drawn(picture, dark=True, format=format)
-    images = "\n".join(_image(picture, data, format, theme) for data, theme in ((light, "light"), (dark, "dark")))
-    return (
-        f'<figure class="picture">\n<div class="scroll">\n{images}\n</div>\n'
-        f"<figcaption>{escape(picture.title)}</figcaption>\n</figure>"
-    )
+    images = [_Image.of(data, format, theme) for data, theme in ((light, "light"), (dark, "dark"))]
+    return filled("picture.html", picture=picture, images=images)
 
 
-def _image(picture: Picture, data: bytes, format: Format, theme: str) -> str:
-    width, height = _svg_size(data) if format == "svg" else _png_size(data)
-    natural = f' style="--natural: {width}px"' if width > _PHONE_PX else ""
-    source = f"data:{_KINDS[format]};base64,{base64.b64encode(data).decode()}"
-    return (
-        f'<img class="{theme}" alt="{escape(picture.words)}" width="{width}" height="{height}"{natural} '
-        f'decoding="async" src="{source}">'
-    )
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """One variant of a picture, inside the page; sizes in its pixels."""
+
+    theme: str
+    width: int
+    height: int
+    is_wide: bool
+    address: str
+
+    @classmethod
+    def of(cls, data: bytes, format: Format, theme: str) -> _Image:
+        width, height = _svg_size(data) if format == "svg" else _png_size(data)
+        address = f"data:{_KINDS[format]};base64,{base64.b64encode(data).decode()}"
+        return cls(theme, width, height, width > _PHONE_PX, address)
 
 
 def _drawn(picture: Picture, *, dark: bool, format: Format) -> bytes:
@@ -88,20 +93,6 @@ _WIDE_COLUMNS = 7
 _SHORT_ROWS = 20
 
 
-def table_figure(table: Table, anchor: str) -> str:
-    """Return a table with its caption, its protocol and a link to its numbers."""
-    kinds = {"wide": len(table.columns) > _WIDE_COLUMNS, "short": len(table.rows) <= _SHORT_ROWS}
-    classes = " ".join(["table", *(kind for kind, holds in kinds.items() if holds)])
-    body = "\n".join(_row(row, table.columns) for row in table.rows)
-    link = f'<a class="csv" download="{escape(table.name)}.csv" href="{_csv_address(table)}">Save as CSV</a>'
-    return (
-        f'<figure class="{classes}">\n<figcaption id="{anchor}">{escape(table.caption)}</figcaption>\n'
-        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{anchor}">\n<table>\n'
-        f"<thead>\n{_head(table)}\n</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
-        f'<p class="protocol">{escape(table.protocol)} {link}</p>\n</figure>'
-    )
-
-
 def sort_value(value: Value) -> str:
     """Return what a cell is sorted by: all digits of a number, a text as it is, nothing for None."""
     if isinstance(value, Mean | Share):
@@ -111,34 +102,55 @@ def sort_value(value: Value) -> str:
     return value if isinstance(value, str) else repr(float(value))
 
 
-def _csv_address(table: Table) -> str:
-    return "data:text/csv;charset=utf-8," + quote(table_csv(table))
+@dataclass(frozen=True, slots=True)
+class _Heading:
+    """The header of a column: what it says, and whether a group begins with it."""
+
+    number: int
+    name: str
+    title: str
+    kind: str
+    is_first: bool
 
 
-def _head(table: Table) -> str:
-    """One line of headers; two where columns have groups."""
-    if not any(column.group for column in table.columns):
-        return f"<tr>{''.join(_header(table, number) for number in range(len(table.columns)))}</tr>"
-    above, below = [], []
-    for group, members in groupby(range(len(table.columns)), key=lambda number: table.columns[number].group):
-        numbers = list(members)
-        if group:
-            above.append(f'<th class="group" colspan="{len(numbers)}" scope="colgroup">{escape(group)}</th>')
-            below += [_header(table, number, first=number == numbers[0]) for number in numbers]
-        else:
-            above += [_header(table, number, rows=2) for number in numbers]
-    return f"<tr>{''.join(above)}</tr>\n<tr>{''.join(below)}</tr>"
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """A value of a table: what it says, apart from its interval, and what it is sorted by."""
+
+    kind: str
+    words: str
+    interval: str
+    sorted_by: str
+    is_first: bool
 
 
-def _header(table: Table, number: int, *, rows: int = 1, first: bool = False) -> str:
+class _TableView:
+    """What the template shows of a table."""
+
+    def __init__(self, table: Table) -> None:
+        self.name, self.caption, self.protocol = table.name, table.caption, table.protocol
+        self.is_wide, self.is_short = len(table.columns) > _WIDE_COLUMNS, len(table.rows) <= _SHORT_ROWS
+        self.csv_address = "data:text/csv;charset=utf-8," + quote(table_csv(table))
+        headings = [_heading(table, number) for number in range(len(table.columns))]
+        self.groups = [
+            (group, list(members))
+            for group, members in groupby(headings, lambda each: table.columns[each.number].group)
+        ]
+        self.has_groups = any(group for group, _ in self.groups)
+        self.rows = [
+            [
+                _cell(value, table.columns[heading.number], is_first=heading.is_first)
+                for value, heading in zip(row, headings, strict=True)
+            ]
+            for row in table.rows
+        ]
+
+
+def _heading(table: Table, number: int) -> _Heading:
     column = table.columns[number]
+    before = table.columns[number - 1].group if number else None
     kind = "number" if _is_numeric(table, number) else "text"
-    classes = kind + (" first" if first else "")
-    span = f' rowspan="{rows}"' if rows > 1 else ""
-    return (
-        f'<th class="{classes}" scope="col" data-column="{number}" data-kind="{kind}"{span}>'
-        f'<button type="button" title="{escape(full_name(column))}">{escape(column.name)}</button></th>'
-    )
+    return _Heading(number, column.name, full_name(column), kind, column.group not in ("", before))
 
 
 def _is_numeric(table: Table, number: int) -> bool:
@@ -146,29 +158,16 @@ def _is_numeric(table: Table, number: int) -> bool:
     return bool(values) and not any(isinstance(value, str) for value in values)
 
 
-def _row(row: tuple[Value, ...], columns: tuple[Column, ...]) -> str:
-    cells = [_cell(value, column) for value, column in zip(row, columns, strict=True)]
-    if cells:
-        cells[0] = cells[0].replace("<td", '<th scope="row"', 1).removesuffix("</td>") + "</th>"
-    starts = [
-        number for number in range(1, len(columns)) if columns[number].group not in ("", columns[number - 1].group)
-    ]
-    for number in starts:
-        cells[number] = cells[number].replace('class="', 'class="first ', 1)
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _cell(value: Value, column: Column) -> str:
+def _cell(value: Value, column: Column, *, is_first: bool) -> _Cell:
     kind = "text" if isinstance(value, str) else "number"
-    shown = escape(format_value(value, column.form)) if value is not None else '<span class="none">–</span>'
+    words, interval = "" if value is None else format_value(value, column.form), ""
     if isinstance(value, Mean | Share):
         # A cell may be broken before its interval, not within.
-        words, space, interval = shown.replace("± ", "±&nbsp;").partition(" ")
-        shown = words + (f' <span class="interval">{interval}</span>' if space else "")
-    return f'<td class="{kind}" data-value="{escape(sort_value(value))}">{shown}</td>'
+        words, _, interval = words.replace("± ", "±\N{NO-BREAK SPACE}").partition(" ")
+    return _Cell(kind, words, interval, sort_value(value), is_first)
 
 
-# Parts of the page: contents, findings, facts, and a section for each outcome.
+# The whole page, from the findings to the last table.
 
 
 def section_id(name: str) -> str:
@@ -182,102 +181,14 @@ def section_id(name: str) -> str:
     return "part-" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def contents_list(findings: Sequence[Finding], outcomes: Sequence[Outcome], facts: Sequence[tuple[str, str]]) -> str:
-    """Return links to everything on the page."""
-    below = [_entry(f"finding-{number}", finding.headline) for number, finding in enumerate(findings, 1)]
-    entries = []
-    if findings:
-        entries.append(_entry("findings", "Findings", f"\n<ol>\n{_lines(below)}\n</ol>\n"))
-    if facts:
-        entries.append(_entry("facts", "How this was made"))
-    entries += [_entry(section_id(outcome.name), outcome.title) for outcome in outcomes]
-    return f'<ul class="contents">\n{_lines(entries)}\n</ul>'
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """An outcome on the page: question, pictures, what came out, tables."""
 
-
-def warning_note(warnings: Sequence[str]) -> str:
-    """Return what must be known first."""
-    if not warnings:
-        return ""
-    items = _lines(f"<li>{escape(warning)}</li>" for warning in warnings)
-    return (
-        f'<aside class="warnings" aria-label="Warnings">\n<strong>Please note</strong>\n<ul>\n{items}\n</ul>\n</aside>'
-    )
-
-
-def findings_section(findings: Sequence[Finding], outcomes: Sequence[Outcome]) -> str:
-    """Return the findings as cards, each with links to what shows it."""
-    if not findings:
-        return ""
-    titles = {outcome.name: outcome.title for outcome in outcomes}
-    cards = _lines(_card(number, finding, titles) for number, finding in enumerate(findings, 1))
-    return (
-        '<section id="findings" aria-labelledby="findings-title">\n<h2 id="findings-title">Findings</h2>\n'
-        f'<div class="cards">\n{cards}\n</div>\n</section>'
-    )
-
-
-def facts_section(facts: Sequence[tuple[str, str]]) -> str:
-    """Return what the report was made with."""
-    if not facts:
-        return ""
-    rows = _lines(f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in facts)
-    return (
-        '<section id="facts" aria-labelledby="facts-title">\n<h2 id="facts-title">How this was made</h2>\n'
-        f'<table class="facts">\n<tbody>\n{rows}\n</tbody>\n</table>\n</section>'
-    )
-
-
-def outcome_section(outcome: Outcome, figures: Mapping[str, str] | None = None) -> str:
-    """Return the section of an outcome: question, pictures, what came out, tables."""
-    anchor = section_id(outcome.name)
-    parts = [
-        f'<section class="outcome" id="{anchor}" aria-labelledby="{anchor}--title">',
-        f'<h2 id="{anchor}--title">{escape(outcome.title)}</h2>',
-        f'<p class="question">{escape(outcome.question)}</p>' if outcome.question else "",
-        *(figures[one.name] if figures else picture_figure(one) for one in outcome.pictures),
-        _remarks(outcome.remarks),
-        *(table_figure(table, f"{anchor}--table-{number}") for number, table in enumerate(outcome.tables, 1)),
-        "</section>",
-    ]
-    return _lines(part for part in parts if part)
-
-
-def _entry(anchor: str, words: str, below: str = "") -> str:
-    return f'<li><a href="#{anchor}">{escape(words)}</a>{below}</li>'
-
-
-def _card(number: int, finding: Finding, titles: dict[str, str]) -> str:
-    evidence = [
-        f'<a href="#{section_id(name)}">{escape(titles[name])}</a>' if name in titles else _missing(name)
-        for name in finding.evidence
-    ]
-    items = "".join(f"<li>{each}</li>" for each in evidence)
-    shown = f'<div class="evidence">Evidence<ul>{items}</ul>\n</div>' if evidence else ""
-    return (
-        f'<article class="card" id="finding-{number}">\n<h3>{escape(finding.headline)}</h3>\n'
-        f"<p>{escape(finding.words)}</p>\n{shown}\n</article>"
-    )
-
-
-def _missing(name: str) -> str:
-    return f"{escape(name)} (not in this report)"
-
-
-def _remarks(remarks: Sequence[str]) -> str:
-    if not remarks:
-        return ""
-    items = _lines(f"<li>{escape(remark)}</li>" for remark in remarks)
-    return f'<h3>What came out</h3>\n<ul class="remarks">\n{items}\n</ul>'
-
-
-def _lines(parts: Iterable[str]) -> str:
-    return "\n".join(parts)
-
-
-# The whole page, from the findings to the last table.
-
-
-_HERE = resources.files("nearveil.report").joinpath("templates")
+    anchor: str
+    outcome: Outcome
+    figures: list[Markup]
+    tables: list[_TableView]
 
 
 def write_report(
@@ -288,7 +199,7 @@ def write_report(
     outcomes: Sequence[Outcome],
     facts: Sequence[tuple[str, str]],
     warnings: Sequence[str],
-    figures: Mapping[str, str] | None = None,
+    figures: Mapping[str, Markup] | None = None,
     lead: str = "",
 ) -> None:
     """Write a report that opens in any browser without a network; the same input gives the same bytes.
@@ -312,27 +223,28 @@ def write_report(
     lead : str
         What the report is about, below its title.
     """
-    script = _file("report.js")
-    parts = {
-        "TITLE": escape(title),
-        "LEAD": f'<p class="lead">{escape(lead)}</p>' if lead else "",
-        "STYLE": _file("report.css"),
-        "SCRIPT": script,
-        "SCRIPTHASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "CONTENTS": contents_list(findings, outcomes, facts),
-        "WARNINGS": warning_note(warnings),
-        "FINDINGS": findings_section(findings, outcomes),
-        "FACTS": facts_section(facts),
-        "OUTCOMES": "\n".join(outcome_section(outcome, figures) for outcome in outcomes),
-    }
-    # All at once, so that no text can name another part.
-    text = re.sub(r"@@([A-Z]+)@@", lambda found: parts[found[1]], _file("report.html"))
+    script = verbatim("report.js")
+    text = filled(
+        "report.html",
+        title=title,
+        lead=lead,
+        style=verbatim("report.css"),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        findings=findings,
+        titles={outcome.name: outcome.title for outcome in outcomes},
+        section_id=section_id,
+        facts=facts,
+        warnings=warnings,
+        sections=[_section(outcome, figures) for outcome in outcomes],
+    )
     with replacing(path, force=True) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _file(name: str) -> str:
-    return _HERE.joinpath(name).read_text(encoding="utf-8")
+def _section(outcome: Outcome, figures: Mapping[str, Markup] | None) -> _Section:
+    shown = [figures[one.name] if figures else picture_figure(one) for one in outcome.pictures]
+    return _Section(section_id(outcome.name), outcome, shown, [_TableView(table) for table in outcome.tables])
 
 
 # All pictures of a report, drawn on all cores: as a file of their own and as a figure of the page.
@@ -343,7 +255,7 @@ class Drawn:
     """A picture as PNG, and as HTML for light and dark."""
 
     png: bytes
-    figure: str
+    figure: Markup
 
 
 def draw_pictures(outcomes: Sequence[Outcome], *, cores: int, progress: Progress | None = None) -> dict[str, Drawn]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import Any
 
 from nearveil.evaluation.attack_experiment import AttackRow, Mean, Share
 from nearveil.evaluation.best_attacker import BestAttacker
 from nearveil.evaluation.paper_numbers import paper_table1
+
+# No line is broken: whoever reads tables on a narrow terminal scrolls.
+_WIDEST = 10_000
 
 
 def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -20,16 +24,21 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     ann       5
     bob     120
     """
-    widths = [max(len(line[column]) for line in (headers, *rows)) for column in range(len(headers))]
-    figures = [all(_is_figure(row[column]) for row in rows) for column in range(len(headers))]
-    lines = []
-    for line in (headers, *rows):
-        cells = [
-            cell.rjust(width) if figure else cell.ljust(width)
-            for cell, width, figure in zip(line, widths, figures, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    # Whoever prints no table does not wait for it.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="none")
+    for column, header in enumerate(headers):
+        is_figures = all(_is_figure(row[column]) for row in rows)
+        table.add_column(Text(header), justify="right" if is_figures else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console = Console(file=io.StringIO(), width=_WIDEST, color_system=None)
+    with console.capture() as printed:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in printed.get().splitlines())
 
 
 def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,39 +1,150 @@
-"""Settings: everything that can be chosen about a service, from a file, the environment and options."""
+"""Settings: everything that can be chosen about a service, from a file, the environment and options.
+
+Each setting is declared once, in `Settings`. Its variable, its option, its key in a settings file, its line in
+``--show-config``, its row in the documentation and the sentence about a wrong value follow from that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+from annotated_types import Ge, Le
+from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field, Strict, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from nearveil.cli._options import DEFAULT_REGION, metres
 from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.nearby.publishing.keys import KeyFile, Keys, keys_from_json, new_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.region import parse_region
-from nearveil.server.settings_sources import as_toml, gather
-from nearveil.server.settings_table import KNOWN_SETTINGS, LOUD_OPTION
-from nearveil.server.settings_values import duration, masked
 
+LOUD_OPTION = "--i-understand-that-this-protects-nobody"
 _SHARED_KEYS = (
     "services on one PostgreSQL share their keys: name the key file with --keys ('nearveil keys create' makes one), or "
     "put the keys into NEARVEIL_KEYS"
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Settings:
-    """All settings of a service, checked: `load` makes them, and `settings_table` says what each of them is.
+# What a setting may hold: text is read, and what has a type already must have the right one.
 
-    Durations and lengths are kept as they are written.
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_LONGEST = timedelta(days=36_525)
+_DURATION = "a duration from 1s to 100 years such as 90s, 15m, 1h or 30d"
 
-    Attributes
-    ----------
-    keys_text : str, optional
-        The keys themselves, from NEARVEIL_KEYS.
-    sources : mapping
-        Where each value comes from.
+
+class _Takes(NamedTuple):
+    """What a setting takes, for the sentence about a wrong value and for the help."""
+
+    words: str
+    metavar: str | None = None
+
+
+def duration(text: str, label: str = "a duration") -> timedelta:
+    """Read a duration: ``90s``, ``15m``, ``1h`` or ``30d``.
+
+    Examples
+    --------
+    >>> duration("90s")
+    datetime.timedelta(seconds=90)
+    """
+    # A hundred years are ten digits of seconds; eight digits of days still fit into a timedelta.
+    match = re.fullmatch(r"([0-9]{1,10})(s)|([0-9]{1,8})([mhd])", text.strip())
+    amount, unit = (match[1] or match[3], match[2] or match[4]) if match else ("0", "s")
+    length = timedelta(**{_UNITS[unit]: int(amount)})
+    if not timedelta() < length <= _LONGEST:
+        raise UsageError(f"{label} takes {_DURATION}")
+    return length
+
+
+def _number_from(kind: type[float]) -> BeforeValidator:
+    return BeforeValidator(lambda value: kind(value) if isinstance(value, str) else value)
+
+
+def _word(value: object) -> str:
+    return str(value).strip().lower()
+
+
+def _one_line(value: str) -> str:
+    if not value.strip() or not value.isprintable():
+        raise ValueError("not a line of text")
+    return value.strip()
+
+
+def _file(value: object) -> object:
+    return Path(_one_line(value)) if isinstance(value, str) else value
+
+
+def _keys_as_json(value: str) -> str:
+    keys_from_json(value)
+    return value
+
+
+def _length_as_written(value: object) -> str:
+    """Check a length; keep how it is written, a plain number as metres."""
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    written = f"{value}m" if plain else str(value).strip()
+    metres(written, "it")
+    return written
+
+
+def _duration_as_written(value: str) -> str:
+    duration(value)
+    return value.strip()
+
+
+def _tile_address(value: str) -> str:
+    has_parts = all(part in value for part in ("{z}", "{x}", "{y}"))
+    if not has_parts or re.fullmatch(r"https?://[^\s\"'<>]+", value.strip()) is None:
+        raise ValueError("not an address of tiles")
+    return _one_line(value)
+
+
+_Text = Annotated[str, AfterValidator(_one_line), _Takes("text in one line")]
+_Whole = Annotated[int, Strict(), _number_from(int)]
+_Number = Annotated[float, Strict(), _number_from(float)]
+_YesNo = Annotated[bool, BeforeValidator(_word), _Takes("true or false")]
+_Length = Annotated[
+    str, BeforeValidator(_length_as_written), _Takes("a length greater than 0 such as 500m or 0.5km", "LENGTH")
+]
+_Duration = Annotated[str, AfterValidator(_duration_as_written), _Takes(_DURATION, "TIME")]
+_File = Annotated[Path | None, BeforeValidator(_file), _Takes("text in one line", "FILE")]
+_Keys = Annotated[str | None, AfterValidator(_keys_as_json), _Takes("keys as JSON")]
+_TileAddress = Annotated[
+    str | None,
+    AfterValidator(_tile_address),
+    _Takes("an address with {z}, {x} and {y} such as https://tiles/{z}/{x}/{y}.png", "URL"),
+]
+
+
+def _setting(
+    default: object,
+    help_text: str,
+    *,
+    panel: Literal["Protection", "Limits"] | None = None,
+    variable: str | None = None,
+    option: str | None = None,
+    only: Literal["environment", "option"] | None = None,
+    least: float | None = None,
+    most: float | None = None,
+) -> Any:
+    """Declare a setting; ``only`` is the one source that it may come from."""
+    about: dict[str, Any] = {"panel": panel, "option": option, "only": only}
+    return Field(
+        default, description=help_text, validation_alias=variable, ge=least, le=most, json_schema_extra=about
+    )  # fmt: skip
+
+
+class Settings(BaseSettings):
+    """All settings of a service, checked: `load` makes them. Durations and lengths are kept as they are written.
 
     Examples
     --------
@@ -42,32 +153,86 @@ class Settings:
     (9000, 'option --port', 'default')
     """
 
-    store: str = "nearveil-data/nearveil.db"
-    host: str = "127.0.0.1"
-    port: int = 8000
-    region: str = DEFAULT_REGION
-    policy: Policy = Policy.PLACE
-    hide_within: str = "500m"
-    epoch: str = "1h"
-    window: str = "30d"
-    new_places: int = 20
-    intervals: Path | None = None
-    keys: Path | None = None
-    keys_text: str | None = None
-    index: str = "memory"
-    questions_per_minute: float = 60.0
-    question_burst: float = 30.0
-    key_questions_per_s: float = 1000.0
-    throttle_suspects: bool = False
-    open_probes: bool = False
-    test_hooks: bool = False
-    console: bool = True
-    tile_address: str | None = None
-    access_log: bool = False
-    log_level: str = "info"
-    unprotected: bool = False
-    graceful_s: float = 10.0
-    sources: Mapping[str, str] = field(default_factory=dict, compare=False)
+    model_config = SettingsConfigDict(
+        alias_generator=AliasGenerator(validation_alias=lambda name: f"NEARVEIL_{name.upper()}"),
+        populate_by_name=True,
+        loc_by_alias=False,
+        case_sensitive=True,
+        validate_default=False,
+        frozen=True,
+        hide_input_in_errors=True,
+    )
+
+    store: _Text = _setting("nearveil-data/nearveil.db", "Where draws are kept: a SQLite file, or postgresql://…")
+    host: _Text = _setting("127.0.0.1", "Address to listen on.")
+    port: _Whole = _setting(8000, "Port to listen on; 0 for any that is free.", least=0, most=65_535)
+    region: _Text = _setting(
+        DEFAULT_REGION, "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
+    )
+    policy: Annotated[Policy, BeforeValidator(_word)] = _setting(
+        Policy.PLACE, "Noise per place, fresh noise at every border, or off (demonstrations).", panel="Protection"
+    )
+    hide_within: _Length = _setting("500m", "Mean length of the noise, such as 500m or 0.5km.", panel="Protection")
+    epoch: _Duration = _setting("1h", "Time between two borders, such as 15m or 1h.", panel="Protection")
+    window: _Duration = _setting("30d", "How long a budget lasts: a whole number of epochs.", panel="Protection")
+    new_places: _Whole = _setting(
+        20, "How many places of a person are published in a window.", panel="Protection", least=1, most=10_000
+    )
+    intervals: _File = _setting(None, "Intervals that 'nearveil fit' wrote, to publish on.", panel="Protection")
+    keys: _File = _setting(
+        None,
+        "Secret keys; keys.json beside a SQLite file if not named.",
+        panel="Protection",
+        variable="NEARVEIL_KEYS_FILE",
+    )
+    keys_text: _Keys = _setting(None, "The keys themselves as JSON.", variable="NEARVEIL_KEYS", only="environment")
+    index: Annotated[Literal["memory", "database"], BeforeValidator(_word)] = _setting(
+        "memory", "What answers questions: memory, or database."
+    )
+    questions_per_minute: _Number = _setting(
+        60.0, "Questions of a person; 0 for no limit.", panel="Limits", least=0, most=1e6
+    )
+    question_burst: _Number = _setting(
+        30.0, "Questions of a person at once, after a rest.", panel="Limits", least=1, most=1e6
+    )
+    key_questions_per_s: _Number = _setting(
+        1000.0, "Requests of a platform key; 0 for no limit.", panel="Limits", least=0, most=1e9
+    )
+    throttle_suspects: _YesNo = _setting(
+        False, "Refuse questions of people whose behaviour is flagged.", panel="Limits"
+    )
+    open_probes: _YesNo = _setting(False, "Let /readyz and /metrics be read from this machine without a key.")
+    test_hooks: _YesNo = _setting(False, "Let a platform key advance the epoch; for tests only.")
+    console: _YesNo = _setting(True, "Serve the operator's page at /.")
+    tile_address: _TileAddress = _setting(None, "Map tiles for that page, with {z}, {x} and {y}.")
+    access_log: _YesNo = _setting(False, "Log a line per request: method, route, status and time only.")
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_word)] = _setting(
+        "info", "What to log: debug, info, warning, or error."
+    )
+    unprotected: _YesNo = _setting(
+        False,
+        "What the policy off needs: true places are published.",
+        panel="Protection",
+        option=LOUD_OPTION,
+        only="option",
+    )
+    graceful_s: _Number = _setting(
+        10.0, "How long a stop waits for requests under way, in seconds.", least=0, most=3600
+    )
+
+    _sources: dict[str, str] = {}
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take nothing from the environment but what `load` is given."""
+        return (init_settings,)
 
     @classmethod
     def load(
@@ -77,8 +242,14 @@ class Settings:
         options: Mapping[str, Any] | None = None,
     ) -> Settings:
         """Return defaults, overruled by the file, by the environment and by options that are not None."""
-        chosen, sources = gather(KNOWN_SETTINGS, config, environ or {}, options or {})
-        settings = cls(**chosen, sources=sources)
+        values: dict[str, Any] = {}
+        sources: dict[str, str] = {}
+        for given in (_from_file(config), _from_environment(environ or {}), _from_options(options or {})):
+            values |= given.values
+            sources |= {name: given.source(KNOWN_SETTINGS[name]) for name in given.values}
+            # What came before was right, so that it is clear where a mistake is; it counts even if it is overruled.
+            settings = _checked(values, given)
+        settings._sources = sources
         settings._check()
         return settings
 
@@ -91,6 +262,11 @@ class Settings:
         if self.keys is not None and self.keys_text is not None:
             raise UsageError("there are keys in a file and in NEARVEIL_KEYS; leave out one of them")
         self.protection()
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Where each value comes from."""
+        return dict.fromkeys(KNOWN_SETTINGS, "default") | self._sources
 
     @property
     def is_postgresql(self) -> bool:
@@ -130,14 +306,13 @@ class Settings:
 
     def show(self) -> str:
         """Return all settings as TOML, each with where it comes from; passwords and keys are masked."""
-        lines = [
-            as_toml(setting, getattr(self, setting.name), self.sources.get(setting.name, "default"))
-            for setting in KNOWN_SETTINGS
-        ]
+        sources = self.sources
+        lines = [_as_toml(known, getattr(self, name), sources[name]) for name, known in KNOWN_SETTINGS.items()]
         return "\n".join(lines) + "\n"
 
-    def __repr__(self) -> str:
-        return f"Settings(policy={self.policy.value!r}, store={masked(self.store)!r})"
+    def __repr_args__(self) -> Iterator[tuple[str, str]]:
+        yield "policy", self.policy.value
+        yield "store", masked(self.store)
 
 
 def _make_folder(folder: Path) -> None:
@@ -145,3 +320,185 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"the folder {folder} cannot be made ({error.strerror}); choose another store") from None
+
+
+# What follows from the declarations: names elsewhere, help, and what to say of a wrong value.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting, as its declaration has it.
+
+    Attributes
+    ----------
+    kind : type
+        Of its values on the command line.
+    default : str
+        As people write it; empty if there is none.
+    takes : str
+        What it takes, in words; ``metavar`` says it in one word, where the type does not.
+    variable, option : str
+        What it is called in the environment and on the command line.
+    panel : str, optional
+        The part of the help that it is shown in.
+    only : str, optional
+        The one source that it may come from.
+    """
+
+    name: str
+    kind: type
+    default: str
+    help: str
+    takes: str
+    metavar: str | None
+    variable: str
+    option: str
+    panel: str | None
+    only: Literal["environment", "option"] | None
+
+
+def _described(name: str, field: FieldInfo) -> Setting:
+    about: Any = field.json_schema_extra
+    takes = _what_it_takes(field)
+    kind = (get_args(field.annotation) or (field.annotation,))[0]
+    return Setting(
+        name=name,
+        kind=kind if isinstance(kind, type) else str,
+        default=_as_people_write(field.default),
+        help=field.description or "",
+        takes=takes.words,
+        metavar=takes.metavar,
+        variable=str(field.validation_alias),
+        option=about["option"] or f"--{name.replace('_', '-')}",
+        panel=about["panel"],
+        only=about["only"],
+    )
+
+
+def _what_it_takes(field: FieldInfo) -> _Takes:
+    found: dict[type, Any] = {type(each): each for each in field.metadata}
+    if isinstance(takes := found.get(_Takes), _Takes):
+        return takes
+    if Ge in found:
+        noun = "whole number" if field.annotation is int else "number"
+        return _Takes(f"a {noun} from {found[Ge].ge:,g} to {found[Le].le:,g}")
+    return _Takes(f"one of: {', '.join(get_args(field.annotation) or field.annotation)}")  # type: ignore[arg-type]
+
+
+def _as_people_write(default: object) -> str:
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    return f"{default:g}" if isinstance(default, float) else str(default or "")
+
+
+KNOWN_SETTINGS = {name: _described(name, field) for name, field in Settings.model_fields.items()}
+
+
+def settings_as_markdown() -> str:
+    """Return the table of all settings in the documentation."""
+    rows = ["| in the file | environment | option | default | |", "|---|---|---|---|---|"]
+    for each in KNOWN_SETTINGS.values():
+        in_file = f"`{each.name}`" if each.only is None else ""
+        variable = f"`{each.variable}`" if each.only != "option" else ""
+        option = f"`{each.option}`" if each.only != "environment" else ""
+        default = f"`{each.default}`" if each.default else ""
+        rows.append(f"| {in_file} | {variable} | {option} | {default} | {each.help} |")
+    return "\n".join(rows) + "\n"
+
+
+# Where values come from: a TOML file, then the environment, then options; the last one counts.
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Values as somebody wrote them, and what to call where they are: in a word, and in an error."""
+
+    values: Mapping[str, Any]
+    source: Callable[[Setting], str]
+    label: Callable[[Setting], str]
+
+
+def _from_file(config: Path | None) -> _Given:
+    values = {} if config is None else _document(config)
+    for name in values:
+        setting = _named(name, f"the settings file {config}")
+        if setting.only == "environment":
+            raise UsageError(f"{name} does not belong into a settings file; put it into {setting.variable}")
+        if setting.only == "option":
+            raise UsageError(f"{name} does not belong into a settings file; it is the option {setting.option}")
+    return _Given(values, lambda _: f"file {config}", lambda setting: f"{setting.name} in {config}")
+
+
+def _document(config: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(config.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"the settings file {config} cannot be read ({error.strerror}); name another") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
+        # The parser's own words would repeat a line of the file, which may hold a password.
+        raise UsageError(f"the settings file {config} is not TOML; write lines such as port = 8000") from None
+
+
+def _from_environment(environ: Mapping[str, str]) -> _Given:
+    # Other variables may begin alike: those of other commands, and what containers set by themselves.
+    source = EnvSettingsSource(Settings)
+    source.env_vars = environ
+    found = source()
+    known = {setting.variable: setting for setting in KNOWN_SETTINGS.values() if setting.only != "option"}
+    values = {known[variable].name: value for variable, value in found.items() if variable in known}
+    return _Given(values, lambda setting: f"environment {setting.variable}", lambda setting: setting.variable)
+
+
+def _from_options(options: Mapping[str, Any]) -> _Given:
+    for name in options:
+        setting = _named(name, "the command line")
+        if setting.only == "environment":
+            raise UsageError(f"{name} would be seen by everybody on this machine; put it into {setting.variable}")
+    values = {name: value for name, value in options.items() if value is not None}
+    return _Given(values, lambda setting: f"option {setting.option}", lambda setting: setting.option)
+
+
+def _named(name: str, where: str) -> Setting:
+    if name in KNOWN_SETTINGS:
+        return KNOWN_SETTINGS[name]
+    near = difflib.get_close_matches(name.replace("-", "_").lower(), KNOWN_SETTINGS, n=1, cutoff=0.0)
+    raise UsageError(f"{where} has {name[:40]!r}, which is no setting; did you mean {near[0]!r}?")
+
+
+def _checked(values: Mapping[str, Any], latest: _Given) -> Settings:
+    """Return settings with these values, or say which of the latest is wrong."""
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        setting = KNOWN_SETTINGS[str(first["loc"][0])]
+        own = first.get("ctx", {}).get("error")
+    # Keys that are none have a sentence of their own.
+    raise own if isinstance(own, DataError) else UsageError(f"{latest.label(setting)} takes {setting.takes}")
+
+
+def _as_toml(setting: Setting, value: object, source: str) -> str:
+    """Return one line of a settings file, with the source in a comment; secrets are masked."""
+    if setting.only == "environment":
+        return f"# {setting.name} {'is not set' if value is None else 'is not shown'}  # {source}"
+    if value is None:
+        return f"# {setting.name} is not set  # {source}"
+    shown = value if isinstance(value, bool | int | float) else masked(str(value))
+    line = f"{setting.name} = {json.dumps(shown, ensure_ascii=False)}  # {source}"
+    return f"# {line}" if setting.only == "option" else line
+
+
+def masked(address: str) -> str:
+    """Return a store's address without its password: rather too much is hidden than too little.
+
+    Examples
+    --------
+    >>> masked("postgresql://ann:secret@db/nearveil")
+    'postgresql://ann:***@db/nearveil'
+    """
+    scheme, separator, rest = address.partition("://")
+    if separator and "@" in rest:
+        login, _, place = rest.rpartition("@")
+        user, colon, _ = login.partition(":")
+        rest = f"{user}{colon}{'***' if colon else ''}@{place}"
+    return re.sub(r"(?i)(pass\w*\s*=\s*)[^&\s]+", r"\1***", scheme + separator + rest)

@@ -9,7 +9,7 @@ _WITHOUT = """
 import sys
 sys.modules["pyspark"] = None
 from nearveil import PlanarLaplace, UsageError
-from nearveil.release.spark import spark
+from nearveil.release.spark import api as spark
 try:
     spark.{call}
 except UsageError as error:

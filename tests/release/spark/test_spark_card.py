@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from nearveil.cli.main import app_for
 from nearveil.errors import DataError, NearveilError, UsageError
+from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
@@ -60,7 +61,7 @@ def test_cards_are_the_same(clip: bool, file: Path, spark: SparkSession, interva
         asked.append("--clip")
     mechanism = DPRS(intervals=intervals, release="metric", hide_within_m=500.0)
     df = spark.read.csv(str(file), header=True)
-    done = protect(df, mechanism=mechanism, key="id", clip=clip)
+    done = protect(df, mechanism=mechanism, key="id", read=ReadOptions(clip=clip))
     document = local(file, *asked)
     assert done.guarantee.to_dict() == document["guarantee"]
     assert done.count == document["rows"]
@@ -91,7 +92,7 @@ def test_what_the_ledger_refuses_is_not_published(file: Path, spark: SparkSessio
     with pytest.raises(OverspentError):
         protect(df, mechanism=PlanarLaplace(), key="id", ledger=ledger)
     with pytest.raises(UsageError, match="one row each"):
-        protect(df, mechanism=PlanarLaplace(), key="id", ledger=ledger, per_row=True)
+        protect(df, mechanism=PlanarLaplace(), key="id", ledger=ledger, read=ReadOptions(per_row=True))
 
 
 def test_nobody_is_charged_for_what_is_not_published(file: Path, spark: SparkSession, tmp_path: Path) -> None:

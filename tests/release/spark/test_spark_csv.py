@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from nearveil.errors import DataError
+from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.release.spark.api import protect_path
 from nearveil.release.spark.paths import read_path, write_path
@@ -90,5 +91,5 @@ def test_a_release_keeps_lines_and_blanks(tmp_path: Path, spark: SparkSession) -
     )
     mechanism, middle, output = PlanarLaplace(), str(tmp_path / "m.csv"), str(tmp_path / "o.csv")
     protect_path(spark, str(tmp_path / "in"), middle, mechanism=mechanism, key="id")
-    done = protect_path(spark, middle, output, mechanism=mechanism, key="id", clip=True)
+    done = protect_path(spark, middle, output, mechanism=mechanism, key="id", read=ReadOptions(clip=True))
     assert {row["id"]: row["note"] for row in done.rows.collect()} == notes

@@ -13,6 +13,7 @@ from tests.release.spark.failing import failing_mechanism
 from tests.services.leaks import files_under, leaks
 
 from nearveil.hashing import checked_secret, subkey
+from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import Region
@@ -94,9 +95,14 @@ def test_the_secret_is_written_nowhere(
 
 def test_the_secret_is_in_no_plan(secret_people: DataFrame, job_keys: list[bytes]) -> None:
     job = Job(
-        mechanism=PlanarLaplace(), key="id", latitude=None, longitude=None, drop=(), person=None, per_row=False,
-        clip=False, ledger=None, secret=checked_secret(SECRET), repeats=False, progress=None,
-    )  # fmt: skip
+        mechanism=PlanarLaplace(),
+        key="id",
+        read=ReadOptions(),
+        ledger=None,
+        secret=checked_secret(SECRET),
+        repeats=False,
+        progress=None,
+    )
     plan = job.planned(secret_people).rows
     execution = plan._jdf.queryExecution()
     texts = [execution.toString(), execution.logical().treeString(), execution.logical().toJSON(), repr(job)]

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from nearveil.errors import DataError, UsageError
+from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.release.spark import tasks
@@ -16,8 +17,9 @@ MECHANISM = PlanarLaplace()
 
 
 def refusal(df: DataFrame, **settings: Any) -> str:
+    own = {name: settings.pop(name) for name in ("mechanism", "key", "secret") if name in settings}
     with pytest.raises((DataError, UsageError)) as caught:
-        protect(df, **{"mechanism": MECHANISM, "key": "id", **settings})
+        protect(df, **{"mechanism": MECHANISM, "key": "id", **own}, read=ReadOptions(**settings))
     sentence = str(caught.value)
     assert "37.7" not in sentence
     assert "122.4" not in sentence
@@ -89,7 +91,7 @@ def test_wishes_that_cannot_be_granted(settings: dict[str, Any], sentence: str, 
 def test_a_person_with_several_rows_is_refused_or_counted_by_rows(people: DataFrame) -> None:
     visits = people.where("id < 50").selectExpr("id", "id div 2 as visitor", "latitude", "longitude")
     assert refusal(visits, person="visitor").startswith("25 rows have the same 'visitor' as another")
-    done = protect(visits, mechanism=MECHANISM, key="id", person="visitor", per_row=True)
+    done = protect(visits, mechanism=MECHANISM, key="id", read=ReadOptions(person="visitor", per_row=True))
     assert done.several_rows
     assert done.guarantee.per_row
     gaps = visits.selectExpr("id", "nullif(visitor, 3) as visitor", "latitude", "longitude")
@@ -102,7 +104,7 @@ def test_a_column_that_looks_like_a_person_and_repeats_is_counted_by_rows(people
     assert done.guarantee.per_row
     assert any("looks like a person's id and repeats" in warning for warning in done.warnings)
     # Whether the column is published or not.
-    assert protect(visits, mechanism=MECHANISM, key="id", drop=("user_id",)).guarantee.per_row
+    assert protect(visits, mechanism=MECHANISM, key="id", read=ReadOptions(drop=("user_id",))).guarantee.per_row
     alone = protect(visits.withColumn("user_id", visits.id), mechanism=MECHANISM, key="id")
     assert not alone.guarantee.per_row
 

@@ -12,6 +12,7 @@ from scipy.stats import spearmanr
 from tests.release.spark.cluster import Cluster
 from tests.release.spark.rows import by_key
 
+from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
@@ -128,7 +129,7 @@ def test_other_columns_are_carried_and_the_key_can_be_left_out(spark: SparkSessi
     df = spark.createDataFrame(
         rows, "`who.is` string, score double, lat double, lng float, tags array<string>, more map<string,int>"
     )
-    done = protect(df, mechanism=PlanarLaplace(), key="who.is", drop=("who.is",))
+    done = protect(df, mechanism=PlanarLaplace(), key="who.is", read=ReadOptions(drop=("who.is",)))
     assert done.rows.columns == ["score", "lat", "lng", "tags", "more"]
     assert dict(done.rows.dtypes)["lng"] == "double"
     kept = done.rows.orderBy("score").collect()
@@ -148,7 +149,7 @@ def test_people_outside_are_moved_to_the_edge_on_request(spark: SparkSession) ->
     df = spark.createDataFrame(
         [(1, 37.7, -122.4), (2, 38.9, -122.4), (3, 37.7, 120.0)], "id int, lat double, lon double"
     )
-    done = protect(df, mechanism=PlanarLaplace(), key="id", clip=True)
+    done = protect(df, mechanism=PlanarLaplace(), key="id", read=ReadOptions(clip=True))
     assert done.clipped == 2
     assert any("outside the region are moved to its edge" in note for note in done.guarantee.notes)
     assert done.rows.count() == 3

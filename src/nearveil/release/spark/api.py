@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nearveil.errors import DataError, UsageError
 from nearveil.hashing import checked_secret, subkey
+from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
@@ -15,6 +17,7 @@ from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.ledger import Ledger
 from nearveil.release.card import card_of
 from nearveil.release.charging import charge_release
+from nearveil.release.protect import ProtectJob, ProtectResult, TrueFigures
 from nearveil.release.spark.columns import (
     Columns,
     check_key_type,
@@ -36,7 +39,7 @@ from nearveil.release.spark.paths import (
     read_path,
     write_path,
 )
-from nearveil.release.spark.session import check_session, require_spark, session_warnings
+from nearveil.release.spark.session import check_session, require_spark, session, session_warnings
 from nearveil.release.spark.tasks import (
     TALLY_SCHEMA,
     PlaceColumns,
@@ -170,12 +173,7 @@ class Job:
 
     mechanism: Mechanism
     key: str
-    latitude: str | None
-    longitude: str | None
-    drop: tuple[str, ...]
-    person: str | None
-    per_row: bool
-    clip: bool
+    read: ReadOptions
     ledger: Ledger | None
     secret: bytes = field(repr=False)
     repeats: bool
@@ -187,10 +185,8 @@ class Job:
             raise UsageError("mechanism must be a Mechanism, such as PlanarLaplace() or DPRS()")
         if self.mechanism.seed is not None:
             raise UsageError("a seed protects nobody, and the Spark engine has no use for one; leave it out")
-        if self.ledger is not None and self.per_row:
+        if self.ledger is not None and self.read.per_row:
             raise UsageError("a ledger charges people, one row each; leave per_row or the ledger out")
-        if not isinstance(self.drop, tuple | list):
-            raise UsageError("drop takes a tuple of names, such as drop=('name',)")
         if self.repeats and _is_to_be_fitted(self.mechanism):
             raise UsageError(
                 "a secret repeats a release with the same intervals, and these are to be found anew; give intervals"
@@ -203,9 +199,7 @@ class Job:
         check_session(df.sparkSession)
         if df.isStreaming:
             raise UsageError("a stream has no end to count its keys by; protect its batches, one by one")
-        columns, kept = find_columns(
-            df.columns, key=self.key, latitude=self.latitude, longitude=self.longitude, drop=self.drop
-        )
+        columns, kept = find_columns(df.columns, key=self.key, read=self.read)
         check_key_type(df.schema, self.key)
         _check_folders(partition_by, columns)
         # By position: names may have dots in them.
@@ -216,11 +210,11 @@ class Job:
         refuse_repeated_keys(people, columns, tally.rows)
         warnings = (*warnings, *warn_of_predicting(people, columns, tally.rows))
         several_rows, suspicions = check_persons(
-            df, columns, tally.rows, person=self._other_person, per_row=self.per_row
+            df, columns, tally.rows, person=self._other_person, per_row=self.read.per_row
         )
         mechanism, fitted_here = self._fitted(people, columns, tally)
-        clipped = tally.outside if self.clip else 0
-        card = card_of(mechanism, several_rows=several_rows, fitted_here=fitted_here, clip=self.clip)
+        clipped = tally.outside if self.read.clip else 0
+        card = card_of(mechanism, several_rows=several_rows, fitted_here=fitted_here, clip=self.read.clip)
         if self.ledger is not None:
             if several_rows:
                 raise UsageError(
@@ -249,16 +243,16 @@ class Job:
     @property
     def _other_person(self) -> str | None:
         """The column that tells people apart, if it is named and is not the key, of which every value is there once."""
-        return None if self.person == self.key else self.person
+        return None if self.read.person == self.key else self.read.person
 
     def _places(self, latitude: int, longitude: int, mechanism: Mechanism) -> PlaceColumns:
-        return PlaceColumns(latitude, longitude, mechanism.resolved_region, self.clip)
+        return PlaceColumns(latitude, longitude, mechanism.resolved_region, self.read.clip)
 
     def _tally(self, people: DataFrame, columns: Columns) -> Tally:
         region = self.mechanism.resolved_region
         wanted = people.select(*(f"c{place}" for place in (columns.key, columns.latitude, columns.longitude)))
         tally = tally_from_table(run_on_batches(wanted, TallyRows(region, self.secret), TALLY_SCHEMA).toArrow())
-        tally.refuse_faults(self.key, region, clip=self.clip)
+        tally.refuse_faults(self.key, region, clip=self.read.clip)
         return tally
 
     def _fitted(self, people: DataFrame, columns: Columns, tally: Tally) -> tuple[Mechanism, bool]:
@@ -306,12 +300,7 @@ def protect(
     *,
     mechanism: Mechanism,
     key: str,
-    latitude: str | None = None,
-    longitude: str | None = None,
-    drop: tuple[str, ...] = (),
-    person: str | None = None,
-    per_row: bool = False,
-    clip: bool = False,
+    read: ReadOptions | None = None,
     ledger: Ledger | None = None,
     secret: bytes | None = None,
     progress: Progress | None = None,
@@ -329,16 +318,8 @@ def protect(
         DPRS without intervals is fitted on these people, at the cost that the card states.
     key : str
         A column of whole numbers or text with a different value in every row.
-    latitude, longitude : str, optional
-        Names of the coordinate columns, where they are not called as usual.
-    drop : tuple of str
-        Columns not to publish; the key may be one of them.
-    person : str, optional
-        The column that tells people apart, where that is not the key.
-    per_row : bool
-        Allow several rows of a person; the card then counts rows.
-    clip : bool
-        Move people outside the region to its edge.
+    read : ReadOptions, optional
+        Which columns are what. The key may be among those dropped, and tells people apart unless ``person`` does.
     ledger : Ledger, optional
         Everybody is charged in it before anything is published. It keeps ids on the driver.
     secret : bytes, optional
@@ -350,12 +331,7 @@ def protect(
     job = Job(
         mechanism=mechanism,
         key=key,
-        latitude=latitude,
-        longitude=longitude,
-        drop=drop,
-        person=person,
-        per_row=per_row,
-        clip=clip,
+        read=read or ReadOptions(),
         ledger=ledger,
         secret=checked_secret(secret),
         repeats=secret is not None,
@@ -380,12 +356,7 @@ def protect_path(
     output_format: str | None = None,
     partition_by: tuple[str, ...] = (),
     force: bool = False,
-    latitude: str | None = None,
-    longitude: str | None = None,
-    drop: tuple[str, ...] = (),
-    person: str | None = None,
-    per_row: bool = False,
-    clip: bool = False,
+    read: ReadOptions | None = None,
     ledger: Ledger | None = None,
     secret: bytes | None = None,
     progress: Progress | None = None,
@@ -404,18 +375,13 @@ def protect_path(
         Columns to make folders of.
     force : bool
         Replace the output if it exists.
-    mechanism, key, latitude, longitude, drop, person, per_row, clip, ledger, secret, progress
+    mechanism, key, read, ledger, secret, progress
         As of `protect`.
     """
     job = Job(
         mechanism=mechanism,
         key=key,
-        latitude=latitude,
-        longitude=longitude,
-        drop=drop,
-        person=person,
-        per_row=per_row,
-        clip=clip,
+        read=read or ReadOptions(),
         ledger=ledger,
         secret=checked_secret(secret),
         repeats=secret is not None,
@@ -440,3 +406,58 @@ def protect_path(
         before_it_shows=lambda: job.charge(df, planned),
     )
     return replace(planned, rows=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkEngine:
+    """A Spark cluster, for `nearveil.protect_file`: reads and writes any path that Spark knows.
+
+    Parameters
+    ----------
+    key : str
+        A column of whole numbers or text with a different value in every row.
+    input_format, output_format : str, optional
+        Spark's names of formats. Otherwise the extension decides.
+    partition_by : tuple of str
+        Columns to make folders of.
+    settings : mapping of str
+        Spark's own settings, for a session that is not there yet.
+    show_progress : bool
+        Show Spark's own progress bar.
+    """
+
+    key: str
+    input_format: str | None = None
+    output_format: str | None = None
+    partition_by: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    show_progress: bool = False
+
+    def protect(self, job: ProtectJob) -> ProtectResult:
+        """Run the release in the session that is there, or in one that the settings describe."""
+        if job.keep_order:
+            raise UsageError("the Spark engine publishes rows in random order; leave keep_order out")
+        with session(dict(self.settings), show_progress=self.show_progress) as spark:
+            done = protect_path(
+                spark,
+                job.source,
+                job.output,
+                mechanism=job.mechanism,
+                key=self.key,
+                input_format=self.input_format,
+                output_format=self.output_format,
+                partition_by=self.partition_by,
+                force=job.force,
+                read=job.read,
+                ledger=job.ledger,
+            )
+        return ProtectResult(
+            rows=done.count,
+            mechanism=done.mechanism,
+            guarantee=done.guarantee,
+            several_rows=done.several_rows,
+            fitted_here=done.fitted_here,
+            keeps_order=False,
+            warnings=done.warnings,
+            true_figures=TrueFigures(clipped=done.clipped),
+        )

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.columns import check_carried, degrees_column, find_coordinates, person_columns
+from nearveil.io.people import ReadOptions
 from nearveil.release.publishing import predicting_columns, telling_column
 
 if TYPE_CHECKING:
@@ -48,19 +49,17 @@ class Columns:
         return [place for place in range(len(self.names)) if self.carries_key or place != self.key]
 
 
-def find_columns(
-    names: list[str], *, key: str, latitude: str | None, longitude: str | None, drop: tuple[str, ...]
-) -> tuple[Columns, list[int]]:
+def find_columns(names: list[str], *, key: str, read: ReadOptions) -> tuple[Columns, list[int]]:
     """Return the columns to work on, and their positions in the DataFrame."""
-    for name in drop:
+    for name in read.drop:
         if name not in names:
             raise DataError(f"there is no column {name!r} to drop")
     if names.count(key) != 1:
         many = "there is no column" if key not in names else "there are several columns"
         raise DataError(f"{many} {key!r} to tell rows apart by; name one with a different value in every row")
-    kept = [place for place, name in enumerate(names) if name not in drop or name == key]
+    kept = [place for place, name in enumerate(names) if name not in read.drop or name == key]
     left = tuple(names[place] for place in kept)
-    found = find_coordinates(left, latitude, longitude)
+    found = find_coordinates(left, read.latitude, read.longitude)
     if found is None:
         raise DataError(
             "there are no coordinate columns such as 'latitude' and 'longitude'; "
@@ -69,7 +68,7 @@ def find_columns(
     position = left.index(key)
     if position in (found.latitude, found.longitude):
         raise UsageError("the key is a coordinate, and equal places would get equal noise; name another column")
-    return Columns(left, position, found.latitude, found.longitude, key not in drop), kept
+    return Columns(left, position, found.latitude, found.longitude, key not in read.drop), kept
 
 
 def check_key_type(schema: StructType, key: str) -> None:

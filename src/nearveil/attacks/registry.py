@@ -1,0 +1,35 @@
+"""The attacks by name, Nearveil's own and others'."""
+
+from __future__ import annotations
+
+from nearveil.attacks.adaptive import Adaptive
+from nearveil.attacks.base import Attack
+from nearveil.attacks.gi_lia import GILIA
+from nearveil.attacks.sandwich import Sandwich
+from nearveil.attacks.unfolding import Unfolding
+from nearveil.attacks.zo_lia import ZOLIA
+from nearveil.errors import UsageError
+from nearveil.plugins import load_class
+
+ENTRY_POINTS = "nearveil.attacks"
+
+ATTACKS: dict[str, type[Attack]] = {one.name: one for one in (GILIA, ZOLIA, Sandwich, Adaptive, Unfolding)}
+"""Nearveil's own, in the order of tables. A new one joins here, and is then everywhere."""
+
+
+def attack_class(name: str) -> type[Attack]:
+    """Return an attack by its name, as ``file.py:Class``, or as the entry point of another package.
+
+    Examples
+    --------
+    >>> attack_class("gi-lia").__name__
+    'GILIA'
+    """
+    if name in ATTACKS:
+        return ATTACKS[name]
+    try:
+        return load_class(name, Attack, group=ENTRY_POINTS, kind="attack")  # type: ignore[type-abstract]
+    except UsageError as error:
+        if ":" in name:
+            raise
+        raise UsageError(f"{error}; Nearveil's own are {', '.join(ATTACKS)}") from None

@@ -1,0 +1,67 @@
+"""Classes that somebody else wrote: ``file.py:Class``, ``package.module:Class``, or an entry point of their package."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import TypeVar
+
+from nearveil.errors import UsageError
+
+_Base = TypeVar("_Base")
+
+
+def load_class(name: str, base: type[_Base], *, group: str, kind: str) -> type[_Base]:
+    """Return the class of that name: from a file, from a module, or from a package that announces it.
+
+    Parameters
+    ----------
+    name : str
+        ``file.py:Class``, ``package.module:Class``, or the name of an entry point.
+    base : type
+        What the class must be a subclass of.
+    group : str
+        The group of entry points, such as ``nearveil.attacks``.
+    kind : str
+        What is looked for, in messages: "attack".
+    """
+    found = _from_file_or_module(name, kind) if ":" in name else _from_entry_point(name, group, kind)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise UsageError(f"{name} is no {kind}; it must be a class that inherits from nearveil.{base.__name__}")
+    return found
+
+
+def _from_file_or_module(name: str, kind: str) -> object:
+    place, _, class_name = name.rpartition(":")
+    try:
+        module = _module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except ImportError as error:
+        raise UsageError(f"the {kind} {name} cannot be loaded: {error}") from None
+    if not hasattr(module, class_name):
+        raise UsageError(f"there is no class {class_name} in {place}; check the name after the colon")
+    return getattr(module, class_name)
+
+
+def _module_of_file(path: Path) -> object:
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}; check the name")
+    if not path.stem.isidentifier():
+        raise UsageError(f"{path.name} cannot be loaded, since its name is no Python name; rename it")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        # Processes that share the work get the path as well, and find the class again by its module's name.
+        sys.path.append(folder)
+    module = importlib.import_module(path.stem)
+    if Path(str(module.__file__)).resolve() != path.resolve():
+        raise UsageError(f"another module is called {path.stem}; rename {path.name}")
+    return module
+
+
+def _from_entry_point(name: str, group: str, kind: str) -> object:
+    announced = {entry.name: entry for entry in metadata.entry_points(group=group)}
+    if name not in announced:
+        others = f" or one of {', '.join(sorted(announced))}" if announced else ""
+        raise UsageError(f"there is no {kind} {name!r}; use a name of the list, FILE.py:CLASS{others}")
+    return announced[name].load()

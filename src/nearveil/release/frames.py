@@ -1,0 +1,183 @@
+"""People in a frame of Arrow, pandas, Polars or GeoPandas, and published people as a frame of the same kind."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from nearveil.errors import DataError, UsageError
+from nearveil.io.columns import check_carried, kept_columns, plain_field
+from nearveil.io.people import (
+    Columns,
+    Layout,
+    People,
+    PeopleInMemory,
+    PeopleInTable,
+    PeopleStream,
+    PeopleWriter,
+    Place,
+    ReadOptions,
+    TableSource,
+    joined_people,
+    split_at_coordinates,
+    table_with_coordinates,
+)
+from nearveil.types import FloatArray
+
+Frame = TypeVar("Frame")
+
+_WGS84 = "OGC:CRS84"
+
+
+class PeopleInFrame:
+    """A frame as people to read, and the published people as a frame of its kind.
+
+    Parameters
+    ----------
+    frame : frame
+        Of Arrow, pandas, Polars or GeoPandas.
+    read : ReadOptions
+        Which columns are what.
+    keep_order : bool
+        Whether a pandas index is kept.
+
+    Attributes
+    ----------
+    stream : PeopleStream
+        Everybody in the frame.
+    writer : PeopleWriter
+        Takes the published people.
+    """
+
+    def __init__(self, frame: Any, read: ReadOptions, *, keep_order: bool) -> None:
+        self.writer = _Collector()
+        self.stream: PeopleStream
+        self._frame = frame
+        self._keep_order = keep_order
+        self._publish: Callable[[People], Any]
+        library = _library_of(frame)
+        if library == "geopandas":
+            self.stream, self._publish = _people_in_geometries(frame, read), self._geo_frame
+            return
+        if library == "pandas":
+            table, self._publish = pa.Table.from_pandas(frame, preserve_index=False), self._pandas_frame
+        elif library == "polars":
+            table, self._publish = frame.to_arrow(), self._polars_frame
+        else:
+            table, self._publish = frame, table_with_coordinates
+        self.stream = _people_in_table(table, read)
+
+    def published(self) -> Any:
+        """Return what was written, as a frame of the kind that came in."""
+        return self._publish(joined_people(self.writer.people))
+
+    def _polars_frame(self, people: People) -> Any:
+        return sys.modules["polars"].from_arrow(table_with_coordinates(people))
+
+    def _pandas_frame(self, people: People) -> Any:
+        frame = table_with_coordinates(people).to_pandas()
+        return frame.set_axis(self._frame.index) if self._keep_order else frame
+
+    def _geo_frame(self, people: People) -> Any:
+        geopandas = sys.modules["geopandas"]
+        true = self._frame
+        points = geopandas.points_from_xy(people.points[:, 1], people.points[:, 0], crs=_WGS84)
+        carried = people.carried.to_pandas()
+        if true.crs is not None:
+            points = points.to_crs(true.crs)
+        frame = geopandas.GeoDataFrame(carried, geometry=points)
+        if true.geometry.name != "geometry":
+            frame = frame.rename_geometry(true.geometry.name)
+        order = [name for name in true.columns if name in set(frame.columns)]
+        return frame[order].set_axis(true.index) if self._keep_order else frame[order]
+
+
+class _Collector(PeopleWriter):
+    """Keeps published people in memory."""
+
+    def __init__(self) -> None:
+        self.people: list[People] = []
+
+    def prepared(self, people: People) -> People:
+        """Return the batch itself."""
+        return people
+
+    def write(self, batch: People) -> None:
+        """Keep the next batch."""
+        self.people.append(batch)
+
+    def finish(self) -> None:
+        """Do nothing: there is no file."""
+
+    def abandon(self) -> None:
+        """Do nothing: there is no file."""
+
+
+class _TableInMemory(TableSource):
+    """An Arrow table, without what it says of itself besides: bounds of true places may hide there."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.schema = pa.schema([plain_field(field) for field in table.schema])
+        self.rows = table.num_rows
+        self._table = table
+
+    def batches(self, positions: Sequence[int]) -> Iterator[Columns]:
+        """Give all rows at once."""
+        yield {place: self._table.column(place) for place in positions}
+
+    def first_rows(self) -> Columns:
+        """Return the first rows of all columns."""
+        return {place: column.slice(0, 1000) for place, column in enumerate(self._table.columns)}
+
+
+def _people_in_table(table: pa.Table, read: ReadOptions) -> PeopleStream:
+    if not table.num_rows:
+        raise DataError("the frame has no rows; give at least one person")
+    names = table.column_names
+    split = split_at_coordinates(names, kept_columns(names, read.drop), read, gains_geometry=False)
+    source = _TableInMemory(table)
+    return PeopleInTable(source, split, source.first_rows(), carry=True)
+
+
+def _people_in_geometries(frame: Any, read: ReadOptions) -> PeopleStream:
+    if read.latitude is not None or read.longitude is not None:
+        raise UsageError("a GeoDataFrame has its locations in its geometries; leave out latitude and longitude")
+    if not len(frame):
+        raise DataError("the frame has no rows; give at least one person")
+    name = frame.geometry.name
+    if not (frame.geometry.geom_type == "Point").all():
+        raise DataError("the geometry column holds something else than points; give one point per person")
+    in_degrees = frame.geometry if frame.crs is None else frame.geometry.to_crs(_WGS84)
+    points: FloatArray = np.column_stack([in_degrees.y.to_numpy(), in_degrees.x.to_numpy()])
+    left = frame.drop(columns=[name, *read.drop], errors="ignore")
+    others = [column for column in left.columns if str(left[column].dtype) == "geometry"]
+    if others:
+        raise DataError(
+            f"column {others[0]!r} holds an exact location besides the one to protect and would be published as it is; "
+            "leave it out (drop)"
+        )
+    kept_columns(list(frame.columns), read.drop)
+    kept = pa.Table.from_pandas(left, preserve_index=False)
+    plain = kept.cast(pa.schema([plain_field(field) for field in kept.schema]))
+    layout = Layout(geometry=Place(name, 0))
+    return PeopleInMemory(People(points, plain, layout, None, check_carried(plain, points)))
+
+
+def _library_of(frame: Any) -> str:
+    """Name the library that a frame is of; only what is loaded already can have made it."""
+    for library, kind in (
+        ("geopandas", "GeoDataFrame"),
+        ("pandas", "DataFrame"),
+        ("polars", "DataFrame"),
+        ("pyarrow", "Table"),
+    ):
+        module = sys.modules.get(library)
+        if module is not None and isinstance(frame, getattr(module, kind)):
+            return library
+    raise UsageError(
+        "this is no frame that Nearveil knows; give a pyarrow.Table, or a frame of pandas, Polars or GeoPandas"
+    )

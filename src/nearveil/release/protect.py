@@ -1,0 +1,357 @@
+"""Protect a file or a frame: true places in, published places out, and what that promises.
+
+Privacy depends on the order of the steps, and the order is here: open and check, fit if the mechanism learns, publish a
+batch at a time, charge everybody, and only then give the output its name. Nothing true is written anywhere.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from nearveil.errors import UsageError
+from nearveil.evaluation.utility import Displacement
+from nearveil.io.columns import person_columns
+from nearveil.io.files import check_people_output, open_people, people_writer
+from nearveil.io.people import PeopleStream, ReadOptions
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.mechanisms.registry import mechanism_name
+from nearveil.privacy.guarantee import Guarantee, Notion
+from nearveil.privacy.ledger import Ledger
+from nearveil.region import Region
+from nearveil.release.card import card_of
+from nearveil.release.charging import charge_release, checked_ids
+from nearveil.release.fitting import PlacesInStream
+from nearveil.release.publishing import publish_stream
+from nearveil.release.row_shuffle import RowShuffle
+from nearveil.release.unique_ids import PeopleWatch
+from nearveil.types import ProgressBar, no_bar
+
+if TYPE_CHECKING:
+    from nearveil.release.frames import Frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectJob:
+    """What `protect_file` was asked for, as an engine gets it."""
+
+    source: str
+    output: str
+    mechanism: Mechanism
+    read: ReadOptions
+    keep_order: bool
+    ledger: Ledger | None
+    force: bool
+    progress: ProgressBar
+
+    @property
+    def is_to_be_fitted(self) -> bool:
+        """Whether the mechanism learns its intervals from these people."""
+        return isinstance(self.mechanism, DPRS) and self.mechanism.intervals is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrueFigures:
+    """Figures computed from true places, without noise: for the operator alone, and never to be published.
+
+    Attributes
+    ----------
+    clipped : int
+        How many people were outside the region and moved to its edge first.
+    displacement : Displacement or None
+        How far people were moved, where the engine measures it.
+    """
+
+    clipped: int
+    displacement: Displacement | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as plain values, with a warning that travels along."""
+        moved = None
+        if self.displacement is not None:
+            moved = {name.removesuffix("_m"): round(value, 2) for name, value in asdict(self.displacement).items()}
+        return {
+            "about": (
+                "Figures computed from true places without noise, for the operator alone. Do not publish them, and do "
+                "not pass them on with the protected file or its guarantee."
+            ),
+            "clipped": self.clipped,
+            "displacement_m": moved,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectResult:
+    """A release that is done: what was written, and what it promises.
+
+    Attributes
+    ----------
+    rows : int
+        How many rows were written.
+    mechanism : Mechanism
+        As it was used, with its intervals.
+    guarantee : Guarantee
+        The card of this very release.
+    several_rows : bool
+        Whether a person may have several rows, so that the card counts rows.
+    fitted_here : bool
+        Whether the intervals were learned from these people.
+    keeps_order : bool
+        Whether the rows are in the order of the input, which no guarantee covers.
+    warnings : tuple of str
+        What to think about before publishing.
+    true_figures : TrueFigures
+        For the operator alone.
+    """
+
+    rows: int
+    mechanism: Mechanism
+    guarantee: Guarantee
+    several_rows: bool
+    fitted_here: bool
+    keeps_order: bool
+    warnings: tuple[str, ...]
+    true_figures: TrueFigures = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the release as plain values, to travel with the file: nothing in it comes from true places."""
+        mechanism, guarantee = self.mechanism, self.guarantee
+        is_paper = isinstance(mechanism, DPRS) and mechanism.chosen_release == "paper"
+        learned = self._may_be_fitted_on
+        return {
+            "rows": self.rows,
+            **file_metadata(mechanism),
+            "epsilon": _epsilon(mechanism),
+            # The paper's epsilon is no guarantee, and whoever was fitted on loses more.
+            "epsilon_holds": not (is_paper or learned or self._is_more_lost),
+            "holds_for_these_people": self._what_holds(),
+            "epsilon_per_km": 1000 * guarantee.epsilon if guarantee.notion is Notion.METRIC else None,
+            "delta": mechanism.delta if is_paper and isinstance(mechanism, DPRS) else guarantee.delta,
+            "region": str(mechanism.resolved_region),
+            "order": "kept" if self.keeps_order else "random",
+            # An intervals file does not say whose places are in it.
+            "fitted_on_these_people": None if learned and not self.fitted_here else self.fitted_here,
+            "guarantee": guarantee.to_dict(),
+        }
+
+    @property
+    def _may_be_fitted_on(self) -> bool:
+        """Whether the intervals were learned from people, these or unknown ones."""
+        return isinstance(self.mechanism, DPRS) and bool(self.mechanism.current_intervals.answers)
+
+    @property
+    def _is_more_lost(self) -> bool:
+        """Whether more is lost than a statement about one place of a person can say."""
+        # A seed undoes the noise, rows of one person add up, and the order of rows is not covered.
+        return self.mechanism.seed is not None or self.several_rows or self.keeps_order
+
+    def _what_holds(self) -> dict[str, Any] | None:
+        """The statement that is true of the people in this very file, in numbers; none where no number says it all.
+
+        Intervals from a file may have been fitted on the same people, so that the fit counts.
+        """
+        if self._is_more_lost:
+            return None
+        statement = self.guarantee.also[1] if self._may_be_fitted_on else self.guarantee
+        fields = ("notion", "epsilon", "offset", "unit", "delta")
+        return {name: value for name, value in statement.to_dict().items() if name in fields}
+
+
+class Engine(Protocol):
+    """Does the work of `protect_file`: this machine, or a cluster."""
+
+    def protect(self, job: ProtectJob, /) -> ProtectResult:
+        """Publish everybody, and charge them before the output can be seen."""
+
+
+def protect_file(
+    source: str | Path,
+    output: str | Path,
+    mechanism: Mechanism | None = None,
+    *,
+    region: Region | str | None = None,
+    read: ReadOptions | None = None,
+    keep_order: bool = False,
+    ledger: Ledger | None = None,
+    force: bool = False,
+    engine: Engine | None = None,
+    progress: ProgressBar | None = None,
+) -> ProtectResult:
+    r"""Publish another place for everybody in a file.
+
+    Parameters
+    ----------
+    source, output : path
+        CSV, GeoJSON or (Geo)Parquet, by extension. The output is written whole or not at all.
+    mechanism : Mechanism, optional
+        How people are moved; planar Laplace noise, hide within 500 m, if not given. DPRS without intervals is fitted on
+        these people, at the cost that the card states.
+    region : Region or str, optional
+        The public region, in place of the mechanism's.
+    read : ReadOptions, optional
+        Which columns are what, and who counts as one person.
+    keep_order : bool
+        Keep the order of the rows, which can give places away; otherwise it is random and secret.
+    ledger : Ledger, optional
+        Everybody is charged in it before the output gets its name; ``read.person`` says who is who.
+    force : bool
+        Replace the output if it exists.
+    engine : Engine, optional
+        `nearveil.release.spark.SparkEngine` for a cluster; this machine if not given.
+    progress : callable, optional
+        Gives a progress bar for each step.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "people.csv").write_text("id,latitude,longitude\nann,37.77,-122.42\nben,37.75,-122.45\n")
+    >>> result = protect_file(folder / "people.csv", folder / "published.csv", PlanarLaplace(hide_within_m=500))
+    >>> result.rows, result.guarantee.notion.value
+    (2, 'metric')
+    """
+    job = ProtectJob(
+        source=str(source),
+        output=str(output),
+        mechanism=_in_region(mechanism, region),
+        read=read or ReadOptions(),
+        keep_order=keep_order,
+        ledger=ledger,
+        force=force,
+        progress=progress or no_bar,
+    )
+    if ledger is not None and (job.read.person is None or job.read.per_row):
+        raise UsageError("a ledger charges people: name the column that tells them apart (person), one row each")
+    return (engine or LocalEngine()).protect(job)
+
+
+def protect_frame(
+    frame: Frame,
+    mechanism: Mechanism | None = None,
+    *,
+    region: Region | str | None = None,
+    read: ReadOptions | None = None,
+    keep_order: bool = False,
+) -> Frame:
+    """Publish another place for everybody in a frame, and return a frame of the same kind.
+
+    Other columns are carried along. What is suspicious about them is said by Python warnings.
+
+    Parameters
+    ----------
+    frame : pyarrow.Table, pandas, Polars or GeoPandas frame
+        True places. The points of a GeoDataFrame count in whatever CRS they are, and come back in the same.
+    mechanism, region, read
+        As of `protect_file`.
+    keep_order : bool
+        Keep the order of the rows and a pandas index, which can give places away. Otherwise the order is random and
+        secret, and the index is numbered anew: make it a column to carry it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> people = pa.table({"id": ["ann", "ben"], "latitude": [37.77, 37.75], "longitude": [-122.42, -122.45]})
+    >>> protect_frame(people, PlanarLaplace(hide_within_m=500)).column_names
+    ['id', 'latitude', 'longitude']
+    """
+    from nearveil.release.frames import PeopleInFrame  # noqa: PLC0415 - frames' libraries are slow to load
+
+    chosen, read = _in_region(mechanism, region), read or ReadOptions()
+    kind = PeopleInFrame(frame, read, keep_order=keep_order)
+    stream, watch = kind.stream, PeopleWatch(kind.stream.carried, read.person, per_row=read.per_row)
+    if isinstance(chosen, DPRS) and chosen.intervals is None:
+        chosen = chosen.with_params().fit(PlacesInStream(stream, chosen.resolved_region, clip=read.clip))
+    shuffle = None if keep_order else RowShuffle(None, chosen.seed)
+    published = publish_stream(stream, chosen, kind.writer, watch, shuffle=shuffle, clip=read.clip)
+    for warning in (*stream.warnings, *watch.warnings, *published.warnings):
+        warnings.warn(warning, stacklevel=2)
+    same_kind: Frame = kind.published()
+    return same_kind
+
+
+class LocalEngine:
+    """One machine: files of any size, a batch at a time."""
+
+    def protect(self, job: ProtectJob) -> ProtectResult:
+        """Fit if needed, publish everybody, and charge them before the output gets its name."""
+        source, output, mechanism, read = Path(job.source), Path(job.output), job.mechanism, job.read
+        if output.exists() and source.exists() and output.samefile(source):
+            raise UsageError("OUTPUT is the INPUT, whose true places would be lost; write to another file")
+        check_people_output(output, force=job.force)
+        stream = open_people(source, read)
+        watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=job.ledger is not None)
+        if isinstance(mechanism, DPRS) and job.is_to_be_fitted:
+            _fit(mechanism, stream, read, job.progress)
+        shuffle = None if job.keep_order else RowShuffle(output.resolve().parent, mechanism.seed)
+        steps = None if stream.rows is None else stream.rows * (1 if job.keep_order else 2)
+        with people_writer(output, force=job.force, metadata=file_metadata(mechanism)) as writer:
+            with job.progress("moving people", steps) as advance:
+                published = publish_stream(
+                    stream, mechanism, writer, watch, shuffle=shuffle, clip=read.clip, progress=advance
+                )
+            # Whole on disk, and charged, before it gets its name.
+            writer.finish()
+            if job.ledger is not None:
+                ids = checked_ids(watch.people_by_id(), str(read.person))
+                charge_release(job.ledger, mechanism, ids, fitted_here=job.is_to_be_fitted)
+        return ProtectResult(
+            rows=published.rows,
+            mechanism=mechanism,
+            guarantee=card_of(
+                mechanism,
+                several_rows=watch.several_rows,
+                fitted_here=job.is_to_be_fitted,
+                clip=read.clip,
+                keeps_order=job.keep_order,
+            ),
+            several_rows=watch.several_rows,
+            fitted_here=job.is_to_be_fitted,
+            keeps_order=job.keep_order,
+            warnings=(*stream.warnings, *watch.warnings, *_unseen_persons(read), *published.warnings),
+            true_figures=TrueFigures(clipped=published.clipped, displacement=published.displacement),
+        )
+
+
+def file_metadata(mechanism: Mechanism) -> dict[str, Any]:
+    """Return what a published file says of itself; the guarantee goes to whoever protected it."""
+    dprs = mechanism if isinstance(mechanism, DPRS) else None
+    # Intervals that are still to be fitted are seeded if the mechanism is.
+    seeded = mechanism.seed is not None or bool(dprs and dprs.intervals and dprs.intervals.seeded)
+    return {"mechanism": mechanism_name(mechanism), "release": dprs and dprs.chosen_release, "seeded": seeded}
+
+
+def _in_region(mechanism: Mechanism | None, region: Region | str | None) -> Mechanism:
+    if mechanism is None:
+        return PlanarLaplace() if region is None else PlanarLaplace(region=region)
+    if not isinstance(mechanism, Mechanism):
+        raise UsageError("mechanism must be a Mechanism, such as PlanarLaplace() or DPRS()")
+    return mechanism if region is None else mechanism.with_params(region=region)
+
+
+def _fit(mechanism: DPRS, stream: PeopleStream, read: ReadOptions, progress: ProgressBar) -> None:
+    with progress("reading people", stream.rows) as advance:
+        answers = PlacesInStream(stream, mechanism.resolved_region, clip=read.clip, progress=advance)
+    with progress("finding intervals", mechanism.fit_plan.steps) as advance:
+        mechanism.fit(answers, progress=advance)
+
+
+def _unseen_persons(read: ReadOptions) -> tuple[str, ...]:
+    """Warn of a column that tells people apart, perhaps, and was left out."""
+    if read.person is not None or read.per_row:
+        return ()
+    return tuple(
+        f"column {name!r} looks like a person's id and was left out unread; if a person has several rows, their losses "
+        "add up: say so with --per-row"
+        for name in person_columns(read.drop)
+    )
+
+
+def _epsilon(mechanism: Mechanism) -> float | None:
+    """The epsilon asked for; none where the loss is per distance."""
+    if isinstance(mechanism, DPRS):
+        return None if mechanism.chosen_release == "metric" else mechanism.chosen_epsilon
+    return getattr(mechanism, "epsilon", None)
