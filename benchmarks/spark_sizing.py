@@ -24,10 +24,10 @@ from pyspark.sql import SparkSession
 
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.centres import PAPER_CENTRES
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.fit_grid import build_grid_intervals
+from nearveil.mechanisms.intervals import PAPER_CENTRES
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.private_grid import build_grid_intervals
 from nearveil.region import named_region
 from nearveil.release.spark.api import protect_path
 

@@ -12,21 +12,17 @@ from nearveil.geodesy import (
     GridBox,
     clamped,
     count_faults,
-    count_faults_numpy,
-    evaluate_numpy,
     fast_forward,
     fast_inverse,
     offsets_from,
     on_grid,
     points_at,
 )
-from nearveil.kernels import COMPILED
 from nearveil.region import Region
 from nearveil.types import FloatArray
+from tests import degrees_in_numpy
 
 REGIONS = [Region(37.5, -122.6, 37.9, -122.2), Region(-19.5, 176.8, -15.5, -178.0), Region(41.0, -5.0, 51.0, 10.0)]
-
-pytestmark = pytest.mark.skipif(not COMPILED, reason="there is no compiler to compare with")
 
 
 def world(rng: np.random.Generator, count: int = 20_000) -> FloatArray:
@@ -39,29 +35,29 @@ def world(rng: np.random.Generator, count: int = 20_000) -> FloatArray:
 def test_compiled_and_plain_agree_to_the_last_bit(region: Region, rng: np.random.Generator) -> None:
     points, longitude = world(rng), region.centre[1]
     offsets = offsets_from(longitude, points)
-    assert (offsets == geodesy._offsets_numpy(longitude, points)).all()
-    assert (points_at(longitude, offsets) == geodesy._points_numpy(longitude, offsets)).all()
+    assert (offsets == degrees_in_numpy.offsets(longitude, points)).all()
+    assert (points_at(longitude, offsets) == degrees_in_numpy.points(longitude, offsets)).all()
     xy = rng.normal(0, 2 * region.metres_per_unit, (5000, 2))
-    assert (clamped(xy, *region.half_extent_m) == geodesy._clamped_numpy(xy, *region.half_extent_m)).all()
+    assert (clamped(xy, *region.half_extent_m) == degrees_in_numpy.clamped(xy, *region.half_extent_m)).all()
     box = region._published_grid
-    assert (on_grid(points, box) == geodesy._on_grid_numpy(points, *box)).all()
+    assert (on_grid(points, box) == degrees_in_numpy.on_grid(points, *box)).all()
 
 
 def test_offsets_go_the_short_way_around() -> None:
     points = np.array([[10.0, 179.0], [-20.0, -179.0], [5.0, 178.0], [0.0, -2.0]])
     expected = [[1.0, 10.0], [3.0, -20.0], [0.0, 5.0], [-180.0, 0.0]]
-    for offsets, back in ((offsets_from, points_at), (geodesy._offsets_numpy, geodesy._points_numpy)):
+    for offsets, back in ((offsets_from, points_at), (degrees_in_numpy.offsets, degrees_in_numpy.points)):
         assert offsets(178.0, points).tolist() == expected
         assert back(178.0, offsets(178.0, points)).tolist() == points.tolist()
 
 
 def test_points_beyond_the_box_go_to_its_nearest_edge() -> None:
     xy = np.array([[1.0, -2.0], [5.0, 0.0], [-5.0, 9.0], [0.0, -9.0]])
-    for clamp in (clamped, geodesy._clamped_numpy):
+    for clamp in (clamped, degrees_in_numpy.clamped):
         assert clamp(xy, 3.0, 4.0).tolist() == [[1.0, -2.0], [3.0, 0.0], [-3.0, 4.0], [0.0, -4.0]]
 
 
-@pytest.mark.parametrize("rounded", [on_grid, lambda points, box: geodesy._on_grid_numpy(points, *box)])
+@pytest.mark.parametrize("rounded", [on_grid, lambda points, box: degrees_in_numpy.on_grid(points, *box)])
 def test_the_grid_ends_with_its_box(rounded: Callable[[FloatArray, GridBox], FloatArray]) -> None:
     """Lines every tenth of a degree, and a box across the antimeridian from 177 to -178 and from 1 to 2."""
     box = GridBox(179.5, 10.0, 10.0, 20.0, 1770.0, 1820.0)
@@ -77,7 +73,7 @@ def test_polynomials_agree(region: Region, count: int, rng: np.random.Generator)
     for fast in (forward, inverse):
         assert isinstance(fast, FastMap)
         points = fast.middle + fast.half * rng.uniform(-1, 1, (count, 2))
-        plain = evaluate_numpy(points, fast.middle, fast.half, fast.coefficients)
+        plain = degrees_in_numpy.evaluate(points, fast.middle, fast.half, fast.coefficients)
         assert np.abs(fast(points) - plain).max() < 1e-12 * np.abs(plain).max() + 1e-15
 
 
@@ -95,14 +91,12 @@ def with_faults(region: Region, rng: np.random.Generator) -> FloatArray:
 
 
 @pytest.mark.parametrize("region", REGIONS, ids=str)
-def test_faults_are_counted_alike_whole_in_parts_and_without_a_compiler(
-    region: Region, rng: np.random.Generator
-) -> None:
+def test_faults_are_counted_alike_whole_in_parts_and_in_numpy(region: Region, rng: np.random.Generator) -> None:
     points = with_faults(region, rng)
     whole = region.faults(points)
     assert min(whole.not_finite, whole.off_range, whole.outside) > 0
     box = (*region.centre, region.height_deg / 2 + 1e-9, region.width_deg / 2 + 1e-9)
-    assert tuple(whole) == count_faults(points, *box) == count_faults_numpy(points, *box)
+    assert tuple(whole) == count_faults(points, *box) == degrees_in_numpy.count_faults(points, *box)
     for size in (1, 7, 1000):
         found = Faults()
         for start in range(0, len(points), size):

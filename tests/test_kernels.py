@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from nearveil import kernels
-from nearveil.mechanisms.chord_law import half_chord
+from nearveil.mechanisms._disc_law import half_chord
 
 
 def test_files_of_compiled_code_are_named_by_process() -> None:
@@ -15,7 +15,7 @@ def test_files_of_compiled_code_are_named_by_process() -> None:
     assert kernels._TOKEN in name
     assert name.endswith(".1.nbc")
     other = subprocess.run(
-        [sys.executable, "-c", "from nearveil.mechanisms.chord_law import half_chord as h;"
+        [sys.executable, "-c", "from nearveil.mechanisms._disc_law import half_chord as h;"
          "print(h._cache._cache_file._data_name(1))"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
@@ -24,7 +24,7 @@ def test_files_of_compiled_code_are_named_by_process() -> None:
 
 def test_code_compiled_by_one_process_is_used_by_the_next() -> None:
     script = (
-        "from nearveil.mechanisms.chord_law import half_chord as h; assert h(0.5) > 0.8;"
+        "from nearveil.mechanisms._disc_law import half_chord as h; assert h(0.5) > 0.8;"
         "print(sum(h.stats.cache_hits.values()))"
     )
     results = [
@@ -46,7 +46,7 @@ def test_numba_multiplies_matrices_for_whoever_else_uses_it() -> None:
 def test_code_older_than_the_sources_is_not_used_wherever_it_is_kept(tmp_path: Path) -> None:
     """Numba looks at a function's own file; what that calls in other files may have changed."""
     script = (
-        "from nearveil.mechanisms.chord_law import half_chord as h; h(0.5); print(sum(h.stats.cache_hits.values()))"
+        "from nearveil.mechanisms._disc_law import half_chord as h; h(0.5); print(sum(h.stats.cache_hits.values()))"
     )
 
     def cache_hits() -> str:

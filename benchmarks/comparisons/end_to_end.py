@@ -18,7 +18,7 @@ from benchmarks.measuring.people import REGION, city_piece, people_in_degrees
 from benchmarks.measuring.results import Absent, Alone, Beside, Effort, Result
 from benchmarks.measuring.timing import Contender, OwnSeconds, in_turns
 from nearveil import build_pic_intervals
-from nearveil.mechanisms.centres import PAPER_CENTRES
+from nearveil.mechanisms.intervals import PAPER_CENTRES
 
 SHUFFLED = "planar Laplace, in random order"
 GIVEN, FITTED = "intervals given, order kept", "intervals fitted, order kept"

@@ -7,8 +7,8 @@ import numpy as np
 from benchmarks.measuring.people import in_disc, on_ring
 from benchmarks.measuring.results import Alone, Effort, Result
 from benchmarks.measuring.timing import Contender, in_turns
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
-from nearveil.mechanisms.keyed_discs import sample_discs_by_row
+from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE
+from nearveil.mechanisms._disc_sampler import sample_discs
 from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray
 
@@ -55,6 +55,6 @@ def _contender(noise: int, x: FloatArray, radius: float, scale: float, case: str
     )
 
     def work() -> object:
-        return sample_discs_by_row(noise, x, disc, centre, radii, scales, NumberedRows(new_stream_key(), 0, len(x)))
+        return sample_discs(noise, x, disc, centre, radii, scales, NumberedRows(new_stream_key(), 0, len(x)))
 
     return Contender(case, work, len(x))

@@ -12,10 +12,10 @@ from benchmarks.measuring.timing import Contender, Times, in_turns
 from benchmarks.peers.index_peer import Map
 from benchmarks.peers.own_indexes import Published
 from nearveil import Intervals, build_pic_intervals
-from nearveil.mechanisms.chord_law import LAPLACE
-from nearveil.mechanisms.chunks import chunk_slices, for_each_slice
-from nearveil.mechanisms.keyed_discs import sample_discs_by_row
-from nearveil.mechanisms.nearest_centre import nearest_centre_table
+from nearveil.mechanisms._disc_law import LAPLACE
+from nearveil.mechanisms._disc_sampler import sample_discs
+from nearveil.mechanisms._nearest import nearest_centre_table
+from nearveil.mechanisms.base import chunk_slices, for_each_slice
 from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray, IntArray
 
@@ -83,7 +83,7 @@ def _sample(x: FloatArray, disc: IntArray, intervals: Intervals) -> None:
 
     def draw(part: slice) -> None:
         rows = NumberedRows(key, part.start, part.stop - part.start)
-        sample_discs_by_row(LAPLACE, x[part], disc[part], intervals.centres, intervals.radii, scales, rows)
+        sample_discs(LAPLACE, x[part], disc[part], intervals.centres, intervals.radii, scales, rows)
 
     for_each_slice(len(x), draw)
 

@@ -1,9 +1,6 @@
-"""Sampling in discs beside a C loop with the same keystream, NumPy, and noise-and-resample."""
+"""Sampling in discs beside a C loop with the same keystream, and noise-and-resample."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import TypeVar
-from unittest.mock import patch
 
 import numpy as np
 
@@ -13,20 +10,17 @@ from benchmarks.measuring.results import Absent, Beside, Effort, Result
 from benchmarks.measuring.timing import Contender, in_turns
 from benchmarks.peers.c_loop import REMEDY, CLoop, compiled_loop
 from nearveil.evaluation.experiments.figure8 import noise_and_resample
-from nearveil.mechanisms import keyed_discs
-from nearveil.mechanisms.chord_law import LAPLACE
-from nearveil.mechanisms.chunks import chunk_slices, for_each_slice
-from nearveil.mechanisms.disc_sampler import ConfinedNoise
-from nearveil.mechanisms.keyed_discs import sample_discs_by_row
+from nearveil.mechanisms._disc_law import LAPLACE
+from nearveil.mechanisms._disc_sampler import ConfinedNoise, sample_discs
+from nearveil.mechanisms.base import chunk_slices, for_each_slice
 from nearveil.randomness import NumberedRows, new_stream_key, secure_generator
 from nearveil.types import FloatArray
 
 LEAST_SHARE_OF_C = 0.75
 CASES = ((0.02, 0.5), (1.0, 0.05))
 US, C_LOOP, C_AES, C_UNIFORM = "Nearveil", "a C loop, same keystream", "C with AES of its own", "C, uniform proposals"
-NUMPY, RESAMPLING = "Nearveil without numba", "noise and resample"
+RESAMPLING = "noise and resample"
 
-Done = TypeVar("Done")
 Sampler = Callable[[ConfinedNoise, NumberedRows], FloatArray]
 
 
@@ -43,8 +37,7 @@ def compare(effort: Effort) -> Iterator[Result]:
 def _compare(effort: Effort, loop: CLoop | None, radius: float, scale: float, cores: int) -> Iterator[Result]:
     what = f"sampling, R = {radius:g}, λ = {scale:g}, {'one core' if cores == 1 else f'{cores} cores'}"
     task = _task(radius, scale, effort.of(4_000_000, 500_000))
-    plain = _contender(NUMPY, _ours, _first(task, 500_000), cores)
-    contenders = [_contender(US, _ours, task, cores), replace(plain, work=_without_numba(plain.work))]
+    contenders = [_contender(US, _ours, task, cores)]
     if loop is not None:
         contenders.append(_contender(C_LOOP, loop.sample, task, cores))
         if loop.has_aes:
@@ -57,7 +50,7 @@ def _compare(effort: Effort, loop: CLoop | None, radius: float, scale: float, co
     found = in_turns(contenders, effort.of(15, 3), effort.tell)
     if loop is None:
         yield Absent(what=what, peer=C_LOOP, remedy=REMEDY)
-    for peer in (C_LOOP, C_AES, C_UNIFORM, NUMPY, RESAMPLING):
+    for peer in (C_LOOP, C_AES, C_UNIFORM, RESAMPLING):
         if peer in found:
             limit = LEAST_SHARE_OF_C if peer == C_LOOP else None
             yield Beside(what=what, peer=peer, ours=found[US], theirs=found[peer], unit="point", least_speed=limit)
@@ -94,17 +87,7 @@ def _contender(name: str, sample: Sampler, task: ConfinedNoise, cores: int) -> C
 
 
 def _ours(task: ConfinedNoise, rows: NumberedRows) -> FloatArray:
-    return sample_discs_by_row(*task, rows)
-
-
-def _without_numba(work: Callable[[], Done]) -> Callable[[], Done]:
-    """Switch for all threads at once, and not in each."""
-
-    def plain() -> Done:
-        with patch.object(keyed_discs, "COMPILED", False):
-            return work()
-
-    return plain
+    return sample_discs(*task, rows)
 
 
 def _uniform(loop: CLoop) -> Sampler:
@@ -124,6 +107,6 @@ def _check_same(loop: CLoop, task: ConfinedNoise) -> None:
     """Refuse to compare things that do not draw the same."""
     rows = NumberedRows(new_stream_key(), 7, len(task.x))
     ours = _ours(task, rows)
-    others = [_without_numba(lambda: _ours(task, rows))(), loop.sample(task, rows)]
+    others = [loop.sample(task, rows)]
     others += [loop.sample_with_own_aes(task, rows)] if loop.has_aes else []
     assert all(np.abs(ours - other).max() < 1e-12 for other in others), "the samplers do not draw the same"

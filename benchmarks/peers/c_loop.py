@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from nearveil.mechanisms.disc_sampler import ConfinedNoise
+from nearveil.mechanisms._disc_sampler import ConfinedNoise
 from nearveil.randomness import NumberedRows
 from nearveil.types import FloatArray
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from nearveil.mechanisms.axis_laplace import AxisLaplace
     from nearveil.mechanisms.base import Mechanism
     from nearveil.mechanisms.dprs import DPRS
+    from nearveil.mechanisms.fit_grid import build_grid_intervals
+    from nearveil.mechanisms.fit_pic import build_pic_intervals
     from nearveil.mechanisms.intervals import Intervals, intervals_from_json
-    from nearveil.mechanisms.pic import build_pic_intervals
     from nearveil.mechanisms.planar_laplace import PlanarLaplace
-    from nearveil.mechanisms.private_grid import build_grid_intervals
     from nearveil.mechanisms.square import Square
     from nearveil.mechanisms.srr import SRR
     from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Notion
@@ -79,8 +79,8 @@ _HOMES = {
     "SRR": "nearveil.mechanisms.srr",
     "Square": "nearveil.mechanisms.square",
     "UsageError": "nearveil.errors",
-    "build_grid_intervals": "nearveil.mechanisms.private_grid",
-    "build_pic_intervals": "nearveil.mechanisms.pic",
+    "build_grid_intervals": "nearveil.mechanisms.fit_grid",
+    "build_pic_intervals": "nearveil.mechanisms.fit_pic",
     "fit_intervals": "nearveil.release.fitting",
     "intervals_from_json": "nearveil.mechanisms.intervals",
     "named_region": "nearveil.region",

@@ -12,8 +12,8 @@ import pyproj
 from numpy.polynomial import chebyshev
 
 from nearveil.errors import DataError
-from nearveil.kernels import COMPILED, kernel
-from nearveil.types import BoolArray, FloatArray
+from nearveil.kernels import kernel
+from nearveil.types import FloatArray
 
 
 def as_points(points: object) -> FloatArray:
@@ -66,8 +66,7 @@ class Faults(NamedTuple):
 
 def faults_of(points: FloatArray, centre: tuple[float, float], half_extent: tuple[float, float]) -> Faults:
     """Count the faults of points against a box: its centre and half its height and width, in degrees."""
-    count = count_faults if COMPILED else count_faults_numpy
-    return Faults(*count(points, *centre, *half_extent))
+    return Faults(*count_faults(points, *centre, *half_extent))
 
 
 @kernel
@@ -119,35 +118,6 @@ def _is_inside(
     phi: float, lam: float, latitude: float, longitude: float, half_height: float, half_width: float
 ) -> bool:
     return abs(phi - latitude) <= half_height and abs((lam - longitude + 180.0) % 360.0 - 180.0) <= half_width
-
-
-def count_faults_numpy(
-    points: FloatArray, latitude: float, longitude: float, half_height: float, half_width: float
-) -> tuple[int, int, int, int, int, int, int, bool]:
-    """Do what the compiled kernel does."""
-
-    def inside(degrees: FloatArray) -> BoolArray:
-        north = np.abs(degrees[:, 0] - latitude) <= half_height
-        east = np.abs(wrap_longitude(degrees[:, 1] - longitude)) <= half_width
-        within: BoolArray = north & east & (np.abs(degrees) <= (90.0, 180.0)).all(axis=1)
-        return within
-
-    finite = np.isfinite(points[:, 0]) & np.isfinite(points[:, 1])
-    known = np.where(finite[:, None], points, 0.0)
-    off_range = finite & ((np.abs(known[:, 0]) > 90.0) | (np.abs(known[:, 1]) > 180.0))
-    outside = finite & ~off_range & ~inside(known)
-    exchangeable = (off_range | outside) & inside(known[:, ::-1])
-    first = [int(np.argmax(wrong)) if wrong.any() else -1 for wrong in (~finite, off_range, outside)]
-    return (
-        int((~finite).sum()),
-        first[0],
-        int(off_range.sum()),
-        first[1],
-        int(outside.sum()),
-        first[2],
-        int(exchangeable.sum()),
-        bool(off_range.any() and abs(points[first[1], 0]) > 90.0),
-    )
 
 
 def refuse_no_places(faults: Faults) -> None:
@@ -219,13 +189,11 @@ class FastMap:
 
     def covers(self, points: FloatArray) -> bool:
         """Whether all points lie in the box the polynomial was fitted on."""
-        covers = _covers if COMPILED else covers_numpy
-        return bool(covers(points, self.middle, self.half * (1 + 1e-9)))
+        return bool(_covers(points, self.middle, self.half * (1 + 1e-9)))
 
     def __call__(self, points: FloatArray) -> FloatArray:
         """Evaluate both outputs at every row."""
-        evaluate = _evaluate if COMPILED else evaluate_numpy
-        values: FloatArray = evaluate(np.ascontiguousarray(points), self.middle, self.half, self.coefficients)
+        values: FloatArray = _evaluate(np.ascontiguousarray(points), self.middle, self.half, self.coefficients)
         return values
 
 
@@ -312,17 +280,6 @@ def _covers(points: FloatArray, middle: FloatArray, reach: FloatArray) -> bool:
     return outside == 0
 
 
-def covers_numpy(points: FloatArray, middle: FloatArray, reach: FloatArray) -> bool:
-    """Do what the compiled kernel does."""
-    return bool((np.abs(points - middle) <= reach).all())
-
-
-def evaluate_numpy(points: FloatArray, middle: FloatArray, half: FloatArray, coefficients: FloatArray) -> FloatArray:
-    """Do what the compiled kernel does, but for the last bits."""
-    u, v = ((points - middle) / half).T
-    return np.column_stack([chebyshev.chebval2d(u, v, of_one) for of_one in coefficients])
-
-
 @kernel
 def evaluate_at(first: float, second: float, coefficients: FloatArray) -> tuple[float, float]:
     """Evaluate both outputs at one point of the square [-1, 1]², by Clenshaw's recurrence and without arrays."""
@@ -342,8 +299,6 @@ def evaluate_at(first: float, second: float, coefficients: FloatArray) -> tuple[
 
 
 # Degrees around a centre, for millions of points: offsets from it, clamping, and the public grid.
-#
-# Each function is compiled where that is possible and plain NumPy elsewhere, with the same result to the last bit.
 
 
 class GridBox(NamedTuple):
@@ -359,25 +314,25 @@ class GridBox(NamedTuple):
 
 def offsets_from(longitude: float, points: FloatArray) -> FloatArray:
     """Return degrees east of a longitude, and latitude, of points of latitude and longitude."""
-    offsets: FloatArray = (_offsets if COMPILED else _offsets_numpy)(longitude, points)
+    offsets: FloatArray = _offsets(longitude, points)
     return offsets
 
 
 def points_at(longitude: float, offsets: FloatArray) -> FloatArray:
     """Invert `offsets_from`."""
-    points: FloatArray = (_points if COMPILED else _points_numpy)(longitude, offsets)
+    points: FloatArray = _points(longitude, offsets)
     return points
 
 
 def clamped(xy: FloatArray, half_width: float, half_height: float) -> FloatArray:
     """Move points beyond a box around the origin to its edge."""
-    inside: FloatArray = (_clamped if COMPILED else _clamped_numpy)(xy, half_width, half_height)
+    inside: FloatArray = _clamped(xy, half_width, half_height)
     return inside
 
 
 def on_grid(points: FloatArray, box: GridBox) -> FloatArray:
     """Round points to the grid, within the box."""
-    rounded: FloatArray = (_on_grid if COMPILED else _on_grid_numpy)(points, *box)
+    rounded: FloatArray = _on_grid(points, *box)
     return rounded
 
 
@@ -399,10 +354,6 @@ def _offsets(longitude: float, points: FloatArray) -> FloatArray:
     return out
 
 
-def _offsets_numpy(longitude: float, points: FloatArray) -> FloatArray:
-    return np.column_stack([wrap_longitude(points[:, 1] - longitude), points[:, 0]])
-
-
 @kernel
 def _points(longitude: float, offsets: FloatArray) -> FloatArray:
     out = np.empty((len(offsets), 2))
@@ -412,10 +363,6 @@ def _points(longitude: float, offsets: FloatArray) -> FloatArray:
     return out
 
 
-def _points_numpy(longitude: float, offsets: FloatArray) -> FloatArray:
-    return np.column_stack([offsets[:, 1], wrap_longitude(offsets[:, 0] + longitude)])
-
-
 @kernel
 def _clamped(xy: FloatArray, half_width: float, half_height: float) -> FloatArray:
     out = np.empty((len(xy), 2))
@@ -423,10 +370,6 @@ def _clamped(xy: FloatArray, half_width: float, half_height: float) -> FloatArra
         out[i, 0] = min(max(xy[i, 0], -half_width), half_width)
         out[i, 1] = min(max(xy[i, 1], -half_height), half_height)
     return out
-
-
-def _clamped_numpy(xy: FloatArray, half_width: float, half_height: float) -> FloatArray:
-    return np.clip(xy, (-half_width, -half_height), (half_width, half_height))
 
 
 @kernel
@@ -439,11 +382,3 @@ def _on_grid(
         line = np.rint((longitude + _wrapped(points[i, 1] - longitude)) * scale)
         out[i, 1] = np.divide(np.rint(_wrapped(np.divide(min(max(line, west), east), scale)) * scale), scale)
     return out
-
-
-def _on_grid_numpy(
-    points: FloatArray, longitude: float, scale: float, south: float, north: float, west: float, east: float
-) -> FloatArray:
-    latitude = np.clip(np.rint(points[:, 0] * scale), south, north) / scale
-    lines = np.rint((longitude + wrap_longitude(points[:, 1] - longitude)) * scale)
-    return np.column_stack([latitude, np.rint(wrap_longitude(np.clip(lines, west, east) / scale) * scale) / scale])

@@ -14,20 +14,14 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, wraps
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-_njit: Any = None
-# Without it, kernels are plain Python: slower, and right. What is hot has a way in NumPy.
-with suppress(ImportError):
-    from numba import njit as _njit
+from numba import njit
 
 
 def _load_without_scipy() -> None:
@@ -45,12 +39,8 @@ def _load_without_scipy() -> None:
         del sys.modules["scipy.linalg"]
 
 
-COMPILED: bool = _njit is not None
-"""Whether kernels are compiled; plain Python otherwise."""
-
 _PACKAGE = Path(__file__).parent
 _TOKEN = secrets.token_hex(4)
-_QUIET = threading.local()
 
 
 @cache
@@ -70,8 +60,7 @@ def _drop_stale_code(folder: str) -> None:
                 Path(file).unlink()
 
 
-if COMPILED:
-    _load_without_scipy()
+_load_without_scipy()
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -90,30 +79,10 @@ def inlined_kernel(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
-    if _njit is None:
-        return _without_warnings(function)
-    compiled = _njit(cache=True, **options)(function)
+    compiled = njit(cache=True, **options)(function)
     # With compilation switched off, the function is plain Python and has no files.
     files = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if files is not None:
         _drop_stale_code(compiled._cache.cache_path)
         files._data_name_pattern = files._data_name_pattern.replace(".{number", f".{_TOKEN}.{{number")
     return compiled
-
-
-def _without_warnings(function: Callable[..., Any]) -> Any:
-    """Let numbers wrap around and run over in silence, as they do in compiled code."""
-
-    @wraps(function)
-    def quiet(*arguments: Any) -> Any:
-        # Kernels call kernels, millions of times.
-        if getattr(_QUIET, "already", False):
-            return function(*arguments)
-        _QUIET.already = True
-        try:
-            with np.errstate(all="ignore"):
-                return function(*arguments)
-        finally:
-            _QUIET.already = False
-
-    return quiet

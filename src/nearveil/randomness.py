@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import platform
 import secrets
 from abc import ABC, abstractmethod
@@ -13,11 +14,12 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES128
 from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
+from llvmlite.binding import get_host_cpu_features
+from numba import config
 from randomgen import AESCounter
 
 from nearveil.errors import UsageError
-from nearveil.kernels import COMPILED
-from nearveil.types import IntArray, WordArray
+from nearveil.types import FloatArray, IntArray, WordArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,15 @@ def seeded_randomness(seed: int, stream: int = RELEASE_STREAM) -> Randomness:
 
     Different streams of one seed are independent of each other.
     """
+    # A spawn key keeps the stream apart from a plain generator of the same seed, which the caller may use as well.
+    sequence = np.random.SeedSequence(_checked_seed(seed), spawn_key=(stream,))
+    return Randomness(np.random.default_rng(sequence), seeded=True)
+
+
+def _checked_seed(seed: int) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise UsageError("a seed is a whole number, 0 or more")
-    # A spawn key keeps the stream apart from a plain generator of the same seed, which the caller may use as well.
-    sequence = np.random.SeedSequence(int(seed), spawn_key=(stream,))
-    return Randomness(np.random.default_rng(sequence), seeded=True)
+    return int(seed)
 
 
 def as_randomness(source: Randomness | np.random.Generator | int | None) -> Randomness:
@@ -90,19 +96,34 @@ def as_randomness(source: Randomness | np.random.Generator | int | None) -> Rand
 #
 # A row has a stream of blocks of two 64-bit words each. Block ``number`` of a row is AES-128 of the row's nonce and
 # the number, under a key that nobody else has: counter mode, with a counter that can be entered anywhere. So work can
-# be cut and repeated at will, compiled code and NumPy see the same words, and a task that Spark runs twice draws
-# nothing twice.
+# be cut and repeated at will, and a task that Spark runs twice draws nothing twice.
 
 
 KEY_BYTES = 16
 BLOCK_BYTES = 16
-# Blocks beyond any that are asked for by number: keys of generators, for what cannot say how much it will need.
-_GENERATOR_BLOCK = 1 << 48
+_WORDS_PER_BLOCK = 2
+_UNIT = 2.0**-53
 
 
 def new_stream_key() -> bytes:
     """Return a fresh key from the operating system's randomness."""
     return secrets.token_bytes(KEY_BYTES)
+
+
+def stream_key(source: Randomness | np.random.Generator | int | None = None, stream: int = RELEASE_STREAM) -> bytes:
+    """Return the key of a stream of rows: a fresh secret one, that of a seed, or the next of a caller's generator.
+
+    Different streams of one seed are independent of each other. Whoever knows the seed has the key: it is for
+    experiments and tests, never for real people.
+    """
+    if source is None or (isinstance(source, Randomness) and not source.seeded):
+        return new_stream_key()
+    if isinstance(source, Randomness):
+        return source.generator.bytes(KEY_BYTES)
+    if isinstance(source, np.random.Generator):
+        return source.bytes(KEY_BYTES)
+    text = f"{_checked_seed(source)} {stream}".encode()
+    return hashlib.blake2b(text, person=b"nearveil seed", digest_size=KEY_BYTES).digest()
 
 
 class RowKeystream(ABC):
@@ -116,14 +137,22 @@ class RowKeystream(ABC):
     def blocks(self, number: int, rows: IntArray | None = None) -> WordArray:
         """Return block ``number`` of these rows, or of all, shape (rows, 2)."""
 
-    @abstractmethod
-    def generators(self) -> list[tuple[slice, np.random.Generator]]:
-        """Return generators for whoever cannot use blocks, each with the rows that it is for."""
+    def uniforms(self, columns: int, *, first_block: int = 0, rows: IntArray | None = None) -> FloatArray:
+        """Return numbers of 53 bits in [0, 1), shape (n, columns), which are always the same for the same row.
 
-    def generator_of(self, row: int) -> np.random.Generator:
-        """Return a generator of one row's own."""
-        high, low = self.blocks(_GENERATOR_BLOCK, np.array([row]))[0]
-        return np.random.Generator(AESCounter(key=int(high) << 64 | int(low), counter=0))
+        Parameters
+        ----------
+        columns : int
+            How many for each row. Two of them take a block.
+        first_block : int
+            The block to begin with: whoever needs further numbers, or none that were used before, goes on there.
+        rows : array of int, optional
+            Which rows, if not all.
+        """
+        count = -(-columns // _WORDS_PER_BLOCK)
+        words = np.hstack([self.blocks(first_block + place, rows) for place in range(count)])[:, :columns]
+        numbers: FloatArray = (words >> np.uint64(11)).astype(np.float64) * _UNIT
+        return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +191,16 @@ class NumberedRows(RowKeystream):
         counters[:, 1] += np.uint64(self.first)
         return _encrypted(Cipher(AES128(self.key), ECB()), counters)  # noqa: S305 - of counters, that is counter mode
 
-    def generators(self) -> list[tuple[slice, np.random.Generator]]:
-        """Return one generator for all rows: these numbers are drawn for once."""
-        return [(slice(0, self.count), self.generator_of(0))] if self.count else []
+
+def numbered_rows(count: int, rng: Randomness | np.random.Generator | int | None = None) -> NumberedRows:
+    """Return so many rows of a stream of their own: a secret one, or a seed's or generator's, as in `stream_key`.
+
+    Examples
+    --------
+    >>> numbered_rows(3, rng=1).uniforms(2).shape
+    (3, 2)
+    """
+    return NumberedRows(stream_key(rng), 0, count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,10 +229,6 @@ class NamedRows(RowKeystream):
         counters[:, 0] ^= np.uint64(number)
         return _encrypted(Cipher(AES128(_subkey(self.key, b"blocks")), ECB()), counters)  # noqa: S305
 
-    def generators(self) -> list[tuple[slice, np.random.Generator]]:
-        """Return a generator for each row."""
-        return [(slice(row, row + 1), self.generator_of(row)) for row in range(len(self))]
-
 
 def _subkey(key: bytes, purpose: bytes) -> bytes:
     return hashlib.blake2b(key=key, person=purpose, digest_size=KEY_BYTES).digest()
@@ -209,9 +241,34 @@ def _encrypted(cipher: Cipher[CTR] | Cipher[ECB], counters: WordArray) -> WordAr
     return words
 
 
+# Exponential noise with a long reach and a known end.
+
+
+_TAIL = 2.0**-32
+
+EXPONENTIAL_REACH = 85 * math.log(2)
+"""The longest draw of exponential noise, in mean lengths; a share of 2⁻⁸⁵ of the law lies beyond."""
+
+
+def standard_exponential(rng: np.random.Generator, rows: int, columns: int) -> FloatArray:
+    """Draw exponential noise of mean 1, row by row."""
+    return exponential_from_uniforms(rng.random((rows, columns, 2)))
+
+
+def exponential_from_uniforms(u: FloatArray) -> FloatArray:
+    """Turn pairs of uniform numbers of [0, 1), the last axis, into exponential noise of mean 1 by inverse CDF.
+
+    One 53-bit uniform would end at 37 mean lengths and be coarse before that. So the last 2⁻³² of it are spread
+    out by a second uniform: the tail of an exponential is that exponential again.
+    """
+    near = 1.0 - u[..., 0]
+    tail: FloatArray = np.where(near < _TAIL, math.log(_TAIL) + np.log1p(-u[..., 1]), np.log(near))
+    return -tail
+
+
 # Blocks of a keystream of rows within compiled code, by the processor's own AES instructions.
 #
-# The blocks are those of `row_keystream.NumberedRows`, made where they are used: nothing is written to memory, and no
+# The blocks are those of `NumberedRows`, made where they are used: nothing is written to memory, and no
 # call leaves the compiled code. Only for processors that have the instructions (x86-64 with AES); `HAS_AES` says so.
 
 
@@ -223,10 +280,9 @@ _ROUND_CONSTANTS = (1, 2, 4, 8, 16, 32, 64, 128, 27, 54)
 
 
 def _has_aes() -> bool:
-    if not COMPILED or platform.machine() not in {"x86_64", "AMD64"}:
+    # With compilation switched off there is nothing that could use the instructions.
+    if config.DISABLE_JIT or platform.machine() not in {"x86_64", "AMD64"}:  # type: ignore[attr-defined]
         return False
-    from llvmlite.binding import get_host_cpu_features  # noqa: PLC0415
-
     return bool(get_host_cpu_features().get("aes"))
 
 

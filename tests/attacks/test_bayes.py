@@ -24,7 +24,7 @@ from nearveil.attacks.bayes import (
     score_attacker,
 )
 from nearveil.errors import UsageError
-from nearveil.mechanisms.public_intervals import build_public_intervals
+from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

@@ -21,6 +21,7 @@ from nearveil.audit.claims import Claim
 from nearveil.audit.pair_search import audit_pairs, place_pairs
 from nearveil.audit.subjects import Place, PublishedSubject
 from nearveil.privacy.guarantee import Notion
+from nearveil.randomness import NumberedRows, RowKeystream, numbered_rows
 from nearveil.region import named_region
 from nearveil.types import FloatArray
 
@@ -61,14 +62,19 @@ class Case:
         return audit(subject, self.claim, pairs, samples=samples, confidence=confidence, seed=seed, search=search)
 
 
+def other_stream(rows: RowKeystream) -> NumberedRows:
+    """Rows that draw independently of the given ones, and always the same."""
+    return NumberedRows(rows.blocks(1 << 40)[0].tobytes(), 0, len(rows))
+
+
 # -- broken ------------------------------------------------------------------------------------------------------
 
-POOL = SOUND.draw(np.zeros((100_000, 2)), np.random.default_rng(9))
+POOL = SOUND.draw(np.zeros((100_000, 2)), numbered_rows(100_000, 9))
 NARROW = SOUND.rescaled(0.95)
 
 
 def noise(points: FloatArray, rng: np.random.Generator) -> FloatArray:
-    return SOUND.draw(np.zeros_like(points), rng)
+    return SOUND.draw(np.zeros_like(points), numbered_rows(len(points), rng))
 
 
 def moved(points: FloatArray, metres: FloatArray) -> FloatArray:
@@ -150,7 +156,7 @@ def wider_in_places(points: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Three times the noise for whoever is published in the north-east: that looks at the published place only."""
     published = SOUND.perturb(points, rng)
     there = np.all(published > REGION.centre, axis=1, keepdims=True)
-    more = SOUND.draw(np.zeros_like(points), rng) * 3
+    more = noise(points, rng) * 3
     return REGION.clip(np.where(there, REGION.from_metres(REGION.to_metres(published) + more), published))
 
 

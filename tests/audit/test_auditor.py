@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import pytest
 from scipy.stats import binom
+from tests.audit.judged import other_stream
 
 from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Square
 from nearveil.audit.auditor import AuditReport, Verdict, audit
@@ -16,8 +17,9 @@ from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import MechanismSubject, PublishedSubject
 from nearveil.errors import UsageError
 from nearveil.mechanisms.morton import interleave
-from nearveil.mechanisms.srr_channel import StaircaseChannel, staircase_channel
+from nearveil.mechanisms.srr import StaircaseChannel, staircase_channel
 from nearveil.privacy.guarantee import Notion
+from nearveil.randomness import RowKeystream, numbered_rows
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -147,8 +149,8 @@ def test_noise_of_seven_tenths_of_the_scale_is_caught_from_outside(mechanism: Me
 
 
 class DrawnTwiceAndAveraged(PlanarLaplace):
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        return (super().draw(x, rng) + super().draw(x, rng)) / 2
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        return (super().draw(x, rows) + super().draw(x, other_stream(rows))) / 2
 
 
 def test_noise_drawn_twice_and_averaged_is_caught() -> None:
@@ -205,7 +207,7 @@ def resampled_until_inside(mechanism: PlanarLaplace) -> Published:
         left = np.arange(len(x))
         half = np.array(region.half_extent_m) * 0.999
         while len(left):
-            drawn = mechanism.draw(x[left], rng)
+            drawn = mechanism.draw(x[left], numbered_rows(len(left), rng))
             inside = (np.abs(drawn) <= half).all(axis=1)
             out[left[inside]] = drawn[inside]
             left = left[~inside]

@@ -5,10 +5,12 @@ from typing import Self
 
 import numpy as np
 import pytest
+from tests.audit.judged import other_stream
 
 from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Square
 from nearveil.audit import conformance
 from nearveil.audit.conformance import CHECKS, ConformanceError, Subject
+from nearveil.randomness import NumberedRows, RowKeystream, numbered_rows, stream_key
 from nearveil.types import FloatArray
 
 pytestmark = pytest.mark.statistical
@@ -46,17 +48,17 @@ def test_conforms(subject: Subject, check: Callable[[Subject], None]) -> None:
 
 
 def test_published_places_of_a_batch_equal_those_of_its_people_one_at_a_time(city: FloatArray) -> None:
-    for mechanism in (PlanarLaplace(), DPRS(release="interval", centres=50, seed=1).fit(city)):
-        together = mechanism.perturb(city[:40], np.random.default_rng(5))
-        rng = np.random.default_rng(5)
-        assert (together == np.vstack([mechanism.perturb(place[None], rng) for place in city[:40]])).all()
+    for mechanism in (PlanarLaplace(), Square(), DPRS(release="interval", centres=50, seed=1).fit(city)):
+        together, key = mechanism.perturb(city[:40], rng=5), stream_key(5)
+        alone = [mechanism.perturb_rows(city[i : i + 1], NumberedRows(key, i, 1)) for i in range(40)]
+        assert (together == np.vstack(alone)).all()
 
 
 class TooNarrow(PlanarLaplace):
     """Noise of 0.7 times the width that the guarantee speaks of."""
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        return x + 0.7 * (super().draw(x, rng) - x)
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        return x + 0.7 * (super().draw(x, rows) - x)
 
 
 class HonestButNarrow(TooNarrow):
@@ -73,15 +75,15 @@ class HonestButNarrow(TooNarrow):
 
 
 class DrawnTwiceAndAveraged(PlanarLaplace):
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        return (super().draw(x, rng) + super().draw(x, rng)) / 2
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        return (super().draw(x, rows) + super().draw(x, other_stream(rows))) / 2
 
 
 class TruthTeller(Square):
     """Publishes the true place, and its density owns up to it."""
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        del rng
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        del rows
         return x.copy()
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
@@ -89,19 +91,18 @@ class TruthTeller(Square):
         return np.where(same, 0.0, -np.inf)
 
 
-class ColumnWise(PlanarLaplace):
-    """Draws column by column, so that a batch differs from its people one at a time."""
+class InOneGo(PlanarLaplace):
+    """Draws for all rows from one generator, so that a batch differs from its people one at a time."""
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        return x + 100 * np.column_stack([rng.normal(size=len(x)), rng.normal(size=len(x))])
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        return x + 100 * np.random.default_rng(rows.blocks(0)[0]).normal(size=x.shape)
 
 
 class Forgetful(PlanarLaplace):
-    """Ignores the generator it is given."""
+    """Ignores the keystream it is given."""
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        del rng
-        return super().draw(x, np.random.default_rng())
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        return super().draw(x, numbered_rows(len(rows)))
 
 
 class InDegrees(PlanarLaplace):
@@ -126,7 +127,7 @@ class Unrounded(PlanarLaplace):
         (HonestButNarrow, conformance.check_guarantee_survives_audit),
         (TruthTeller, conformance.check_guarantee_survives_audit),
         (DrawnTwiceAndAveraged, conformance.check_sampler_matches_density),
-        (ColumnWise, conformance.check_batch_equals_single),
+        (InOneGo, conformance.check_rows_draw_alike_in_any_split),
         (Forgetful, conformance.check_seed_repeats),
         (InDegrees, conformance.check_displacement_on_the_ground),
         (Unrounded, conformance.check_output_in_support),

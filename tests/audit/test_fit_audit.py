@@ -25,8 +25,8 @@ from nearveil.audit.fit import (
 )
 from nearveil.audit.subjects import AuditError
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms import nearest_centre, noisy_grid, pic, private_grid
-from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace
+from nearveil.mechanisms import _nearest, fit_grid, fit_pic
+from nearveil.mechanisms.fit_pic import FIXED_POINT, fixed_point_laplace
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region, named_region
@@ -47,9 +47,9 @@ def central(epsilon: float, delta: float = 0.0) -> Claim:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our code path with coarse tables, which are exact like fine ones: twice as many fits in a second."""
-    monkeypatch.setattr(nearest_centre, "_STEPS_FOR_FEW", (8,))
+    monkeypatch.setattr(_nearest, "_STEPS_FOR_FEW", (8,))
     # k-means on the noisy histogram is post-processing; one round of it is enough to audit what goes in.
-    monkeypatch.setattr(private_grid, "ROUNDS", 1)
+    monkeypatch.setattr(fit_grid, "ROUNDS", 1)
 
 
 def forgetful_k_means(epsilon: float, rounds: int = 3) -> Fit:
@@ -101,7 +101,7 @@ def test_pic_that_noises_occupied_clusters_only_is_caught(monkeypatch: pytest.Mo
     def forgetful(sums: IntArray, scale: float, rng: np.random.Generator) -> FloatArray:
         return np.where(sums[:, 2:] > 0, fixed_point_laplace(sums, scale, rng), 0.0)
 
-    monkeypatch.setattr(pic, "fixed_point_laplace", forgetful)
+    monkeypatch.setattr(fit_pic, "fixed_point_laplace", forgetful)
     plan = FitPlan(centres=2, rounds=1)
     for fit, fits in ((intervals_fit(REGION, plan, 6.0), 3000), (AnswersFit(REGION, plan, 6.0), 800)):
         found = audit_fit(fit, central(0.5), DATA, REGION, fits=fits, seed=3)
@@ -152,7 +152,7 @@ def audited_answers(
     """The real fit's answers with one thing changed, at a confidence of 0.95."""
     plan = FitPlan(method=method, centres=2, rounds=1)
     budget = 3 / epsilon if method == "pic" else epsilon
-    for module in (pic, noisy_grid):
+    for module in (fit_pic, fit_grid):
         monkeypatch.setattr(module, "fixed_point_laplace", noise)
     fit = AnswersFit(REGION, plan, budget)
     return audit_fit(fit, central(epsilon), DATA[2:3], REGION, fits=fits, confidence=0.95, seed=4)
@@ -191,7 +191,7 @@ def test_noise_that_all_answers_share_is_caught(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("method", ["pic", "private-grid"])
 def test_the_answers_are_0_or_1_but_for_noise(method: FitMethod, monkeypatch: pytest.MonkeyPatch) -> None:
     """With noise taken out, whoever the others are and wherever clusters begin; three rounds have nine answers."""
-    for module in (pic, noisy_grid):
+    for module in (fit_pic, fit_grid):
         monkeypatch.setattr(module, "fixed_point_laplace", lambda exact, *_: exact / FIXED_POINT)
     fit = AnswersFit(REGION, FitPlan(method=method, centres=2, rounds=3), 1.0)
     for pair in DATA:

@@ -17,7 +17,7 @@ from nearveil.evaluation.planning.measuring import Sizes
 from nearveil.evaluation.planning.plan import Effort
 from nearveil.io.people import ReadOptions
 from nearveil.io.synthetic import synthetic_city
-from nearveil.mechanisms.synthetic_people import synthetic_people
+from nearveil.mechanisms.fit_grid import synthetic_people
 from nearveil.region import Region
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run

@@ -32,8 +32,8 @@ from nearveil.evaluation.runner import NOBODY, Cell
 from nearveil.evaluation.utility import ColluderProtocol, ground_distance_m
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.privacy.accounting import paper_scales
 from nearveil.types import FloatArray, IntArray
 from tests.evaluation.made_up_results import tiny_town

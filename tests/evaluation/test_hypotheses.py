@@ -9,9 +9,10 @@ from nearveil.evaluation.cells import fitted
 from nearveil.evaluation.defences import ConfinedBaseline, Defence, Kind, read_population
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.mechanisms.square import Square
+from nearveil.randomness import numbered_rows
 from nearveil.region import Region
 from nearveil.types import FloatArray
 from tests.evaluation.made_up_results import tiny_town
@@ -23,7 +24,7 @@ def resampled(baseline: Mechanism, person: FloatArray, centre: FloatArray, radiu
     """The baseline itself, drawn until it lies in the disc."""
     rng, found = np.random.default_rng(2), np.empty((0, 2))
     while len(found) < count:
-        drawn = baseline.draw(baseline.enter(np.repeat(person, 200_000, axis=0)), rng)
+        drawn = baseline.draw(baseline.enter(np.repeat(person, 200_000, axis=0)), numbered_rows(200_000, rng))
         square = baseline.resolved_region.to_square(baseline.leave(drawn))
         found = np.vstack([found, square[np.hypot(*(square - centre).T) < radius]])
     return found[:count]
@@ -47,7 +48,7 @@ def test_noise_is_that_of_the_baseline_within_the_disc(kind: str, san_francisco:
             baseline=baseline, discs=DPRS(region=san_francisco), intervals=intervals, region=san_francisco
         )
         x = san_francisco.to_square(np.repeat(person, 20_000, axis=0))
-        found = mechanism.draw(x, np.random.default_rng(1))
+        found = mechanism.draw(x, numbered_rows(len(x), 1))
         assert np.hypot(*(found - centre).T).max() <= radius
         expected = resampled(wide, person, centre, radius, 20_000)
         least = min(stats.ks_2samp(found[:, axis], expected[:, axis]).pvalue for axis in (0, 1))
@@ -61,7 +62,8 @@ def test_a_confined_baseline_publishes_in_the_disc_of_the_nearest_centre(kind: K
     assert isinstance(mechanism, ConfinedBaseline)
     assert mechanism.intervals is not None
     scaled = mechanism.resolved_region
-    x, t = scaled.to_square(TOWN.places), mechanism.draw(scaled.to_square(TOWN.places), np.random.default_rng(1))
+    x = scaled.to_square(TOWN.places)
+    t = mechanism.draw(x, numbered_rows(len(x), 1))
     own = np.argmin(np.linalg.norm(x[:, None] - mechanism.intervals.centres, axis=-1), axis=1)
     away = np.hypot(*(t - mechanism.intervals.centres[own]).T)
     assert (away <= mechanism.intervals.radii[own]).all()

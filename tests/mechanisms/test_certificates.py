@@ -8,10 +8,10 @@ import pytest
 
 from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Region, Square
 from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.public_intervals import build_public_intervals
-from nearveil.mechanisms.spec import mechanism_from_spec, mechanism_to_spec
-from nearveil.mechanisms.srr_channel import staircase_channel
+from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
+from nearveil.mechanisms.srr import staircase_channel
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, Notion, certificate_from_dict
 
 # A dense quarter and a few cells far from it and from each other.

@@ -4,17 +4,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.mechanisms.discs_by_generator import truncated_laplace
 
 from nearveil.evaluation.experiments.figure8 import noise_and_resample
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
-from nearveil.mechanisms.disc_law import expected_displacement, log_density
-from nearveil.mechanisms.disc_sampler import (
+from nearveil.mechanisms._disc_law import (
+    GAUSSIAN,
+    LAPLACE,
+    expected_displacement,
+    log_density,
     log_peak,
     nearest_l1_to_unit_disc,
-    sample_discs,
-    truncated_laplace,
 )
-from nearveil.mechanisms.utility_bounds import exact_displacement, paper_displacement_bound
+from nearveil.mechanisms._disc_sampler import sample_discs
+from nearveil.mechanisms.releases import exact_displacement, paper_displacement_bound
+from nearveil.randomness import numbered_rows
 
 coordinate = st.floats(-3, 3)
 
@@ -70,7 +73,7 @@ def test_expected_displacement_is_the_mean_of_draws(noise: int, place: tuple[flo
     """Within 5 standard errors of the mean of 100,000 draws: a false alarm in less than 1 of 10^6, each."""
     x = np.tile(np.array(place), (100_000, 1))
     draws = sample_discs(
-        noise, x, np.zeros(len(x), np.int64), np.zeros((1, 2)), np.ones(1), np.array([scale]), np.random.default_rng(4)
+        noise, x, np.zeros(len(x), np.int64), np.zeros((1, 2)), np.ones(1), np.array([scale]), numbered_rows(len(x), 4)
     )
     for norm, lengths in ((1, np.abs(draws - x).sum(axis=1)), (2, np.hypot(*(draws - x).T))):
         expected = expected_displacement(noise, *place, scale, norm)

@@ -6,13 +6,14 @@ import pytest
 from scipy.spatial import cKDTree
 
 from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
+from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.nearest_centre import nearest_centre_table
-from nearveil.mechanisms.public_intervals import build_public_intervals
-from nearveil.mechanisms.release_paper import PaperRelease, largest_loss_within_interval
+from nearveil.mechanisms.releases import PaperRelease, largest_loss_within_interval
 from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import Basis, Notion
+from nearveil.randomness import numbered_rows
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -31,7 +32,7 @@ def test_everybody_lands_in_the_disc_of_their_nearest_centre(
     dprs = DPRS(epsilon=1.0, release=release, centres=100, gamma=gamma, noise=noise, seed=1).fit(city)
     intervals = dprs.intervals_
     x = dprs.enter(city)
-    t = dprs.draw(x, np.random.default_rng(2))
+    t = dprs.draw(x, numbered_rows(len(x), 2))
     _, nearest = cKDTree(intervals.centres).query(x)
     distance = np.hypot(*(t - intervals.centres[nearest]).T)
     assert (distance <= intervals.radii[nearest] * (1 + 1e-12)).all()
@@ -145,7 +146,7 @@ def test_between_intervals_nothing_holds(few: Intervals) -> None:
     metre = along / np.hypot(*along) / few.region.metres_per_unit / 2
     near_a, near_b = middle - metre, middle + metre
     assert np.hypot(*(near_b - near_a)) * few.region.metres_per_unit == pytest.approx(1.0)
-    from_a = dprs.draw(np.tile(near_a, (1000, 1)), np.random.default_rng(1))
+    from_a = dprs.draw(np.tile(near_a, (1000, 1)), numbered_rows(1000, 1))
     assert np.isfinite(dprs.log_density(near_a, from_a)).all()
     assert (dprs.log_density(near_b, from_a) == -np.inf).all()
 

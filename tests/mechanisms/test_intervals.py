@@ -5,10 +5,10 @@ import pytest
 from scipy.spatial import cKDTree
 
 from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.fit_grid import build_grid_intervals
+from nearveil.mechanisms.fit_pic import build_pic_intervals
+from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, intervals_from_json, l1_diameter, l2_diameter
-from nearveil.mechanisms.pic import build_pic_intervals
-from nearveil.mechanisms.private_grid import build_grid_intervals
-from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

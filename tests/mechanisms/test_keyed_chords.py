@@ -1,19 +1,15 @@
-"""Rows far outside their disc: the law of the disc sampler, the row's own words each used once, and nobody beyond."""
+"""Rows far outside their disc: the law of other routes, the row's own words each used once, and nobody beyond."""
 
 from collections import Counter
 from dataclasses import dataclass, field
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 from scipy import stats
+from tests.mechanisms import discs_by_generator, discs_in_numpy
 
-from nearveil.mechanisms import keyed_discs
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
-from nearveil.mechanisms.chord_tries import _shoulders
-from nearveil.mechanisms.disc_sampler import sample_discs
-from nearveil.mechanisms.keyed_chords import try_each_chord
-from nearveil.mechanisms.keyed_discs import sample_discs_by_row
+from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE
+from nearveil.mechanisms._disc_sampler import _shoulders, sample_discs, try_each_chord
 from nearveil.randomness import NamedRows, NumberedRows, RowKeystream, new_stream_key
 from nearveil.types import FloatArray, IntArray, WordArray
 
@@ -35,7 +31,7 @@ NARROW = (1e-12, 1e-6, 1e-3, 0.02, 0.3, 0.95)
 def draw(noise: int, x: FloatArray, scale: float, rows: RowKeystream | None = None) -> FloatArray:
     disc = np.zeros(len(x), dtype=np.int64)
     keystream = rows or NumberedRows(new_stream_key(), 0, len(x))
-    return sample_discs_by_row(noise, x, disc, np.zeros((1, 2)), np.ones(1), np.array([scale]), keystream)
+    return sample_discs(noise, x, disc, np.zeros((1, 2)), np.ones(1), np.array([scale]), keystream)
 
 
 def around(count: int, distance: float) -> FloatArray:
@@ -61,11 +57,11 @@ def p_value(ours: FloatArray, theirs: FloatArray, place: tuple[float, float]) ->
 @pytest.mark.parametrize("scale", [1e-6, 0.02, 0.3, 0.95])
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN], ids=["laplace", "gaussian"])
-def test_the_law_is_that_of_the_disc_sampler(noise: int, place: str, scale: float) -> None:
+def test_the_law_is_that_of_other_routes(noise: int, place: str, scale: float) -> None:
     """False alarms: 1e-6 per case (Bonferroni over five comparisons). A scale 30 % off is seen in every case."""
     x = np.tile(PLACES[place], (DRAWS, 1))
     disc, unit = np.zeros(DRAWS, dtype=np.int64), (np.zeros((1, 2)), np.ones(1))
-    theirs = sample_discs(noise, x, disc, *unit, np.array([scale]), np.random.default_rng())
+    theirs = discs_by_generator.sample_discs(noise, x, disc, *unit, np.array([scale]), np.random.default_rng())
     assert p_value(draw(noise, x, scale), theirs, PLACES[place]) > LEVEL
     for factor in (0.7, 1.3):
         # From 1 on, Laplace noise takes another route; its test is elsewhere.
@@ -109,8 +105,8 @@ def test_compiled_code_and_numpy_draw_the_same_and_on_the_disc(noise: int, scale
     x = around(4_000, distance)
     rows = NumberedRows(new_stream_key(), 7, len(x))
     compiled = draw(noise, x, scale, rows)
-    with patch.object(keyed_discs, "COMPILED", False):
-        plain = draw(noise, x, scale, rows)
+    unit = np.zeros(len(x), dtype=np.int64), np.zeros((1, 2)), np.ones(1)
+    plain = discs_in_numpy.sample_discs(noise, x, *unit, np.array([scale]), rows)
     assert np.abs(compiled - plain).max() < 1e-13
     for drawn in (compiled, plain):
         assert ((drawn * drawn).sum(axis=1) <= 1.0).all()
@@ -140,9 +136,6 @@ class Watched(RowKeystream):
     def blocks(self, number: int, rows: IntArray | None = None) -> WordArray:
         self.asked.update((number, row) for row in (range(len(self)) if rows is None else rows.tolist()))
         return self.rows.blocks(number, rows)
-
-    def generators(self) -> list[tuple[slice, np.random.Generator]]:
-        raise AssertionError
 
 
 @pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN], ids=["laplace", "gaussian"])

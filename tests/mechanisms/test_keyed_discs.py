@@ -1,15 +1,15 @@
-"""Rows draw for themselves: whatever their company and whether compiled or not, with the law of the disc sampler."""
+"""Rows draw for themselves: whatever their company, as NumPy has it, with the law that other routes have."""
 
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from scipy import stats
+from tests.mechanisms import discs_by_generator, discs_in_numpy
 
-from nearveil.mechanisms import keyed_discs
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
-from nearveil.mechanisms.disc_sampler import sample_discs
-from nearveil.mechanisms.keyed_discs import sample_discs_by_row
+from nearveil.mechanisms import _disc_sampler
+from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE
+from nearveil.mechanisms._disc_sampler import sample_discs
 from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray
 
@@ -27,7 +27,7 @@ def people(count: int, *, reach: float = 1.5, seed: int = 3) -> tuple[FloatArray
 
 
 def draw(noise: int, scale: float, x: FloatArray, disc: np.ndarray, rows: NumberedRows) -> FloatArray:
-    return sample_discs_by_row(noise, x, disc, CENTRES, RADII, np.full(len(RADII), scale), rows)
+    return sample_discs(noise, x, disc, CENTRES, RADII, np.full(len(RADII), scale), rows)
 
 
 @pytest.mark.parametrize(("noise", "scale"), CASES)
@@ -44,8 +44,8 @@ def test_compiled_code_and_numpy_draw_the_same(noise: int, scale: float) -> None
     x, disc = people(20_000)
     rows = NumberedRows(new_stream_key(), 0, len(x))
     compiled = draw(noise, scale, x, disc, rows)
-    with patch.object(keyed_discs, "COMPILED", False):
-        plain = draw(noise, scale, x, disc, rows)
+    scales = np.full(len(RADII), scale)
+    plain = discs_in_numpy.sample_discs(noise, x, disc, CENTRES, RADII, scales, rows)
     # Logarithms of one library and of another may differ in the last bit; what is published is rounded.
     assert np.abs(compiled - plain).max() < 1e-13
 
@@ -58,12 +58,12 @@ def test_everybody_lands_on_their_disc(noise: int, scale: float) -> None:
 
 
 def _p_value(noise: int, scale: float, other_scale: float, x1: float) -> float:
-    """How well draws by row agree with the disc sampler's, on both coordinates and the distance from the centre."""
+    """How well draws by row agree with those of a generator, on both coordinates and the distance from the centre."""
     count = 60_000
     x = np.tile([x1, -0.3], (count, 1))
     disc, unit = np.zeros(count, dtype=np.int64), (np.zeros((1, 2)), np.ones(1))
-    ours = sample_discs_by_row(noise, x, disc, *unit, np.array([scale]), NumberedRows(new_stream_key(), 0, count))
-    theirs = sample_discs(noise, x, disc, *unit, np.array([other_scale]), np.random.default_rng())
+    ours = sample_discs(noise, x, disc, *unit, np.array([scale]), NumberedRows(new_stream_key(), 0, count))
+    theirs = discs_by_generator.sample_discs(noise, x, disc, *unit, np.array([other_scale]), np.random.default_rng())
     pairs = [(ours[:, 0], theirs[:, 0]), (ours[:, 1], theirs[:, 1]), (np.hypot(*ours.T), np.hypot(*theirs.T))]
     return min(stats.ks_2samp(first, second).pvalue for first, second in pairs) * len(pairs)
 
@@ -71,7 +71,7 @@ def _p_value(noise: int, scale: float, other_scale: float, x1: float) -> float:
 @pytest.mark.statistical
 @pytest.mark.parametrize(("noise", "scale"), [(noise, scale) for noise in (LAPLACE, GAUSSIAN) for scale in (0.3, 1.1)])
 @pytest.mark.parametrize("x1", [0.4, 1.2])
-def test_the_law_is_the_disc_sampler_s(noise: int, scale: float, x1: float) -> None:
+def test_the_law_is_that_of_other_routes(noise: int, scale: float, x1: float) -> None:
     """False alarms: 1e-6 per case (Bonferroni over three comparisons). A scale 30 % off is seen in every case."""
     assert _p_value(noise, scale, scale, x1) > 1e-6
     assert _p_value(noise, scale, 1.3 * scale, x1) < 1e-6
@@ -85,5 +85,5 @@ def test_blocks_made_on_the_spot_are_those_of_the_keystream(noise: int, scale: f
     x, disc = people(5_003, reach=1.3)
     rows = NumberedRows(new_stream_key(), first, len(x))
     on_the_spot = draw(noise, scale, x, disc, rows)
-    with patch.object(keyed_discs, "HAS_AES", False):
+    with patch.object(_disc_sampler, "HAS_AES", False):
         assert np.array_equal(on_the_spot, draw(noise, scale, x, disc, rows))

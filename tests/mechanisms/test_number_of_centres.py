@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearveil.mechanisms import pic
-from nearveil.mechanisms.centres import PAPER_CENTRES, centres_for, fixed_point_laplace
+from nearveil.mechanisms import fit_pic
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.fit_grid import build_grid_intervals
+from nearveil.mechanisms.fit_pic import build_pic_intervals, fixed_point_laplace
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
-from nearveil.mechanisms.intervals import intervals_from_json
-from nearveil.mechanisms.pic import build_pic_intervals
-from nearveil.mechanisms.private_grid import build_grid_intervals
+from nearveil.mechanisms.intervals import PAPER_CENTRES, centres_for, intervals_from_json
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -57,7 +56,7 @@ def test_k_means_pays_for_its_head_count(
         asked.append((exact.shape, scale))
         return fixed_point_laplace(exact, scale, rng)
 
-    monkeypatch.setattr(pic, "fixed_point_laplace", spy)
+    monkeypatch.setattr(fit_pic, "fixed_point_laplace", spy)
     found = build_pic_intervals(city, region=san_francisco, scale=7.0, rounds=2, rng=1)
     assert asked == [((1,), 7.0), ((len(found), 3), 7.0), ((len(found), 3), 7.0)]
     assert found.answers == (type(found.answers[0])(3 * 2 + 1, 7.0),)

@@ -5,10 +5,14 @@ import pytest
 from scipy.stats import kstest, laplace
 
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms import pic
-from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace, redraw_unusable
-from nearveil.mechanisms.exact_answers import ExactAnswers
-from nearveil.mechanisms.pic import build_pic_intervals
+from nearveil.mechanisms import fit_pic
+from nearveil.mechanisms.fit_pic import (
+    FIXED_POINT,
+    ExactAnswers,
+    build_pic_intervals,
+    fixed_point_laplace,
+    redraw_unusable,
+)
 from nearveil.region import Region, named_region
 from nearveil.types import FloatArray, IntArray
 
@@ -79,7 +83,7 @@ def test_one_round_noises_sums_and_counts_of_all_clusters() -> None:
         rng=3,
         watch=lambda _, answers: noisy.append(answers),
     )
-    means = pic._means(noisy[0])
+    means = fit_pic._means(noisy[0])
     full, empty = means[:10_000], means[10_000:]
     for axis in (0, 1):
         assert kstest(full[:, axis] * people, laplace(scale=scale).cdf).pvalue > 1e-6
@@ -101,20 +105,20 @@ def test_noise_is_added_to_every_answer_of_every_round(
         asked.append((exact.shape, scale))
         return fixed_point_laplace(exact, scale, rng)
 
-    monkeypatch.setattr(pic, "fixed_point_laplace", spy)
+    monkeypatch.setattr(fit_pic, "fixed_point_laplace", spy)
     build_pic_intervals(city, region=san_francisco, scale=34.5, centres=100, rounds=12, rng=1)
     assert asked == [((100, 3), 34.5)] * 12
 
 
 def test_one_person_changes_each_answer_by_at_most_one(san_francisco: Region, city: FloatArray) -> None:
     """The sensitivity that the accounting counts on, at the region's corner where it is largest."""
-    from nearveil.mechanisms.centres import square_in_fixed_point
-    from nearveil.mechanisms.nearest_centre import nearest_centre_table
+    from nearveil.mechanisms._nearest import nearest_centre_table
+    from nearveil.mechanisms.fit_pic import square_in_fixed_point
 
     corner = np.vstack([city, [[37.9, -122.6]]])
     table = nearest_centre_table(np.array([[0.3, 0.2], [-0.5, 0.1]]), san_francisco.half_extent_square)
     with_one, without = (
-        pic.cluster_sums(square_in_fixed_point(san_francisco, people), table) for people in (corner, city)
+        fit_pic.cluster_sums(square_in_fixed_point(san_francisco, people), table) for people in (corner, city)
     )
     change = np.abs(with_one - without)
     assert change[:, :2].max() <= FIXED_POINT
@@ -148,7 +152,7 @@ def test_start_is_independent_of_the_data(san_francisco: Region, city: FloatArra
 
 def test_parameters_are_public_choices_not_read_off_the_data() -> None:
     """No bound, scale or count is taken from the data: the only statistic of it is the noised one."""
-    source = inspect.getsource(pic)
+    source = inspect.getsource(fit_pic)
     for word in (".min(", ".max(", "ptp", "percentile", "mean("):
         assert word not in source
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nearveil.mechanisms import planar_steps as module
-from nearveil.mechanisms.planar_steps import planar_steps, steps_numpy
+from nearveil.mechanisms import planar_laplace as module
+from nearveil.mechanisms.planar_laplace import _near, _unit_vectors, planar_steps
 from nearveil.randomness import NumberedRows, RowKeystream, new_stream_key
 from nearveil.types import IntArray, WordArray
 
@@ -26,7 +26,8 @@ def test_the_law() -> None:
 
 def test_numpy_takes_the_same_steps() -> None:
     rows = NumberedRows(new_stream_key(), 0, 20_000)
-    plain = steps_numpy(rows.blocks(0), rows.blocks(1))
+    lengths = -np.log(_near(rows.blocks(0)).prod(axis=1))
+    plain = lengths[:, None] * _unit_vectors(rows.blocks(1))
     assert np.abs(planar_steps(rows) - plain).max() < 1e-12
 
 
@@ -41,9 +42,6 @@ class _Scripted(RowKeystream):
 
     def blocks(self, number: int, rows: IntArray | None = None) -> WordArray:
         return self._blocks[number] if rows is None else self._blocks[number][rows]
-
-    def generators(self) -> list[tuple[slice, np.random.Generator]]:
-        raise AssertionError
 
 
 def test_the_tail_is_spread_out_by_another_number() -> None:

@@ -6,11 +6,10 @@ from scipy.stats import kstest, laplace
 
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.utility import draw_queries, measure_utility
-from nearveil.mechanisms import noisy_grid, private_grid
-from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace, square_in_fixed_point
+from nearveil.mechanisms import fit_grid
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.private_grid import build_grid_intervals
-from nearveil.mechanisms.synthetic_people import synthetic_delta, synthetic_people
+from nearveil.mechanisms.fit_grid import build_grid_intervals, synthetic_delta, synthetic_people
+from nearveil.mechanisms.fit_pic import FIXED_POINT, fixed_point_laplace, square_in_fixed_point
 from nearveil.privacy.accounting import LaplaceAnswers, pure_fit_epsilon
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -29,7 +28,7 @@ def test_budget_is_one_histogram_and_a_count_unless_the_count_is_public(
 def test_grid_is_sized_by_the_public_number_alone(san_francisco: Region, city: FloatArray) -> None:
     """The same noise on other data gives a histogram of the same shape: N is not read off the data."""
     shapes = []
-    original = noisy_grid._noisy_histogram
+    original = fit_grid._noisy_histogram
 
     def spy(*args: object) -> FloatArray:
         histogram = original(*args)  # type: ignore[arg-type]
@@ -37,7 +36,7 @@ def test_grid_is_sized_by_the_public_number_alone(san_francisco: Region, city: F
         return histogram
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noisy_grid, "_noisy_histogram", spy)
+        patch.setattr(fit_grid, "_noisy_histogram", spy)
         for people in (city, city[:1000]):
             build_grid_intervals(people, region=san_francisco, epsilon=1.0, centres=50, population=3000, rng=1)
     assert shapes[0] == shapes[1]
@@ -48,7 +47,7 @@ def test_everything_after_the_histogram_is_post_processing(san_francisco: Region
     fixed = np.full((20, 20), 30.0)
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noisy_grid, "_noisy_histogram", lambda *_args: fixed)
+        patch.setattr(fit_grid, "_noisy_histogram", lambda *_args: fixed)
         for people in (city, city[:200]):
             kwargs = {"region": san_francisco, "epsilon": 1.0, "centres": 50, "population": 5000, "rng": 3}
             found.append(build_grid_intervals(people, **kwargs).centres)  # type: ignore[arg-type]
@@ -82,14 +81,14 @@ def test_histogram_and_count_have_the_noise_they_are_charged_for(san_francisco: 
     rng = np.random.default_rng(5)
     scale = 2.5
     columns, rows = 150, 180
-    noisy = noisy_grid._noisy_histogram(whole, san_francisco, columns, rows, scale, rng)
+    noisy = fit_grid._noisy_histogram(whole, san_francisco, columns, rows, scale, rng)
     shape = np.array([columns, rows])
     place = ((whole / FIXED_POINT / np.array(san_francisco.half_extent_square) + 1) / 2 * shape).astype(int)
     place = np.minimum(place, shape - 1)
     exact = np.zeros((rows, columns))
     np.add.at(exact, (place[:, 1], place[:, 0]), 1)
     assert exact.sum() == len(city)
-    counts = [noisy_grid._size_of_population(5000, None, 0.8, rng) for _ in range(20_000)]
+    counts = [fit_grid._size_of_population(5000, None, 0.8, rng) for _ in range(20_000)]
     count_scale = counts[0][0][0].scale
     for noise, wanted in (
         ((noisy - exact).ravel(), scale),
@@ -109,7 +108,7 @@ def test_noise_goes_where_the_budget_says(san_francisco: Region, city: FloatArra
         return fixed_point_laplace(exact, scale, rng)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noisy_grid, "fixed_point_laplace", spy)
+        patch.setattr(fit_grid, "fixed_point_laplace", spy)
         found = build_grid_intervals(city, region=san_francisco, epsilon=0.8, centres=50, rng=1)
     assert [scale for _, scale in asked] == [part.scale for part in found.answers]
     assert asked[0][0] == 1
@@ -162,7 +161,7 @@ def test_synthetic_people_come_from_the_noisy_answers_alone(san_francisco: Regio
         return np.full(exact.shape, 2000.0 if exact.size == 1 else 30.0)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noisy_grid, "fixed_point_laplace", spy)
+        patch.setattr(fit_grid, "fixed_point_laplace", spy)
         found = [
             synthetic_people(people, region=san_francisco, epsilon=0.8, rng=3)
             for people in (city, city[:50], np.repeat(city[:1], 30, axis=0))
@@ -197,15 +196,15 @@ def test_of_very_many_people_no_more_stand_ins_are_made_up_than_help(
     san_francisco: Region, city: FloatArray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers: list[int] = []
-    k_means = private_grid._k_means
+    k_means = fit_grid._k_means
 
     def counted(stand_ins: FloatArray, *rest: Any) -> FloatArray:
         numbers.append(len(stand_ins))
         return k_means(stand_ins, *rest)
 
-    monkeypatch.setattr(private_grid, "_k_means", counted)
+    monkeypatch.setattr(fit_grid, "_k_means", counted)
     for most in (1000, 20):
-        monkeypatch.setattr(private_grid, "_MOST_PER_CENTRE", most)
-        private_grid.build_grid_intervals(city, region=san_francisco, epsilon=2.0, centres=50, rng=1)
+        monkeypatch.setattr(fit_grid, "_MOST_PER_CENTRE", most)
+        fit_grid.build_grid_intervals(city, region=san_francisco, epsilon=2.0, centres=50, rng=1)
     assert numbers[0] > 0.5 * len(city)
     assert abs(numbers[1] - 20 * 50) < 150

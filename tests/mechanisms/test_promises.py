@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from nearveil import DPRS, SRR, AxisLaplace, PlanarLaplace, Region, Square, build_grid_intervals, build_pic_intervals
-from nearveil.mechanisms.centres import FIXED_POINT, fixed_point_laplace
-from nearveil.mechanisms.exponential import REACH
+from nearveil.mechanisms.fit_pic import FIXED_POINT, fixed_point_laplace
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.release_paper import largest_loss_within_interval
+from nearveil.mechanisms.releases import largest_loss_within_interval
 from nearveil.privacy.guarantee import round_up
+from nearveil.randomness import EXPONENTIAL_REACH
 from nearveil.types import FloatArray
 
 
@@ -39,7 +39,9 @@ def test_loss_within_an_interval_by_hand() -> None:
 def test_epsilons_and_deltas_of_the_rivals() -> None:
     for mechanism in (SRR(epsilon=1.7), Square(epsilon=1.7), AxisLaplace(epsilon=1.7)):
         assert mechanism.guarantee.epsilon == 1.7
-    assert AxisLaplace(epsilon=1.7).guarantee.delta == pytest.approx(2 * math.exp(1.7 - REACH), rel=1e-9, abs=0)
+    assert AxisLaplace(epsilon=1.7).guarantee.delta == pytest.approx(
+        2 * math.exp(1.7 - EXPONENTIAL_REACH), rel=1e-9, abs=0
+    )
     assert Square(epsilon=1.7).guarantee.delta == pytest.approx(2 * 2.0**-53 * (1 + math.exp(1.7)), rel=1e-9, abs=0)
     groups = len(SRR(epsilon=1.7).channel.weights)
     assert SRR(epsilon=1.7).guarantee.delta == pytest.approx(groups * 2.0**-53 * (1 + math.exp(1.7)), rel=1e-9, abs=0)
@@ -47,7 +49,7 @@ def test_epsilons_and_deltas_of_the_rivals() -> None:
     assert planar.epsilon == pytest.approx(2 / 700)
     assert planar.delta == pytest.approx(2 * math.exp(20) * 2.0**-85, rel=1e-9, abs=0)
     assert "up to 7 km apart" in planar.neighbours
-    assert math.log(2.0**85) == pytest.approx(REACH)
+    assert math.log(2.0**85) == pytest.approx(EXPONENTIAL_REACH)
 
 
 def test_cost_of_replacing_somebody_is_twice_that_of_removing(city: FloatArray) -> None:

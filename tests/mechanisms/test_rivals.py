@@ -11,12 +11,11 @@ from scipy.stats import gamma, kstest
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.axis_laplace import AxisLaplace
-from nearveil.mechanisms.exponential import REACH, standard_exponential
 from nearveil.mechanisms.planar_laplace import PlanarLaplace, hide_within_from_epsilon_per_km
 from nearveil.mechanisms.square import Square, square_side
-from nearveil.mechanisms.srr import SRR
-from nearveil.mechanisms.srr_channel import calibrated_channel, staircase_channel
+from nearveil.mechanisms.srr import SRR, calibrated_channel, staircase_channel
 from nearveil.privacy.guarantee import Basis
+from nearveil.randomness import EXPONENTIAL_REACH, numbered_rows, standard_exponential
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -28,7 +27,7 @@ def test_planar_laplace_radius_follows_its_law() -> None:
     """Gamma(2) radius, whose inverse CDF is the Lambert form; KS at level 1e-6, 30 % off is rejected."""
     mechanism = PlanarLaplace(hide_within_m=500)
     rate = mechanism._rate
-    drawn = mechanism.draw(np.zeros((100_000, 2)), np.random.default_rng(1))
+    drawn = mechanism.draw(np.zeros((100_000, 2)), numbered_rows(100_000, 1))
     radius = np.hypot(*drawn.T)
     assert kstest(radius, gamma(2, scale=1 / rate).cdf).pvalue > 1e-6
     assert kstest(radius, gamma(2, scale=0.7 / rate).cdf).pvalue < 1e-6
@@ -43,7 +42,7 @@ def test_hide_within_is_the_mean_displacement_and_epsilon_its_inverse() -> None:
     mechanism = PlanarLaplace(hide_within_m=500)
     assert mechanism.epsilon_per_m == pytest.approx(0.004)
     assert hide_within_from_epsilon_per_km(4.0) == pytest.approx(500)
-    drawn = mechanism.draw(np.zeros((200_000, 2)), np.random.default_rng(2))
+    drawn = mechanism.draw(np.zeros((200_000, 2)), numbered_rows(200_000, 2))
     assert np.hypot(*drawn.T).mean() == pytest.approx(500, rel=0.01)
 
 
@@ -65,7 +64,7 @@ def test_exponential_has_a_tail_beyond_one_uniform() -> None:
 
     tail = standard_exponential(Tail(np.random.PCG64(1)), 20_000, 1).ravel()
     assert kstest(tail - 32 * math.log(2), "expon").pvalue > 1e-6
-    assert tail.max() < REACH
+    assert tail.max() < EXPONENTIAL_REACH
     plain = standard_exponential(np.random.default_rng(1), 50_000, 2).ravel()
     assert kstest(plain, "expon").pvalue > 1e-6
 
@@ -198,7 +197,7 @@ def test_srr_with_listed_cells_publishes_only_those(city: FloatArray) -> None:
     land = [(column, row) for column in range(8) for row in range(8) if (3 * column + row) % 5 < 2]
     mechanism = SRR(epsilon=1.0, levels=3, cells=land, seed=1)
     half = np.array(mechanism.resolved_region.half_extent_square)
-    t = mechanism.draw(mechanism.enter(city), np.random.default_rng(1))
+    t = mechanism.draw(mechanism.enter(city), numbered_rows(len(city), 1))
     cells = {tuple(cell) for cell in ((t / half + 1) / 2 * 8).astype(int).tolist()}
     assert cells == set(land)
     assert mechanism.guarantee.basis is Basis.CERTIFICATE

@@ -8,14 +8,14 @@ from scipy.integrate import quad
 from scipy.spatial import cKDTree
 
 from nearveil import DPRS, PlanarLaplace, Region
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
-from nearveil.mechanisms.disc_law import log_density
-from nearveil.mechanisms.disc_loss import _log_mass_bounds, calibrated_disc_loss, laplace_disc_loss
+from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density
+from nearveil.mechanisms._disc_loss import _log_mass_bounds, calibrated_disc_loss, laplace_disc_loss
+from nearveil.mechanisms._nearest import nearest_disc_table
+from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals, without_small_intervals
-from nearveil.mechanisms.nearest_disc import nearest_disc_table
-from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import Basis, Method, Notion
+from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
 ROOT_HALF = math.sqrt(0.5)
@@ -116,7 +116,7 @@ def test_interval_loses_at_most_epsilon_within_a_cell_and_everything_between(few
         worst = max(worst, float(np.ptp(logs, axis=0).max()))
     assert 1.2 < worst <= 1.5
     other = x[cell != cell[0]]
-    drawn = dprs.draw(np.tile(x[0], (100, 1)), rng)
+    drawn = dprs.draw(np.tile(x[0], (100, 1)), numbered_rows(100, rng))
     assert (dprs.log_density(other[:, None], drawn[None]) == -np.inf).all()
 
 
@@ -128,7 +128,7 @@ def test_interval_treats_everybody_beyond_the_disc_like_the_nearest_point_of_it(
     on_edge, outside = centre + radius * direction, centre + 1.05 * radius * direction
     t = centre + radius * points_of_the_disc(np.random.default_rng(1))
     assert dprs.log_density(outside, t) == pytest.approx(dprs.log_density(on_edge, t), abs=1e-9)
-    again = [dprs.draw(place[None], np.random.default_rng(2)) for place in (on_edge, outside)]
+    again = [dprs.draw(place[None], numbered_rows(1, 2)) for place in (on_edge, outside)]
     assert again[0] == pytest.approx(again[1], abs=1e-12)
 
 
@@ -155,7 +155,7 @@ def test_metric_is_planar_laplace_before_the_discs(few: Intervals) -> None:
     x, t = np.array([[100.0, 200.0]]), np.array([[3000.0, -50.0]])
     assert metric.frame == "metres"
     assert metric.log_density(x, t) == planar.with_params(region=few.region).log_density(x, t)
-    assert (metric.draw(x, np.random.default_rng(1)) == planar.draw(x, np.random.default_rng(1))).all()
+    assert (metric.draw(x, numbered_rows(1, 1)) == planar.draw(x, numbered_rows(1, 1))).all()
     promise = metric.guarantee
     assert (promise.notion, promise.unit, promise.basis) == (Notion.METRIC, "per metre", Basis.THEOREM)
     assert promise.epsilon == pytest.approx(2 / 700)

@@ -8,7 +8,7 @@ import pytest
 from nearveil.errors import DataError
 from nearveil.io.files import open_people
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.exact_answers import PlacesInMemory
+from nearveil.mechanisms.fit_pic import PlacesInMemory
 from nearveil.region import Region
 from nearveil.release.fitting import PlacesInStream
 from nearveil.release.unique_ids import PeopleWatch

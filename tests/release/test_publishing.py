@@ -9,13 +9,13 @@ import pytest
 from nearveil.errors import DataError
 from nearveil.io.files import open_people, people_writer, read_people
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.dprs import DPRS, _nearest_disc
+from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.srr import SRR
 from nearveil.randomness import NumberedRows
 from nearveil.region import Region
-from nearveil.release.publishing import Published, RowRelease, publish_stream
+from nearveil.release.publishing import Published, publish_stream
 from nearveil.release.unique_ids import PeopleWatch
 from nearveil.types import FloatArray
 from tests.release.conftest import Batches, table_of, write_table
@@ -25,7 +25,7 @@ KEY = b"sixteen bytes ok"
 
 @pytest.fixture
 def same_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.release.publishing.new_stream_key", lambda: KEY)
+    monkeypatch.setattr("nearveil.release.publishing.stream_key", lambda _: KEY)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_batches_of_any_size_publish_what_one_would(
     assert (again.points != city.round(6)).any(axis=1).mean() > 0.5
 
 
-def test_a_seed_gives_what_it_always_gave(city: FloatArray, tmp_path: Path, batches_of: Batches) -> None:
+def test_a_seed_gives_what_perturb_gives(city: FloatArray, tmp_path: Path, batches_of: Batches) -> None:
     source = write_table(table_of(city), tmp_path / "in.parquet")
     for mechanism in (PlanarLaplace(seed=5), SRR(seed=5)):
         batches_of(300)
@@ -159,22 +159,3 @@ def test_ids_that_repeat_across_batches(city: FloatArray, tmp_path: Path, batche
         assert watch.several_rows
         assert bool(watch.warnings) is (person is None)
         assert len(watch.people_by_id().carried) == (5000 if person else 0)
-
-
-@pytest.mark.parametrize("release", ["metric", "planar"])
-def test_the_same_is_published_without_a_compiler(
-    release: str, city: FloatArray, intervals: Intervals, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Value for value: the noisy place is rounded before anything can tell the last bits apart."""
-    planar = PlanarLaplace(region="san-francisco")
-    mechanism: Mechanism = planar if release == "planar" else DPRS(release="metric", intervals=intervals)
-    places = np.tile(city, (4, 1))
-    compiled = RowRelease(mechanism, KEY)(places, 0)
-    for name in ("geodesy", "mechanisms.planar_steps", "mechanisms.nearest_disc"):
-        monkeypatch.setattr(f"nearveil.{name}.COMPILED", False)
-    _nearest_disc.cache_clear()
-    try:
-        plain = RowRelease(mechanism, KEY)(places, 0)
-    finally:
-        _nearest_disc.cache_clear()
-    assert (plain == compiled).all()

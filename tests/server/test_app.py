@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nearveil.mechanisms.public_intervals import build_public_intervals
+from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.nearby.publishing.publisher import Answer, Report
 from nearveil.region import named_region
 from nearveil.server.app import create_api

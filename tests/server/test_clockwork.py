@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.nearby.publishing.keys import SecretKeys, new_keys
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore

@@ -7,11 +7,12 @@ Each test is a chi-square test at level 1e-6. With about 100 of them here, a fal
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from tests.mechanisms.discs_by_generator import chord_route, draw_depth, draw_on_unit_disc, noise_route
 
-from nearveil.evaluation.experiments.figure8 import noise_and_resample
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE
-from nearveil.mechanisms.disc_law import log_density
-from nearveil.mechanisms.disc_sampler import chord_route, draw_on_unit_disc, noise_route, sample_discs, uniform_route
+from nearveil.evaluation.experiments.figure8 import noise_and_resample, uniform_route
+from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density
+from nearveil.mechanisms._disc_sampler import sample_discs
+from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
 pytestmark = pytest.mark.statistical
@@ -37,8 +38,7 @@ SCALES = (0.02, 0.15, 0.6, 1.3)
 def draw(noise: int, place: tuple[float, float], scale: float, seed: int) -> FloatArray:
     x = np.tile(np.array(place), (DRAWS, 1))
     disc = np.zeros(DRAWS, dtype=np.int64)
-    rng = np.random.default_rng(seed)
-    return sample_discs(noise, x, disc, np.zeros((1, 2)), np.ones(1), np.array([scale]), rng)
+    return sample_discs(noise, x, disc, np.zeros((1, 2)), np.ones(1), np.array([scale]), numbered_rows(DRAWS, seed))
 
 
 def along_and_across(t: FloatArray, place: tuple[float, float]) -> FloatArray:
@@ -138,7 +138,7 @@ def test_far_away_gaussian_depth(scale: float) -> None:
 @pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN], ids=["laplace", "gaussian"])
 @pytest.mark.parametrize("route", [uniform_route, noise_route, chord_route, draw_on_unit_disc])
 def test_all_routes_have_one_law(route: object, noise: int) -> None:
-    """The three routes may be exchanged: each follows the same density. False-alarm rate 1e-6 each."""
+    """The routes that other tests compare with: each follows the same density. False-alarm rate 1e-6 each."""
     place, scale = (0.4, -0.3), 0.5
     rng = np.random.default_rng(2)
     drawn = np.array([route(noise, *place, scale, rng) for _ in range(100_000)])  # type: ignore[operator]
@@ -165,7 +165,7 @@ def test_discs_are_moved_and_scaled() -> None:
     centres, radii, scales = np.array([[0.5, 0.5], [-0.4, 0.1]]), np.array([0.1, 0.3]), np.array([0.05, 0.4])
     x = np.tile(np.array([[0.55, 0.45], [-0.2, 0.5]]), (DRAWS, 1))
     disc = np.tile(np.array([0, 1]), DRAWS)
-    drawn = sample_discs(LAPLACE, x, disc, centres, radii, scales, np.random.default_rng(3))
+    drawn = sample_discs(LAPLACE, x, disc, centres, radii, scales, numbered_rows(len(x), 3))
     for j in (0, 1):
         unit = (drawn[disc == j] - centres[j]) / radii[j]
         place = tuple((x[j] - centres[j]) / radii[j])
@@ -180,7 +180,7 @@ def test_the_envelope_is_never_mistaken_for_the_maximum() -> None:
     """
     from scipy.stats import binomtest
 
-    from nearveil.mechanisms.chord_law import _find_top, draw_depth, locate, log_chord_density
+    from nearveil.mechanisms._disc_law import _find_top, locate, log_chord_density
 
     cases = [(LAPLACE, 0.9, 0.8, scale) for scale in np.geomspace(0.05, 1, 60)]
     slack = {case: _find_top(*case)[2] - _find_top(*case)[1] for case in cases}

@@ -15,11 +15,12 @@ import numpy as np
 import pyproj
 
 from nearveil.errors import DataError
+from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.nearest_centre import nearest_centre_table
-from nearveil.mechanisms.spec import mechanism_from_spec, mechanism_to_spec
+from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
 from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, guarantee_from_dict
+from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
 FORMAT = "nearveil-certificate"
@@ -140,7 +141,7 @@ def _loss_at(mechanism: Mechanism, certificate: Certificate, notion: Notion) -> 
 
 def _losses_of_many(mechanism: Mechanism, notion: Notion, tries: int, rng: np.random.Generator) -> FloatArray:
     first, second = _promised_pairs(mechanism, notion, tries, rng)
-    outputs = mechanism.draw(first, rng)
+    outputs = mechanism.draw(first, numbered_rows(len(first), rng))
     loss = mechanism.log_density(first, outputs) - mechanism.log_density(second, outputs)
     return _per_unit(mechanism, notion, loss, first, second)
 

@@ -31,8 +31,7 @@ from nearveil.audit.subjects import CONFIRM_STREAM, EXPLORE_STREAM, RECHECK_STRE
 from nearveil.audit.witness import Counts, bound_of, shared_confidence
 from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import wrap_longitude
-from nearveil.mechanisms.centres import FIXED_POINT
-from nearveil.mechanisms.exact_answers import PlacesInMemory, Question
+from nearveil.mechanisms.fit_pic import FIXED_POINT, PlacesInMemory, Question
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region

@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 from nearveil.audit.subjects import AuditError
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
+from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
 Sampler = Callable[[int, np.random.Generator], FloatArray]
@@ -141,7 +142,7 @@ def renyi_between_places(
     """
 
     def sampler(place: FloatArray) -> Sampler:
-        return lambda count, generator: mechanism.draw(np.tile(place, (count, 1)), generator)
+        return lambda count, generator: mechanism.draw(np.tile(place, (count, 1)), numbered_rows(count, generator))
 
     def log_ratio(outputs: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):

@@ -10,9 +10,8 @@ import numpy as np
 
 from nearveil.errors import NearveilError, UsageError
 from nearveil.geodesy import wrap_longitude
-from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.chunks import for_each_chunk, for_each_slice
-from nearveil.randomness import KEY_BYTES, NumberedRows, Randomness
+from nearveil.mechanisms.base import Mechanism, for_each_slice
+from nearveil.randomness import NumberedRows, stream_key
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress
 
@@ -97,12 +96,13 @@ class MechanismSubject:
 
     def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw on all cores, a chunk at a time."""
-        drawn = np.empty(x.shape)
+        key, drawn = stream_key(rng), np.empty(x.shape)
 
-        def work(part: slice, generator: np.random.Generator) -> None:
-            drawn[part] = self.mechanism.draw(x[part].copy(), generator)
+        def work(part: slice) -> None:
+            rows = NumberedRows(key, part.start, part.stop - part.start)
+            drawn[part] = self.mechanism.draw(x[part].copy(), rows)
 
-        for_each_chunk(len(x), Randomness(rng, seeded=True), work)
+        for_each_slice(len(x), work)
         return checked_outputs(drawn, len(x))
 
 
@@ -169,9 +169,8 @@ class ReleasedSubject(PublishedSubject):
         self._draws = MechanismSubject(mechanism)
 
     def publish(self, points: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Publish on all cores, with randomness that belongs to rows, as in a release."""
-        key = rng.bytes(KEY_BYTES)
-        published = np.empty(points.shape)
+        """Publish on all cores, as in a release."""
+        key, published = stream_key(rng), np.empty(points.shape)
 
         def work(part: slice) -> None:
             rows = NumberedRows(key, part.start, part.stop - part.start)

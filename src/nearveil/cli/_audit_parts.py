@@ -34,7 +34,7 @@ from nearveil.io.atomic import check_output, replacing
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.spec import mechanism_to_spec
+from nearveil.mechanisms.registry import mechanism_to_spec
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.region import Region
 from nearveil.report.audit_picture import draw_audit

@@ -52,7 +52,7 @@ from nearveil.cli._output import progress_bar, read_text, say, say_json
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.spec import mechanism_from_spec
+from nearveil.mechanisms.registry import mechanism_from_spec
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

@@ -53,7 +53,7 @@ from nearveil.io.files import FORMATS, read_people
 from nearveil.io.people import People, ReadOptions
 from nearveil.mechanisms.base import SEEDED_NOTE
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.synthetic_people import synthetic_delta, synthetic_people
+from nearveil.mechanisms.fit_grid import synthetic_delta, synthetic_people
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion, check_epsilon
 from nearveil.region import Region
 from nearveil.report.charts import draw_chart

@@ -27,10 +27,9 @@ from nearveil.evaluation.utility import (
 )
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.centres import PAPER_CENTRES
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
 from nearveil.mechanisms.fitting import FitMethod, FitPlan
-from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Literal, NoReturn, Self
 
 import numpy as np
@@ -10,17 +11,17 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.evaluation.utility import SCALING_OF, RegionProtocol
 from nearveil.io.datasets import Dataset
+from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.centres import PAPER_CENTRES
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
-from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.nearest_centre import nearest_centre_table
+from nearveil.mechanisms.fitting import build_public_intervals
+from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
 from nearveil.privacy.accounting import Noise
+from nearveil.randomness import RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -207,15 +208,17 @@ class ConfinedBaseline(Mechanism):
             self.intervals = self.discs.fit(points, y).intervals_
         return self
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Propose for everybody at once, until everybody has a place; a batch does not equal its rows."""
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        """Propose for everybody at once, until everybody has a place; each try takes two blocks of a row."""
         if self.intervals is None:
             raise UsageError("fit the intervals first, or give intervals made before")
         discs = self.intervals
         own = nearest_centre_table(discs.centres, discs.region.half_extent_square)(x)
         drawn, waiting = np.empty_like(x), np.arange(len(x))
-        while len(waiting):
-            u = rng.random((len(waiting), 3))
+        for block in count(step=2):
+            if not len(waiting):
+                break
+            u = rows.uniforms(3, first_block=block, rows=waiting)
             length, angle = np.sqrt(u[:, 0]) * discs.radii[own[waiting]], 2 * np.pi * u[:, 1]
             t = discs.centres[own[waiting]] + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
             accepted = np.log1p(-u[:, 2]) <= self._log_odds(x[waiting], t)

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.kernels import COMPILED, inlined_kernel, kernel
+from nearveil.kernels import inlined_kernel, kernel
 from nearveil.region import Region, Scaling
 from nearveil.types import FloatArray, IntArray
 
@@ -112,8 +112,7 @@ def ground_distance_m(first: FloatArray, second: FloatArray) -> FloatArray:
     On a sphere with the ellipsoid's radii of curvature half way between them: within 0.01 % up to 300 km, and within
     1 % anywhere.
     """
-    measure = _ground_distances if COMPILED else _ground_distances_numpy
-    distances: FloatArray = measure(np.asarray(first, np.float64), np.asarray(second, np.float64))
+    distances: FloatArray = _ground_distances(np.asarray(first, np.float64), np.asarray(second, np.float64))
     return distances
 
 
@@ -162,21 +161,6 @@ def _sine(x: float) -> float:
 def _arc_per_chord(square: float) -> float:
     """The arc over its chord, given the chord's square, if that is small."""
     return 1.0 + square * (1 / 6 + square * (3 / 40 + square * (15 / 336 + square * (105 / 3456))))
-
-
-def _ground_distances_numpy(first: FloatArray, second: FloatArray) -> FloatArray:
-    d_lambda = second[:, 1] - first[:, 1]
-    d_lambda -= 360.0 * np.rint(d_lambda * (1 / 360))
-    northward = np.sin((second[:, 0] - first[:, 0]) * _HALF_DEGREE) ** 2
-    middle = np.sin((second[:, 0] + first[:, 0]) * _HALF_DEGREE) ** 2
-    eastward = np.maximum(1.0 - middle - northward, 0.0) * np.sin(d_lambda * _HALF_DEGREE) ** 2
-    curvature = 1.0 - _ECCENTRICITY_SQUARED * middle
-    north_share = (1.0 - _ECCENTRICITY_SQUARED) / curvature
-    chord = northward + eastward
-    moved = np.where(chord > 0.0, chord, 1.0)
-    share = (northward * north_share**2 + eastward) / (moved * curvature)
-    distances: FloatArray = 2.0 * _SEMI_MAJOR_M * np.sqrt(share) * np.arcsin(np.sqrt(np.clip(chord, 0.0, 1.0)))
-    return distances
 
 
 # Utility as a user of a nearby service feels it: recall and distance ratio, and how far people were moved.

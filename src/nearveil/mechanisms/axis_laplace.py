@@ -7,10 +7,9 @@ from typing import Self
 
 import numpy as np
 
-from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.exponential import REACH, standard_exponential
-from nearveil.mechanisms.local_guarantee import local_guarantee
+from nearveil.mechanisms.base import Mechanism, local_guarantee
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, check_epsilon
+from nearveil.randomness import EXPONENTIAL_REACH, RowKeystream, exponential_from_uniforms
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -47,9 +46,9 @@ class AxisLaplace(Mechanism):
         """Laplace scale in units of the square."""
         return 2 * sum(self.resolved_region.half_extent_square) / self.epsilon
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Add Laplace noise to both axes: the difference of two exponentials."""
-        noise = standard_exponential(rng, len(x), 4)
+        noise = exponential_from_uniforms(rows.uniforms(8).reshape(len(x), 4, 2))
         return x + self.scale * (noise[:, :2] - noise[:, 2:])
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
@@ -68,7 +67,7 @@ class AxisLaplace(Mechanism):
         return local_guarantee(
             epsilon=self.epsilon,
             # Beyond the reach of either axis; for a place elsewhere that is up to e^epsilon times likelier.
-            delta=min(1.0, 2 * math.exp(self.epsilon - REACH)),
+            delta=min(1.0, 2 * math.exp(self.epsilon - EXPONENTIAL_REACH)),
             basis=Basis.THEOREM,
             because=(
                 "Laplace noise scaled to the region's L1 diameter, then clamping and rounding, which cannot add to the "

@@ -1,24 +1,30 @@
-"""Mechanism: what every way of moving people has in common."""
+"""Mechanism: what every way of moving people has in common.
+
+Beside it, the way over many people on all cores, and the statement that mechanisms with local differential privacy
+share.
+"""
 
 from __future__ import annotations
 
 import inspect
+import math
+import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.mechanisms.chunks import for_each_chunk, for_each_slice
-from nearveil.privacy.guarantee import Guarantee
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Notion
 from nearveil.randomness import (
-    RELEASE_STREAM,
     NumberedRows,
     Randomness,
     RowKeystream,
     as_randomness,
-    new_stream_key,
     seeded_randomness,
+    stream_key,
 )
 from nearveil.region import Region, as_region
 from nearveil.types import FloatArray, Progress
@@ -30,8 +36,9 @@ class Mechanism(ABC):
     """Moves people: true places in, published places out.
 
     A subclass has a keyword-only constructor that validates its parameters and stores them under their own names,
-    ``region`` and ``seed`` among them, and implements `draw`, `log_density` and `guarantee`. Points are (latitude,
-    longitude) in degrees at the edge, and (x, y) in the mechanism's `frame` inside: metres, or the square [-1, 1]².
+    ``region`` and ``seed`` among them, and implements `draw`, `log_density`, `guarantee` and `rescaled`. Points are
+    (latitude, longitude) in degrees at the edge, and (x, y) in the mechanism's `frame` inside: metres, or the square
+    [-1, 1]².
     """
 
     frame: Literal["metres", "square"] = "square"
@@ -41,28 +48,16 @@ class Mechanism(ABC):
     # -- what a mechanism does -------------------------------------------------------------------------------
 
     @abstractmethod
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw a place for every row of ``x``, in the frame, before `remap` and before it is clamped to the region.
 
-        Randomness is consumed row by row, so that a batch equals its rows one at a time.
+        All randomness comes from ``rows``, by `RowKeystream.uniforms` or by blocks, and that of a row goes into its
+        own place only. So the same rows draw the same, in whatever parts and order, and a place depends on no other.
         """
 
     @abstractmethod
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density of `draw` at ``t`` given ``x``, both in the frame and broadcast against each other."""
-
-    def draw_rows(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
-        """Draw as `draw` does, with randomness that belongs to the rows; here by `draw` itself, elsewhere faster."""
-        drawn = np.empty_like(x)
-        for part, generator in rows.generators():
-            drawn[part] = self.draw(x[part], generator)
-        return drawn
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "draw" in vars(cls) and "draw_rows" not in vars(cls):
-            # Whoever changes how a place is drawn must not inherit another way to draw it.
-            cls.draw_rows = Mechanism.draw_rows  # type: ignore[method-assign]
 
     def remap(self, t: FloatArray) -> FloatArray:
         """Move what was drawn once more, in the frame, looking at nothing else: by default, not at all.
@@ -117,28 +112,21 @@ class Mechanism(ABC):
         """
         people = self.resolved_region.check(points)
         self._prepare()
-        randomness = as_randomness(rng) if rng is not None else self._own_randomness()
+        key = stream_key(self.seed if rng is None else rng)
         published = np.empty_like(people)
-        key = new_stream_key()
 
-        def with_generator(part: slice, generator: np.random.Generator) -> None:
-            published[part] = self._released(self.draw(self.enter(people[part]), generator))
-
-        def by_row(part: slice) -> None:
+        def publish(part: slice) -> None:
             rows = NumberedRows(key, part.start, part.stop - part.start)
-            published[part] = self._released(self.draw_rows(self.enter(people[part]), rows))
+            published[part] = self._released(self.draw(self.enter(people[part]), rows))
 
-        if randomness.seeded:
-            for_each_chunk(len(people), randomness, with_generator, progress)
-        else:
-            for_each_slice(len(people), by_row, progress)
+        for_each_slice(len(people), publish, progress)
         return published
 
     def perturb_rows(self, points: object, rows: RowKeystream) -> FloatArray:
         """Publish a place for every person, with randomness that belongs to them; the same rows publish the same."""
         people = self.resolved_region.check(points)
         self._prepare()
-        return self._released(self.draw_rows(self.enter(people), rows))
+        return self._released(self.draw(self.enter(people), rows))
 
     def _released(self, drawn: FloatArray) -> FloatArray:
         return self.resolved_region.publish(self.leave(self.remap(drawn)))
@@ -162,7 +150,7 @@ class Mechanism(ABC):
         """Build what `draw` needs, once, before threads share it."""
         return
 
-    def _own_randomness(self, stream: int = RELEASE_STREAM) -> Randomness:
+    def _own_randomness(self, stream: int) -> Randomness:
         return as_randomness(None) if self.seed is None else seeded_randomness(self.seed, stream)
 
     def _notes(self) -> tuple[str, ...]:
@@ -216,3 +204,67 @@ class Mechanism(ABC):
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({settings})"
+
+
+# Many people, a chunk at a time.
+
+
+CHUNK_ROWS = 1 << 16
+
+
+def chunk_slices(rows: int) -> list[slice]:
+    """Cut ``rows`` into consecutive slices of `CHUNK_ROWS`; the cut does not depend on the machine."""
+    return [slice(start, min(start + CHUNK_ROWS, rows)) for start in range(0, rows, CHUNK_ROWS)]
+
+
+def for_each_slice(rows: int, work: Callable[[slice], None], progress: Progress | None = None) -> None:
+    """Call ``work`` on every chunk, on all cores."""
+    slices = chunk_slices(rows)
+    if len(slices) == 1:
+        work(slices[0])
+        if progress:
+            progress(rows)
+        return
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for part, _ in zip(slices, pool.map(work, slices), strict=True):
+            if progress:
+                progress(part.stop - part.start)
+
+
+# The statement of local differential privacy.
+
+
+def rounding_delta(epsilon: float, choices: int) -> float:
+    """Return what choosing among so many outcomes by one 53-bit number can add.
+
+    Each outcome's probability is off by at most 2⁻⁵³, on both sides of the comparison, one of them times e^epsilon.
+    """
+    return min(1.0, choices * 2.0**-53 * (1 + math.exp(epsilon)))
+
+
+def local_guarantee(
+    *,
+    epsilon: float,
+    basis: Basis,
+    because: str,
+    notes: tuple[str, ...] = (),
+    delta: float = 0.0,
+    certificate: Certificate | None = None,
+) -> Guarantee:
+    """Return the guarantee of epsilon-local differential privacy over the whole region."""
+    return Guarantee(
+        title="Every published place",
+        notion=Notion.LOCAL,
+        epsilon=epsilon,
+        unit="per person",
+        delta=delta,
+        neighbours="any two places of one person in the region, however far apart",
+        protects=(
+            "any two places of the region look alike up to epsilon, near or far; each further release of a "
+            "person's place adds its loss to the first"
+        ),
+        basis=basis,
+        because=because,
+        notes=notes,
+        certificate=certificate,
+    )

@@ -9,15 +9,12 @@ from typing import Literal, Self
 import numpy as np
 
 from nearveil.errors import UsageError
+from nearveil.mechanisms._nearest import NearestCentre, NearestDisc, nearest_centre_table, nearest_disc_table
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.mechanisms.intervals import Intervals, without_small_intervals
-from nearveil.mechanisms.nearest_centre import NearestCentre, nearest_centre_table
-from nearveil.mechanisms.nearest_disc import NearestDisc, nearest_disc_table
 from nearveil.mechanisms.planar_laplace import PlanarLaplace, check_hide_within
-from nearveil.mechanisms.release_interval import IntervalRelease
-from nearveil.mechanisms.release_metric import MetricRelease
-from nearveil.mechanisms.release_paper import PaperRelease
+from nearveil.mechanisms.releases import IntervalRelease, MetricRelease, PaperRelease
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, PaperScales, paper_scales, pure_scales
 from nearveil.privacy.guarantee import Guarantee, check_delta, check_epsilon, check_positive
 from nearveil.randomness import FIT_STREAM, RowKeystream
@@ -248,13 +245,9 @@ class DPRS(Mechanism):
             return IntervalRelease(intervals, nearest, self.chosen_epsilon, self.noise, factor)
         return PaperRelease(intervals, nearest, self.scales.release_scale * factor, self.noise)
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw a point of each person's disc, in the square; release ``metric``: a noisy place in metres."""
-        return self._release.draw(x, rng)
-
-    def draw_rows(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
-        """Draw as `draw` does, from the rows' own randomness."""
-        return self._release.draw_rows(x, rows)
+        return self._release.draw(x, rows)
 
     def remap(self, t: FloatArray) -> FloatArray:
         """Release ``metric``: move noisy places to the nearest point of the discs."""

@@ -1,4 +1,4 @@
-"""One way to ask for intervals, whichever method builds them."""
+"""One way to ask for intervals, whichever method builds them; and intervals made without anybody's data."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from typing import Literal
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.mechanisms.exact_answers import Watch
-from nearveil.mechanisms.intervals import Intervals, check_gamma
-from nearveil.mechanisms.pic import MOST_CENTRES, build_pic_intervals, pic_queries
-from nearveil.mechanisms.private_grid import ROUNDS as GRID_ROUNDS
-from nearveil.mechanisms.private_grid import build_grid_intervals
+from nearveil.mechanisms.fit_grid import ROUNDS as GRID_ROUNDS
+from nearveil.mechanisms.fit_grid import build_grid_intervals
+from nearveil.mechanisms.fit_pic import (
+    MOST_CENTRES,
+    Watch,
+    build_pic_intervals,
+    pic_queries,
+    redraw_unusable,
+    uniform_in_region,
+)
+from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals, check_gamma, radii_around
 from nearveil.privacy.accounting import fit_scale_for
 from nearveil.privacy.guarantee import check_count, check_delta, check_epsilon
-from nearveil.randomness import Randomness
+from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
 from nearveil.types import Progress
 
@@ -27,7 +33,7 @@ FIT_METHODS: tuple[FitMethod, ...] = ("pic", "private-grid")
 class FitPlan:
     """How intervals are to be built: the paper's m, N_c and γ, and the method.
 
-    Without ``centres`` their number follows that of the people, `nearveil.mechanisms.centres.centres_for`.
+    Without ``centres`` their number follows that of the people, `nearveil.mechanisms.intervals.centres_for`.
     """
 
     method: FitMethod = "pic"
@@ -104,4 +110,31 @@ def build_intervals(
         rng=rng,
         progress=progress,
         watch=watch,
+    )
+
+
+def build_public_intervals(
+    *,
+    region: Region,
+    centres: int = PAPER_CENTRES,
+    gamma: float = 0.5,
+    rng: Randomness | np.random.Generator | int | None = None,
+) -> Intervals:
+    """Build intervals around centres drawn uniformly in the region: they cost nobody anything.
+
+    What private intervals must beat to be worth their budget.
+    """
+    check_count(centres, "centres", least=2, most=MOST_CENTRES)
+    check_gamma(gamma)
+    randomness = as_randomness(rng)
+    found = redraw_unusable(uniform_in_region(region, centres, randomness.generator), region, randomness.generator)
+    return Intervals(
+        region=region,
+        centres=found,
+        radii=radii_around(found, gamma),
+        method="public",
+        answers=(),
+        gamma=gamma,
+        # Public randomness hides nothing, so knowing its seed undoes nothing.
+        seeded=False,
     )

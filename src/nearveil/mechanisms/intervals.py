@@ -10,10 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms.centres import PEOPLE_PER_CENTRE
-from nearveil.mechanisms.exponential import REACH
 from nearveil.privacy.accounting import LaplaceAnswers, fit_epsilon, pure_fit_epsilon
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion, check_positive
+from nearveil.randomness import EXPONENTIAL_REACH
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -34,6 +33,25 @@ METHOD_NAMES: dict[Method, str] = {
     "private-grid": "k-means on one noisy histogram (private grid)",
     "public": "public centres, no data",
 }
+
+PAPER_CENTRES = 800
+"""The paper's m, and the most that are made where no number is given."""
+
+PEOPLE_PER_CENTRE = 20
+FEWEST_CENTRES = 2
+
+
+def centres_for(people: float) -> int:
+    """Return how many centres to make where no number is given: one for every 20 people, from 2 to 800.
+
+    The number is published with the centres, so the number of people must be public or noisy.
+
+    Examples
+    --------
+    >>> centres_for(100), centres_for(1_000), centres_for(25_000)
+    (5, 50, 800)
+    """
+    return int(min(max(people / PEOPLE_PER_CENTRE, FEWEST_CENTRES), PAPER_CENTRES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,7 +118,7 @@ class Intervals:
     @property
     def pure_fit_cost(self) -> tuple[float, float]:
         """Epsilon by plain composition, and as delta what the exponentials of the noise cannot reach."""
-        unreachable = sum(4 * part.count * math.exp(1 / part.scale - REACH) for part in self.answers)
+        unreachable = sum(4 * part.count * math.exp(1 / part.scale - EXPONENTIAL_REACH) for part in self.answers)
         return pure_fit_epsilon(self.answers), min(1.0, unreachable)
 
     def guarantee(self, delta: float) -> Guarantee:

@@ -8,17 +8,16 @@ from typing import Literal, Self
 import numpy as np
 
 from nearveil.errors import UsageError
+from nearveil.kernels import inlined_kernel, kernel
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.exponential import REACH, standard_exponential
-from nearveil.mechanisms.planar_steps import planar_steps
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, Notion, check_positive
-from nearveil.randomness import RowKeystream
+from nearveil.randomness import EXPONENTIAL_REACH, RowKeystream
 from nearveil.region import Region
-from nearveil.types import FloatArray
+from nearveil.types import FloatArray, WordArray
 
 # Beyond the reach of one of its two exponentials the law comes short; seen by someone up to ten times hide_within_m
 # away, for whom the same place is up to e^20 times likelier.
-NUMERICAL_DELTA = 2 * math.exp(20 - REACH)
+NUMERICAL_DELTA = 2 * math.exp(20 - EXPONENTIAL_REACH)
 
 _LEAST_HIDE_WITHIN_M = 1.0
 _LARGEST_HIDE_WITHIN_M = 1e7
@@ -64,13 +63,8 @@ class PlanarLaplace(Mechanism):
         # The map may stretch distances a little; noise that much wider keeps the promise on the ground.
         return self.epsilon_per_m / self.resolved_region.largest_stretch
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Add a step of Gamma(2, 1/ε) length, the sum of two exponentials, in a uniform direction."""
-        # Three exponentials a row, so that the rows' draws stay apart.
-        return self.displaced(x, standard_exponential(rng, len(x), 3))
-
-    def draw_rows(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
-        """Draw as `draw` does, from the rows' own randomness."""
         return x + planar_steps(rows) / self._rate
 
     def displaced(self, x: FloatArray, noise: FloatArray) -> FloatArray:
@@ -148,3 +142,149 @@ def check_hide_within(hide_within_m: float) -> float:
 def hide_within_from_epsilon_per_km(epsilon_per_km: float) -> float:
     """Return the distance to hide within, in metres, that loses so much per kilometre."""
     return check_hide_within(2000.0 / check_positive(epsilon_per_km, "epsilon per km"))
+
+
+# Steps of noise of rate 1, from the keystreams of rows: the length is the sum of two exponentials, the direction is
+# uniform. One 53-bit number would end an exponential at 37 mean lengths and be coarse before that; so its last 2⁻³² are
+# spread out by another number, as in `exponential_from_uniforms`.
+
+
+_UNIT = 2.0**-53
+_TAIL = 2.0**-32
+_TWO_PI = 2.0 * math.pi
+
+
+def planar_steps(rows: RowKeystream) -> FloatArray:
+    """Draw a step for every row, shape (n, 2)."""
+    lengths, direction = rows.blocks(0), rows.blocks(1)
+    steps: FloatArray
+    steps, least = steps_compiled(lengths, direction)
+    if least >= _TAIL:
+        return steps
+    in_tail = np.flatnonzero((_near(lengths) < _TAIL).any(axis=1))
+    if len(in_tail):
+        steps[in_tail] = _steps_in_tail(lengths[in_tail], direction[in_tail], rows.blocks(2, in_tail))
+    return steps
+
+
+def _steps_in_tail(lengths: WordArray, direction: WordArray, further: WordArray) -> FloatArray:
+    near = _near(lengths)
+    beyond = math.log(_TAIL) + np.log(_near(further))
+    length = -np.where(near < _TAIL, beyond, np.log(near)).sum(axis=1)
+    return length[:, None] * _unit_vectors(direction)
+
+
+def _near(words: WordArray) -> FloatArray:
+    near: FloatArray = 1.0 - (words >> np.uint64(11)).astype(np.float64) * _UNIT
+    return near
+
+
+def _unit_vectors(direction: WordArray) -> FloatArray:
+    angle = _TWO_PI * ((direction[:, 0] >> np.uint64(11)).astype(np.float64) * _UNIT)
+    return np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+# The steps in loops that a compiler can turn into instructions on several rows at once.
+#
+# For that they must not call anything, so logarithm, sine and cosine are written out: the polynomials of fdlibm (Sun
+# Microsystems, 1993), right to the last bit or two. What is drawn is rounded to a public grid before it is published.
+
+
+_ROWS_AT_ONCE = 128
+
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_EXPONENT_SHIFT = 52
+_EXPONENT_OF_ONE = 1023
+_FRACTION = (1 << 52) - 1
+# The bits of sqrt(1/2), cut off: numbers are brought to [sqrt(1/2), sqrt(2)).
+_ROOT_BITS = 0x3FE6A09E00000000
+_ONE_LESS_ROOT = (1023 << 52) - _ROOT_BITS
+
+
+@kernel
+def steps_compiled(lengths: WordArray, direction: WordArray) -> tuple[FloatArray, float]:
+    """Return the steps, and the least of all the numbers whose logarithms make the lengths."""
+    steps = np.empty((len(lengths), 2))
+    value, power, turns = np.ones(_ROWS_AT_ONCE), np.zeros(_ROWS_AT_ONCE), np.zeros(_ROWS_AT_ONCE)
+    east, north = np.empty(_ROWS_AT_ONCE), np.empty(_ROWS_AT_ONCE)
+    bits = value.view(np.int64)
+    largest = np.uint64(0)
+    for start in range(0, len(lengths), _ROWS_AT_ONCE):
+        count = min(_ROWS_AT_ONCE, len(lengths) - start)
+        for lane in range(count):
+            largest = max(largest, lengths[start + lane, 0], lengths[start + lane, 1])
+            value[lane] = (1.0 - _unit(lengths[start + lane, 0])) * (1.0 - _unit(lengths[start + lane, 1]))
+            turns[lane] = _unit(direction[start + lane, 0])
+        for lane in range(count):
+            raised = bits[lane] + _ONE_LESS_ROOT
+            power[lane] = np.float64((raised >> _EXPONENT_SHIFT) - _EXPONENT_OF_ONE)
+            bits[lane] = (raised & _FRACTION) + _ROOT_BITS
+        for lane in range(count):
+            value[lane] = -_log(value[lane], power[lane])
+        for lane in range(count):
+            quarters = np.rint(4.0 * turns[lane])
+            # Exact: both are multiples of the unit.
+            angle = _TWO_PI * (turns[lane] - 0.25 * quarters)
+            sine, cosine = _sine(angle), _cosine(angle)
+            halves = np.floor(0.5 * quarters)
+            aside = quarters - 2.0 * halves > 0.5
+            length = -value[lane] if halves == 1.0 else value[lane]
+            east[lane] = length * (-sine if aside else cosine)
+            north[lane] = length * (cosine if aside else sine)
+        for lane in range(count):
+            steps[start + lane, 0], steps[start + lane, 1] = east[lane], north[lane]
+    return steps, 1.0 - _unit(largest)
+
+
+@inlined_kernel
+def _unit(word: np.uint64) -> float:
+    return np.float64(np.int64(word >> np.uint64(11))) * _UNIT
+
+
+@inlined_kernel
+def _log(value: float, power: float) -> float:
+    """The logarithm of value times 2^power, with value in [sqrt(1/2), sqrt(2))."""
+    f = value - 1.0
+    # Unlike the sign, this is not checked for a zero, which would keep rows apart.
+    s = np.divide(f, 2.0 + f)
+    z = s * s
+    w = z * z
+    even = w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01))
+    odd = z * (
+        6.666666666666735130e-01
+        + w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01))
+    )
+    half = 0.5 * f * f
+    return s * (half + (odd + even)) + power * _LN2_LOW - half + f + power * _LN2_HIGH
+
+
+@inlined_kernel
+def _sine(x: float) -> float:
+    """The sine of an angle of at most pi / 4."""
+    z = x * x
+    r = 8.33333333332248946124e-03 + z * (
+        -1.98412698298579493134e-04
+        + z * (2.75573137070700676789e-06 + z * (-2.50507602534068634195e-08 + z * 1.58969099521155010221e-10))
+    )
+    return x + z * x * (-1.66666666666666324348e-01 + z * r)
+
+
+@inlined_kernel
+def _cosine(x: float) -> float:
+    """The cosine of an angle of at most pi / 4."""
+    z = x * x
+    r = z * (
+        4.16666666666666019037e-02
+        + z
+        * (
+            -1.38888888888741095749e-03
+            + z
+            * (
+                2.48015872894767294178e-05
+                + z * (-2.75573143513906633035e-07 + z * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11))
+            )
+        )
+    )
+    half = 0.5 * z
+    most = 1.0 - half
+    return most + (((1.0 - most) - half) + z * r)

@@ -8,10 +8,10 @@ from typing import Literal, Self
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.local_guarantee import local_guarantee, rounding_delta
+from nearveil.mechanisms.base import Mechanism, local_guarantee, rounding_delta
 from nearveil.privacy.accounting import root_between
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, check_epsilon
+from nearveil.randomness import RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -72,10 +72,10 @@ class Square(Mechanism):
         lower: FloatArray = np.clip(np.asarray(x) - self.side / 2, -half_extent, half_extent - self.side)
         return lower
 
-    def draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Uniform on the region with probability α A, else uniform in the square."""
         half_extent = np.array(self.resolved_region.half_extent_square)
-        u = rng.random((len(x), 3))
+        u = rows.uniforms(3)
         anywhere = u[:, :1] < self._outside_density() * 4 * half_extent.prod()
         drawn: FloatArray = np.where(anywhere, (2 * u[:, 1:] - 1) * half_extent, self._corner(x) + self.side * u[:, 1:])
         return drawn

@@ -13,12 +13,11 @@ import numpy.typing as npt
 from nearveil.geodesy import Faults
 from nearveil.io.files import open_people
 from nearveil.io.people import People, PeopleStream, ReadOptions
-from nearveil.kernels import COMPILED, kernel
-from nearveil.mechanisms.centres import FIXED_POINT
-from nearveil.mechanisms.exact_answers import ExactAnswers, cell_counts
+from nearveil.kernels import kernel
+from nearveil.mechanisms._nearest import nearest_centre_table
+from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.nearest_centre import nearest_centre_table
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.ledger import Ledger
 from nearveil.randomness import FIT_STREAM, seeded_randomness
@@ -47,10 +46,7 @@ class CellTally:
             counts = self._spare.pop()
         except IndexError:
             counts = np.zeros(self._columns * self._rows, dtype=np.int64)
-        if COMPILED:
-            _count(whole, *self._region.half_extent_square, self._columns, self._rows, counts)
-        else:
-            counts += cell_counts(whole.astype(np.int64), self._region, self._columns, self._rows)
+        _count(whole, *self._region.half_extent_square, self._columns, self._rows, counts)
         self._spare.append(counts)
 
     def total(self) -> IntArray:

@@ -19,7 +19,7 @@ from nearveil.io.people import PeopleStream, ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.spec import mechanism_name
+from nearveil.mechanisms.registry import mechanism_name
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.privacy.ledger import Ledger
 from nearveil.region import Region

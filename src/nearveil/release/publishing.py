@@ -15,9 +15,9 @@ import pyarrow as pa
 from nearveil.evaluation.utility import Displacement, DisplacementSum, ground_distance_m
 from nearveil.geodesy import Faults
 from nearveil.io.columns import numbers_from_arrow, taken_rows
-from nearveil.io.people import People, PeopleInMemory, PeopleStream, PeopleWriter
+from nearveil.io.people import People, PeopleStream, PeopleWriter
 from nearveil.mechanisms.base import Mechanism
-from nearveil.randomness import NumberedRows, new_stream_key
+from nearveil.randomness import NumberedRows, stream_key
 from nearveil.region import Region
 from nearveil.release.parallel_map import mapped_in_order
 from nearveil.release.row_shuffle import RowShuffle, UnorderedRows
@@ -29,20 +29,20 @@ _ROWS_AT_ONCE = 1 << 14
 
 
 class RowRelease:
-    """One release with secure randomness that belongs to the rows by their number.
+    """One release with randomness that belongs to the rows by their number, as in `Mechanism.perturb`.
 
     Parameters
     ----------
     mechanism : Mechanism
-        Ready to publish, without a seed.
-    key : bytes, optional
-        Of this release alone; a fresh one unless a test gives it.
+        Ready to publish.
+    key : bytes
+        Of this release alone.
     """
 
-    def __init__(self, mechanism: Mechanism, key: bytes | None = None) -> None:
+    def __init__(self, mechanism: Mechanism, key: bytes) -> None:
         mechanism._prepare()
         self._mechanism = mechanism
-        self._key = new_stream_key() if key is None else key
+        self._key = key
 
     def __call__(self, points: FloatArray, first_row: int) -> FloatArray:
         """Publish a place for every row; they have been checked to lie in the region."""
@@ -51,7 +51,7 @@ class RowRelease:
         for start in range(0, len(points), _ROWS_AT_ONCE):
             part = slice(start, min(start + _ROWS_AT_ONCE, len(points)))
             rows = NumberedRows(self._key, first_row + start, part.stop - part.start)
-            drawn = mechanism.draw_rows(mechanism.enter(points[part]), rows)
+            drawn = mechanism.draw(mechanism.enter(points[part]), rows)
             published[part] = region.publish(mechanism.leave(mechanism.remap(drawn)))
         return published
 
@@ -230,9 +230,6 @@ def _order(column: pa.Array) -> IntArray | None:
 # From a file of true places to a file of published ones.
 
 
-Release = Callable[[FloatArray, int], FloatArray]
-
-
 @dataclass(frozen=True, slots=True)
 class Published:
     """What was written.
@@ -285,7 +282,7 @@ def publish_stream(
     stream : PeopleStream
         True places.
     mechanism : Mechanism
-        Ready to publish. With a seed, the whole file is read into memory, and its result is that of `perturb`.
+        Ready to publish. With a seed, the result is that of `perturb`.
     writer : PeopleWriter
         Gets everybody at their published places. What it has written is complete only if nothing was raised.
     watch : PeopleWatch
@@ -298,12 +295,7 @@ def publish_stream(
         Called with the number of people just finished; with ``shuffle`` also with those just written, so that everybody
         counts twice.
     """
-    release: Release
-    if mechanism.seed is None:
-        release = RowRelease(mechanism)
-    else:
-        stream = PeopleInMemory(stream.gathered())
-        release = _seeded(mechanism)
+    release = RowRelease(mechanism, stream_key(mechanism.seed))
     region = mechanism.resolved_region
     # Rows that keep their order are written as they come, others are dealt first.
     make_ready = writer.prepared if shuffle is None else shuffle.dealt
@@ -346,7 +338,7 @@ class _Worker:
     def __init__(
         self,
         region: Region,
-        release: Release,
+        release: RowRelease,
         make_ready: Callable[[People], Any],
         watch: PeopleWatch,
         telling: PredictingColumns,
@@ -378,14 +370,6 @@ class _Worker:
         moved_m = ground_distance_m(people.points, published)
         ready, sample = self._make_ready(people.with_points(published)), self._telling.look(people, first_row)
         return _Batch(len(people), faults, look, ready, sample, clipped, moved_m)
-
-
-def _seeded(mechanism: Mechanism) -> Release:
-    def release(points: FloatArray, first_row: int) -> FloatArray:
-        del first_row
-        return mechanism.perturb(points)
-
-    return release
 
 
 def _numbered(stream: PeopleStream) -> Iterator[tuple[int, People]]:

@@ -15,7 +15,7 @@ from nearveil.errors import DataError, OutputError
 from nearveil.hashing import Key, hash_parts, split_key
 from nearveil.io.columns import numbers_from_arrow, person_columns
 from nearveil.io.people import Layout, People, PeopleStream
-from nearveil.kernels import COMPILED, kernel
+from nearveil.kernels import kernel
 from nearveil.randomness import KEY_BYTES
 from nearveil.release.parallel_map import mapped_in_order
 from nearveil.types import IntArray, WordArray
@@ -31,9 +31,7 @@ def in_order(ids: pa.Array) -> bool:
     if pa.types.is_integer(ids.type):
         numbers = numbers_from_arrow(ids)
         return bool((numbers[1:] > numbers[:-1]).all())
-    if not (COMPILED and _is_text(ids.type)):
-        return False
-    return bool(_rises(*_text_and_offsets(ids)))
+    return _is_text(ids.type) and bool(_rises(*_text_and_offsets(ids)))
 
 
 def order_key(item: pa.Scalar) -> Any:
@@ -82,9 +80,6 @@ def _as_text(ids: pa.Array) -> pa.Array:
 
 
 def _text_words(ids: pa.Array, key: Key) -> WordArray:
-    if not COMPILED:
-        # Python's own hash has 64 bits and a secret key, too.
-        return np.fromiter(map(hash, ids.to_pylist()), dtype=np.int64, count=len(ids)).view(np.uint64)
     text, offsets = _text_and_offsets(ids)
     words = np.empty(len(ids), dtype=np.uint64)
     hash_parts(text[offsets[0] :], offsets[1:] - offsets[0], *key, words)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nearveil.mechanisms.exponential import exponential_from_uniforms
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.nearby.publishing.noise import TAG_BYTES, keyed_bytes, place_tag, place_uniforms
+from nearveil.randomness import exponential_from_uniforms
 from nearveil.types import FloatArray
 
 KEY = bytes(range(32))

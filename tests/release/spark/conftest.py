@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.cli.conftest import run  # noqa: F401 - a fixture
 from tests.release.spark.cluster import Cluster, running_cluster
 
+from nearveil.mechanisms.fit_grid import build_grid_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.private_grid import build_grid_intervals
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

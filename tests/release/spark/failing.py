@@ -11,7 +11,7 @@ def failing_mechanism() -> PlanarLaplace:
     """Return a mechanism whose errors tell places; made here, so that it travels to executors by value."""
 
     class Failing(PlanarLaplace):
-        def draw_rows(self, x: Any, rows: Any) -> Any:
+        def draw(self, x: Any, rows: Any) -> Any:
             raise ValueError(f"no noise for {self.leave(x).tolist()} and {rows.key!r}")
 
     return Failing()

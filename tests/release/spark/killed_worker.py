@@ -23,7 +23,7 @@ from tests.release.spark.rows import by_key
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.private_grid import build_grid_intervals
+from nearveil.mechanisms.fit_grid import build_grid_intervals
 from nearveil.region import named_region
 from nearveil.release.spark.api import protect_path
 

@@ -5,9 +5,8 @@ import pytest
 from pyspark.sql import DataFrame
 
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms.centres import uniform_in_region
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.exact_answers import PlacesInMemory, as_answers
+from nearveil.mechanisms.fit_pic import PlacesInMemory, as_answers, uniform_in_region
 from nearveil.mechanisms.fitting import FitMethod
 from nearveil.region import Region
 from nearveil.release.spark.api import protect

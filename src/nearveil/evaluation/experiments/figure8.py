@@ -1,7 +1,7 @@
 """Noise and resample: the comparator of the paper's Figure 8.
 
-Add noise, and again, until the result lies in the disc. The law is that of `nearveil.mechanisms.disc_sampler`; the time
-it takes has no bound, which is what the comparison is about.
+Add noise, and again, until the result lies in the disc. The law is that of
+`nearveil.mechanisms._disc_sampler`; the time it takes has no bound, which is what the comparison is about.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from nearveil.evaluation.results import Chart, Column, Outcome, Panel, Series, T
 from nearveil.evaluation.runner import NOBODY, Cell
 from nearveil.io.datasets import Dataset
 from nearveil.kernels import kernel
-from nearveil.mechanisms.chord_law import LAPLACE
-from nearveil.mechanisms.disc_sampler import NOISE_CODES, log_peak, sample_discs, uniform_route
+from nearveil.mechanisms._disc_law import LAPLACE, NOISE_CODES, log_noise, log_peak
+from nearveil.mechanisms._disc_sampler import sample_discs
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, paper_scales
+from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
 MOST_TRIES = 10_000_000
@@ -131,7 +132,7 @@ class SamplingCell(Cell):
     def _ours(self, points: FloatArray, scale: float, rng: np.random.Generator) -> None:
         sample_discs(
             NOISE_CODES[self.noise], points, np.zeros(len(points), dtype=np.int64), np.zeros((1, 2)),
-            np.array([self.radius]), np.array([scale]), rng,
+            np.array([self.radius]), np.array([scale]), numbered_rows(len(points), rng),
         )  # fmt: skip
 
 
@@ -143,6 +144,17 @@ def _best_ms(work: Callable[[], object]) -> float:
         work()
         found.append(time.perf_counter() - started)
     return 1000 * min(found)
+
+
+@kernel
+def uniform_route(noise: int, x1: float, x2: float, scale: float, rng: np.random.Generator) -> tuple[float, float]:
+    """Propose uniformly on the unit disc, accept with f / M: the paper's Algorithm 3 (its R kept fixed)."""
+    peak = log_peak(noise, x1, x2, scale)
+    while True:
+        radius, angle = math.sqrt(rng.random()), 2.0 * math.pi * rng.random()
+        t1, t2 = radius * math.cos(angle), radius * math.sin(angle)
+        if np.log(rng.random()) <= log_noise(noise, t1 - x1, t2 - x2, scale) - peak:
+            return t1, t2
 
 
 @kernel

@@ -22,8 +22,8 @@ from nearveil.evaluation.runner import Cell
 from nearveil.geodesy import wrap_longitude
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.public_intervals import build_public_intervals
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 

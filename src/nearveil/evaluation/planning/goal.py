@@ -11,7 +11,7 @@ from nearveil.errors import UsageError
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier import Family
 from nearveil.evaluation.planning.measuring import Point
-from nearveil.mechanisms.centres import PAPER_CENTRES, PEOPLE_PER_CENTRE
+from nearveil.mechanisms.intervals import PAPER_CENTRES, PEOPLE_PER_CENTRE
 from nearveil.mechanisms.planar_laplace import check_hide_within
 from nearveil.region import Region
 

@@ -12,12 +12,11 @@ from enum import StrEnum
 import numpy as np
 
 from nearveil.errors import DataError
-from nearveil.mechanisms.exponential import exponential_from_uniforms
 from nearveil.nearby.publishing.keys import Keys
 from nearveil.nearby.publishing.noise import TAG_BYTES, place_tag, place_uniforms
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.nearby.stores.base import STEP_M, Draw, Held, Store, Writing
-from nearveil.randomness import secure_generator
+from nearveil.randomness import exponential_from_uniforms, secure_generator
 from nearveil.types import FloatArray, IntArray
 
 RECEIPT_BYTES = 12

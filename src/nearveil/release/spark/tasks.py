@@ -16,10 +16,9 @@ from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import wrap_longitude
 from nearveil.hashing import missing_keys, noise_of, order_of, place_digest, row_names, rows_digest
 from nearveil.io.columns import degrees_column
+from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.centres import FIXED_POINT, square_in_fixed_point
-from nearveil.mechanisms.exact_answers import ExactAnswers, cells_of
-from nearveil.mechanisms.nearest_centre import nearest_centre_table
+from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers, cells_of, square_in_fixed_point
 from nearveil.region import Region
 from nearveil.release.spark.errors import Batches, tells_no_values
 from nearveil.types import BoolArray, FloatArray, IntArray, WordArray

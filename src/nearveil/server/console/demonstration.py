@@ -19,10 +19,10 @@ from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_trials import Contender, Instance, contenders, draw_instances, instances_of_person
 from nearveil.geodesy import exact_projection
 from nearveil.io.synthetic import synthetic_city
-from nearveil.mechanisms.exponential import standard_exponential
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.nearby.index import Person
 from nearveil.nearby.publishing.noise import grid_for
+from nearveil.randomness import standard_exponential
 from nearveil.region import Region
 from nearveil.report.attack_scene import Frame, Scene, frames_of, length, verdict
 from nearveil.report.maps import land_in

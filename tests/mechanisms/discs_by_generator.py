@@ -1,83 +1,47 @@
-"""Draw from noise confined to a disc: the paper's rejection sampling mechanism, exact and fast at every scale.
+"""Noise confined to a disc once more, drawn from a NumPy generator: an oracle for the sampler that draws by rows.
 
-The law is f(t) / Z on the disc |t - c| <= R, with f(t) = exp(-|t - x|₁ / λ) or exp(-|t - x|₂² / (2 σ²)). Three
-exact routes share the work, so that the number of tries is bounded whatever the scale:
+Three exact routes, none of which the sampler itself takes in this way:
 
 - *uniform*, the paper's: propose uniformly on the disc, accept with f(t) / M. For flat f.
-- *noise*: propose the noise itself (Laplace: cut to the disc's bounding box by inverse CDF) and accept what
-  falls on the disc. For narrow f and x in the disc.
-- *chord*: draw one coordinate from its marginal law, the other on its chord. For narrow f and x outside, where
-  noise would hardly ever hit the disc.
-
-The routes work on the unit disc around the origin; `sample_discs` moves and scales.
+- *noise*: propose the noise itself (Laplace: cut to the disc's bounding box by inverse CDF) and accept what falls on
+  the disc. For narrow f and x in the disc.
+- *chord*: draw one coordinate from its marginal law, by an envelope, the other on its chord. For narrow f, x outside.
 """
 
-from __future__ import annotations
-
 import math
-from typing import NamedTuple
 
 import numpy as np
 
+from nearveil.evaluation.experiments.figure8 import uniform_route
 from nearveil.kernels import kernel
-from nearveil.mechanisms.chord_law import GAUSSIAN, LAPLACE, draw_depth, half_chord
+from nearveil.mechanisms._disc_law import LAPLACE, _find_shoulder, _find_top, half_chord, log_chord_density
 from nearveil.types import FloatArray, IntArray
 
-NOISE_CODES = {"laplace": LAPLACE, "gaussian": GAUSSIAN}
-
-_TWO_PI = 2.0 * math.pi
-
-
-class ConfinedNoise(NamedTuple):
-    """What is to be drawn: for every row of ``x``, noise of scale ``scales[disc[i]]``, confined to disc ``disc[i]``."""
-
-    noise: int
-    x: FloatArray
-    disc: IntArray
-    centres: FloatArray
-    radii: FloatArray
-    scales: FloatArray
-
 
 @kernel
-def nearest_l1_to_unit_disc(a1: float, a2: float) -> float:
-    """L1 distance from (a1, a2), both at least 0, to the unit disc around the origin."""
-    if a1 * a1 + a2 * a2 <= 1.0:
-        return 0.0
-    diagonal = math.sqrt(0.5)
-    if a1 >= diagonal and a2 >= diagonal:
-        return a1 + a2 - 2.0 * diagonal
-    if a1 < diagonal:
-        return a2 - math.sqrt(1.0 - a1 * a1)
-    return a1 - math.sqrt(1.0 - a2 * a2)
-
-
-@kernel
-def log_peak(noise: int, x1: float, x2: float, scale: float) -> float:
-    """Return ln M: the largest ln f on the unit disc, in closed form."""
-    if noise == LAPLACE:
-        return -nearest_l1_to_unit_disc(abs(x1), abs(x2)) / scale
-    beyond = max(math.hypot(x1, x2) - 1.0, 0.0)
-    return -beyond * beyond / (2.0 * scale * scale)
-
-
-@kernel
-def log_noise(noise: int, d1: float, d2: float, scale: float) -> float:
-    """Return ln f at a distance of (d1, d2) from x."""
-    if noise == LAPLACE:
-        return -(abs(d1) + abs(d2)) / scale
-    return -(d1 * d1 + d2 * d2) / (2.0 * scale * scale)
-
-
-@kernel
-def uniform_route(noise: int, x1: float, x2: float, scale: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Propose uniformly on the unit disc, accept with f / M: the paper's Algorithm 3 (its R kept fixed)."""
-    peak = log_peak(noise, x1, x2, scale)
+def draw_depth(noise: int, first: float, second: float, scale: float, rng: np.random.Generator) -> float:
+    """Draw a depth ``w`` from `log_chord_density` by rejection from a flat top with two exponential tails."""
+    top, at_top, bound = _find_top(noise, first, second, scale)
+    left, at_left = _find_shoulder(noise, first, second, scale, top, at_top, 0.0)
+    right, at_right = _find_shoulder(noise, first, second, scale, top, at_top, 2.0)
+    left_rate = (at_top - at_left) / (top - left)
+    right_rate = (at_top - at_right) / (right - top)
+    left_mass = math.exp(at_left - bound) * -math.expm1(-left_rate * left) / left_rate
+    right_mass = math.exp(at_right - bound) * -math.expm1(-right_rate * (2.0 - right)) / right_rate
+    flat_mass = right - left
     while True:
-        radius, angle = math.sqrt(rng.random()), _TWO_PI * rng.random()
-        t1, t2 = radius * math.cos(angle), radius * math.sin(angle)
-        if np.log(rng.random()) <= log_noise(noise, t1 - x1, t2 - x2, scale) - peak:
-            return t1, t2
+        pick = rng.random() * (left_mass + flat_mass + right_mass)
+        u = rng.random()
+        if pick < left_mass:
+            gap = -math.log1p(u * math.expm1(-left_rate * left)) / left_rate
+            w, ceiling = left - gap, at_left - left_rate * gap
+        elif pick < left_mass + flat_mass:
+            w, ceiling = left + u * flat_mass, bound
+        else:
+            gap = -math.log1p(u * math.expm1(-right_rate * (2.0 - right))) / right_rate
+            w, ceiling = right + gap, at_right - right_rate * gap
+        if np.log(rng.random()) <= log_chord_density(noise, w, first, second, scale) - ceiling:
+            return w
 
 
 @kernel

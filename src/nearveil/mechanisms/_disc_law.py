@@ -1,7 +1,8 @@
-"""The exact law of noise confined to a disc: its density and its expected displacement, by quadrature.
+"""The exact law of noise confined to a disc: f(t) / Z for |t - c| <= R.
 
-Same conventions as `nearveil.mechanisms.disc_sampler`: the unit disc around the origin, Laplace or Gaussian noise
-around x, ``scale`` in units of the radius.
+Laplace noise has f(t) = exp(-|t - x|₁ / λ), Gaussian noise exp(-|t - x|₂² / (2 σ²)). All is said for the unit disc
+around the origin, with ``scale``, λ or σ, in units of the radius: f and its largest value on the disc, the law of one
+coordinate, the density with its constant, and the expected displacement.
 """
 
 from __future__ import annotations
@@ -11,9 +12,146 @@ import math
 import numpy as np
 
 from nearveil.kernels import kernel
-from nearveil.mechanisms.chord_law import LAPLACE, half_chord, locate, log_chord_density
-from nearveil.mechanisms.disc_sampler import nearest_l1_to_unit_disc
 from nearveil.types import BoolArray, FloatArray
+
+LAPLACE = 0
+GAUSSIAN = 1
+NOISE_CODES = {"laplace": LAPLACE, "gaussian": GAUSSIAN}
+
+
+@kernel
+def nearest_l1_to_unit_disc(a1: float, a2: float) -> float:
+    """L1 distance from (a1, a2), both at least 0, to the unit disc around the origin."""
+    if a1 * a1 + a2 * a2 <= 1.0:
+        return 0.0
+    diagonal = math.sqrt(0.5)
+    if a1 >= diagonal and a2 >= diagonal:
+        return a1 + a2 - 2.0 * diagonal
+    if a1 < diagonal:
+        return a2 - math.sqrt(1.0 - a1 * a1)
+    return a1 - math.sqrt(1.0 - a2 * a2)
+
+
+@kernel
+def log_peak(noise: int, x1: float, x2: float, scale: float) -> float:
+    """Return ln M: the largest ln f on the unit disc, in closed form."""
+    if noise == LAPLACE:
+        return -nearest_l1_to_unit_disc(abs(x1), abs(x2)) / scale
+    beyond = max(math.hypot(x1, x2) - 1.0, 0.0)
+    return -beyond * beyond / (2.0 * scale * scale)
+
+
+@kernel
+def log_noise(noise: int, d1: float, d2: float, scale: float) -> float:
+    """Return ln f at a distance of (d1, d2) from x."""
+    if noise == LAPLACE:
+        return -(abs(d1) + abs(d2)) / scale
+    return -(d1 * d1 + d2 * d2) / (2.0 * scale * scale)
+
+
+# The law of one coordinate: that of the depth below the edge.
+#
+# A point of the unit disc is (1 - w, v) with 0 <= w <= 2 and |v| at most the half chord sqrt(w (2 - w)). Summed over
+# the chord, both noises leave a log-concave density of w. A concave function lies below the line through any two of its
+# points outside them, which finds its top and how far it reaches, whatever the scale. (Counting from the edge and not
+# from the centre keeps the digits for people far away, whose noise hugs the edge.)
+
+
+_GOLDEN = 0.381966
+# How far below the top the flat part of the envelope ends, in the exponent.
+_LEAST_DROP, _MOST_DROP = 0.7, 2.0
+# How far the flat part may lie above the true maximum, in the exponent.
+_SLACK = 0.05
+# More than bisection of a double can need; only rounding ever gets there.
+_MOST_STEPS = 300
+
+
+@kernel
+def half_chord(w: float) -> float:
+    """Half the chord of the unit disc at depth ``w`` from its edge."""
+    return math.sqrt(max(w * (2.0 - w), 0.0))
+
+
+@kernel
+def log_chord_density(noise: int, w: float, first: float, second: float, scale: float) -> float:
+    """Log density of the depth ``w``, up to a constant.
+
+    Parameters
+    ----------
+    noise : int
+        LAPLACE: (``first``, ``second``) is x, each coordinate between 0 and 1.
+        GAUSSIAN: ``first`` is x's distance from the centre, ``second`` is not used.
+    """
+    chord = half_chord(w)
+    if noise == LAPLACE:
+        along = -abs(w - (1.0 - first)) / scale
+        if chord <= second:
+            return along - (second - chord) / scale + np.log(-math.expm1(-2.0 * chord / scale))
+        return along + np.log(-math.expm1(-(second + chord) / scale) - math.expm1(-(chord - second) / scale))
+    along = -w * (w + 2.0 * (first - 1.0)) / (2.0 * scale * scale)
+    return along + np.log(math.erf(chord / (math.sqrt(2.0) * scale)))
+
+
+@kernel
+def _find_top(noise: int, first: float, second: float, scale: float) -> tuple[float, float, float]:
+    """A depth near the mode, the log density there, and an upper bound on it anywhere."""
+    low, mid, high = 0.0, 1.0, 2.0
+    at_low = at_high = -np.inf
+    at_mid = log_chord_density(noise, mid, first, second, scale)
+    bound = np.inf
+    for _ in range(_MOST_STEPS):
+        # The maximum lies between low and high; each outer segment, prolonged, bounds the other side.
+        bound = at_mid + max(
+            (at_mid - at_low) / (mid - low) * (high - mid), (at_mid - at_high) / (high - mid) * (mid - low)
+        )
+        if bound - at_mid < _SLACK:
+            break
+        step_right = high - mid > mid - low
+        probe = mid + _GOLDEN * (high - mid) if step_right else mid - _GOLDEN * (mid - low)
+        at_probe = log_chord_density(noise, probe, first, second, scale)
+        if at_probe > at_mid:
+            if step_right:
+                low, at_low = mid, at_mid
+            else:
+                high, at_high = mid, at_mid
+            mid, at_mid = probe, at_probe
+        elif step_right:
+            high, at_high = probe, at_probe
+        else:
+            low, at_low = probe, at_probe
+    return mid, at_mid, bound
+
+
+@kernel
+def _find_shoulder(
+    noise: int, first: float, second: float, scale: float, top: float, at_top: float, end: float
+) -> tuple[float, float]:
+    """A depth between ``top`` and ``end`` where the density has dropped by about e, and its log density."""
+    near, far = top, end
+    shoulder, at_shoulder = top, at_top
+    for _ in range(_MOST_STEPS):
+        shoulder = 0.5 * (near + far)
+        at_shoulder = log_chord_density(noise, shoulder, first, second, scale)
+        drop = at_top - at_shoulder
+        if drop < _LEAST_DROP:
+            near = shoulder
+        elif drop > _MOST_DROP:
+            far = shoulder
+        else:
+            break
+    return shoulder, at_shoulder
+
+
+@kernel
+def locate(noise: int, first: float, second: float, scale: float) -> tuple[float, float, float]:
+    """A depth near the mode and the two depths where the density has dropped by about e."""
+    top, at_top, _ = _find_top(noise, first, second, scale)
+    left, _ = _find_shoulder(noise, first, second, scale, top, at_top, 0.0)
+    right, _ = _find_shoulder(noise, first, second, scale, top, at_top, 2.0)
+    return top, left, right
+
+
+# Density and expected displacement, by quadrature.
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 

@@ -1,17 +1,17 @@
-"""`chord_tries` in NumPy, for where there is no compiler: the same words, the same decisions."""
+"""`try_chord` once more, in NumPy: the same words, the same decisions."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from nearveil.mechanisms.chord_law import LAPLACE
-from nearveil.mechanisms.chord_tries import DIAGONAL, DROPPED, FINE_UNIT, INWARDS
+from nearveil.mechanisms._disc_law import LAPLACE
+from nearveil.mechanisms._disc_sampler import DIAGONAL, DROPPED, FINE_UNIT, INWARDS
 from nearveil.types import BoolArray, FloatArray, WordArray
 
 _Proposal = tuple[FloatArray, FloatArray, BoolArray]
 
 
-def try_chord_numpy(noise: int, x1: FloatArray, x2: FloatArray, scale: FloatArray, words: WordArray) -> _Proposal:
+def try_chord(noise: int, x1: FloatArray, x2: FloatArray, scale: FloatArray, words: WordArray) -> _Proposal:
     """Propose a point of the unit disc for each row of four words; return whether each is accepted, too."""
     t1, t2, accepted = (_try_laplace if noise == LAPLACE else _try_gaussian)(x1, x2, scale, words)
     shrink = np.where(t1 * t1 + t2 * t2 > 1.0, INWARDS, 1.0)

@@ -29,7 +29,7 @@ from functools import lru_cache
 import numpy as np
 
 from nearveil.kernels import kernel
-from nearveil.mechanisms.chord_law import LAPLACE, log_chord_density
+from nearveil.mechanisms._disc_law import LAPLACE, log_chord_density
 from nearveil.privacy.accounting import Noise
 from nearveil.types import FloatArray
 

@@ -1,36 +1,59 @@
-"""`keyed_discs.try_each` in NumPy, for where there is no compiler: the same words, the same decisions."""
+"""`sample_discs` once more, in NumPy: the same words, the same decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
+from tests.mechanisms.chords_in_numpy import try_chord
 
-from nearveil.mechanisms.chord_law import LAPLACE
+from nearveil.mechanisms._disc_law import LAPLACE
+from nearveil.randomness import RowKeystream
 from nearveil.types import BoolArray, FloatArray, IntArray, WordArray
 
 _UNIT = 2.0**-53
 _LATTICE = 2.0**-31
 _HALF = 2.0**31 - 0.5
-# Who was moved to the edge of the disc is on it, whatever rounding says; noise around them hits it often enough.
-EDGE = 1.0 + 1e-9
+_EDGE = 1.0 + 1e-9
 
 _Proposal = tuple[FloatArray, FloatArray, BoolArray]
 _Propose = Callable[[int, FloatArray, FloatArray, FloatArray, WordArray], _Proposal]
 
 
-def far_from_disc_numpy(
+def sample_discs(
+    noise: int,
+    x: FloatArray,
+    disc: IntArray,
+    centres: FloatArray,
+    radii: FloatArray,
+    scales: FloatArray,
+    rows: RowKeystream,
+) -> FloatArray:
+    """Draw, for every row of ``x``, a point of disc ``disc[i]`` with noise of scale ``scales[disc[i]]`` around it."""
+    out = np.empty_like(x)
+    task = noise, x, disc, centres, radii, scales
+    far = _far_from_disc(*task)
+    for pending, blocks, propose in ((np.flatnonzero(~far), 1, _try), (np.flatnonzero(far), 2, try_chord)):
+        number, left = 0, pending
+        while len(left):
+            words = np.hstack([rows.blocks(number + more, left) for more in range(blocks)])
+            left = _try_each(*task, words, left, out, propose)
+            number += blocks
+    return out
+
+
+def _far_from_disc(
     noise: int, x: FloatArray, disc: IntArray, centres: FloatArray, radii: FloatArray, scales: FloatArray
 ) -> BoolArray:
     """Which rows take the chord's route."""
     radius = radii[disc]
     d1, d2 = (x - centres[disc]).T
-    reach, squared = EDGE * radius, d1 * d1 + d2 * d2
+    reach, squared = _EDGE * radius, d1 * d1 + d2 * d2
     far: BoolArray = (squared > reach * reach) & ~_is_flat(noise, np.sqrt(squared) / radius, scales[disc] / radius)
     return far
 
 
-def try_each_numpy(
+def _try_each(
     noise: int,
     x: FloatArray,
     disc: IntArray,
@@ -40,23 +63,15 @@ def try_each_numpy(
     words: WordArray,
     pending: IntArray,
     out: FloatArray,
-    propose: _Propose | None = None,
-) -> int:
-    """Try once for each pending row; return how many are left, which are moved to the front.
-
-    Parameters
-    ----------
-    propose : callable
-        What makes a try for the unit disc; that of `keyed_discs.try_each` unless told.
-    """
+    propose: _Propose,
+) -> IntArray:
+    """Try once for each pending row; return those that are left."""
     own = disc[pending]
     centre, radius = centres[own], radii[own]
     x1, x2 = ((x[pending] - centre) / radius[:, None]).T
-    t1, t2, accepted = (propose or _try)(noise, x1, x2, scales[own] / radius, words)
+    t1, t2, accepted = propose(noise, x1, x2, scales[own] / radius, words)
     out[pending[accepted]] = centre[accepted] + radius[accepted, None] * np.column_stack([t1, t2])[accepted]
-    rest = pending[~accepted]
-    pending[: len(rest)] = rest
-    return len(rest)
+    return pending[~accepted]
 
 
 def _try(noise: int, x1: FloatArray, x2: FloatArray, scale: FloatArray, words: WordArray) -> _Proposal:
@@ -117,7 +132,7 @@ def _nearest_l1(a1: FloatArray, a2: FloatArray) -> FloatArray:
 
 
 def _laplace(words: WordArray) -> FloatArray:
-    """`keyed_discs._laplace`."""
+    """Laplace noise of scale 1."""
     size = -np.log(((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-63)
     noise: FloatArray = np.where(words & np.uint64(1), size, -size)
     return noise

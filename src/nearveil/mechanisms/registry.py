@@ -1,4 +1,4 @@
-"""A mechanism as plain values, so that a file can say exactly what was certified or audited, and it can be rebuilt."""
+"""Mechanisms by name, and as plain values: a file can say exactly what was certified or audited, to be rebuilt."""
 
 from __future__ import annotations
 
