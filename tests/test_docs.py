@@ -70,10 +70,15 @@ def test_words_that_are_not_true_are_gone() -> None:
             assert untrue not in words, f"{file} says: {untrue}"
 
 
-def test_readme_opens_with_the_two_commands() -> None:
-    opening = (ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")
-    assert "make demo" in opening[1]
-    assert "make test" in opening[1]
+def test_readme_opens_with_one_sentence_and_then_how_to_start() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    pitch = text.split("\n\n")[1]
+    assert pitch.startswith("**")
+    assert "\n" not in pitch
+    first = text.split("\n## ")[1]
+    assert first.startswith("Install")
+    assert "make demo" in first
+    assert "make test" in first
 
 
 def test_no_page_has_a_figure_still_to_be_filled_in() -> None:
