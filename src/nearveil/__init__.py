@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nearveil.attacks.base import Attack
     from nearveil.errors import DataError, NearveilError, OutputError, UsageError
+    from nearveil.evaluation.attack import (
+        AttackOutcome,
+        PopulationAttack,
+        Simulation,
+        attack,
+        attack_population,
+        simulate,
+    )
+    from nearveil.evaluation.attack_experiment import AttackProtocol
     from nearveil.io.people import ReadOptions
     from nearveil.mechanisms.axis_laplace import AxisLaplace
     from nearveil.mechanisms.base import Mechanism
@@ -28,6 +37,8 @@ __all__ = [
     "DPRS",
     "SRR",
     "Attack",
+    "AttackOutcome",
+    "AttackProtocol",
     "AxisLaplace",
     "Basis",
     "Certificate",
@@ -39,12 +50,16 @@ __all__ = [
     "Notion",
     "OutputError",
     "PlanarLaplace",
+    "PopulationAttack",
     "ProtectResult",
     "Randomness",
     "ReadOptions",
     "Region",
+    "Simulation",
     "Square",
     "UsageError",
+    "attack",
+    "attack_population",
     "build_grid_intervals",
     "build_pic_intervals",
     "fit_intervals",
@@ -55,11 +70,14 @@ __all__ = [
     "protect_frame",
     "secure_randomness",
     "seeded_randomness",
+    "simulate",
 ]
 
 # Where each name lives: loaded when it is first asked for, so that whoever needs little does not wait for all.
 _HOMES = {
     "Attack": "nearveil.attacks.base",
+    "AttackOutcome": "nearveil.evaluation.attack",
+    "AttackProtocol": "nearveil.evaluation.attack_experiment",
     "AxisLaplace": "nearveil.mechanisms.axis_laplace",
     "Basis": "nearveil.privacy.guarantee",
     "Certificate": "nearveil.privacy.guarantee",
@@ -72,13 +90,17 @@ _HOMES = {
     "Notion": "nearveil.privacy.guarantee",
     "OutputError": "nearveil.errors",
     "PlanarLaplace": "nearveil.mechanisms.planar_laplace",
+    "PopulationAttack": "nearveil.evaluation.attack",
     "ProtectResult": "nearveil.release.protect",
     "Randomness": "nearveil.randomness",
     "ReadOptions": "nearveil.io.people",
     "Region": "nearveil.region",
     "SRR": "nearveil.mechanisms.srr",
+    "Simulation": "nearveil.evaluation.attack",
     "Square": "nearveil.mechanisms.square",
     "UsageError": "nearveil.errors",
+    "attack": "nearveil.evaluation.attack",
+    "attack_population": "nearveil.evaluation.attack",
     "build_grid_intervals": "nearveil.mechanisms.fit_grid",
     "build_pic_intervals": "nearveil.mechanisms.fit_pic",
     "fit_intervals": "nearveil.release.fitting",
@@ -89,6 +111,7 @@ _HOMES = {
     "protect_frame": "nearveil.release.protect",
     "secure_randomness": "nearveil.randomness",
     "seeded_randomness": "nearveil.randomness",
+    "simulate": "nearveil.evaluation.attack",
 }
 
 

@@ -324,6 +324,11 @@ class AttackExperiment:
         self.true_m = dataset.region.to_metres(dataset.places)
         self._published: dict[int, PublishedRun] = {}
 
+    def check_k(self, k: int) -> None:
+        """Refuse lists that no service of so many people can give."""
+        if not 1 <= k <= len(self.true_m):
+            raise UsageError(f"k must lie between 1 and the number of people, {len(self.true_m):,}")
+
     def published(self, run: int) -> PublishedRun:
         """What the service answers from in one run; published once, when it is first asked for."""
         if run not in self._published:
@@ -356,8 +361,7 @@ class AttackExperiment:
     def instances(self, run: int, k: int, person: int | None = None) -> tuple[Instance, ...]:
         """Whom to attack in one run, the same for every contender."""
         setup = self.setup(run)
-        if not 1 <= k <= len(self.true_m):
-            raise UsageError(f"k must lie between 1 and the number of people, {len(self.true_m):,}")
+        self.check_k(k)
         rng = np.random.default_rng([self.protocol.seed_of(run), k])
         if person is None:
             drawn = draw_instances(setup.open(), self.true_m, k=k, count=self.protocol.instances, rng=rng)
