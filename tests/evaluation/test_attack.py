@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_anything_that_answers_can_be_attacked(points: FloatArray, san_francisco
     inner = service.oracle(k=10, colluders=2)
     asked: list[Spot] = []
 
-    def ask(place: Spot) -> list[int | str]:
+    def ask(place: Spot) -> list[Hashable]:
         asked.append(place)
         return list(inner.nearby(place))
 

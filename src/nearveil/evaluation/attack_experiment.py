@@ -1,4 +1,7 @@
-"""Dist, Acc, Cost and queries: how attacks did. Means have 95 % intervals over runs, shares have binomial ones."""
+"""A population under attack: every contender against the same people, run by run, protected or not.
+
+How attacks did is Dist, Acc, Cost and queries. Means have 95 % intervals over runs, shares have binomial ones.
+"""
 
 from __future__ import annotations
 
@@ -242,7 +245,7 @@ def least_queries(distance_m: float, tau_m: float, farthest_m: float, colluders:
     return max(bits, 0.0) / math.log2(colluders + 1) if colluders else math.inf
 
 
-# A population under attack: every contender against the same people, run by run, protected or not.
+# The experiment.
 
 
 # Instances, ties and noise of a run do not share a stream with those of any other.
