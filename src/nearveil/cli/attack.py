@@ -35,7 +35,7 @@ from nearveil.cli.attack_service import (
     refuse_other_options,
 )
 from nearveil.cli.populations import Population, dataset_population, file_population
-from nearveil.errors import UsageError
+from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.attack import PopulationAttack, attack_population
 from nearveil.evaluation.attack_experiment import AttackProtocol
 from nearveil.io.atomic import check_output
@@ -254,6 +254,7 @@ def _check_pictures(trace: Path | None, animate: Path | None, *, force: bool) ->
         raise UsageError("--animate takes a file that ends in .gif or .html")
     for path in (trace, animate):
         if path is not None:
+            require_package("matplotlib", "a picture of an attack")
             check_output(path, force=force)
 
 

@@ -60,7 +60,7 @@ from nearveil.cli._options import (
 )
 from nearveil.cli._output import complain, progress_bar, say, say_json, warn
 from nearveil.cli.populations import PEOPLE, SEED, fitted_on_made_up_people
-from nearveil.errors import DataError, NearveilError, UsageError
+from nearveil.errors import DataError, NearveilError, UsageError, require_package
 from nearveil.io.atomic import check_output, read_text, replacing
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
@@ -485,6 +485,8 @@ class _Files:
             raise UsageError("--witness writes JSON; name a file that ends in .json")
         if self.picture is not None and self.picture.suffix.lower() != ".png":
             raise UsageError("--picture draws a PNG picture; name a file that ends in .png")
+        if self.picture is not None:
+            require_package("matplotlib", "the picture of an audit")
         for path in (self.witness, self.picture):
             if path is not None:
                 check_output(path, force=self.force)

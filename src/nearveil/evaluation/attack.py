@@ -19,7 +19,7 @@ import numpy as np
 from nearveil.attacks.base import Attack, AttackResult
 from nearveil.attacks.oracle import Oracle, Spot, spot_of
 from nearveil.attacks.registry import ATTACKS, attack_class
-from nearveil.errors import UsageError
+from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
 from nearveil.evaluation.attack_trials import Contender, Instance, Trial, contenders
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
@@ -95,6 +95,7 @@ class AttackOutcome:
 
     def plot(self, path: str | Path, *, force: bool = False) -> None:
         """Draw the attack as PNG. It shows where people truly are."""
+        require_package("matplotlib", "a picture of an attack")
         from nearveil.report.attack_figure import draw_attack  # noqa: PLC0415
 
         if Path(path).suffix.lower() != ".png":
@@ -104,6 +105,7 @@ class AttackOutcome:
 
     def animate(self, path: str | Path, *, force: bool = False) -> None:
         """Show the attack question by question, as ``.gif`` or as ``.html``. It shows where people truly are."""
+        require_package("matplotlib", "a picture of an attack")
         from nearveil.report.attack_gif import animate_attack, animation_kind  # noqa: PLC0415
 
         kind = animation_kind(Path(path))
