@@ -12,7 +12,7 @@ import numpy as np
 from nearveil.errors import DataError
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document, intervals_from_json
-from nearveil.nearby.published_index import Remap
+from nearveil.nearby.index import Remap
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores.base import STEP_M, Store
 from nearveil.region import Region

@@ -6,16 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from nearveil.nearby.published_index import PublishedIndex
+from nearveil.nearby.index import ServiceIndex
 from nearveil.nearby.publishing.keys import Keys
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores.base import Store
-from nearveil.server.database_index import DatabaseIndex
 from nearveil.server.intervals_in_use import IntervalsInUse
 from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
-
-Index = PublishedIndex | DatabaseIndex
 
 LONGEST_WAIT_S = 30.0
 """Clocks are set and machines sleep: the time is looked at again at least this often."""
@@ -43,7 +40,7 @@ class Clockwork:
         *,
         publisher: Publisher,
         store: Store,
-        index: Index,
+        index: ServiceIndex,
         intervals: IntervalsInUse,
         keys: Keys,
         metrics: Metrics,

@@ -13,7 +13,7 @@ import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
-from nearveil.nearby.published_index import PublishedIndex
+from nearveil.nearby.index import DatabaseIndex, NearbyIndex, ServiceIndex
 from nearveil.nearby.publishing.keys import Keys
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status
@@ -22,7 +22,6 @@ from nearveil.nearby.stores.opening import open_store
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
-from nearveil.server.database_index import DatabaseIndex
 from nearveil.server.identity import check_identity
 from nearveil.server.intervals_in_use import IntervalsInUse, read_intervals_file, safe_border
 from nearveil.server.limits import Limits
@@ -30,7 +29,7 @@ from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
 from nearveil.server.problems import too_many_requests, unauthorised, unusual_behaviour
 from nearveil.server.reports import ReportWriter
-from nearveil.server.scheduler import Clockwork, Index
+from nearveil.server.scheduler import Clockwork
 from nearveil.server.settings import Settings
 from nearveil.server.suspicion import Suspicion
 
@@ -349,9 +348,9 @@ class Service:
         self.totals()
 
 
-def _index(region: Region, store: Store, *, in_memory: bool) -> Index:
+def _index(region: Region, store: Store, *, in_memory: bool) -> ServiceIndex:
     if in_memory:
-        return PublishedIndex(region)
+        return NearbyIndex(region)
     if not hasattr(store, "nearest"):
         raise UsageError("this store cannot answer questions by itself; choose --index memory")
     return DatabaseIndex(region, cast("SearchableStore", store))
