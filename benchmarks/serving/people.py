@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from nearveil.io.synthetic import synthetic_city
-from nearveil.nearby.publishing.noise import TAG_BYTES
+from nearveil.nearby.publishing.keys import TAG_BYTES
 from nearveil.nearby.stores.base import STEP_M, Draw
 from nearveil.region import named_region
 from nearveil.server.auth import new_platform_key

@@ -313,7 +313,7 @@ class PointProjection:
         if math.isnan(x_m):
             raise DataError(f"the place lies outside the service's region {self._region}")
         if self._exact is not None:
-            return self._exact.transform(float(longitude), float(latitude))
+            x_m, y_m = self._exact.transform(float(longitude), float(latitude))
         return x_m, y_m
 
 
@@ -329,7 +329,8 @@ def _project(latitude: float, longitude: float, box: FloatArray, coefficients: F
     )
     if not inside:
         return math.nan, math.nan
-    return evaluate_at(east / box[3], north / box[2], coefficients)
+    x_m, y_m = evaluate_at(east / box[3], north / box[2], coefficients)
+    return x_m, y_m
 
 
 @lru_cache(maxsize=64)

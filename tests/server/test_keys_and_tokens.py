@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nearveil.nearby.publishing.keys import KeyFile, NoiseKey, SecretKeys, new_keys, write_keys
+from nearveil.nearby.publishing.keys import KeyFile, NoiseKey, SecretKeys, check_identity, new_keys, write_keys
 from nearveil.nearby.stores.base import StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
-from nearveil.server.identity import check_identity
 from tests.server.running import HERE, HOUR_S, Clock, Running, in_folder, running
 
 WINDOW_EPOCHS = 720

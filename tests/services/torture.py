@@ -20,8 +20,8 @@ from tests.services.postgres import dump, private_database
 from tests.services.running import RunningService
 
 from nearveil.nearby.publishing.keys import new_keys, write_keys
+from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import Store
-from nearveil.nearby.stores.opening import open_store
 from nearveil.region import named_region
 from nearveil.server.auth import new_platform_key
 

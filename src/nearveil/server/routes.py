@@ -12,19 +12,11 @@ from pydantic import BaseModel
 
 from nearveil.errors import DataError
 from nearveil.server import models
-from nearveil.server.auth import Caller
+from nearveil.server.asgi import MOST_BYTES, MOST_BYTES_OF_INTERVALS, MOST_BYTES_OF_PEOPLE, read_body
+from nearveil.server.auth import KEY_NAME_PATTERN, Caller
 from nearveil.server.guard import CALLER, HEALTH_PATH, METRICS_PATH, OPENAPI_PATH, READY_PATH
 from nearveil.server.hot_path import HotRoutes
-from nearveil.server.models import (
-    LONGEST_PERSON,
-    MOST_BYTES,
-    MOST_BYTES_OF_INTERVALS,
-    MOST_BYTES_OF_PEOPLE,
-    PERSON_PATTERN,
-    parsed,
-    parsed_document,
-    read_body,
-)
+from nearveil.server.models import PERSON_ID, parsed, parsed_document
 from nearveil.server.openapi import ANYBODY, PERSON, PLATFORM, WITH_BODY, problems, secured, takes
 from nearveil.server.problems import conflict, forbidden, invalid, not_found, not_ready, unauthorised
 from nearveil.server.service import Service
@@ -67,15 +59,7 @@ AnyCaller = Annotated[Caller, Depends(caller_of)]
 PlatformOnly = Annotated[Caller, Depends(platform_of)]
 PlatformOrOwner = Annotated[Caller, Depends(owner_of)]
 PersonInPath = Annotated[
-    str,
-    Path(
-        alias="id",
-        pattern=PERSON_PATTERN,
-        min_length=1,
-        max_length=LONGEST_PERSON,
-        description="A person's id: 1 to 128 characters of A-Z a-z 0-9 _ . : @ -",
-        examples=["ann"],
-    ),
+    str, Path(alias="id", **{**PERSON_ID, "description": f"A person's id: {PERSON_ID['description']}"})
 ]
 
 
@@ -270,7 +254,7 @@ KeyName = Annotated[
     str,
     Path(
         alias="name",
-        pattern=models.KEY_NAME_PATTERN,
+        pattern=f"^{KEY_NAME_PATTERN}$",
         min_length=1,
         max_length=64,
         description="A key's name: 1 to 64 characters of A-Z a-z 0-9 _ . -",

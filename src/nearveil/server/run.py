@@ -15,8 +15,8 @@ from pathlib import Path
 import uvicorn
 
 from nearveil.errors import OutputError, UsageError
+from nearveil.nearby.stores import is_postgres
 from nearveil.nearby.stores.base import Store
-from nearveil.nearby.stores.opening import is_postgres
 from nearveil.server.app import create_app
 from nearveil.server.auth import new_platform_key
 from nearveil.server.hot_path import HotRoutes, fast_lane

@@ -60,7 +60,6 @@ class Clockwork:
         self._is_behind = False
         self.loaded = threading.Event()
         self._turning = threading.Lock()
-        self._published: int | None = None
         self._loaded: tuple[int, str | None] | None = None
         self._missed_something = False
         self._stopping = threading.Event()
@@ -71,7 +70,7 @@ class Clockwork:
 
     def start(self) -> None:
         """Publish what is overdue at once, and load the index in the background."""
-        self.publish()
+        self._publisher.publish_due()
         self._thread.start()
 
     def close(self) -> None:
@@ -93,19 +92,11 @@ class Clockwork:
 
     # -- borders ---------------------------------------------------------------------------------------------
 
-    def publish(self) -> None:
-        """Publish if a border has passed; cheap if not."""
-        epoch = self._publisher.epoch
-        if self._published is None or self._published < epoch:
-            self._publisher.publish_due()
-            # Somebody else may have done it; either way it is done.
-            self._published = epoch
-
     def turn(self) -> None:
         """Publish what is due and let the index follow, whoever published it."""
         with self._turning:
             started = time.perf_counter()
-            self.publish()
+            self._publisher.publish_due()
             newest = self._store.last_epoch()
             self._look_at_clock(newest)
             missed, self._missed_something = self._missed_something, False

@@ -14,15 +14,14 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.nearby.index import DatabaseIndex, NearbyIndex, ServiceIndex
-from nearveil.nearby.publishing.keys import Keys
+from nearveil.nearby.publishing.keys import Keys, check_identity
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status
+from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, SearchableStore, Store, StoreError, Totals
-from nearveil.nearby.stores.opening import open_store
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
-from nearveil.server.identity import check_identity
 from nearveil.server.intervals_in_use import IntervalsInUse, read_intervals_file, safe_border
 from nearveil.server.limits import Limits
 from nearveil.server.logs import log_event, log_exception
@@ -274,7 +273,7 @@ class Service:
 
     def _receive(self, reports: Sequence[Report]) -> list[Answer]:
         # A border that has just passed comes first: what waited for it must not be replaced by what comes after it.
-        self.clockwork.publish()
+        self.publisher.publish_due()
         return self.publisher.receive(reports)
 
     def _check_noise(self, window: int) -> None:

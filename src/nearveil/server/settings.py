@@ -25,6 +25,7 @@ from nearveil.cli._options import DEFAULT_REGION, metres
 from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.nearby.publishing.keys import KeyFile, Keys, keys_from_json, new_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
+from nearveil.nearby.stores import is_postgres
 from nearveil.region import parse_region
 
 LOUD_OPTION = "--i-understand-that-this-protects-nobody"
@@ -257,7 +258,7 @@ class Settings(BaseSettings):
         """Refuse what does not go together."""
         if self.policy is Policy.OFF and not self.unprotected:
             raise UsageError(f"the policy off publishes true places; if nobody is real, add {LOUD_OPTION}")
-        if self.index == "database" and not self.is_postgresql:
+        if self.index == "database" and not is_postgres(self.store):
             raise UsageError("only PostgreSQL answers by itself: choose the index memory, or a store postgresql://…")
         if self.keys is not None and self.keys_text is not None:
             raise UsageError("there are keys in a file and in NEARVEIL_KEYS; leave out one of them")
@@ -267,11 +268,6 @@ class Settings(BaseSettings):
     def sources(self) -> Mapping[str, str]:
         """Where each value comes from."""
         return dict.fromkeys(KNOWN_SETTINGS, "default") | self._sources
-
-    @property
-    def is_postgresql(self) -> bool:
-        """Whether the store is a PostgreSQL database."""
-        return self.store.startswith(("postgresql://", "postgres://"))
 
     def protection(self) -> Protection:
         """Return what is done to reports."""
@@ -296,7 +292,7 @@ class Settings(BaseSettings):
             return keys
         if self.keys is not None:
             return KeyFile(self.keys, schedule=schedule, on_trouble=on_trouble)
-        if self.is_postgresql:
+        if is_postgres(self.store):
             raise UsageError(_SHARED_KEYS)
         beside = Path(self.store).parent / "keys.json"
         if not beside.exists():

@@ -12,10 +12,10 @@ import signal
 import sys
 from typing import Any
 
+from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores._postgis_connections import Session
 from nearveil.nearby.stores._sqlite_connections import Connection
 from nearveil.nearby.stores.base import Draw
-from nearveil.nearby.stores.opening import open_store
 
 PEOPLE = tuple(f"person {number}" for number in range(40))
 WINDOW = 1

@@ -12,8 +12,8 @@ from enum import StrEnum
 import numpy as np
 
 from nearveil.errors import DataError
-from nearveil.nearby.publishing.keys import Keys
-from nearveil.nearby.publishing.noise import TAG_BYTES, place_tag, place_uniforms
+from nearveil.mechanisms.planar_laplace import displaced
+from nearveil.nearby.publishing.keys import TAG_BYTES, Keys, place_tag, place_uniforms, service_key
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.nearby.stores.base import STEP_M, Draw, Held, Store, Writing
 from nearveil.randomness import exponential_from_uniforms, secure_generator
@@ -48,7 +48,7 @@ class Drawer:
 
     def __init__(self, protection: Protection) -> None:
         self._policy = protection.policy
-        self._noise = protection.noise
+        self._rate_per_m = protection.noise.rate_per_m
         self._side_m = protection.grid.side_m
         self._half_extent_m = np.array(protection.region.half_extent_m)
         self._generator = secure_generator()
@@ -60,7 +60,8 @@ class Drawer:
             return []
         places_m = np.array([(one.x_m, one.y_m) for one in wanted])
         if self._policy is not Policy.OFF:
-            places_m = self._noise.displaced(places_m, exponential_from_uniforms(self._uniforms(wanted, window, key)))
+            noise = exponential_from_uniforms(self._uniforms(wanted, window, key))
+            places_m = displaced(places_m, noise, self._rate_per_m)
         # Asked for once: the system is asked far more slowly than it answers.
         own = len(wanted) * (RECEIPT_BYTES + TAG_BYTES)
         fresh = iter(np.frombuffer(secrets.token_bytes(own), dtype=np.uint8).reshape(len(wanted), -1))
@@ -142,31 +143,32 @@ class Report:
 class Publisher:
     """Between people and a store: true places in, draws out.
 
-    Usable inside anybody's own service: `report` and `publish_due` are all it takes.
+        Usable inside anybody's own service: `report` and `publish_due` are all it takes.
 
     Parameters
     ----------
-    protection : Protection
-        What is done to places.
-    keys : Keys
-        Of the noise.
-    store : Store
-        Where draws are kept.
-    clock : callable, optional
-        Seconds since 1970.
-    check_window : callable, optional
-        Told the window that reports are about to be drawn for; it raises if they must not be.
+        protection : Protection
+            What is done to places.
+        keys : Keys
+            Of the noise.
+        store : Store
+            Where draws are kept.
+        clock : callable, optional
+            Seconds since 1970.
+        check_window : callable, optional
+            Told the window that reports are about to be drawn for; it raises if they must not be.
 
     Examples
     --------
-    >>> from nearveil.nearby.publishing.keys import new_keys
-    >>> from nearveil.nearby.stores.sqlite import SqliteStore
-    >>> from nearveil.region import named_region
-    >>> store = SqliteStore.in_memory()
-    >>> _ = store.add_people(["ann"])
-    >>> publisher = Publisher(Protection(region=named_region("san-francisco")), new_keys(), store)
-    >>> publisher.report("ann", 37.77, -122.42).status.value
-    'pending'
+        >>> from nearveil.mechanisms.planar_laplace import displaced
+    from nearveil.nearby.publishing.keys import new_keys
+        >>> from nearveil.nearby.stores.sqlite import SqliteStore
+        >>> from nearveil.region import named_region
+        >>> store = SqliteStore.in_memory()
+        >>> _ = store.add_people(["ann"])
+        >>> publisher = Publisher(Protection(region=named_region("san-francisco")), new_keys(), store)
+        >>> publisher.report("ann", 37.77, -122.42).status.value
+        'pending'
     """
 
     def __init__(
@@ -185,6 +187,7 @@ class Publisher:
         self._check_window = check_window
         self._grid = protection.grid
         self._drawer = Drawer(protection)
+        self._published_epoch = -1
         self._most_charges: dict[int, int] = {}
         self._has_own_key: dict[int, bool] = {}
 
@@ -231,7 +234,7 @@ class Publisher:
 
     def _place_key(self, window: int) -> bytes:
         key = self._keys.noise_key(window)
-        return self.protection.own_key(key) if self._has_own_key[window] else key
+        return service_key(key, self.protection) if self._has_own_key[window] else key
 
     @property
     def promised(self) -> Protection:
@@ -326,12 +329,17 @@ class Publisher:
     # -- borders ---------------------------------------------------------------------------------------------
 
     def publish_due(self) -> bool:
-        """Publish if a border has passed that was not published yet; whether this call did it."""
+        """Publish if an epoch has begun that was not published yet, cheap if not; whether this call did it."""
         epoch = self.epoch
-        last = self._store.last_epoch()
-        if last is not None and last >= epoch:
+        if self._published_epoch >= epoch:
             return False
-        return self._store.publish(epoch, oldest_window=self.protection.schedule.window_of(epoch) - 1)
+        last = self._store.last_epoch()
+        done = last is None or last < epoch
+        if done:
+            done = self._store.publish(epoch, oldest_window=self.protection.schedule.window_of(epoch) - 1)
+        # Somebody else may have done it; either way it is done.
+        self._published_epoch = epoch
+        return done
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_trials import Contender, Instance, contenders, draw_instances, instances_of_person
 from nearveil.geodesy import exact_projection
 from nearveil.io.synthetic import synthetic_city
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.mechanisms.planar_laplace import PlanarLaplace, displaced
 from nearveil.nearby.index import Person
-from nearveil.nearby.publishing.noise import grid_for
+from nearveil.nearby.publishing.protection import grid_for
 from nearveil.randomness import standard_exponential
 from nearveil.region import Region
 from nearveil.report.attack_scene import Frame, Scene, frames_of, length, verdict
@@ -85,7 +85,8 @@ def snapped(places_m: FloatArray, hide_within_m: float) -> FloatArray:
 
 def published_m(places_m: FloatArray, noise: PlanarLaplace, rng: np.random.Generator) -> FloatArray:
     """Publish first reports as the policy ``place`` does: the cell's centre, planar Laplace noise, the region's box."""
-    drawn = noise.displaced(snapped(places_m, noise.hide_within_m), standard_exponential(rng, len(places_m), 3))
+    steps = standard_exponential(rng, len(places_m), 3)
+    drawn = displaced(snapped(places_m, noise.hide_within_m), steps, noise.rate_per_m)
     half_extent = np.array(noise.resolved_region.half_extent_m)
     return np.clip(drawn, -half_extent, half_extent)
 

@@ -20,9 +20,10 @@ from starlette.concurrency import run_in_threadpool
 from nearveil.privacy.explain import believed_at_most
 from nearveil.privacy.guarantee import Guarantee, Notion, round_up
 from nearveil.report.maps import land_in
+from nearveil.server.asgi import MOST_BYTES
 from nearveil.server.console.demonstration import DemonstrationWish, Turns, attack_somebody, told
 from nearveil.server.console.prediction import predictions
-from nearveil.server.models import MOST_BYTES, parsed
+from nearveil.server.models import parsed
 from nearveil.server.problems import not_found
 from nearveil.server.routes import PlatformOnly, body_of
 from nearveil.server.service import Service, service_card
