@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -35,6 +36,7 @@ from nearveil.types import BoolArray, FloatArray
 
 Scaling = Literal["isotropic", "per-axis"]
 
+DEFAULT_REGION = "san-francisco"
 PUBLISHED_DECIMALS = 6
 """Published coordinates lie on a public grid of 1e-6 degree, 0.11 m."""
 
@@ -398,6 +400,24 @@ def parse_region(text: str, scaling: Scaling = "isotropic") -> Region:
 def as_region(region: Region | str) -> Region:
     """Return a Region, reading it with `parse_region` if it is given as text."""
     return parse_region(region) if isinstance(region, str) else region
+
+
+def metres(text: str, option: str) -> float:
+    """Read a length: ``500m``, ``0.5km`` or plain metres.
+
+    Examples
+    --------
+    >>> metres("0.5km", "--hide-within")
+    500.0
+    """
+    match = re.fullmatch(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(m|km)?\s*", text)
+    try:
+        number = float(match[1]) if match else None
+    except ValueError:
+        number = None
+    if match is None or number is None or not 0 < number < 1e9:
+        raise UsageError(f"{option} takes a length greater than 0 such as 500m or 0.5km")
+    return number * (1000.0 if match[2] == "km" else 1.0)
 
 
 def _region_from_numbers(text: str, scaling: Scaling) -> Region:

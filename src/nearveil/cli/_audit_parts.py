@@ -28,9 +28,10 @@ from nearveil.audit.subjects import Place, Subject, own_subject
 from nearveil.audit.witness import Witness
 from nearveil.cli._options import Wish, build_mechanism
 from nearveil.cli._output import complain, read_text, warn
-from nearveil.cli.populations import PEOPLE, SEED, fitted_on_made_up_people
+from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, NearveilError, UsageError
 from nearveil.io.atomic import check_output, replacing
+from nearveil.io.synthetic import PEOPLE, SEED
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals

@@ -21,7 +21,6 @@ from nearveil.cli._options import (
     Wish,
     build_mechanism,
     chosen_region,
-    metres,
     numbers,
     takes_protection,
 )
@@ -46,7 +45,7 @@ from nearveil.io.atomic import check_output, replacing
 from nearveil.io.datasets import DatasetName
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
-from nearveil.region import Region
+from nearveil.region import Region, metres
 from nearveil.report.attack_figure import draw_attack
 from nearveil.report.attack_gif import animate_attack, animation_kind
 from nearveil.report.attack_scene import Scene

@@ -15,19 +15,10 @@ from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset, DatasetName, load_dataset
 from nearveil.io.files import read_people
 from nearveil.io.people import People, ReadOptions
-from nearveil.io.synthetic import synthetic_city
+from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.region import Region
-from nearveil.types import FloatArray
-
-PEOPLE = 25_000
-SEED = 2026
-
-
-def made_up_people(region: Region) -> FloatArray:
-    """Where the city's people are: the same ones every time."""
-    return synthetic_city(PEOPLE, region, rng=SEED)
 
 
 def fitted_on_made_up_people(mechanism: Mechanism) -> Mechanism:
@@ -36,7 +27,7 @@ def fitted_on_made_up_people(mechanism: Mechanism) -> Mechanism:
         return mechanism
     repeatable = mechanism.with_params(seed=SEED)
     with progress_bar("finding intervals in a made-up city", mechanism.fit_plan.steps) as advance:
-        fitted = repeatable.fit(made_up_people(mechanism.resolved_region), progress=advance)
+        fitted = repeatable.fit(synthetic_city(PEOPLE, mechanism.resolved_region, rng=SEED), progress=advance)
     return mechanism.with_params(intervals=fitted.intervals_)
 
 

@@ -21,12 +21,11 @@ from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field, Str
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from nearveil.cli._options import DEFAULT_REGION, metres
 from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.nearby.publishing.keys import KeyFile, Keys, keys_from_json, new_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.nearby.stores import is_postgres
-from nearveil.region import parse_region
+from nearveil.region import DEFAULT_REGION, metres, parse_region
 
 LOUD_OPTION = "--i-understand-that-this-protects-nobody"
 _SHARED_KEYS = (

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -18,7 +17,7 @@ from nearveil.attacks.oracle import CountedOracle, Oracle, OutOfQueriesError, Sp
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_trials import Contender, Instance, contenders, draw_instances, instances_of_person
 from nearveil.geodesy import exact_projection
-from nearveil.io.synthetic import synthetic_city
+from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.planar_laplace import PlanarLaplace, displaced
 from nearveil.nearby.index import Person
 from nearveil.nearby.publishing.protection import grid_for
@@ -27,52 +26,7 @@ from nearveil.region import Region
 from nearveil.report.attack_scene import Frame, Scene, frames_of, length, verdict
 from nearveil.report.maps import land_in
 from nearveil.server.problems import too_many_requests
-from nearveil.types import BoolArray, FloatArray
-
-PEOPLE = 25_000
-SEED = 2026
-
-# Of three people made up at random, at least one is on land wherever the coast is known.
-_SPARE = 3
-
-
-def made_up_people(region: Region, people: int = PEOPLE, seed: int = SEED) -> FloatArray:
-    """Return places in degrees, the same ones every time; on land, where the coast is known.
-
-    Examples
-    --------
-    >>> from nearveil.region import named_region
-    >>> made_up_people(named_region("paris"), 100).shape
-    (100, 2)
-    """
-    rings = land_in(region)
-    if not rings:
-        return synthetic_city(people, region, rng=seed)
-    generator = np.random.default_rng(seed)
-    found = np.empty((0, 2))
-    while len(found) < people:
-        more = synthetic_city(_SPARE * people, region, rng=seed if not len(found) else generator)
-        found = np.vstack([found, more[on_land(more, rings)]])
-    return found[:people]
-
-
-def on_land(places: FloatArray, rings: Sequence[FloatArray]) -> BoolArray:
-    """Whether each place lies within one of the outlines, by how often a line to the east crosses it.
-
-    Examples
-    --------
-    >>> square = np.array([[0, 0], [0, 1], [1, 1], [1, 0], [0, 0]], dtype=float)
-    >>> on_land(np.array([[0.5, 0.5], [0.5, 1.5]]), [square]).tolist()
-    [True, False]
-    """
-    inside = np.zeros(len(places), dtype=np.bool_)
-    latitude, longitude = places.T
-    for ring in rings:
-        for (south, west), (north, east) in pairwise(ring):
-            if south != north:
-                level = (latitude >= min(south, north)) & (latitude < max(south, north))
-                inside ^= level & (longitude < west + (latitude - south) * (east - west) / (north - south))
-    return inside
+from nearveil.types import FloatArray
 
 
 def snapped(places_m: FloatArray, hide_within_m: float) -> FloatArray:
@@ -299,7 +253,7 @@ def attack_somebody(wish: DemonstrationWish, region: Region, *, most_seconds: fl
 
 @lru_cache(maxsize=2)
 def _city_m(region: Region) -> FloatArray:
-    return region.to_metres(made_up_people(region))
+    return region.to_metres(synthetic_city(PEOPLE, region, rng=SEED, land=land_in(region)))
 
 
 def _somebody(service: SimulatedService, true_m: FloatArray, k: int, rng: np.random.Generator) -> Instance:
