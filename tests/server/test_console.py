@@ -16,12 +16,12 @@ from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region, named_region
 from nearveil.report.maps import land_in
 from nearveil.server.console.demonstration import (
-    DemonstrationWish,
-    Turns,
+    DemonstrationLock,
+    DemonstrationOptions,
     attack_somebody,
     few_boxes,
+    scene_to_dict,
     snapped,
-    told,
 )
 from nearveil.server.console.prediction import HIDE_WITHIN_M, measure, predictions
 from nearveil.server.console.routes import MOST_SHOWN, card_of, content_policy, page_file, plotly_name, tile_origin
@@ -304,7 +304,7 @@ def test_a_demonstration_leaves_the_service_alone(client: httpx.Client, place: P
 
 def test_the_same_seed_is_the_same_person_protected_or_not(san_francisco: Region) -> None:
     scenes = [
-        attack_somebody(DemonstrationWish(attack="gi-lia", protected=protected, seed=seed), san_francisco)
+        attack_somebody(DemonstrationOptions(attack="gi-lia", protected=protected, seed=seed), san_francisco)
         for protected, seed in ((False, 4), (True, 4), (False, 5))
     ]
     assert scenes[0].truth == scenes[1].truth != scenes[2].truth
@@ -338,22 +338,22 @@ def test_what_is_no_json_is_refused(client: httpx.Client, place: Place) -> None:
 
 
 def test_one_at_a_time_for_a_key_and_few_in_all() -> None:
-    turns = Turns()
-    with turns.of("a"):
-        with pytest.raises(Problem) as refused, turns.of("a"):
+    lock = DemonstrationLock()
+    with lock.held_by("a"):
+        with pytest.raises(Problem) as refused, lock.held_by("a"):
             pass
         assert (refused.value.status, refused.value.headers["Retry-After"]) == (429, "2")
-        with turns.of("b"), pytest.raises(Problem), turns.of("c"):
+        with lock.held_by("b"), pytest.raises(Problem), lock.held_by("c"):
             pass
-    with pytest.raises(RuntimeError, match="on purpose"), turns.of("a"):
+    with pytest.raises(RuntimeError, match="on purpose"), lock.held_by("a"):
         raise RuntimeError("on purpose")
-    with turns.of("a"):
+    with lock.held_by("a"):
         pass
 
 
 def test_an_attack_ends_when_its_time_is_up(san_francisco: Region) -> None:
-    scene = attack_somebody(DemonstrationWish(attack="gi-lia", protected=False), san_francisco, most_seconds=-1.0)
-    story = told(scene)
+    scene = attack_somebody(DemonstrationOptions(attack="gi-lia", protected=False), san_francisco, most_seconds=-1.0)
+    story = scene_to_dict(scene)
     assert (story["questions"], story["error_m"], story["inferred_place"]) == (0, None, None)
     assert "gives up" in story["result"]["words"]
 

@@ -189,7 +189,7 @@ def test_a_running_service_takes_a_new_key_when_its_window_begins(tmp_path: Path
         write_keys(path, rotated, replace_existing=True)
         service.report("ann")
         service.clock.now += WINDOW_EPOCHS * HOUR_S
-        service.service.clockwork.turn()
+        service.service.scheduler.turn()
         assert service.report("ann").json()["status"] == "pending"
         clock = service.clock
     with running(in_folder(tmp_path), keys=KeyFile(path), clock=clock) as service:

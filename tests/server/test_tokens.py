@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import UsageError
-from nearveil.server.auth import LONGEST_TOKEN_S, PERSON_PATTERN, Token, read_token, write_token
+from nearveil.nearby.stores.base import PERSON_PATTERN
+from nearveil.server.auth import LONGEST_TOKEN_S, Token, read_token, write_token
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 NOW = 1_800_000_000.25

@@ -29,7 +29,7 @@ PEOPLE = 120
 PLACES_EACH = 7
 NEW_PLACES = 4
 REGION = named_region("san-francisco")
-# Borders every second, so that kills fall on them too.
+# Epochs every second, so that kills fall on them too.
 OPTIONS = (
     "--epoch", "1s", "--window", "1h", "--new-places", str(NEW_PLACES),
     "--questions-per-minute", "0", "--key-questions-per-s", "0",

@@ -29,7 +29,7 @@ def serve_demo(
     ),
     port: Annotated[int, typer.Option(help="Port; 0 for any that is free.", min=0, max=65_535)] = 8000,
     hide_within: Annotated[str, typer.Option(help="Mean length of the noise.")] = "500m",
-    epoch: Annotated[str, typer.Option(help="Time between two borders.")] = "1m",
+    epoch: Annotated[str, typer.Option(help="Time between two publications.")] = "1m",
 ) -> None:
     """Serve 25,000 made-up people of San Francisco, protected, and print what to try."""
     # Only this verb and serve wait for a web server to load.

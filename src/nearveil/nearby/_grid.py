@@ -359,7 +359,7 @@ def _visit(
 
 @kernel
 def _outer_cell(x: float, y: float, frame: FloatArray, columns: int, rows: int) -> int:
-    """The cell of the whole grid that a point belongs to; points beyond it belong to its border cells."""
+    """The cell of the whole grid that a point belongs to; points beyond it belong to the cells at its edge."""
     return _cell_along(y, frame[1], frame[2], rows) * columns + _cell_along(x, frame[0], frame[2], columns)
 
 

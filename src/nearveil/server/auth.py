@@ -1,4 +1,4 @@
-"""Tokens: what a person proves who they are with, signed and with an end.
+"""Who is calling: a platform by its key, or a person by a token that is signed and expires.
 
 A token is ``nvt_<payload>.<signature>``, both in base64url without padding. The payload is a version, the end in
 milliseconds since 1970, the person's mark and id; the signature is HMAC-SHA-256 over it. The mark is the store's: who
@@ -20,12 +20,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nearveil.errors import UsageError
-from nearveil.nearby.stores.base import LONGEST_ID, PlatformKey, Store, StoreError
+from nearveil.nearby.stores.base import PlatformKey, Store, StoreError, is_person_id
 from nearveil.server.problems import not_ready, unauthorised
 
 TOKEN_PREFIX = "nvt_"  # noqa: S105 - how a token begins, no secret
-PERSON_PATTERN = rf"[A-Za-z0-9_.:@-]{{1,{LONGEST_ID}}}"
-"""What ids in a service look like: of those that a store takes, the ones that a URL holds as they are."""
 KEY_NAME_PATTERN = r"[A-Za-z0-9_.-]{1,64}"
 LONGEST_TOKEN_S = 30 * 86_400
 """No token is valid for longer."""
@@ -34,7 +32,6 @@ _VERSION = 2
 _HEAD = struct.Struct(">BQQ")
 # Signatures of tokens are signatures of nothing else.
 _PURPOSE = b"nearveil person token\0"
-_PERSON = re.compile(PERSON_PATTERN)
 _TOKEN = re.compile(rf"{TOKEN_PREFIX}([A-Za-z0-9_-]{{24,194}})\.([A-Za-z0-9_-]{{43}})")
 
 
@@ -53,11 +50,6 @@ class Token:
     person: str
     expires_at: float
     mark: int
-
-
-def is_person_id(text: str) -> bool:
-    """Whether a person of a service can have this id."""
-    return _PERSON.fullmatch(text) is not None
 
 
 def write_token(key: bytes, person: str, mark: int, *, now: float, expires_in_s: float) -> tuple[str, Token]:

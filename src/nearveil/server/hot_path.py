@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nearveil.errors import DataError
 from nearveil.nearby.publishing.publisher import Answer, Report, Status
+from nearveil.nearby.stores.base import is_person_id
 from nearveil.server.asgi import (
     MOST_BYTES,
     Answers,
@@ -30,7 +31,7 @@ from nearveil.server.asgi import (
     check_size,
     read_body,
 )
-from nearveil.server.auth import Caller, is_person_id
+from nearveil.server.auth import Caller
 from nearveil.server.guard import CALLER
 from nearveil.server.models import Place, Question, validation_problem
 from nearveil.server.problems import (
@@ -160,7 +161,7 @@ class HotRoutes:
     def _place(self, question: Question, asker: str | None, caller: Caller) -> tuple[float, float]:
         """Return the place asked about, once it is known to be one and the asker may ask."""
         service = self._service
-        if service.clockwork.epoch is None:
+        if service.scheduler.epoch is None:
             raise not_ready()
         x_m, y_m = self._to_metres(question)
         if asker is not None:

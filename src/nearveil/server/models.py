@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from nearveil.nearby.stores.base import LONGEST_ID
-from nearveil.server.auth import LONGEST_TOKEN_S, PERSON_PATTERN
+from nearveil.nearby.stores.base import LONGEST_ID, PERSON_PATTERN
+from nearveil.server.auth import LONGEST_TOKEN_S
 from nearveil.server.problems import Problem, invalid, malformed_json
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -133,7 +133,8 @@ class ReportTaken(_Model):
         str,
         Field(
             description=(
-                "pending: a draw waits for the next border. same place: what is published is right already. "
+                "pending: a noisy location waits for the next epoch boundary. "
+                "same place: what is published is right already. "
                 "budget spent: one new place too many in this window, what is published stays, if anything is. "
                 "published: protection is off."
             ),
@@ -141,7 +142,7 @@ class ReportTaken(_Model):
             examples=["pending"],
         ),
     ]
-    receipt: Annotated[str, Field(description="Names the draw that holds now; empty if there is none.")]
+    receipt: Annotated[str, Field(description="Names the noisy location that holds now; empty if there is none.")]
     publishes_at: Annotated[float | None, Field(description="Seconds since 1970.", examples=[1_750_003_200.0])]
 
 
@@ -180,7 +181,9 @@ class Ledger(_Model):
     window: int
     next_border: Annotated[float, Field(description="Seconds since 1970.")]
     policy: str
-    new_places_per_window: Annotated[int, Field(description="How many draws of one person are published at most.")]
+    new_places_per_window: Annotated[
+        int, Field(description="How many noisy locations of one person are published at most.")
+    ]
 
 
 class IntervalsTaken(_Model):
@@ -190,7 +193,7 @@ class IntervalsTaken(_Model):
 
 
 class IntervalsShown(_Model):
-    """The intervals in use, and those that wait for a border."""
+    """The intervals in use, and those that wait for an epoch boundary."""
 
     fingerprint: Annotated[str | None, Field(description="SHA-256 of the intervals; null if there are none.")]
     number: int

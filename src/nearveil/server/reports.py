@@ -15,7 +15,7 @@ from nearveil.server.problems import Problem, not_ready, problem_of, too_busy
 
 MOST_PER_TRANSACTION = 512
 MOST_WAITING = 20_000
-GATHERING_S = 0.02
+BATCH_WAIT_S = 0.02
 """Under load, how long reports gather for one transaction: many small ones cost far more than few large ones."""
 
 _UNDER_LOAD_S = 0.1
@@ -108,7 +108,7 @@ class ReportWriter:
             self._changed.wait_for(lambda: self._queue or self._closing)
             if gather:
                 # Nobody wakes a writer that has something to write, so this ends early only to stop.
-                self._changed.wait_for(lambda: self._closing, timeout=GATHERING_S)
+                self._changed.wait_for(lambda: self._closing, timeout=BATCH_WAIT_S)
             return [self._queue.popleft() for _ in range(min(len(self._queue), MOST_PER_TRANSACTION))]
 
     def _outcomes(self, reports: list[Report]) -> Sequence[Outcome]:

@@ -97,13 +97,13 @@ _EXAMPLE = {"latitude": 37.7749, "longitude": -122.4194}
     response_model=models.ReportTaken,
     status_code=202,
     responses={
-        202: {"description": "The report is perturbed, and the draw is kept durably."},
+        202: {"description": "The report is perturbed, and the noisy location is kept durably."},
         **problems(403, 404, *WITH_BODY, *ANYBODY),
     },
     openapi_extra=takes(models.Place, _EXAMPLE, PLATFORM, PERSON),
 )
 async def report_location(request: Request, _: PersonInPath) -> Response:
-    """Report a place: it is perturbed on receipt, and published at the border of the epoch at the earliest."""
+    """Report a place: it is perturbed on receipt, and published at the epoch boundary at the earliest."""
     status, body = await hot_of(request).report(request.scope, request.receive)
     return Response(body, status, media_type="application/json")
 
@@ -179,7 +179,7 @@ async def add_people(request: Request, service: Here, _: PlatformOnly) -> Respon
     summary="Export what is held about a person",
     responses={
         200: {
-            "description": "Everything held about the person: draws, never true places.",
+            "description": "Everything held about the person: noisy locations, never true places.",
             "content": {"application/json": {"schema": {"type": "object"}}},
         },
         **problems(403, 404, 422, *ANYBODY),
@@ -364,7 +364,7 @@ async def ledger(service: Here, _: PlatformOnly) -> Response:
     openapi_extra={**_INTERVALS_BODY, **secured(PLATFORM)},
 )
 async def put_intervals(request: Request, service: Here, _: PlatformOnly) -> Response:
-    """Use other intervals from the next border on; old and new are never mixed in one epoch."""
+    """Use other intervals from the next epoch on; old and new are never mixed in one epoch."""
     document = parsed_document(await body_of(request, MOST_BYTES_OF_INTERVALS))
     try:
         from_epoch = await asyncio.to_thread(service.put_intervals, document)
@@ -381,7 +381,7 @@ async def put_intervals(request: Request, service: Here, _: PlatformOnly) -> Res
     openapi_extra=secured(PLATFORM, PERSON),
 )
 async def intervals(service: Here, _: AnyCaller) -> Response:
-    """Say which intervals are in use, and which wait for a border."""
+    """Say which intervals are in use, and which wait for an epoch boundary."""
     return answer(await asyncio.to_thread(_intervals, service))
 
 
@@ -458,7 +458,7 @@ async def health() -> Response:
 async def readiness(request: Request, service: Here) -> Response:
     """Answer 503 until the index is loaded and while the store is out of reach."""
     _refuse_people(request)
-    epoch = service.clockwork.epoch
+    epoch = service.scheduler.epoch
     if epoch is None or not service.is_ready:
         raise not_ready()
     await asyncio.to_thread(service.store.last_epoch)

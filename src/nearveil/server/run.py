@@ -128,7 +128,7 @@ def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], 
 
 
 def _settle_down(service: Service, when_ready: Callable[[], None] | None) -> None:
-    service.clockwork.loaded.wait()
+    service.scheduler.loaded.wait()
     # What lives as long as the process, everybody's id among it, need not be looked at again and again.
     gc.freeze()
     if when_ready is not None:

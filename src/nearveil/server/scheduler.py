@@ -1,4 +1,4 @@
-"""Clockwork: publishes at the borders of epochs and lets the index follow, in a thread of its own."""
+"""Scheduler: publishes at epoch boundaries and lets the index follow, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST_WAIT_S = 30.0
 RETRY_S = 1.0
 
 
-class Clockwork:
+class Scheduler:
     """Keeps the store and the index at the epoch that it is; ``loaded`` is set when it has an epoch at all.
 
     Parameters
@@ -29,7 +29,7 @@ class Clockwork:
         Of the service.
     clock : callable
         Seconds since 1970.
-    at_border : callable, optional
+    at_epoch : callable, optional
         Told each epoch that was loaded.
     at_times : callable, optional
         Called from time to time, twice a minute at least.
@@ -45,7 +45,7 @@ class Clockwork:
         keys: Keys,
         metrics: Metrics,
         clock: Callable[[], float] = time.time,
-        at_border: Callable[[int], None] | None = None,
+        at_epoch: Callable[[int], None] | None = None,
         at_times: Callable[[], None] | None = None,
     ) -> None:
         self._publisher = publisher
@@ -55,7 +55,7 @@ class Clockwork:
         self._keys = keys
         self._metrics = metrics
         self._clock = clock
-        self._at_border = at_border
+        self._at_epoch = at_epoch
         self._at_times = at_times
         self._is_behind = False
         self.loaded = threading.Event()
@@ -64,7 +64,7 @@ class Clockwork:
         self._missed_something = False
         self._stopping = threading.Event()
         self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="nearveil-clockwork", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="nearveil-scheduler", daemon=True)
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class Clockwork:
         """Whether the index is loaded, the thread is there to renew it, and the clock goes right."""
         return self._loaded is not None and not self._stopping.is_set() and not self._is_behind
 
-    # -- borders ---------------------------------------------------------------------------------------------
+    # -- epochs ----------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
         """Publish what is due and let the index follow, whoever published it."""
@@ -136,8 +136,8 @@ class Clockwork:
         self.loaded.set()
         self._metrics.set_index_size(len(self._index))
         log_event("epoch", epoch=epoch, people=len(self._index))
-        if self._at_border is not None:
-            self._at_border(epoch)
+        if self._at_epoch is not None:
+            self._at_epoch(epoch)
 
     # -- the thread --------------------------------------------------------------------------------------------
 
@@ -155,10 +155,10 @@ class Clockwork:
             if self._at_times is not None:
                 self._at_times()
             self.turn()
-            # After what is loaded, not after now: a border may have passed while it was loaded.
+            # After what is loaded, not after now: an epoch may have begun while it was loaded.
             loaded = self._publisher.epoch if self._loaded is None else self._loaded[0]
-            border = self._publisher.starts_at(loaded + 1)
-        except Exception as error:  # whatever went wrong, the next border must not be missed
-            log_exception("border failed", error)
+            begins_at = self._publisher.starts_at(loaded + 1)
+        except Exception as error:  # whatever went wrong, the next epoch must not be missed
+            log_exception("epoch failed", error)
             return RETRY_S
-        return min(max(border - self._clock(), 0.0), LONGEST_WAIT_S)
+        return min(max(begins_at - self._clock(), 0.0), LONGEST_WAIT_S)

@@ -12,7 +12,7 @@ from nearveil.errors import DataError
 from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, new_keys, place_tag, service_key
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.nearby.publishing.publisher import BUDGET_SETTING, Publisher, Status
-from nearveil.nearby.stores.base import STEP_M, Draw
+from nearveil.nearby.stores.base import STEP_M, NoisyLocation
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
 from nearveil.types import FloatArray
@@ -40,7 +40,7 @@ class World:
         self.now_s += 3600.0
         assert self.publisher.publish_due()
 
-    def published(self, person: str) -> Draw | None:
+    def published(self, person: str) -> NoisyLocation | None:
         with self.store.writing() as writing:
             return writing.held([person], self.window)[person].published
 

@@ -34,12 +34,12 @@ _LONGEST = timedelta(days=36_525)
 class Schedule:
     """Epochs of one length, counted from 1970-01-01 UTC, and windows of so many epochs.
 
-    A report that arrives in epoch e is published at the border to epoch e + 1, and counts in that epoch's window.
+    A report that arrives in epoch e is published at the beginning of epoch e + 1, and counts in that epoch's window.
 
     Parameters
     ----------
     epoch : timedelta
-        Time between two borders; whole seconds, at least one.
+        Time between two publications; whole seconds, at least one.
     window : timedelta
         How long a budget lasts; a whole number of epochs.
 
@@ -150,7 +150,7 @@ class Policy(StrEnum):
     PLACE = "place"
     """Noise per place: staying and coming back repeat the same point; only a new place is a new release."""
     FRESH = "fresh"
-    """Fresh noise at every border, with the window's budget divided among its epochs."""
+    """Fresh noise in every epoch, with the window's budget divided among its epochs."""
     OFF = "off"
     """No protection: true places are published at once. For demonstrations only."""
 
@@ -166,7 +166,7 @@ class Protection:
     policy : Policy
         What happens to repeated reports.
     hide_within_m : float
-        Mean length of the noise of a place; with fresh noise, what all draws of a window give together.
+        Mean length of the noise of a place; with fresh noise, what all noisy locations of a window give together.
     new_places : int
         Policy ``place``: how many places of a person are published in a window.
     schedule : Schedule
@@ -191,7 +191,7 @@ class Protection:
 
     @property
     def noise(self) -> PlanarLaplace:
-        """The noise of one draw."""
+        """The noise of one report."""
         draws = self.schedule.epochs_per_window if self.policy is Policy.FRESH else 1
         return PlanarLaplace(hide_within_m=self.hide_within_m * draws, region=self.region)
 
@@ -213,7 +213,7 @@ class Protection:
 
     @property
     def most_charges(self) -> int:
-        """How many draws of a person are published in a window at most."""
+        """How many noisy locations of a person are published in a window at most."""
         return self.new_places if self.policy is Policy.PLACE else self.schedule.epochs_per_window
 
     @property
@@ -306,7 +306,7 @@ def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, window: ti
 
 
 def fresh_card(noise: PlanarLaplace, *, draws: int, window: timedelta) -> Guarantee:
-    """Fresh noise at every border, the window's budget divided among its epochs."""
+    """Fresh noise in every epoch, the window's budget divided among its epochs."""
     one = noise.guarantee
     whole = replace(
         one,
