@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 import typer
 
 from nearveil.cli._options import (
-    DEFAULT_REGION,
     ClipOption,
     ForceOption,
     JsonOption,
@@ -26,7 +25,6 @@ from nearveil.cli._options import (
     OwnRegionOption,
     SeedOption,
     chosen_region,
-    metres,
     places_in_region,
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn
@@ -55,7 +53,7 @@ from nearveil.mechanisms.base import SEEDED_NOTE
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fit_grid import synthetic_delta, synthetic_people
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion, check_epsilon
-from nearveil.region import Region
+from nearveil.region import DEFAULT_REGION, Region, metres
 from nearveil.report.charts import draw_chart
 from nearveil.report.tables import text_table
 
