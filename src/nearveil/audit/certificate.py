@@ -73,8 +73,11 @@ def certificate_to_json(mechanism: Mechanism) -> str:
     return json.dumps(document, indent=1, allow_nan=False)
 
 
-def certificate_from_json(text: str) -> tuple[Mechanism, dict[str, Any]]:
-    """Read a file that `certificate_to_json` made: the mechanism rebuilt, and the guarantee as the file has it."""
+def certificate_from_json(text: str, *, trusted: str | None = None) -> tuple[Mechanism, dict[str, Any]]:
+    """Read a file that `certificate_to_json` made: the mechanism rebuilt, and the guarantee as the file has it.
+
+    ``trusted`` names somebody else's class that may be run (`mechanism_from_spec`).
+    """
     try:
         document: dict[str, Any] = json.loads(text)
         if (document["format"], document["version"]) != (FORMAT, FORMAT_VERSION):
@@ -83,7 +86,7 @@ def certificate_from_json(text: str) -> tuple[Mechanism, dict[str, Any]]:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError("this is no certificate file, or a damaged one; make one with 'nearveil certify'") from None
     guarantee_from_dict(guarantee)
-    return mechanism_from_spec(subject), guarantee
+    return mechanism_from_spec(subject, trusted=trusted), guarantee
 
 
 def check_certificate(

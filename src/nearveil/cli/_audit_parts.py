@@ -34,7 +34,7 @@ from nearveil.io.atomic import check_output, replacing
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.registry import mechanism_to_spec
+from nearveil.mechanisms.registry import mechanism_name, mechanism_to_spec
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.region import Region
 from nearveil.report.audit_picture import draw_audit
@@ -434,7 +434,7 @@ def _named(asked: Asked) -> Iterator[Audited]:
 
 def _own(asked: Asked) -> Audited:
     mechanism = fitted_on_made_up_people(build_mechanism(asked.wish, asked.region))
-    words = mechanism_words(mechanism, asked.wish.chosen.value)
+    words = mechanism_words(mechanism, mechanism_name(mechanism))
     if isinstance(mechanism, DPRS):
         words += f", on {_MADE_UP if asked.wish.intervals is None else 'the given intervals'}"
     if mechanism.remaps:

@@ -83,11 +83,11 @@ def audit(
     files = AuditFiles(witness=witness, picture=picture, force=force)
     effort = Effort(samples=samples, confidence=confidence, seed=seed, as_json=json)
     if check is not None:
-        if wish.is_given or any((region, scaling, claim, place, stage is not StageName.RELEASE)):
+        if wish.is_more_than_a_name or any((region, scaling, claim, place, stage is not StageName.RELEASE)):
             raise UsageError(
                 "--check takes mechanism, region, claim and places from the witness; leave these options out"
             )
-        leave_with(check_witness(check, External(function, command, timeout), effort, files))
+        leave_with(check_witness(check, External(function, command, timeout), effort, files, trusted=wish.mechanism))
     if place and stage is StageName.FIT:
         raise UsageError("--place is for --stage release: a fit is of all people's places; leave it out")
     box = chosen_region(region, scaling, wish.intervals)

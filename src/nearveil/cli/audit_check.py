@@ -47,7 +47,7 @@ from nearveil.cli._audit_parts import (
     paragraph,
     stated_claim,
 )
-from nearveil.cli._options import FitMethodName, MechanismName, ReleaseName, build_mechanism
+from nearveil.cli._options import FitMethodName, ReleaseName, build_mechanism
 from nearveil.cli._output import progress_bar, read_text, say, say_json
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.dprs import DPRS
@@ -61,18 +61,20 @@ _MOST_SAMPLES = 50_000_000
 _MOST_FITS = 200_000
 
 
-def check_witness(path: Path, external: External, effort: Effort, files: AuditFiles) -> Verdict:
+def check_witness(
+    path: Path, external: External, effort: Effort, files: AuditFiles, *, trusted: str | None = None
+) -> Verdict:
     """Count a witness's event again on fresh samples, and say what that shows."""
     text = read_text(path, "witness")
     if _is_fit_witness(text):
         return _check_fit(text, effort, files)
-    return _check_places(text, external, effort, files)
+    return _check_places(text, external, effort, files, trusted)
 
 
-def _check_places(text: str, external: External, effort: Effort, files: AuditFiles) -> Verdict:
+def _check_places(text: str, external: External, effort: Effort, files: AuditFiles, trusted: str | None) -> Verdict:
     witness = replace(witness_from_json(text), confidence=effort.confidence)
     witness = replace(witness, claim=_in_numbers(witness.claim))
-    with _found_again(witness.subject, external) as (subject, intervals, words):
+    with _found_again(witness.subject, external, trusted) as (subject, intervals, words):
         witness = _with_pair_looked_up(witness, subject, intervals)
         samples = effort.samples or min(max(LEAST_SAMPLES, 2 * witness.counts.trials), _MOST_SAMPLES)
         seed = chosen_seed(effort.seed)
@@ -118,13 +120,15 @@ def _is_fit_witness(text: str) -> bool:
 
 
 @contextmanager
-def _found_again(document: dict[str, Any], external: External) -> Iterator[tuple[Subject, Intervals | None, str]]:
+def _found_again(
+    document: dict[str, Any], external: External, trusted: str | None
+) -> Iterator[tuple[Subject, Intervals | None, str]]:
     """Give what the witness is about; run no code that the file names and the user does not."""
     kind = document.get("kind")
     if kind == "mechanism":
         if external.is_given:
             raise UsageError("the witness is about a mechanism of Nearveil; leave --callable and --command out")
-        mechanism = mechanism_from_spec(document)
+        mechanism = mechanism_from_spec(document, trusted=trusted)
         intervals = mechanism.current_intervals if isinstance(mechanism, DPRS) else None
         yield own_subject(mechanism), intervals, mechanism_words(mechanism, document["mechanism"])
         return
@@ -322,7 +326,7 @@ def mechanism_of_fit(subject: Any) -> tuple[DPRS, str]:
 
 def _mechanism(asked: Asked) -> DPRS:
     wish = asked.wish
-    if asked.external.is_given or wish.mechanism not in (None, MechanismName.DPRS):
+    if asked.external.is_given or wish.mechanism not in (None, "dprs"):
         raise UsageError("--stage fit goes with dprs, which alone learns from people; leave it out")
     if wish.intervals is not None:
         raise UsageError("--intervals are fitted already; leave them out to audit the fit")

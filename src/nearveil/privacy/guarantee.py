@@ -87,6 +87,7 @@ class Basis(StrEnum):
     THEOREM = "theorem"
     CERTIFICATE = "numerical certificate"
     REFUTED_CLAIM = "claimed by the paper, refuted"
+    NOBODY = "claimed by nobody"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +150,36 @@ class Guarantee:
         if self.certificate is not None and self.certificate.bound > self.epsilon * (1 + 1e-12):
             raise ValueError("the certificate's bound exceeds the epsilon it is to back")
 
+    @classmethod
+    def claimed_by_nobody(cls) -> Guarantee:
+        """Return the guarantee of a mechanism that has none: it promises nothing, and its card says so.
+
+        Examples
+        --------
+        >>> Guarantee.claimed_by_nobody().is_promised
+        False
+        """
+        return cls(
+            title="Every published place",
+            notion=Notion.LOCAL,
+            epsilon=math.inf,
+            unit="per person",
+            delta=1.0,
+            neighbours="any two places of one person in the region",
+            protects="nothing is promised: what is published may give the true place away",
+            basis=Basis.NOBODY,
+            because="nobody has stated a guarantee for this mechanism, so that no loss is bounded",
+        )
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether there is a statement at all; False for `claimed_by_nobody`."""
+        return self.basis is not Basis.NOBODY
+
     @property
     def holds(self) -> bool:
-        """Whether the statement is true; False for a claim that is refuted."""
-        return self.basis is not Basis.REFUTED_CLAIM
+        """Whether the statement is true; False for a claim that is refuted, and where nothing is claimed."""
+        return self.basis not in (Basis.REFUTED_CLAIM, Basis.NOBODY)
 
     def counted_per_row(self) -> Guarantee:
         """Return what is left of the statement where a person may have several rows: it holds for each row."""
@@ -251,6 +278,12 @@ def _rows_for_persons(text: str) -> str:
 
 
 def _statement_lines(statement: Guarantee) -> list[str]:
+    if not statement.is_promised:
+        return [
+            f"{statement.title}  ** NOTHING IS PROMISED **",
+            *_wrapped("  Means", statement.protects),
+            *_wrapped("  Basis", f"{statement.basis}: {statement.because}"),
+        ]
     verdict = "" if statement.holds else "  ** DOES NOT HOLD **"
     delta = f", delta = {round_up(statement.delta)}" if statement.delta else ""
     offset = f" + {round_up(statement.offset)}" if statement.offset else ""

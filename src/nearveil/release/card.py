@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.base import SEEDED_NOTE, Mechanism
 from nearveil.privacy.guarantee import Guarantee
 
 FITTED_HERE = (
@@ -48,6 +48,9 @@ def card_of(
         Whether the rows are in the order of the input.
     """
     guarantee = mechanism.guarantee
+    # Somebody else's guarantee need not know of seeds.
+    if mechanism.seed is not None and SEEDED_NOTE not in guarantee.notes:
+        guarantee = guarantee.with_note(SEEDED_NOTE)
     if several_rows:
         guarantee = guarantee.counted_per_row().with_note(ROWS_COMPOSE)
     if fitted_here:
