@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearveil.cli.reproduce import REPORT_LEAD
+from nearveil.report.reproduce import REPORT_LEAD
 from nearveil.types import FloatArray
 
 ROOT = Path(__file__).parents[1]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nearveil.attacks.base import Attack
     from nearveil.errors import DataError, NearveilError, OutputError, UsageError
+    from nearveil.evaluation.planning.goal import Goal
+    from nearveil.evaluation.planning.plan import Plan, plan
     from nearveil.io.people import ReadOptions
     from nearveil.mechanisms.axis_laplace import AxisLaplace
     from nearveil.mechanisms.base import Mechanism
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from nearveil.region import Region, named_region, parse_region
     from nearveil.release.fitting import fit_intervals
     from nearveil.release.protect import ProtectResult, protect_file, protect_frame
+    from nearveil.report.reproduce import Reproduction, reproduce
 
 __all__ = [
     "DPRS",
@@ -32,17 +35,20 @@ __all__ = [
     "Basis",
     "Certificate",
     "DataError",
+    "Goal",
     "Guarantee",
     "Intervals",
     "Mechanism",
     "NearveilError",
     "Notion",
     "OutputError",
+    "Plan",
     "PlanarLaplace",
     "ProtectResult",
     "Randomness",
     "ReadOptions",
     "Region",
+    "Reproduction",
     "Square",
     "UsageError",
     "build_grid_intervals",
@@ -51,8 +57,10 @@ __all__ = [
     "intervals_from_json",
     "named_region",
     "parse_region",
+    "plan",
     "protect_file",
     "protect_frame",
+    "reproduce",
     "secure_randomness",
     "seeded_randomness",
 ]
@@ -65,17 +73,20 @@ _HOMES = {
     "Certificate": "nearveil.privacy.guarantee",
     "DPRS": "nearveil.mechanisms.dprs",
     "DataError": "nearveil.errors",
+    "Goal": "nearveil.evaluation.planning.goal",
     "Guarantee": "nearveil.privacy.guarantee",
     "Intervals": "nearveil.mechanisms.intervals",
     "Mechanism": "nearveil.mechanisms.base",
     "NearveilError": "nearveil.errors",
     "Notion": "nearveil.privacy.guarantee",
     "OutputError": "nearveil.errors",
+    "Plan": "nearveil.evaluation.planning.plan",
     "PlanarLaplace": "nearveil.mechanisms.planar_laplace",
     "ProtectResult": "nearveil.release.protect",
     "Randomness": "nearveil.randomness",
     "ReadOptions": "nearveil.io.people",
     "Region": "nearveil.region",
+    "Reproduction": "nearveil.report.reproduce",
     "SRR": "nearveil.mechanisms.srr",
     "Square": "nearveil.mechanisms.square",
     "UsageError": "nearveil.errors",
@@ -85,8 +96,10 @@ _HOMES = {
     "intervals_from_json": "nearveil.mechanisms.intervals",
     "named_region": "nearveil.region",
     "parse_region": "nearveil.region",
+    "plan": "nearveil.evaluation.planning.plan",
     "protect_file": "nearveil.release.protect",
     "protect_frame": "nearveil.release.protect",
+    "reproduce": "nearveil.report.reproduce",
     "secure_randomness": "nearveil.randomness",
     "seeded_randomness": "nearveil.randomness",
 }

@@ -382,7 +382,10 @@ class Wish:
 
 def build_mechanism(wish: Wish, region: Region, seed: int | None = None) -> Mechanism:
     """Return the mechanism wished for; refuse options that do not go with it."""
-    entry = mechanism_entry(wish.chosen)
+    try:
+        entry = mechanism_entry(wish.chosen)
+    except UsageError as error:
+        raise UsageError(f"--mechanism: {error}") from None
     if entry.mechanism is DPRS:
         return _dprs(wish, region, seed)
     _refuse_what_it_does_not_take(wish, entry)

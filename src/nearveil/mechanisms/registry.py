@@ -280,6 +280,8 @@ def mechanism_to_spec(mechanism: Mechanism) -> dict[str, Any]:
         params["release"] = mechanism.chosen_release
         params["intervals"] = mechanism.current_intervals
         params.pop("least_radius_m", None)
+    if "<locals>" in type(mechanism).__qualname__:
+        raise UsageError(f"{type(mechanism).__name__} is defined in a function and cannot be found again by a file")
     plain = {name: _plain(value) for name, value in params.items()}
     return {"mechanism": entry_of_class(type(mechanism)).name, "params": plain}
 

@@ -53,7 +53,7 @@ class Family:
 
     def thinned(self, steps: int) -> Family:
         """Return the family with a few members, the ends among them."""
-        last = len(self.members) - 1
+        last, steps = len(self.members) - 1, max(steps, 2)
         kept = sorted({round(last * step / (steps - 1)) for step in range(steps)})
         return replace(self, members=tuple(self.members[index] for index in kept))
 

@@ -304,7 +304,7 @@ def _others(
     """Return the families that were asked for, and a sentence on each that is left out."""
     taken = {family.label for family in ours}
     kept, left_out = [], []
-    for family in [family_of(entry.name) for entry in entries]:
+    for family in [family_of(entry.name) for entry in dict.fromkeys(entries)]:
         if strong and not family.between_all_places:
             left_out.append(f"{family.label}: its guarantee does not hold between all places")
         elif family.label in taken and not family.is_own:
