@@ -17,7 +17,9 @@ from nearveil.evaluation.experiments.scope import Scope
 from nearveil.evaluation.planning import plan as planning
 from nearveil.evaluation.planning.measuring import Sizes
 from nearveil.evaluation.planning.plan import Effort
+from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.registry import MECHANISMS, mechanism_entry
+from nearveil.region import named_region
 from nearveil.report import reproduce as reproducing
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run
@@ -237,9 +239,8 @@ def test_reproduce_on_own_people(run: Run, own_file: Path, few_csv: Path, monkey
     assert "computed from true places" in done.err
     assert (out / "frontier-people.png").exists()
     assert ",rounded," in (out / "frontier.csv").read_text()
-    facts = dict(reproducing.facts_of(Scope(datasets={"people": reproducing.own_population(
-        few_csv, mechanism_entry("square").build(region="san-francisco").resolved_region, reproducing.ReadOptions()
-    )}), reproducing.FULL))  # fmt: skip
+    own = reproducing.own_population(few_csv, named_region("san-francisco"), ReadOptions())
+    facts = dict(reproducing.facts_of(Scope(datasets={"people": own}), reproducing.FULL))
     assert "digest" not in facts["Data: people"]
     assert "--input FILE --region REGION" in facts["Command"]
 

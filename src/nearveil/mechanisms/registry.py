@@ -35,6 +35,7 @@ ENTRY_POINTS = "nearveil.mechanisms"
 Strength = Literal["hide_within_m", "epsilon"]
 """The constructor's parameter that says how strongly people are hidden."""
 
+_STRENGTHS: tuple[Strength, ...] = ("hide_within_m", "epsilon")
 _LENGTHS_M = (50.0, 100.0, 200.0, 350.0, 500.0, 800.0, 1500.0)
 _EPSILONS = (16.0, 8.0, 4.0, 2.0, 1.0, 0.5)
 
@@ -77,7 +78,7 @@ class MechanismEntry:
     @property
     def strength(self) -> Strength | None:
         """The parameter that sweeps turn: a length before an epsilon; None where there is neither."""
-        return next((name for name in ("hide_within_m", "epsilon") if name in self.parameters), None)  # type: ignore[return-value]
+        return next((name for name in _STRENGTHS if name in self.parameters), None)
 
     @property
     def has_density(self) -> bool:
@@ -96,7 +97,7 @@ class MechanismEntry:
         for name in given.keys() & takes.keys() - params.keys():
             if takes[name].default is inspect.Parameter.empty:
                 raise UsageError(f"{self.label} has no {name} of its own; give one")
-        built = self.mechanism(**params, region=region)
+        built = self.mechanism(**params, region=region)  # type: ignore[call-arg]
         return built if seed is None else built.with_params(seed=seed)
 
 
@@ -253,9 +254,9 @@ def _check_class(mechanism: type[Mechanism]) -> None:
     # What fails here has seen made-up people only, so that its own words give nobody away.
     try:
         given = {one: value for one, value in _PARAMETERS.items() if one in parameters}
-        built = mechanism(**given, region=region).with_params()
+        built = mechanism(**given, region=region).with_params()  # type: ignore[call-arg]
         wrong = check_draws(built, middle, stream_key(1))
-        promised = built.guarantee
+        promised: object = built.guarantee
     except Exception as error:
         raise UsageError(f"{name} cannot be used: it fails with {type(error).__name__}: {error}") from None
     if wrong is None and not isinstance(promised, Guarantee):

@@ -95,7 +95,7 @@ def family_of(name: str) -> Family:
     """Return a mechanism of the registry, or somebody else's, along its parameter, with what its guarantee says."""
     entry = mechanism_entry(name)
     defence = Defence(label=entry.label, mechanism=entry.name, region="isotropic")
-    members = (defence,)
+    members: tuple[Defence, ...] = (defence,)
     if entry.strength == "hide_within_m":
         members = tuple(replace(defence, hide_within_m=value) for value in entry.strengths)
     elif entry.strength == "epsilon":

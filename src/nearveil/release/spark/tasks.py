@@ -107,8 +107,8 @@ def pickled(value: object) -> bytes:
     from pyspark import cloudpickle  # noqa: PLC0415 - an extra
 
     module = sys.modules[type(value).__module__]
-    # A single file is sent along; a package must be on the executors.
-    if "." not in module.__name__ and not hasattr(module, "__path__"):
+    # Somebody else's single file is sent along; a package must be on the executors.
+    if isinstance(value, Mechanism) and "." not in module.__name__ and not hasattr(module, "__path__"):
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     made: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
     return made
