@@ -14,6 +14,10 @@ Messages are one sentence that says what is wrong and what to do. They name rows
 never a coordinate: an error message ends up in logs.
 """
 
+from __future__ import annotations
+
+from importlib.util import find_spec
+
 
 class NearveilError(Exception):
     """Base of every error that is not a bug."""
@@ -37,3 +41,37 @@ class OutputError(NearveilError, OSError):
     """The result cannot be written."""
 
     exit_code = 4
+
+
+EXTRA_OF = {
+    "matplotlib": "report",
+    "jinja2": "report",
+    "fastapi": "serve",
+    "starlette": "serve",
+    "pydantic": "serve",
+    "pydantic_settings": "serve",
+    "annotated_types": "serve",
+    "uvicorn": "serve",
+    "httptools": "serve",
+    "prometheus_client": "serve",
+    "plotly": "serve",
+    "psycopg": "serve",
+    "psycopg_pool": "serve",
+    "pyspark": "spark",
+    "pandas": "spark",
+    "geopandas": "geo",
+}
+"""Packages that not every installation has, and the extra of Nearveil that brings each."""
+
+
+def require_package(package: str, purpose: str) -> None:
+    """Raise a sentence that says what to install unless a package is there."""
+    if find_spec(package) is None:
+        raise missing_package(package, purpose)
+
+
+def missing_package(package: str, purpose: str) -> UsageError:
+    """Return the error for a package that is not installed."""
+    return UsageError(
+        f"{purpose} needs {package}, which is not installed; run pip install 'nearveil[{EXTRA_OF[package]}]'"
+    )

@@ -67,6 +67,6 @@ def test_a_twentieth_less_noise_is_found_in_ten_million_samples() -> None:
 @pytest.mark.parametrize("name", INNOCENT)
 def test_a_mechanism_that_keeps_its_promise_is_not_accused(name: str) -> None:
     """At the default confidence: false-alarm rate 1e-6 each."""
-    report = INNOCENT[name].audit(100_000, seed=1)
+    report = INNOCENT[name].audit(250_000, seed=1)
     assert report.verdict is Verdict.CONSISTENT
     assert report.epsilon_lower >= 0.4 * report.claim.epsilon

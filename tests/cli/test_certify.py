@@ -133,7 +133,7 @@ def test_a_guarantee_in_plain_words(run: Run, people_csv: Path, tmp_path: Path) 
     printed = tmp_path / "result.json"
     printed.write_text(run("protect", people_csv, tmp_path / "o.csv", "--epsilon", 1, "--centres", 60, "--json").out)
     assert "74 % sure" in " ".join(run("guarantee", printed).out.split())
-    assert run("guarantee", printed, "--card").out.startswith("┌─ GUARANTEE")
+    assert run("guarantee", printed, "--card", "short").out.startswith("┌─ GUARANTEE")
     assert json.loads(run("guarantee", printed, "--json").out) == json.loads(printed.read_text())["guarantee"]
 
 

@@ -130,6 +130,6 @@ def test_a_card_cannot_claim_less_than_its_certificate() -> None:
     certificate = certificate_of(MECHANISMS["square"])
     with pytest.raises(ValueError, match="exceeds the epsilon"):
         Guarantee(
-            title="", notion=Notion.LOCAL, epsilon=1.0, unit="", delta=0.0, neighbours="", protects="",
+            title="", notion=Notion.LOCAL, epsilon=1.0, unit="", delta=0.0, neighbours="", promise="",
             basis=Basis.THEOREM, because="", certificate=certificate,
         )  # fmt: skip

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ CLAIM = Guarantee(
     unit="per person",
     delta=1e-5,
     neighbours="one person more or less",
-    protects="would protect everything",
+    promise="would protect everything",
     basis=Basis.REFUTED_CLAIM,
     because="there is a counterexample",
 )
@@ -22,7 +23,8 @@ HELD = Guarantee(
     unit="per metre",
     delta=0.0,
     neighbours="any two places",
-    protects="places near each other look alike, and the wider neighbourhood is not hidden " * 3,
+    promise="places near each other look alike, and the wider neighbourhood is not hidden " * 3,
+    not_covered="the rest",
     basis=Basis.THEOREM,
     because="the noise",
     also=(CLAIM,),
@@ -38,10 +40,22 @@ def test_a_refuted_claim_never_reads_as_a_promise() -> None:
 
 
 def test_card_is_a_box_that_keeps_its_width() -> None:
-    lines = str(HELD).splitlines()
-    assert {len(line) for line in lines} == {CARD_WIDTH}
-    for word in ("A promise", "0.004 per metre", "any two places", "theorem", "mind the gap", "A claim"):
+    for full in (False, True):
+        assert {len(line) for line in HELD.card(full=full).splitlines()} == {CARD_WIDTH}
+    for word in ("A promise", "0.004 per metre", "any two places", "theorem", "mind the gap", "A claim", "the rest"):
+        assert word in HELD.card(full=True)
+    for word in ("A promise", "0.004 per metre", "look alike", "the rest", "mind the gap", "A claim"):
         assert word in str(HELD)
+
+
+def test_a_short_card_has_twelve_lines_and_says_what_it_leaves_out() -> None:
+    notes = [f"note {number} is short. It has a second sentence." for number in range(9)]
+    card = replace(HELD, notes=tuple(notes)).card()
+    assert len(card.splitlines()) == 12
+    assert "note 0 is short." in card
+    assert "second sentence" not in card
+    shown = sum(f"note {number}" in card for number in range(9))
+    assert f"{9 - shown} more notes" in card
 
 
 def test_json_holds_everything() -> None:
@@ -55,7 +69,8 @@ def test_json_holds_everything() -> None:
 def test_per_row_says_so_everywhere() -> None:
     counted = HELD.counted_per_row().with_note("rows compose")
     assert counted.also[0].unit == "per row"
-    assert counted.also[0].neighbours == "one row more or less"
+    assert counted.per_row
+    assert counted.also[0].per_row
     assert counted.unit == "per metre"
     assert counted.notes[-1] == "rows compose"
 

@@ -127,6 +127,16 @@ SeedOption = Annotated[
     int | None,
     typer.Option(help="Make the result repeatable: for experiments, it protects nobody.", metavar="N"),
 ]
+
+
+class CardName(StrEnum):
+    """How much of a guarantee is printed."""
+
+    SHORT = "short"
+    FULL = "full"
+
+
+CardOption = Annotated[CardName, typer.Option(help="How much of the guarantee to print.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
 

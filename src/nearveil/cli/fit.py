@@ -9,6 +9,8 @@ import typer
 
 from nearveil.cli._options import (
     BudgetOption,
+    CardName,
+    CardOption,
     CentresOption,
     ClipOption,
     DeltaOption,
@@ -61,6 +63,7 @@ def fit(
     clip: ClipOption = False,
     scaling: ScalingOption = None,
     seed: SeedOption = None,
+    card: CardOption = CardName.SHORT,
     json: JsonOption = False,
     force: ForceOption = False,
 ) -> None:
@@ -91,10 +94,10 @@ def fit(
         warn(warning)
     with replacing(output, force=force) as partial:
         partial.write_text(fitted.intervals.to_json(), encoding="utf-8")
-    _report(fitted.intervals, fitted.guarantee, output, json)
+    _report(fitted.intervals, fitted.guarantee, output, card, as_json=json)
 
 
-def _report(intervals: Intervals, guarantee: Guarantee, output: Path, as_json: bool) -> None:
+def _report(intervals: Intervals, guarantee: Guarantee, output: Path, card: CardName, *, as_json: bool) -> None:
     radii_m = sorted(intervals.radii_m.tolist())
     if as_json:
         say_json(
@@ -109,8 +112,8 @@ def _report(intervals: Intervals, guarantee: Guarantee, output: Path, as_json: b
             }
         )
         return
-    say(str(guarantee))
     say(
         f"{len(intervals):,} intervals written to {output} by {METHOD_NAMES[intervals.method]}; "
         f"radii from {radii_m[0]:,.0f} m to {radii_m[-1]:,.0f} m."
     )
+    say(guarantee.card(full=card is CardName.FULL))

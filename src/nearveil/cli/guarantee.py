@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nearveil.cli._options import (
+    CardName,
     JsonOption,
     RegionOption,
     ScalingOption,
@@ -43,7 +44,7 @@ def guarantee(
     region: RegionOption = None,
     wish: Wish,
     scaling: ScalingOption = None,
-    card: Annotated[bool, typer.Option("--card", help="Print the card itself, not the explanation.")] = False,
+    card: Annotated[CardName | None, typer.Option(help="Print the card itself, not the explanation.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Explain in plain words what a release promises, and what it does not.
@@ -62,7 +63,7 @@ def guarantee(
     if json:
         say_json(found.to_dict())
     else:
-        say(found.card() if card else explain(found))
+        say(found.card(full=card is CardName.FULL) if card else explain(found))
 
 
 def _read(source: Path) -> Guarantee:

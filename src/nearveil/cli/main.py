@@ -7,12 +7,12 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from nearveil.cli._output import complain, say
-from nearveil.errors import NearveilError, UsageError
+from nearveil.errors import EXTRA_OF, NearveilError, UsageError, missing_package
 
 _HELP = """Audit and protect "people nearby" services.
 
@@ -114,11 +114,15 @@ def main(when_loaded: Callable[[], None] | None = None) -> None:
     except _StoppedError:
         complain("stopped; no file was left half written")
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        _leave_for_want_of(error)
     try:
         app()
     except NearveilError as error:
         complain(str(error))
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        _leave_for_want_of(error)
     except _StoppedError:
         complain("stopped; no file was left half written")
         sys.exit(130)
@@ -134,3 +138,14 @@ def main(when_loaded: Callable[[], None] | None = None) -> None:
             raise
         complain(f"Nearveil failed ({type(error).__name__}); set NEARVEIL_DEBUG=1 to see where, and please report it")
         sys.exit(1)
+
+
+def _leave_for_want_of(error: ModuleNotFoundError) -> NoReturn:
+    """Say which extra to install, or raise the error again where no extra has the package."""
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRA_OF:
+        raise error
+    verb = next((word for word in sys.argv[1:] if word in VERBS), "")
+    wanting = missing_package(package, f"'nearveil {verb}'")
+    complain(str(wanting))
+    sys.exit(wanting.exit_code)

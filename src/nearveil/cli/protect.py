@@ -11,6 +11,8 @@ import typer
 
 from nearveil.cli._options import (
     BudgetOption,
+    CardName,
+    CardOption,
     ClipOption,
     DropOption,
     EngineName,
@@ -68,6 +70,7 @@ def protect(
     true_figures: TrueFiguresOption = None,
     scaling: ScalingOption = None,
     seed: SeedOption = None,
+    card: CardOption = CardName.SHORT,
     json: JsonOption = False,
     force: ForceOption = False,
     engine: EngineOption = EngineName.LOCAL,
@@ -119,20 +122,20 @@ def protect(
     if json:
         say_json(result.to_dict())
     else:
-        say(_as_text(result, output, seconds))
+        say(_as_text(result, output, seconds, full_card=card is CardName.FULL))
 
 
-def _as_text(result: ProtectResult, output: str, seconds: float) -> str:
-    """Return a release for people: the card, and how much was written where."""
+def _as_text(result: ProtectResult, output: str, seconds: float, *, full_card: bool) -> str:
+    """Return a release for people: how much was written where, and the card."""
     about = file_metadata(result.mechanism)
     how = about["mechanism"] + (f", release {about['release']}" if about["release"] else "")
     rows = f"{result.rows:,} row" + ("" if result.rows == 1 else "s")
-    lines = [str(result.guarantee), f"{rows} written to {output} in {seconds:.1f} s ({how})."]
+    lines = [f"{rows} written to {output} in {seconds:.1f} s ({how})."]
     moved = result.true_figures.displacement
     if moved and result.rows >= _FEWEST_FOR_A_MEAN:
         about_m = float(f"{moved.mean_m:.2g}")
         lines.append(f"Moved by about {about_m:,.0f} m on average (from true places; do not publish).")
-    return "\n".join(lines)
+    return "\n".join([*lines, result.guarantee.card(full=full_card)])
 
 
 def _check_apart(what: str, path: str | Path, others: Mapping[str, str | Path | None]) -> None:

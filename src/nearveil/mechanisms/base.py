@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Notion
+from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Certificate, Guarantee, Notion
 from nearveil.randomness import (
     NumberedRows,
     Randomness,
@@ -29,7 +29,7 @@ from nearveil.randomness import (
 from nearveil.region import Region, as_region
 from nearveil.types import FloatArray, Progress
 
-SEEDED_NOTE = "Drawn from a seed, for experiments: whoever knows the seed can undo the noise, so this protects nobody."
+SEEDED_NOTE = "Drawn from a seed, for experiments: this protects nobody. Anyone who knows the seed can undo the noise."
 
 
 class Mechanism(ABC):
@@ -270,11 +270,9 @@ def local_guarantee(
         epsilon=epsilon,
         unit="per person",
         delta=delta,
-        neighbours="any two places of one person in the region, however far apart",
-        protects=(
-            "any two places of the region look alike up to epsilon, near or far; each further release of a "
-            "person's place adds its loss to the first"
-        ),
+        neighbours="any two places of the region that one published place may stand for, however far apart",
+        promise="any two places of the region look alike up to epsilon, near or far",
+        not_covered=FURTHER_RELEASES,
         basis=basis,
         because=because,
         notes=notes,

@@ -40,7 +40,7 @@ def build_pic_intervals(
     progress: Progress | None = None,
     watch: Watch | None = None,
 ) -> Intervals:
-    """Build private intervals by k-means whose every sum and count is noised (the paper's Algorithm 2).
+    """Build private intervals by k-means whose every sum and count is noised (the paper's Algorithm 1).
 
     Each round assigns people to their nearest centre and moves every centre, of empty clusters too, to noisy sum /
     noisy count. One person, added or removed, changes one cluster: each coordinate sum by at most 1, the count by 1.

@@ -26,7 +26,7 @@ _FEW_CENTRES = 2000
 Method = Literal["pic", "private-grid", "public"]
 
 _NO_INTERVALS = "this is no intervals file, or a damaged one; make one with 'nearveil fit'"
-_SEEDED = "The intervals were drawn from a seed: whoever knows it can undo their noise."
+_SEEDED = "The intervals were drawn from a seed. Anyone who knows it can undo their noise."
 
 METHOD_NAMES: dict[Method, str] = {
     "pic": "private k-means (PIC)",
@@ -131,14 +131,18 @@ class Intervals:
             unit="per person",
             delta=delta,
             neighbours=(
-                "the data fitted on, with and without one person, both such as can be fitted at all (enough people, "
-                "not all at one place)"
+                "the data fitted on, with and without one row, both such as can be fitted at all (enough people, not "
+                "all at one place)"
             ),
-            protects=(
-                "how much the discs can depend on any one person who was fitted on is bounded by epsilon; they show "
-                "where people in general are, and replacing one person's place counts twice"
+            promise=(
+                "how much the discs can depend on any one row fitted on is bounded by epsilon"
                 if self.answers
                 else "the discs were made without anybody's data"
+            ),
+            not_covered=(
+                "the discs show where people in general are; replacing the place of one row counts twice"
+                if self.answers
+                else ""
             ),
             basis=Basis.THEOREM,
             because=_fit_reason(self),

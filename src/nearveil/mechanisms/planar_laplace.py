@@ -10,7 +10,15 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.kernels import inlined_kernel, kernel
 from nearveil.mechanisms.base import Mechanism
-from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, Notion, check_positive
+from nearveil.privacy.guarantee import (
+    NOT_COVERED_BY_METRIC,
+    Basis,
+    Certificate,
+    Guarantee,
+    Method,
+    Notion,
+    check_positive,
+)
 from nearveil.randomness import EXPONENTIAL_REACH, RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray, WordArray
@@ -93,18 +101,18 @@ class PlanarLaplace(Mechanism):
             unit="per metre",
             delta=NUMERICAL_DELTA,
             neighbours=(
-                "any two places of one person, at a loss of epsilon times their distance on the ground (delta is for "
-                f"places up to {10 * self.hide_within_m / 1000:,.3g} km apart)"
+                "any two places that one published place may stand for, at a loss of epsilon times their distance on "
+                f"the ground (delta is for places up to {10 * self.hide_within_m / 1000:,.3g} km apart)"
             ),
-            protects=(
-                f"two places {self.hide_within_m:,.6g} m apart have a loss of 2: whatever is published, it is at most "
-                "e^2 = 7.4 times likelier from the one than from the other; places far apart are not hidden from each "
-                "other, and each further release of a person's place adds its loss to the first"
+            promise=(
+                f"of two places {self.hide_within_m:,.6g} m apart, the published place is at most e^2 = 7.4 times "
+                "likelier from one than from the other (a loss of 2)"
             ),
+            not_covered=NOT_COVERED_BY_METRIC,
             basis=Basis.THEOREM,
             because=(
                 "planar Laplace noise, then clamping and rounding to a public grid, which cannot add to the loss; "
-                "delta is what no number drawn can reach"
+                "delta bounds what the finite precision of the noise adds"
             ),
             notes=self._notes(),
             certificate=self._certificate(),

@@ -24,12 +24,15 @@ from nearveil.mechanisms._nearest import NearestCentre, NearestDisc
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.privacy.accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
-from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, Notion, round_up
+from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Certificate, Guarantee, Method, Notion, round_up
 from nearveil.randomness import RowKeystream
 from nearveil.types import FloatArray, IntArray
 
 SNAP_M = 0.125
 """Noisy places are rounded to a public grid before anything else looks at them, so that no low-order bit survives."""
+
+_WITHIN = "within an interval places look alike up to epsilon"
+_BETWEEN = "places in different intervals, however near: which interval somebody is in is disclosed"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,13 +148,9 @@ class IntervalRelease:
             unit="per person",
             # What 53-bit numbers cannot reach of a narrow law.
             delta=min(1.0, 2.0**-50 * math.exp(self.epsilon)),
-            neighbours="two places of one person that have the same nearest centre",
-            protects=(
-                "within an interval places look alike up to epsilon; which interval a person is in is disclosed: "
-                "between places in different intervals nothing is promised, however near they are; each further "
-                "release of a person's place adds its loss to the first, and with other intervals also narrows the "
-                "place down to where the cells overlap"
-            ),
+            neighbours="two places that one published place may stand for and that have the same nearest centre",
+            promise=_WITHIN,
+            not_covered=f"{_BETWEEN}; {FURTHER_RELEASES}, and other intervals narrow it down to where cells overlap",
             basis=Basis.THEOREM if self.noise == "gaussian" else Basis.CERTIFICATE,
             because=(
                 "noise confined to a disc and scaled to it loses 2 R²/σ² at most between places of the disc"
@@ -243,12 +242,9 @@ class PaperRelease:
             unit="per person",
             # What 53-bit numbers cannot reach of a narrow law.
             delta=min(1.0, 2.0**-50 * math.exp(epsilon)),
-            neighbours="two places of one person that have the same nearest centre",
-            protects=(
-                "which interval a person is in is disclosed: between places in different intervals nothing is "
-                "promised, however near they are; within an interval places look alike up to epsilon; each further "
-                "release of a person's place adds its loss to the first"
-            ),
+            neighbours="two places that one published place may stand for and that have the same nearest centre",
+            promise=_WITHIN,
+            not_covered=f"{_BETWEEN}; {FURTHER_RELEASES}",
             basis=Basis.THEOREM,
             because=(
                 "noise confined to a set loses at most the range over the set of the log-ratio before confinement, "
@@ -287,13 +283,13 @@ class PaperRelease:
 
     def _claim(self, intervals: Intervals, delta: float) -> Guarantee:
         return Guarantee(
-            title="The paper's claim for all of it",
+            title="The paper's claim",
             notion=Notion.CENTRAL,
             epsilon=claimed_epsilon(intervals, self.scale, self.noise, delta),
             unit="per person",
             delta=delta,
             neighbours="data sets that differ in one person (Theorem 3)",
-            protects="would make any two places of a person look alike; it does not",
+            promise="would make any two places of a person look alike; it does not",
             basis=Basis.REFUTED_CLAIM,
             because=(
                 "a place is moved within the disc of its nearest centre, so an output in one disc cannot come from a "
@@ -391,7 +387,7 @@ def with_fit_cost(release: Guarantee, intervals: Intervals, delta: float) -> Gua
 def _smallest_disc(intervals: Intervals) -> str:
     return (
         f"The smallest disc has a radius of {intervals.radii_m.min():,.1f} m, the median one of "
-        f"{np.median(intervals.radii_m):,.0f} m: the smaller the disc, the nearer it comes to an address."
+        f"{np.median(intervals.radii_m):,.0f} m. The smaller the disc, the nearer it comes to an address."
     )
 
 
@@ -399,19 +395,19 @@ def _together(release: Guarantee, intervals: Intervals, delta: float) -> Guarant
     epsilon, fit_delta = replacement_cost(intervals, delta)
     metric = release.notion is Notion.METRIC
     together = Guarantee(
-        title="Together, for a person that the intervals were fitted on",
+        title="Together, for those fitted on",
         notion=release.notion,
         epsilon=release.epsilon if metric else release.epsilon + epsilon,
         offset=epsilon if metric else 0.0,
         unit=release.unit,
         delta=min(1.0, fit_delta + release.delta),
         neighbours=(
-            f"{release.neighbours}{'' if metric else ' in the intervals that came out'}, the person being among those "
+            f"{release.neighbours}{'' if metric else ' in the intervals that came out'}, that place being among those "
             "fitted on"
         ),
-        protects=(
-            f"whoever was fitted on is in the intervals as well: another place costs up to {round_up(epsilon)} more; "
-            "fit on public data or on places already published, and this statement falls away"
+        promise=(
+            f"the intervals depend on the people they were fitted on: for them another place costs up to "
+            f"{round_up(epsilon)} more; with intervals from public data or from places already published it does not"
         ),
         basis=release.basis,
         because="the intervals' loss twice, for removing and adding, and the release's loss given the intervals",

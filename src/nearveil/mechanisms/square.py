@@ -102,7 +102,7 @@ class Square(Mechanism):
             delta=rounding_delta(self.epsilon, choices=2),
             basis=Basis.THEOREM,
             because=(
-                "the density takes two values whose ratio is e^epsilon, whoever the person; delta is what the rounding "
+                "the density takes two values whose ratio is e^epsilon for every place; delta is what the rounding "
                 "of numbers can add"
             ),
             notes=self._notes(),

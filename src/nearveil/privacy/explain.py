@@ -50,7 +50,9 @@ def _statement(guarantee: Guarantee) -> str:
         claim = f"A claim of epsilon = {round_up(guarantee.epsilon)} that is false: {guarantee.because}."
         return "\n".join([title, _wrapped(f"{claim} Do not rely on it.")])
     lines = [_wrapped(f"Two worlds are compared: {guarantee.neighbours}."), *_MEANINGS[guarantee.notion](guarantee)]
-    lines.append(_wrapped(f"In short: {guarantee.protects}."))
+    lines.append(_wrapped(f"In short: {guarantee.promise}."))
+    if guarantee.not_covered:
+        lines.append(_wrapped(f"Not covered: {guarantee.not_covered}."))
     lines.append(_wrapped(f"Why it may be believed ({guarantee.basis}): {guarantee.because}."))
     if guarantee.certificate is not None:
         lines.append(_wrapped(_certificate(guarantee.certificate, _unit(guarantee))))

@@ -1,9 +1,12 @@
-"""Which privacy parameters can be asked for."""
+"""Guarantees: what a release promises, to whom, and on what ground.
+
+A `Guarantee` prints as a card of at most twelve lines, or in full. A `Certificate` is a computed bound behind one.
+Below them are the checks of privacy parameters that all mechanisms share.
+"""
 
 from __future__ import annotations
 
 import math
-import re
 import textwrap
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -13,59 +16,13 @@ import numpy as np
 
 from nearveil.errors import DataError, UsageError
 
-LEAST_EPSILON = 0.001
-LARGEST_EPSILON = 50.0
-LARGEST_DELTA = 0.1
-
-
-def check_epsilon(epsilon: float, name: str = "epsilon") -> float:
-    """Return epsilon as a float, or say what can be asked for."""
-    value = _number(epsilon, name)
-    if not LEAST_EPSILON <= value <= LARGEST_EPSILON:
-        raise UsageError(
-            f"{name} must lie between {LEAST_EPSILON:g} and {LARGEST_EPSILON:g}; 1 is a usual choice, and a larger "
-            f"{name} protects less"
-        )
-    return value
-
-
-def check_delta(delta: float) -> float:
-    """Return delta as a float, or say what can be asked for."""
-    value = _number(delta, "delta")
-    if not 0 < value <= LARGEST_DELTA:
-        raise UsageError(f"delta must be greater than 0 and at most {LARGEST_DELTA:g}; 1e-5 is a usual choice")
-    return value
-
-
-def check_positive(value: float, name: str) -> float:
-    """Return a positive, finite number, or say that one is needed."""
-    number = _number(value, name)
-    if not number > 0:
-        raise UsageError(f"{name} must be greater than 0")
-    return number
-
-
-def check_count(value: int, name: str, *, least: int, most: int) -> int:
-    """Return a whole number within limits, or say which are allowed."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
-        raise UsageError(f"{name} must be a whole number from {least:,} to {most:,}")
-    return int(value)
-
-
-def _number(value: float, name: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"{name} must be a number") from None
-    if not math.isfinite(number):
-        raise UsageError(f"{name} must be a finite number")
-    return number
-
-
-# Guarantee: what a release promises, to whom, and on what ground. It prints as a card.
-
-
 CARD_WIDTH = 88
+_INNER_WIDTH = CARD_WIDTH - 4
+_SHORT_CARD_LINES = 12
+_NUMERICAL_DELTA = 1e-9
+
+FURTHER_RELEASES = "each further release of a person's place adds its loss"
+NOT_COVERED_BY_METRIC = f"places far apart are not hidden from each other; {FURTHER_RELEASES}"
 
 
 class Notion(StrEnum):
@@ -108,8 +65,10 @@ class Guarantee:
         What an event may have beyond e^epsilon times its probability in the other world.
     neighbours : str
         Which two worlds cannot be told apart.
-    protects : str
-        What is protected and what is not, in one plain sentence.
+    promise : str
+        What is protected, in one plain sentence.
+    not_covered : str
+        What is not protected, in the same way.
     basis : Basis
         Why it may be believed.
     because : str
@@ -132,9 +91,10 @@ class Guarantee:
     unit: str
     delta: float
     neighbours: str
-    protects: str
+    promise: str
     basis: Basis
     because: str
+    not_covered: str = ""
     also: tuple[Guarantee, ...] = ()
     notes: tuple[str, ...] = ()
     offset: float = 0.0
@@ -166,7 +126,8 @@ class Guarantee:
             unit="per person",
             delta=1.0,
             neighbours="any two places of one person in the region",
-            protects="nothing is promised: what is published may give the true place away",
+            promise="nothing",
+            not_covered="everything: what is published may give the true place away",
             basis=Basis.NOBODY,
             because="nobody has stated a guarantee for this mechanism, so that no loss is bounded",
         )
@@ -181,18 +142,21 @@ class Guarantee:
         """Whether the statement is true; False for a claim that is refuted, and where nothing is claimed."""
         return self.basis not in (Basis.REFUTED_CLAIM, Basis.NOBODY)
 
+    @property
+    def number(self) -> str:
+        """The notion and its parameters, rounded up: ``metric, epsilon = 0.004 per metre``."""
+        if not self.is_promised:
+            return "no loss is bounded"
+        offset = f" + {round_up(self.offset)}" if self.offset else ""
+        return f"{self.notion}, epsilon = {round_up(self.epsilon)} {self.unit}{offset}"
+
     def counted_per_row(self) -> Guarantee:
         """Return what is left of the statement where a person may have several rows: it holds for each row."""
         return replace(
             self,
-            title=_rows_for_persons(self.title),
             per_row=True,
             unit="per row" if self.unit == "per person" else self.unit,
-            neighbours=_rows_for_persons(self.neighbours),
-            protects=_rows_for_persons(self.protects),
-            because=_rows_for_persons(self.because),
             also=tuple(other.counted_per_row() for other in self.also),
-            notes=tuple(_rows_for_persons(note) for note in self.notes),
         )
 
     def with_note(self, note: str) -> Guarantee:
@@ -209,7 +173,8 @@ class Guarantee:
             "unit": self.unit,
             "delta": self.delta,
             "neighbours": self.neighbours,
-            "protects": self.protects,
+            "promise": self.promise,
+            "not_covered": self.not_covered,
             "basis": str(self.basis),
             "because": self.because,
             "holds": self.holds,
@@ -220,14 +185,10 @@ class Guarantee:
             "notes": list(self.notes),
         }
 
-    def card(self) -> str:
-        """Return the card: every statement of the release, then the notes."""
-        lines: list[str] = []
-        for statement in (self, *self.also):
-            lines += [*_statement_lines(statement), ""]
-        for note in (*self.notes, *(note for other in self.also for note in other.notes)):
-            lines += _wrapped("Note", note)
-        return _boxed("GUARANTEE", lines)
+    def card(self, *, full: bool = False) -> str:
+        """Return the card: what is promised and what is not, in at most twelve lines or in full."""
+        notes = (*self.notes, *(note for other in self.also for note in other.notes))
+        return _boxed("GUARANTEE", _full_card(self, notes) if full else _short_card(self, notes))
 
     def __str__(self) -> str:
         return self.card()
@@ -247,7 +208,10 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
             also=tuple(guarantee_from_dict(statement) for statement in document.get("also", ())),
             notes=tuple(str(note) for note in document.get("notes", ())),
             certificate=certificate_from_dict(certificate) if certificate else None,
-            **{name: str(document[name]) for name in ("title", "unit", "neighbours", "protects", "because")},
+            # Files of version 0.1 say both in one sentence.
+            promise=str(document.get("promise") or document["protects"]),
+            not_covered=str(document.get("not_covered", "")),
+            **{name: str(document[name]) for name in ("title", "unit", "neighbours", "because")},
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise DataError("this is no guarantee, or a damaged one; 'nearveil protect --json' prints one") from None
@@ -270,36 +234,50 @@ def round_up(value: float, digits: int = 3) -> str:
     return text
 
 
-def _rows_for_persons(text: str) -> str:
-    """Say of rows what was said of persons."""
-    for person, row in (("people", "rows"), ("person's", "row's"), ("person", "row"), ("their place", "its place")):
-        text = re.sub(rf"\b{person}\b", row, text)
-    return text
+def _full_card(guarantee: Guarantee, notes: tuple[str, ...]) -> list[str]:
+    lines: list[str] = []
+    for statement in (guarantee, *guarantee.also):
+        verdict = "" if statement.holds else f"  ** {_verdict(statement)} **"
+        delta = f", delta = {round_up(statement.delta)}" if statement.delta and statement.is_promised else ""
+        lines += [f"{statement.title}{verdict}", f"  {statement.number}{delta}"]
+        lines += _wrapped("  Between", statement.neighbours)
+        lines += _wrapped("  Promise", statement.promise)
+        lines += _wrapped("  Not covered", statement.not_covered) if statement.not_covered else []
+        lines += [*_wrapped("  Basis", f"{statement.basis}: {statement.because}"), ""]
+    for note in notes:
+        lines += _wrapped("Note", note)
+    return lines
 
 
-def _statement_lines(statement: Guarantee) -> list[str]:
-    if not statement.is_promised:
-        return [
-            f"{statement.title}  ** NOTHING IS PROMISED **",
-            *_wrapped("  Means", statement.protects),
-            *_wrapped("  Basis", f"{statement.basis}: {statement.because}"),
-        ]
-    verdict = "" if statement.holds else "  ** DOES NOT HOLD **"
-    delta = f", delta = {round_up(statement.delta)}" if statement.delta else ""
-    offset = f" + {round_up(statement.offset)}" if statement.offset else ""
-    return [
-        f"{statement.title}{verdict}",
-        f"  {statement.notion}, epsilon = {round_up(statement.epsilon)} {statement.unit}{offset}{delta}",
-        *_wrapped("  Between", statement.neighbours),
-        *_wrapped("  Means", statement.protects),
-        *_wrapped("  Basis", f"{statement.basis}: {statement.because}"),
-    ]
+def _short_card(guarantee: Guarantee, notes: tuple[str, ...]) -> list[str]:
+    """The first statement, the other statements' numbers, and the first sentence of each note, as far as they fit."""
+    lines = []
+    for statement in (guarantee, *guarantee.also):
+        verdict = "" if statement.holds else f" {_verdict(statement)}"
+        # A delta that only stands for the computer's numbers is for the full card.
+        has_delta = statement.delta > _NUMERICAL_DELTA and statement.is_promised
+        delta = f", delta = {round_up(statement.delta)}" if has_delta else ""
+        lines += _wrapped(f"{statement.title}{verdict}", f"{statement.number}{delta}")
+        if statement is guarantee:
+            lines += _wrapped("Promise", guarantee.promise)
+            lines += _wrapped("Not covered", guarantee.not_covered) if guarantee.not_covered else []
+    left = [_wrapped("Note", note.split(". ")[0].removesuffix(".") + ".") for note in notes]
+    # Two lines are the box, and one says where the rest is.
+    while left and len(lines) + len(left[0]) <= _SHORT_CARD_LINES - 3:
+        lines += left.pop(0)
+    why = "why it holds" if guarantee.is_promised else "why"
+    more = f"{len(left)} more note{'s' if len(left) > 1 else ''}, and {why}" if left else why.capitalize()
+    return [*lines, f"{more}: --card full, or guarantee.card(full=True)"]
+
+
+def _verdict(statement: Guarantee) -> str:
+    return "DOES NOT HOLD" if statement.is_promised else "NOTHING IS PROMISED"
 
 
 def _wrapped(label: str, text: str) -> list[str]:
     head = f"{label}: "
     indent = " " * (len(label) - len(label.lstrip()) + 4)
-    return textwrap.wrap(head + text, CARD_WIDTH - 4, subsequent_indent=indent, break_long_words=False)
+    return textwrap.wrap(head + text, _INNER_WIDTH, subsequent_indent=indent, break_long_words=False)
 
 
 def _boxed(title: str, lines: list[str]) -> str:
@@ -311,7 +289,7 @@ def _boxed(title: str, lines: list[str]) -> str:
     return "\n".join([top, *body, "└" + "─" * inner + "┘"])
 
 
-# Certificate: the largest privacy loss of a mechanism, computed, and where it is attained.
+# Certificates
 
 
 class Method(StrEnum):
@@ -383,3 +361,55 @@ def certificate_from_dict(document: dict[str, Any]) -> Certificate:
 def _place(values: list[float]) -> tuple[float, float]:
     east, north = values
     return float(east), float(north)
+
+
+# Privacy parameters that can be asked for
+
+
+LEAST_EPSILON = 0.001
+LARGEST_EPSILON = 50.0
+LARGEST_DELTA = 0.1
+
+
+def check_epsilon(epsilon: float, name: str = "epsilon") -> float:
+    """Return epsilon as a float, or say what can be asked for."""
+    value = _number(epsilon, name)
+    if not LEAST_EPSILON <= value <= LARGEST_EPSILON:
+        raise UsageError(
+            f"{name} must lie between {LEAST_EPSILON:g} and {LARGEST_EPSILON:g}; 1 is a usual choice, and a larger "
+            f"{name} protects less"
+        )
+    return value
+
+
+def check_delta(delta: float) -> float:
+    """Return delta as a float, or say what can be asked for."""
+    value = _number(delta, "delta")
+    if not 0 < value <= LARGEST_DELTA:
+        raise UsageError(f"delta must be greater than 0 and at most {LARGEST_DELTA:g}; 1e-5 is a usual choice")
+    return value
+
+
+def check_positive(value: float, name: str) -> float:
+    """Return a positive, finite number, or say that one is needed."""
+    number = _number(value, name)
+    if not number > 0:
+        raise UsageError(f"{name} must be greater than 0")
+    return number
+
+
+def check_count(value: int, name: str, *, least: int, most: int) -> int:
+    """Return a whole number within limits, or say which are allowed."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
+        raise UsageError(f"{name} must be a whole number from {least:,} to {most:,}")
+    return int(value)
+
+
+def _number(value: float, name: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} must be a number") from None
+    if not math.isfinite(number):
+        raise UsageError(f"{name} must be a finite number")
+    return number

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nearveil.mechanisms.base import SEEDED_NOTE, Mechanism
 from nearveil.privacy.guarantee import Guarantee
 
 FITTED_HERE = (
-    "The intervals were fitted on the people of this file, so what holds for them is the statement that begins with "
-    "'Together'. With intervals made from other data (--intervals) the first statement is theirs."
+    "The intervals were fitted on the people of this file: 'Together' holds for them. With intervals made from other "
+    "data (--intervals) the first statement holds."
 )
 ROWS_COMPOSE = (
-    "People may have several rows, and a person's rows compose: each is a release of its own, and their losses add up. "
-    "Rows at one place average out, so that place is protected less with every row."
+    "Counted per row: a person's rows compose, and their losses add up. Rows at one place average out, so that place "
+    "is protected less with every row."
 )
 
 
-CLIPPED = (
-    "Places outside the region are moved to its edge first. Only the place on the edge is protected, and that somebody "
-    "was outside may show."
-)
+CLIPPED = "Places outside the region are moved to its edge, and that may show. Only the place on the edge is protected."
 KEPT_ORDER = (
-    "The rows are in the order of the input (--keep-order), and this guarantee does not cover the order. Where it "
-    "follows places or times, a person's neighbours in the file tell where the person is, however large the noise; "
-    "whoever knows the places of those neighbours knows it within metres. Without --keep-order rows are in a secret "
-    "random order."
+    "The order of the rows is kept (--keep-order) and not covered. Where it follows places or times, a person's "
+    "neighbours in the file tell where the person is, however large the noise: somebody who knows the places of those "
+    "neighbours knows it within metres. Without --keep-order rows are in a secret random order."
 )
 
 
@@ -47,16 +45,16 @@ def card_of(
     keeps_order : bool
         Whether the rows are in the order of the input.
     """
-    guarantee = mechanism.guarantee
+    guarantee = mechanism.guarantee.counted_per_row() if several_rows else mechanism.guarantee
     # Somebody else's guarantee need not know of seeds.
-    if mechanism.seed is not None and SEEDED_NOTE not in guarantee.notes:
-        guarantee = guarantee.with_note(SEEDED_NOTE)
-    if several_rows:
-        guarantee = guarantee.counted_per_row().with_note(ROWS_COMPOSE)
-    if fitted_here:
-        guarantee = guarantee.with_note(FITTED_HERE)
-    if clip:
-        guarantee = guarantee.with_note(CLIPPED)
-    if keeps_order:
-        guarantee = guarantee.with_note(KEPT_ORDER)
-    return guarantee
+    seeded = mechanism.seed is not None and SEEDED_NOTE not in guarantee.notes
+    said = {
+        SEEDED_NOTE: seeded,
+        KEPT_ORDER: keeps_order,
+        ROWS_COMPOSE: several_rows,
+        FITTED_HERE: fitted_here,
+        CLIPPED: clip,
+    }
+    notes = [*(note for note, is_so in said.items() if is_so), *guarantee.notes]
+    # A short card has room for the first ones, and nothing matters more than that a seed protects nobody.
+    return replace(guarantee, notes=tuple(sorted(notes, key=lambda note: note != SEEDED_NOTE)))

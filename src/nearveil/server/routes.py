@@ -421,7 +421,7 @@ def _card(service: Service) -> models.Card:
         protection=service.protection.policy.value,
         region=models.RegionShown(south=region.south, west=region.west, north=region.north, east=region.east),
         guarantee=card.to_dict(),
-        text=card.card(),
+        text=card.card(full=True),
     )
 
 

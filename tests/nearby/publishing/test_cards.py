@@ -44,10 +44,16 @@ def test_a_window_costs_as_much_as_its_places_together() -> None:
 
 
 def test_the_place_card_says_what_is_not_hidden() -> None:
-    card = Protection(region=named_region("paris")).guarantee.card()
+    card = Protection(region=named_region("paris")).guarantee.card(full=True)
     words = " ".join(card.replace("│", " ").split())
     for said in ("back at a place", "losses of windows add up", "does not have the key", "at most 20 different places"):
         assert said in words
+
+
+@pytest.mark.parametrize("policy", Policy)
+def test_short_cards_have_at_most_twelve_lines(policy: Policy) -> None:
+    card = Protection(region=named_region("paris"), policy=policy, schedule=HOURLY).guarantee.card()
+    assert len(card.splitlines()) <= 12
 
 
 def test_fresh_noise_divides_the_budget_of_the_window() -> None:

@@ -137,7 +137,7 @@ GUARANTEE = Guarantee(
     unit="per metre",
     delta=1e-12,
     neighbours="any two places",
-    protects="places look alike",
+    promise="places look alike",
     basis=Basis.THEOREM,
     because="of the noise",
 )

@@ -148,7 +148,7 @@ def _best_ms(work: Callable[[], object]) -> float:
 
 @kernel
 def uniform_route(noise: int, x1: float, x2: float, scale: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Propose uniformly on the unit disc, accept with f / M: the paper's Algorithm 3 (its R kept fixed)."""
+    """Propose uniformly on the unit disc, accept with f / M: the paper's Algorithm 2 (its R kept fixed)."""
     peak = log_peak(noise, x1, x2, scale)
     while True:
         radius, angle = math.sqrt(rng.random()), 2.0 * math.pi * rng.random()

@@ -135,10 +135,10 @@ def _planning_guarantee(epsilon: float, seed: int | None) -> Guarantee:
         unit="per row",
         delta=synthetic_delta(epsilon),
         neighbours="the file with and without one row, both such as are not refused",
-        protects=(
-            "how much the plan can depend on any one row is bounded by epsilon, spent once; a row with another "
-            "place counts twice, and whoever has several rows pays for each. It comes on top of what the protection "
-            "costs, and no ledger was charged"
+        promise="how much the plan can depend on any one row is bounded by epsilon, spent once",
+        not_covered=(
+            "a row with another place counts twice, and each of a person's rows counts; this comes on top of what the "
+            "protection costs, and no ledger was charged"
         ),
         basis=Basis.THEOREM,
         because=(

@@ -10,7 +10,7 @@ from enum import StrEnum
 from nearveil.errors import UsageError
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.nearby.publishing.noise import PlaceGrid, grid_for, keyed_bytes
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion
+from nearveil.privacy.guarantee import NOT_COVERED_BY_METRIC, Basis, Guarantee, Notion
 from nearveil.privacy.ledger.budget import duration_text
 from nearveil.region import Region
 
@@ -75,16 +75,16 @@ class Schedule:
 
 
 _KEY_NOTE = (
-    "The noise comes from a keyed function (keyed BLAKE2b): all of this holds against whoever does not have the key. "
-    "The key together with the store gives away which places a person visited in the windows that the key is for."
+    "This holds against anyone who does not have the key. The noise comes from a keyed function (keyed BLAKE2b), and "
+    "the key together with the store gives away which places a person visited in the windows that the key is for."
 )
 _RETURNS_NOTE = (
-    "Staying and coming back publish the same point again, so that somebody who watches can tell when a person is back "
-    "at a place where they were before in the same window, and how often they change places, at most once per epoch."
+    "It can be seen when a person is back at a place of the same window. Staying and coming back publish the same "
+    "point again; how often a person changes places can be seen too, at most once per epoch."
 )
 _BORDER_NOTE = (
-    "Somebody counts as in the cell where they were last until they are half a side beyond it, so that going a few "
-    "metres farther can be what publishes a new point."
+    "Going a few metres farther can be what publishes a new point. Somebody counts as in the cell where they were last "
+    "until they are half a side beyond it."
 )
 _ERASED_NOTE = "Erasing somebody and creating them anew begins a new budget of places."
 _ORDER_NOTE = "Being in the service at all, and reporting or not, are not hidden."
@@ -100,17 +100,16 @@ def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, window: ti
         title="Every new place where somebody was",
         offset=offset,
         neighbours=(
-            "any two places of one person that both count as new, at a loss of epsilon times their distance on the "
+            "any two places that both count as new, at a loss of epsilon times their distance on the "
             f"ground and the constant (whether a place counts as new, as a stay or as a return is disclosed; delta is "
             f"for places up to {10 * noise.hide_within_m / 1000:,.3g} km apart)"
         ),
-        protects=(
-            f"what is drawn is the same for everything that counts as in one cell of the public grid of "
-            f"{grid.side_m:,.4g} m, however often it is reported; two cells whose centres are "
-            f"{noise.hide_within_m:,.6g} m apart have a loss of 2: "
-            "whatever is published, it is at most e^2 = 7.4 times likelier from the one than from the other; places "
-            "far apart are not hidden from each other"
+        promise=(
+            f"of two cells of the public grid of {grid.side_m:,.4g} m whose centres are {noise.hide_within_m:,.6g} m "
+            "apart, the published place is at most e^2 = 7.4 times likelier from one than from the other (a loss of "
+            "2), however often a place in a cell is reported"
         ),
+        not_covered="places far apart are not hidden from each other",
         because=(
             "planar Laplace noise around the centre of the cell, drawn once for a person, a cell and a window by a "
             "keyed function; repeating it, moving it to the nearest interval, clamping and rounding cannot add to the "
@@ -129,14 +128,15 @@ def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, window: ti
             "two ways of spending the window that stay, leave and return at the same times, each place of the one as "
             "far from the corresponding place of the other as the distance says"
         ),
-        protects=(
+        promise=(
             f"at most {places:,} different places are published in a window, and their losses add up; a budget that is "
             "spent leaves the last published place where it is"
         ),
+        not_covered="",
         because="sequential composition over the different places of a window, which the ledger counts",
     )
     windows = (
-        f"Every {_bare(window)} begins a new window with fresh noise for all places; the losses of windows add up."
+        f"The losses of windows add up. Every {_bare(window)} begins a new window with fresh noise for all places."
     )
     return replace(
         alone, also=(together,), notes=(_RETURNS_NOTE, _BORDER_NOTE, windows, _ERASED_NOTE, _ORDER_NOTE, _KEY_NOTE)
@@ -155,17 +155,18 @@ def fresh_card(noise: PlanarLaplace, *, draws: int, window: timedelta) -> Guaran
             "two ways of spending the window with reports in the same epochs, everywhere as far apart as the distance "
             "says"
         ),
-        protects=(
+        promise=(
             f"each of the {draws:,} draws has noise of {noise.hide_within_m / 1000:,.4g} km on average, so that all "
             f"together hide within {noise.hide_within_m / draws:,.4g} m; what is published is far from where people are"
             if draws > 1
             else f"the one draw of a window hides within {noise.hide_within_m:,.4g} m; the draws of several windows of "
             "somebody who stays put average out"
         ),
+        not_covered=NOT_COVERED_BY_METRIC,
         because="planar Laplace noise for each draw, and sequential composition over the window's draws",
         certificate=None,
     )
-    windows = f"Every {_bare(window)} begins a new window with a budget of its own; the losses of windows add up."
+    windows = f"The losses of windows add up. Every {_bare(window)} begins a new window with a budget of its own."
     return replace(whole, notes=(windows, _ORDER_NOTE))
 
 
@@ -178,7 +179,7 @@ def off_card() -> Guarantee:
         unit="per metre",
         delta=0.0,
         neighbours="nobody",
-        protects="true places are published at once: anybody who asks a few questions finds anybody within metres",
+        promise="true places are published at once: anybody who asks a few questions finds anybody within metres",
         basis=Basis.THEOREM,
         because="nothing is done to the places; run this with made-up people only",
     )

@@ -9,10 +9,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from nearveil.errors import UsageError
+from nearveil.errors import UsageError, require_package
 from nearveil.release.spark.errors import sparks_errors_told
 
 if TYPE_CHECKING:
@@ -28,8 +27,7 @@ _PART_BYTES = 1 << 16
 
 def require_spark() -> None:
     """Raise if pyspark is not installed."""
-    if find_spec("pyspark") is None:
-        raise UsageError("the Spark engine needs pyspark, which is not installed; run pip install 'nearveil[spark]'")
+    require_package("pyspark", "the Spark engine")
 
 
 @contextmanager

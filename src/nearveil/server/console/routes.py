@@ -188,7 +188,7 @@ def card_of(guarantee: Guarantee) -> dict[str, Any]:
         "protected": all(_protects(statement) for statement in statements),
         "statements": [_statement(statement) for statement in statements],
         "notes": [note for statement in statements for note in statement.notes],
-        "text": guarantee.card(),
+        "text": guarantee.card(full=True),
     }
 
 
@@ -203,7 +203,8 @@ def _statement(guarantee: Guarantee) -> dict[str, Any]:
         "title": guarantee.title,
         "holds": _protects(guarantee),
         "terms": [
-            {"term": "What it means", "words": _sentence(guarantee.protects)},
+            {"term": "What it means", "words": _sentence(guarantee.promise)},
+            *([{"term": "Not covered", "words": _sentence(guarantee.not_covered)}] if guarantee.not_covered else []),
             *([] if endless else [{"term": "Between what", "words": _sentence(guarantee.neighbours)}]),
             {"term": "The number", "words": _number(guarantee)},
             {
