@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nearveil._lazy import lazy_names
 
 if TYPE_CHECKING:
     from nearveil.attacks.base import Attack
+    from nearveil.audit.auditor import AuditReport, audit
+    from nearveil.audit.certificate import MechanismCertificate, certify, check_certificate
+    from nearveil.audit.check import check_witness
+    from nearveil.audit.fit import audit_fit
     from nearveil.errors import DataError, NearveilError, OutputError, UsageError
+    from nearveil.evaluation.attack import (
+        AttackOutcome,
+        PopulationAttack,
+        Simulation,
+        attack,
+        attack_population,
+        simulate,
+    )
+    from nearveil.evaluation.attack_experiment import AttackProtocol
     from nearveil.evaluation.planning.goal import Goal
     from nearveil.evaluation.planning.plan import Plan, plan
     from nearveil.io.people import ReadOptions
@@ -31,6 +45,9 @@ __all__ = [
     "DPRS",
     "SRR",
     "Attack",
+    "AttackOutcome",
+    "AttackProtocol",
+    "AuditReport",
     "AxisLaplace",
     "Basis",
     "Certificate",
@@ -39,20 +56,30 @@ __all__ = [
     "Guarantee",
     "Intervals",
     "Mechanism",
+    "MechanismCertificate",
     "NearveilError",
     "Notion",
     "OutputError",
     "Plan",
     "PlanarLaplace",
+    "PopulationAttack",
     "ProtectResult",
     "Randomness",
     "ReadOptions",
     "Region",
     "Reproduction",
+    "Simulation",
     "Square",
     "UsageError",
+    "attack",
+    "attack_population",
+    "audit",
+    "audit_fit",
     "build_grid_intervals",
     "build_pic_intervals",
+    "certify",
+    "check_certificate",
+    "check_witness",
     "fit_intervals",
     "intervals_from_json",
     "named_region",
@@ -63,11 +90,15 @@ __all__ = [
     "reproduce",
     "secure_randomness",
     "seeded_randomness",
+    "simulate",
 ]
 
-# Where each name lives: loaded when it is first asked for, so that whoever needs little does not wait for all.
+# ``audit`` is a package that can be called.
 _HOMES = {
     "Attack": "nearveil.attacks.base",
+    "AttackOutcome": "nearveil.evaluation.attack",
+    "AttackProtocol": "nearveil.evaluation.attack_experiment",
+    "AuditReport": "nearveil.audit.auditor",
     "AxisLaplace": "nearveil.mechanisms.axis_laplace",
     "Basis": "nearveil.privacy.guarantee",
     "Certificate": "nearveil.privacy.guarantee",
@@ -77,21 +108,31 @@ _HOMES = {
     "Guarantee": "nearveil.privacy.guarantee",
     "Intervals": "nearveil.mechanisms.intervals",
     "Mechanism": "nearveil.mechanisms.base",
+    "MechanismCertificate": "nearveil.audit.certificate",
     "NearveilError": "nearveil.errors",
     "Notion": "nearveil.privacy.guarantee",
     "OutputError": "nearveil.errors",
     "Plan": "nearveil.evaluation.planning.plan",
     "PlanarLaplace": "nearveil.mechanisms.planar_laplace",
+    "PopulationAttack": "nearveil.evaluation.attack",
     "ProtectResult": "nearveil.release.protect",
     "Randomness": "nearveil.randomness",
     "ReadOptions": "nearveil.io.people",
     "Region": "nearveil.region",
     "Reproduction": "nearveil.report.reproduce",
     "SRR": "nearveil.mechanisms.srr",
+    "Simulation": "nearveil.evaluation.attack",
     "Square": "nearveil.mechanisms.square",
     "UsageError": "nearveil.errors",
+    "attack": "nearveil.evaluation.attack",
+    "attack_population": "nearveil.evaluation.attack",
+    "audit": "nearveil.audit",
+    "audit_fit": "nearveil.audit.fit",
     "build_grid_intervals": "nearveil.mechanisms.fit_grid",
     "build_pic_intervals": "nearveil.mechanisms.fit_pic",
+    "certify": "nearveil.audit.certificate",
+    "check_certificate": "nearveil.audit.certificate",
+    "check_witness": "nearveil.audit.check",
     "fit_intervals": "nearveil.release.fitting",
     "intervals_from_json": "nearveil.mechanisms.intervals",
     "named_region": "nearveil.region",
@@ -102,16 +143,7 @@ _HOMES = {
     "reproduce": "nearveil.report.reproduce",
     "secure_randomness": "nearveil.randomness",
     "seeded_randomness": "nearveil.randomness",
+    "simulate": "nearveil.evaluation.attack",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

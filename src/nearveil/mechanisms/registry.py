@@ -284,7 +284,9 @@ def mechanism_to_spec(mechanism: Mechanism) -> dict[str, Any]:
     if "<locals>" in type(mechanism).__qualname__:
         raise UsageError(f"{type(mechanism).__name__} is defined in a function and cannot be found again by a file")
     plain = {name: _plain(value) for name, value in params.items()}
-    return {"mechanism": entry_of_class(type(mechanism)).name, "params": plain}
+    kind = type(mechanism)
+    name = next((name for name, entry in MECHANISMS.items() if entry.mechanism is kind), reference(kind))
+    return {"mechanism": name, "params": plain}
 
 
 def mechanism_from_spec(document: dict[str, Any], *, trusted: str | None = None) -> Mechanism:
