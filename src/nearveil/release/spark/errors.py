@@ -54,7 +54,10 @@ _OF_OUTPUT = (
 )
 _OF_ANALYSIS = ("org.apache.spark.sql.AnalysisException", "org.apache.spark.sql.catalyst.ExtendedAnalysisException")
 # What a task of ours says of an error that it did not expect.
-_OWN = re.compile(r"Nearveil failed on an executor \(\w+\); please report it")
+_OWN = re.compile(
+    r"Nearveil failed on an executor \(\w+\); please report it"
+    r"|executors cannot import [\w.]+; install it on them, or use the local engine"
+)
 _PHRASES = ("Cannot run program", "Mkdirs failed", "No space left on device")
 # Both print a whole message of Spark, with values, as soon as there is an error.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")

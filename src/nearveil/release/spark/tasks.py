@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -103,9 +104,13 @@ def run_on_batches(df: DataFrame, task: Callable[[Batches], Batches], schema: St
 
 def pickled(value: object) -> bytes:
     """Return a value as bytes, with its class if executors cannot import that."""
-    from pyspark.cloudpickle import dumps  # noqa: PLC0415 - an extra
+    from pyspark import cloudpickle  # noqa: PLC0415 - an extra
 
-    made: bytes = dumps(value)  # type: ignore[no-untyped-call]
+    module = sys.modules[type(value).__module__]
+    # Somebody else's single file is sent along; a package must be on the executors.
+    if isinstance(value, Mechanism) and "." not in module.__name__ and not hasattr(module, "__path__"):
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    made: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
     return made
 
 
@@ -431,5 +436,8 @@ class ReleaseRows:
 @lru_cache(maxsize=2)
 def _unpickled(mechanism: bytes) -> Mechanism:
     # Once per process and not per task: the tables a mechanism looks places up in are made once, too.
-    made: Mechanism = pickle.loads(mechanism)  # noqa: S301 - from the driver, as this very code is
+    try:
+        made: Mechanism = pickle.loads(mechanism)  # noqa: S301 - from the driver, as this very code is
+    except ImportError as error:
+        raise UsageError(f"executors cannot import {error.name}; install it on them, or use the local engine") from None
     return made
