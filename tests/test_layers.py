@@ -2,10 +2,13 @@
 
 import ast
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import nearveil
+import nearveil.attacks
+import nearveil.audit
 
 ROOT = Path(nearveil.__file__).parent
 
@@ -20,8 +23,10 @@ LAYERS = (
     {"mechanisms"},
     {"privacy"},
     {"region", "geodesy", "randomness", "hashing", "io"},
-    {"errors", "types", "kernels", "plugins"},
+    {"errors", "types", "kernels", "_lazy", "plugins"},
 )
+# Results that can draw themselves: they load the pictures, which lie above them, in the method that draws.
+DRAW_THEMSELVES = {"evaluation/attack.py"}
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 
 
@@ -32,7 +37,8 @@ def _room(module: str) -> str:
 def _imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found = set()
-    for node in ast.walk(tree):
+    draws_itself = path.relative_to(ROOT).as_posix() in DRAW_THEMSELVES
+    for node in tree.body if draws_itself else ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             found.add(node.module or "")
@@ -51,7 +57,9 @@ def test_imports_go_down(path: Path) -> None:
         assert LEVEL[_room(module)] >= own, f"{path.name} imports {module}, which is above it"
 
 
-def test_public_names_are_sorted_and_there() -> None:
-    assert nearveil.__all__ == sorted(nearveil.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name))
-    for name in nearveil.__all__:
-        assert hasattr(nearveil, name)
+@pytest.mark.parametrize("package", [nearveil, nearveil.attacks, nearveil.audit], ids=lambda package: package.__name__)
+def test_public_names_are_sorted_and_there(package: ModuleType) -> None:
+    names = package.__all__
+    assert names == sorted(names, key=lambda name: (not name.isupper(), name[0].islower(), name))
+    for name in names:
+        assert hasattr(package, name)

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nearveil._lazy import lazy_names
 
 if TYPE_CHECKING:
     from nearveil.attacks.base import Attack
+    from nearveil.audit.auditor import AuditReport, audit
+    from nearveil.audit.certificate import MechanismCertificate, certify, check_certificate
+    from nearveil.audit.check import check_witness
+    from nearveil.audit.fit import audit_fit
     from nearveil.errors import DataError, NearveilError, OutputError, UsageError
+    from nearveil.evaluation.attack import (
+        AttackOutcome,
+        PopulationAttack,
+        Simulation,
+        attack,
+        attack_population,
+        simulate,
+    )
+    from nearveil.evaluation.attack_experiment import AttackProtocol
     from nearveil.io.people import ReadOptions
     from nearveil.mechanisms.axis_laplace import AxisLaplace
     from nearveil.mechanisms.base import Mechanism
@@ -28,6 +42,9 @@ __all__ = [
     "DPRS",
     "SRR",
     "Attack",
+    "AttackOutcome",
+    "AttackProtocol",
+    "AuditReport",
     "AxisLaplace",
     "Basis",
     "Certificate",
@@ -35,18 +52,28 @@ __all__ = [
     "Guarantee",
     "Intervals",
     "Mechanism",
+    "MechanismCertificate",
     "NearveilError",
     "Notion",
     "OutputError",
     "PlanarLaplace",
+    "PopulationAttack",
     "ProtectResult",
     "Randomness",
     "ReadOptions",
     "Region",
+    "Simulation",
     "Square",
     "UsageError",
+    "attack",
+    "attack_population",
+    "audit",
+    "audit_fit",
     "build_grid_intervals",
     "build_pic_intervals",
+    "certify",
+    "check_certificate",
+    "check_witness",
     "fit_intervals",
     "intervals_from_json",
     "named_region",
@@ -55,11 +82,15 @@ __all__ = [
     "protect_frame",
     "secure_randomness",
     "seeded_randomness",
+    "simulate",
 ]
 
-# Where each name lives: loaded when it is first asked for, so that whoever needs little does not wait for all.
+# ``audit`` is a package that can be called.
 _HOMES = {
     "Attack": "nearveil.attacks.base",
+    "AttackOutcome": "nearveil.evaluation.attack",
+    "AttackProtocol": "nearveil.evaluation.attack_experiment",
+    "AuditReport": "nearveil.audit.auditor",
     "AxisLaplace": "nearveil.mechanisms.axis_laplace",
     "Basis": "nearveil.privacy.guarantee",
     "Certificate": "nearveil.privacy.guarantee",
@@ -68,19 +99,29 @@ _HOMES = {
     "Guarantee": "nearveil.privacy.guarantee",
     "Intervals": "nearveil.mechanisms.intervals",
     "Mechanism": "nearveil.mechanisms.base",
+    "MechanismCertificate": "nearveil.audit.certificate",
     "NearveilError": "nearveil.errors",
     "Notion": "nearveil.privacy.guarantee",
     "OutputError": "nearveil.errors",
     "PlanarLaplace": "nearveil.mechanisms.planar_laplace",
+    "PopulationAttack": "nearveil.evaluation.attack",
     "ProtectResult": "nearveil.release.protect",
     "Randomness": "nearveil.randomness",
     "ReadOptions": "nearveil.io.people",
     "Region": "nearveil.region",
     "SRR": "nearveil.mechanisms.srr",
+    "Simulation": "nearveil.evaluation.attack",
     "Square": "nearveil.mechanisms.square",
     "UsageError": "nearveil.errors",
+    "attack": "nearveil.evaluation.attack",
+    "attack_population": "nearveil.evaluation.attack",
+    "audit": "nearveil.audit",
+    "audit_fit": "nearveil.audit.fit",
     "build_grid_intervals": "nearveil.mechanisms.fit_grid",
     "build_pic_intervals": "nearveil.mechanisms.fit_pic",
+    "certify": "nearveil.audit.certificate",
+    "check_certificate": "nearveil.audit.certificate",
+    "check_witness": "nearveil.audit.check",
     "fit_intervals": "nearveil.release.fitting",
     "intervals_from_json": "nearveil.mechanisms.intervals",
     "named_region": "nearveil.region",
@@ -89,16 +130,7 @@ _HOMES = {
     "protect_frame": "nearveil.release.protect",
     "secure_randomness": "nearveil.randomness",
     "seeded_randomness": "nearveil.randomness",
+    "simulate": "nearveil.evaluation.attack",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

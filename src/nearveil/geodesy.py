@@ -1,4 +1,4 @@
-"""Points of latitude and longitude: are they places at all, and which row is not."""
+"""Latitude and longitude: checks, metres on the ground, and conversions for millions of points."""
 
 from __future__ import annotations
 

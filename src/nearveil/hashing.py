@@ -1,4 +1,4 @@
-"""SipHash-2-4: a keyed hash of 64 bits that orders people at one distance (Aumasson and Bernstein, 2012)."""
+"""Keyed hashes: SipHash-2-4 for the order of people at one distance, and names of rows for noise and order."""
 
 from __future__ import annotations
 

@@ -9,10 +9,11 @@ import sys
 from nearveil.audit.auditor import Verdict
 from nearveil.audit.bounds import clopper_pearson_high
 from nearveil.audit.claims import Claim
-from nearveil.audit.fit import AnswersFit, Fit, KnowingFit, audit_fit, intervals_fit, worst_case_data
-from nearveil.mechanisms.fitting import FitPlan
+from nearveil.audit.fit import AnswersFit, audit_fit
+from nearveil.audit.fit_witness import Fit, KnowingFit, worst_case_data
+from nearveil.mechanisms.fitting import FitPlan, build_intervals
 from nearveil.privacy.guarantee import Notion
-from nearveil.region import named_region
+from nearveil.region import Region, named_region
 
 # The whole square is the region, so that a person at the corner changes both sums by 1: the claims are tight.
 REGION = named_region("san-francisco").with_scaling("per-axis")
@@ -21,6 +22,12 @@ CONFIDENCE = 0.95
 EPSILON = 0.5
 GRID, COUNTED_GRID = (FitPlan(method="private-grid", centres=2, population=people) for people in (4, None))
 PIC = FitPlan(method="pic", centres=2, rounds=1)
+
+
+def intervals_fit(region: Region, plan: FitPlan, budget: float) -> Fit:
+    """Return the whole fit as it is published: the centres of the intervals, in the square."""
+    return lambda points, rng: build_intervals(points, region, plan, budget, rng=rng).centres
+
 
 CASES: dict[str, Fit | KnowingFit] = {
     "answers of the private grid": AnswersFit(REGION, GRID, EPSILON),

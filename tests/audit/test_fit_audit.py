@@ -8,21 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binom
-from tests.audit.null_fit_audits import CASES, CONFIDENCE, accusations
+from tests.audit.null_fit_audits import CASES, CONFIDENCE, accusations, intervals_fit
 
 from nearveil.audit._fit_statistics import Event, Statistic, event_from_dict
 from nearveil.audit.auditor import Verdict
 from nearveil.audit.claims import Claim, own_claim
-from nearveil.audit.fit import (
-    AnswersFit,
-    Fit,
-    FitReport,
-    audit_fit,
-    fit_witness_from_json,
-    intervals_fit,
-    recheck_fit,
-    worst_case_data,
-)
+from nearveil.audit.fit import AnswersFit, FitReport, audit_fit
+from nearveil.audit.fit_witness import Fit, fit_witness_from_json, recheck_fit, worst_case_data
 from nearveil.audit.subjects import AuditError
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms import _nearest, fit_grid, fit_pic

@@ -19,7 +19,7 @@ def assert_found(case: Case, samples: int, recheck_samples: int) -> AuditReport:
     assert report.witness is not None
     again = witness_from_json(report.witness.to_json())
     assert again.explain() == report.witness.explain()
-    assert recheck(again, Judged(case.publish), samples=recheck_samples, seed=2).stands
+    assert recheck(again, Judged(case.publish), samples=recheck_samples, seed=2).violates
     return report
 
 

@@ -9,18 +9,19 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binom
 
-from nearveil import AxisLaplace, Square
+from nearveil import AxisLaplace, Mechanism, Square
 from nearveil.audit.renyi import (
     RenyiEstimate,
+    Sampler,
     check_log_ratio,
     mean_low,
-    renyi_between_places,
     renyi_between_samplers,
     renyi_interval,
 )
 from nearveil.audit.subjects import AuditError
 from nearveil.errors import UsageError
 from nearveil.privacy.accounting import gaussian_log_moment, laplace_log_moment
+from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
 pytestmark = pytest.mark.statistical
@@ -28,6 +29,41 @@ pytestmark = pytest.mark.statistical
 ORDER = 8
 # ln of the ratio of the two normalising constants on [-1, 1], for noise around 0 and around 1.
 SHIFT = math.log((1 - math.exp(-1)) / ((1 - math.exp(-2)) / 2))
+
+
+def renyi_between_places(
+    mechanism: Mechanism,
+    first: FloatArray,
+    second: FloatArray,
+    order: float,
+    *,
+    draws: int = 100_000,
+    rng: np.random.Generator,
+    largest_loss: float = math.inf,
+    confidence: float = 0.999,
+) -> RenyiEstimate:
+    """Estimate D_a between a mechanism's draws for two places, given in its frame.
+
+    It is the divergence before outputs are clamped to the region and rounded, which cannot raise it.
+    """
+
+    def sampler(place: FloatArray) -> Sampler:
+        return lambda count, generator: mechanism.draw(np.tile(place, (count, 1)), numbered_rows(count, generator))
+
+    def log_ratio(outputs: FloatArray) -> FloatArray:
+        with np.errstate(invalid="ignore"):
+            return mechanism.log_density(first, outputs) - mechanism.log_density(second, outputs)
+
+    return renyi_between_samplers(
+        sampler(first),
+        sampler(second),
+        log_ratio,
+        order,
+        draws=draws,
+        rng=rng,
+        largest_loss=largest_loss,
+        confidence=confidence,
+    )
 
 
 def truncated_laplace(centre: float) -> Callable[[int, np.random.Generator], FloatArray]:

@@ -61,7 +61,7 @@ def test_a_violation_stands_on_fresh_samples(outside: Witness, paper: tuple[DPRS
         read = witness_from_json(witness.to_json())
         for seed in (None, witness.seed):
             checked = recheck(read, subject, samples=200_000, seed=seed)  # type: ignore[arg-type]
-            assert checked.stands
+            assert checked.violates
             assert checked.bound > checked.claimed_loss
             assert checked.counts.trials == 100_000
 
@@ -84,7 +84,7 @@ def test_a_forged_witness_does_not_stand(outside: Witness) -> None:
         def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
             return PlanarLaplace(hide_within_m=500).perturb(points, rng)
 
-    assert not recheck(forged, Honest(NARROW.region), samples=100_000, seed=1).stands
+    assert not recheck(forged, Honest(NARROW.region), samples=100_000, seed=1).violates
 
 
 def test_what_a_witness_says_of_itself_is_computed_again(outside: Witness) -> None:
@@ -108,7 +108,7 @@ def test_what_is_shown_where_nothing_is_found() -> None:
     witness = report.witness
     assert witness is not None
     assert not witness.violates
-    assert not recheck(witness, MechanismSubject(mechanism), samples=20_000, seed=2).stands
+    assert not recheck(witness, MechanismSubject(mechanism), samples=20_000, seed=2).violates
     assert "does not prove" in report.explanation
     json.dumps(report.to_dict(), allow_nan=False)
 

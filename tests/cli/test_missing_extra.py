@@ -43,6 +43,17 @@ def test_a_verb_names_the_extra_that_it_needs(verb: str, extra: str) -> None:
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("attack", "--dataset", "gaussian", "--trace", "a.png"), ("audit", "--picture", "a.png")],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_picture_names_the_extra_before_the_work(arguments: tuple[str, ...]) -> None:
+    result = without(set(EXTRA_OF), *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "run pip install 'nearveil[report]'" in result.stderr
+
+
 def test_every_package_is_in_the_extra_that_is_named() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     brought_along = {"starlette": "fastapi", "psycopg_pool": "psycopg"}

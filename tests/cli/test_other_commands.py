@@ -63,7 +63,7 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         "best guess from one published place",
         "recall@10",
         "claimed 1",
-        "** DOES NOT HOLD **",
+        "DOES NOT HOLD",
         "metric, epsilon = 0.004 per metre",
     ):
         assert words in outcome.out

@@ -64,7 +64,8 @@ def test_whoever_sees_no_bar_and_no_help_does_not_wait_for_rich() -> None:
 
 def test_public_names_are_loaded_when_they_are_asked_for() -> None:
     for name in nearveil.__all__:
-        assert getattr(nearveil, name).__name__ == name or name in ("Noise",)
+        # The package nearveil.audit is a public name itself: it can be called.
+        assert getattr(nearveil, name).__name__.removeprefix("nearveil.") == name
         assert name in dir(nearveil)
     with pytest.raises(AttributeError, match="Nothing"):
         _ = nearveil.Nothing

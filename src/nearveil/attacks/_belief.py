@@ -1,4 +1,9 @@
-"""From ranked lists to hard bounds on distances: for the target, and for everybody else as a check."""
+"""Where the target can be: an outer approximation by square cells, and how likely each is.
+
+Hard knowledge is a list of rings: at distance between ``low`` and ``high`` from a place. A cell stays as long as some
+point of it may satisfy every ring, so the target is always in one of them. Soft knowledge, from how many people stand
+before the target in a list, only moves weight between cells.
+"""
 
 from __future__ import annotations
 
@@ -391,11 +396,7 @@ def agrees_with_all_before(bounds: Sequence[tuple[float, float, float, float]]) 
     return True
 
 
-# Where the target can be: an outer approximation by square cells, and how likely each is.
-#
-# Hard knowledge is a list of rings: at distance between ``low`` and ``high`` from a place. A cell stays as long as
-# some point of it may satisfy every ring, so the target is always in one of them. Soft knowledge, from how many
-# people stand before the target in a list, only moves weight between cells.
+# The belief itself.
 
 
 _MOST_CELLS = 800

@@ -1,4 +1,8 @@
-"""What a channel tells an attacker."""
+"""How likely a published place is, for someone at each of many places: by the density, or by sampling.
+
+A `Channel` is prepared once for the places an attacker thinks of (`at`) and then tells, for published places in
+degrees, the log-likelihood of each place, up to a constant for each published place.
+"""
 
 from __future__ import annotations
 
@@ -120,10 +124,7 @@ def _nearest_edge(intervals: Intervals, place_m: FloatArray) -> tuple[FloatArray
     return centres_m[nearest], float(radii_m[nearest])
 
 
-# How likely a published place is, for someone at each of many places: by the density, or by sampling.
-#
-# A `Channel` is prepared once for the places an attacker thinks of (`at`) and then tells, for published places in
-# degrees, the log-likelihood of each place, up to a constant for each published place.
+# Channels of any mechanism: by its density, or by sampling.
 
 
 Publisher = Callable[[FloatArray, np.random.Generator], FloatArray]

@@ -209,7 +209,7 @@ def _information(mass: FloatArray) -> float:
     return bits
 
 
-# The planner of the adaptive attack: tries many questions on the belief and picks the most telling.
+# The planner: tries many questions on the belief and picks the most telling.
 
 
 _SAMPLED_PLACES = 14

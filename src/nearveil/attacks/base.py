@@ -1,4 +1,4 @@
-"""What an attack returns: an estimate, what it cost, and a trace that can be drawn."""
+"""What an attack is, and what it returns: an estimate, what it cost, and a trace that can be drawn."""
 
 from __future__ import annotations
 
@@ -98,9 +98,6 @@ class AttackResult:
     trace: Trace = field(default_factory=Trace)
     others: Mapping[Person, Spot] = field(default_factory=dict)
     listed: Mapping[Person, int] = field(default_factory=dict)
-
-
-# Attack: asks an oracle about one target, keeps a trace, stops by itself.
 
 
 class Inquiry:

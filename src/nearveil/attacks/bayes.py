@@ -1,4 +1,11 @@
-"""The best attacker: knows the mechanism and the population, and takes the Bayes estimate."""
+"""The best attacker: knows the mechanism and where people are, and takes the Bayes estimate from what is published.
+
+Attacks that read off the published point are weaker than this one. What it finds is the figure that a defender should
+quote. It knows the mechanism with its parameters (fitted intervals included, they are public) and a `Prior`; from the
+published places of one target it computes how likely every candidate place is, and guesses three places: the mean of
+the posterior (least squared error), its geometric median (least error) and the disc of radius tau that is most likely
+to hold the target (best Acc). Several releases of someone who stays put multiply their likelihoods.
+"""
 
 from __future__ import annotations
 
@@ -341,13 +348,7 @@ def _weight_in_disc(places: FloatArray, weights: FloatArray, x: float, y: float,
     return total
 
 
-# The best attacker: knows the mechanism and where people are, and takes the Bayes estimate from what is published.
-#
-# Attacks that read off the published point are weaker than this one. What it finds is the figure that a defender
-# should quote. It knows the mechanism with its parameters (fitted intervals included, they are public) and a `Prior`;
-# from the published places of one target it computes how likely every candidate place is, and guesses three places:
-# the mean of the posterior (least squared error), its geometric median (least error) and the disc of radius tau that
-# is most likely to hold the target (best Acc). Several releases of someone who stays put multiply their likelihoods.
+# The attacker.
 
 
 _NEGLIGIBLE = 1e-5

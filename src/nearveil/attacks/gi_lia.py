@@ -1,4 +1,4 @@
-"""How far away is the target? Binary search with one colluder, as in the paper."""
+"""GI-LIA: two circles around two places, and where they meet (the paper's section 4.1)."""
 
 from __future__ import annotations
 
@@ -10,43 +10,6 @@ from nearveil.attacks.base import Attack, Circle, Finding, Inquiry, Outcome, inw
 from nearveil.attacks.oracle import Spot
 from nearveil.nearby.index import Person
 from nearveil.region import Region
-
-
-def target_is_nearer(inquiry: Inquiry, colluder: Person, at: Spot, radius_m: float) -> bool | None:
-    """Put a colluder at a distance and see who comes first; None if neither is listed.
-
-    A colluder that is listed where the target is not is nearer than the target.
-    """
-    inquiry.put(colluder, step_from(at, inward_angle(at), radius_m))
-    answer = inquiry.ask(at)
-    target, own = rank_of(answer, inquiry.target), rank_of(answer, colluder)
-    if target is None and own is None:
-        return None
-    if own is None:
-        return True
-    return target is not None and target < own
-
-
-def search_radius(
-    inquiry: Inquiry, at: Spot, *, farthest_m: float, tolerance_m: float, most_queries: int
-) -> float | None:
-    """Distance from ``at`` to the target within the tolerance, by halving; None if the answers make no sense."""
-    colluder = inquiry.colluders[0]
-    low, high = 0.0, farthest_m
-    for _ in range(most_queries):
-        if high - low <= tolerance_m:
-            break
-        middle = (low + high) / 2
-        nearer = target_is_nearer(inquiry, colluder, at, middle)
-        if nearer is None:
-            return None
-        low, high = (low, middle) if nearer else (middle, high)
-    found = (low + high) / 2
-    inquiry.circles.append(Circle(at, found))
-    return found
-
-
-# GI-LIA: two circles around two places, and where they meet (the paper's section 4.1).
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,3 +93,40 @@ def intersect(a: Spot, radius_a: float, b: Spot, radius_b: float) -> tuple[Spot,
     foot = a[0] + along * dx / gap, a[1] + along * dy / gap
     side = -across * dy / gap, across * dx / gap
     return (foot[0] + side[0], foot[1] + side[1]), (foot[0] - side[0], foot[1] - side[1])
+
+
+# How far away is the target? Binary search with one colluder, as in the paper.
+
+
+def target_is_nearer(inquiry: Inquiry, colluder: Person, at: Spot, radius_m: float) -> bool | None:
+    """Put a colluder at a distance and see who comes first; None if neither is listed.
+
+    A colluder that is listed where the target is not is nearer than the target.
+    """
+    inquiry.put(colluder, step_from(at, inward_angle(at), radius_m))
+    answer = inquiry.ask(at)
+    target, own = rank_of(answer, inquiry.target), rank_of(answer, colluder)
+    if target is None and own is None:
+        return None
+    if own is None:
+        return True
+    return target is not None and target < own
+
+
+def search_radius(
+    inquiry: Inquiry, at: Spot, *, farthest_m: float, tolerance_m: float, most_queries: int
+) -> float | None:
+    """Distance from ``at`` to the target within the tolerance, by halving; None if the answers make no sense."""
+    colluder = inquiry.colluders[0]
+    low, high = 0.0, farthest_m
+    for _ in range(most_queries):
+        if high - low <= tolerance_m:
+            break
+        middle = (low + high) / 2
+        nearer = target_is_nearer(inquiry, colluder, at, middle)
+        if nearer is None:
+            return None
+        low, high = (low, middle) if nearer else (middle, high)
+    found = (low + high) / 2
+    inquiry.circles.append(Circle(at, found))
+    return found

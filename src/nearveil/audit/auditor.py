@@ -1,24 +1,60 @@
-"""What an audit found."""
+"""The audit: a mechanism and what it is said to promise in, a lower bound on its loss and a verdict out.
+
+Why the confidence holds. The samples come in two parts from independent streams. On the first, the audit searches the
+region, looks at all pairs and settles on one pair and a few events for it (each a score, a threshold and a direction);
+how it does so is of no consequence. On the second, drawn afterwards, it counts these events and nothing else, once.
+Given the first part the events are fixed and each count is binomial, so `loss_bounds` applies to each. The events, six
+at most, share the error (Bonferroni); for everything else that was tried while exploring, no correction is due. A
+mechanism whose claim is true is called a violator with probability at most 1 - confidence.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from nearveil.audit.bounds import largest_loss_bound
-from nearveil.audit.claims import Claim
+from nearveil.audit.claims import Claim, as_claim
 from nearveil.audit.explore import MOST_EVENTS, Aim, Suspect, explore, search_places
-from nearveil.audit.pair_search import pairs_around
+from nearveil.audit.external import CallableSubject, CommandSubject, ExternalSubject, Publish, closed_after
+from nearveil.audit.pair_search import audit_pairs, mechanism_pairs, pairs_around, place_pairs
 from nearveil.audit.pairs import Pair
-from nearveil.audit.subjects import CONFIRM_STREAM, Sampler, Subject, chosen_seed
+from nearveil.audit.subjects import (
+    CONFIRM_STREAM,
+    MechanismSubject,
+    Place,
+    ReleasedSubject,
+    Sampler,
+    Subject,
+    chosen_seed,
+    own_subject,
+    subject_to_dict,
+)
 from nearveil.audit.witness import Witness, count_events, shared_confidence
 from nearveil.errors import UsageError
-from nearveil.privacy.guarantee import Notion
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.intervals import Intervals
+from nearveil.privacy.guarantee import Guarantee, Notion
+from nearveil.region import Region, as_region
 from nearveil.types import Progress
+
+LEAST_SAMPLES = 2_000
+DEFAULT_SAMPLES = 2_000_000
+DEFAULT_EXTERNAL_SAMPLES = 400_000
+DEFAULT_CONFIDENCE = 1 - 1e-6
+
+_EXPLORING_SHARE = 0.25
+# With a search over the region the rounds that follow get less, and exploring as a whole more.
+_SEARCH_SHARE, _ROUNDS_SHARE = 0.12, 0.18
+_FIRST_ROUND_SHARE = 0.45
+_FINALISTS = 3
+_LITTLE = 1.1
+_MOST_PER_PLACE = (40_000, 250_000)
 
 
 class Verdict(StrEnum):
@@ -83,7 +119,7 @@ class AuditReport:
     seed: int
     attainable_loss: float
     pairs: tuple[PairSummary, ...]
-    seconds: float
+    seconds: float = 0.0
 
     @property
     def epsilon_lower(self) -> float:
@@ -139,51 +175,41 @@ class AuditReport:
         )
 
 
-# The audit: a mechanism and what it is said to promise in, a lower bound on its loss and a verdict out.
-#
-# Why the confidence holds. The samples come in two parts from independent streams. On the first, the audit searches
-# the region, looks at all pairs and settles on one pair and a few events for it (each a score, a threshold and a
-# direction); how it does so is of no consequence. On the second, drawn afterwards, it counts these events and nothing
-# else, once. Given the first part the events are fixed and each count is binomial, so `lower_bound` applies to each.
-# The events, six at most, share the error (Bonferroni); for everything else that was tried while exploring, no
-# correction is due. A mechanism whose claim is true is called a violator with probability at most 1 - confidence.
-
-
-LEAST_SAMPLES = 2_000
-DEFAULT_CONFIDENCE = 1 - 1e-6
-
-_EXPLORING_SHARE = 0.25
-# With a search over the region the rounds that follow get less, and exploring as a whole more.
-_SEARCH_SHARE, _ROUNDS_SHARE = 0.12, 0.18
-_FIRST_ROUND_SHARE = 0.45
-_FINALISTS = 3
-_LITTLE = 1.1
-_MOST_PER_PLACE = (40_000, 250_000)
-
-
 def audit(
-    subject: Subject,
-    claim: Claim,
-    pairs: Sequence[Pair],
+    mechanism: Mechanism | Publish | str | Sequence[str] | Subject,
+    claim: Claim | Guarantee | str | None = None,
+    pairs: Sequence[Pair] | None = None,
     *,
-    samples: int = 1_000_000,
+    region: Region | str | None = None,
+    places: Sequence[Place] = (),
+    intervals: Intervals | None = None,
+    samples: int | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
     seed: int | None = None,
     search: bool = True,
     progress: Progress | None = None,
 ) -> AuditReport:
-    """Look for a pair of places between which the mechanism loses more than is claimed.
+    """Look for a pair of places between which a mechanism loses more than is claimed.
 
     Parameters
     ----------
-    subject : Subject
-        What to audit.
-    claim : Claim
-        What it is said to promise.
-    pairs : sequence of Pair
-        Where to look; pairs that the claim does not cover are left out.
-    samples : int
-        Number of outputs to draw in all. Three tenths of them at most serve to find the event, the rest to count it.
+    mechanism : Mechanism, callable, str, sequence of str or Subject
+        What to audit: one of Nearveil's mechanisms or your own; a function ``points, rng -> points`` in degrees; a
+        command that reads and writes CSV, such as ``"program {input} {output}"``; or a subject that is set up already.
+    claim : Claim, Guarantee or str, optional
+        What it is said to promise, also in words: ``"metric:4/km"``, ``"local:1"``; ``"paper"`` for what the paper
+        claims. By default what the mechanism itself states.
+    pairs : sequence of Pair, optional
+        Where to look, instead of pairs made for the mechanism; those that the claim does not cover are left out.
+    region : Region or str, optional
+        Public region of a function or a command; San Francisco by default.
+    places : sequence of (float, float)
+        Try pairs around these places as well; the region is then not searched. They are written into the witness.
+    intervals : Intervals, optional
+        Where to look in a mechanism from outside that works with intervals.
+    samples : int, optional
+        Number of outputs to draw in all, 2,000,000 by default and 400,000 from a function or a command. Three tenths of
+        them at most serve to find the event, the rest to count it.
     confidence : float
         Probability that the bound holds; one minus the probability that a true claim is called violated.
     seed : int, optional
@@ -196,24 +222,57 @@ def audit(
 
     Examples
     --------
-    >>> from nearveil import PlanarLaplace
-    >>> from nearveil.audit.claims import own_claim
-    >>> from nearveil.audit.pair_search import mechanism_pairs
-    >>> from nearveil.audit.subjects import MechanismSubject
-    >>> mechanism = PlanarLaplace(hide_within_m=500)
-    >>> claim = own_claim(mechanism.guarantee)
-    >>> narrow = MechanismSubject(mechanism.rescaled(0.5))
-    >>> report = audit(narrow, claim, mechanism_pairs(mechanism, claim), samples=100_000, seed=1)
-    >>> report.verdict.value, report.epsilon_lower > claim.epsilon
+    >>> import nearveil as nv
+    >>> nv.audit(nv.PlanarLaplace(hide_within_m=500), samples=100_000, seed=1).verdict.value
+    'consistent'
+    >>> report = nv.audit(nv.PlanarLaplace(hide_within_m=500), "metric:2/km", samples=100_000, seed=1)
+    >>> report.verdict.value, report.epsilon_lower > report.claim.epsilon
     ('violated', True)
     """
     started = time.monotonic()
+    subject = _subject(mechanism, region)
+    if samples is None:
+        samples = DEFAULT_EXTERNAL_SAMPLES if isinstance(subject, ExternalSubject) else DEFAULT_SAMPLES
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < LEAST_SAMPLES:
         raise UsageError(f"an audit needs at least {LEAST_SAMPLES:,} samples")
     if not 0.5 <= confidence < 1:
         raise UsageError("the confidence must lie between 0.5 and 1, 1 excluded")
+    if places and not subject.region.contains(places).all():
+        raise UsageError(f"a place to look at lies outside the region {subject.region}; choose one in it")
+    own = subject.mechanism if isinstance(subject, MechanismSubject | ReleasedSubject) else None
+    stated = as_claim(claim, own)
+    if isinstance(own, DPRS):
+        intervals = own.current_intervals
+    if pairs is None:
+        pairs = mechanism_pairs(own, stated) if own else audit_pairs(subject.region, stated, intervals=intervals)
+    around = [pair for place in places for pair in place_pairs(subject.region, place, stated, intervals=intervals)]
     seed = chosen_seed(seed)
-    sampler = Sampler(subject, seed, progress)
+    with closed_after(subject):
+        sampler = Sampler(subject, seed, progress)
+        search = search and not places
+        report = _audit(sampler, stated, [*pairs, *around], samples, confidence, seed, search=search)
+    return replace(report, seconds=time.monotonic() - started)
+
+
+def _subject(mechanism: Mechanism | Publish | str | Sequence[str] | Subject, region: Region | str | None) -> Subject:
+    if isinstance(mechanism, Mechanism):
+        return own_subject(mechanism)
+    box = as_region("san-francisco" if region is None else region)
+    if isinstance(mechanism, Sequence):
+        return CommandSubject(mechanism, box)
+    return CallableSubject(mechanism, box) if callable(mechanism) else mechanism
+
+
+def _audit(
+    sampler: Sampler,
+    claim: Claim,
+    pairs: list[Pair],
+    samples: int,
+    confidence: float,
+    seed: int,
+    *,
+    search: bool,
+) -> AuditReport:
     # What is left over from exploring goes to confirming, so this many at least.
     searches = search and claim.notion in (Notion.LOCAL, Notion.METRIC)
     exploring = _SEARCH_SHARE + _ROUNDS_SHARE if searches else _EXPLORING_SHARE
@@ -225,8 +284,11 @@ def audit(
     covered = _within_reach(pairs, claim, attainable)
     suspects = _two_rounds(sampler, covered, int(samples * (_ROUNDS_SHARE if searches else _EXPLORING_SHARE)), aim)
     witness = _confirmed(sampler, suspects[0], claim, confidence, samples, seed) if suspects else None
+    verdict = Verdict.INCONCLUSIVE
+    if witness is not None:
+        verdict = Verdict.VIOLATED if witness.violates else Verdict.CONSISTENT
     return AuditReport(
-        verdict=_verdict(witness),
+        verdict=verdict,
         claim=claim,
         confidence=confidence,
         witness=witness,
@@ -234,7 +296,6 @@ def audit(
         seed=seed,
         attainable_loss=attainable,
         pairs=tuple(_summary(pair, claim, suspects) for pair in pairs),
-        seconds=time.monotonic() - started,
     )
 
 
@@ -282,6 +343,7 @@ def _confirmed(sampler: Sampler, suspect: Suspect, claim: Claim, confidence: flo
     """Count the suspect's events on all samples that are left; the one with the largest bound is the witness."""
     per_place = (samples - sampler.drawn) // 2
     counted = count_events(sampler, suspect.pair, suspect.events, per_place, CONFIRM_STREAM)
+    document = subject_to_dict(sampler.subject)
     witnesses = [
         Witness(
             claim=claim,
@@ -291,16 +353,11 @@ def _confirmed(sampler: Sampler, suspect: Suspect, claim: Claim, confidence: flo
             confidence=confidence,
             events_counted=len(counted),
             seed=seed,
+            subject=document,
         )
         for event, counts in zip(suspect.events, counted, strict=True)
     ]
     return max(witnesses, key=lambda witness: witness.bound)
-
-
-def _verdict(witness: Witness | None) -> Verdict:
-    if witness is None:
-        return Verdict.INCONCLUSIVE
-    return Verdict.VIOLATED if witness.violates else Verdict.CONSISTENT
 
 
 def _summary(pair: Pair, claim: Claim, suspects: list[Suspect]) -> PairSummary:

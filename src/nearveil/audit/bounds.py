@@ -14,7 +14,6 @@ import math
 import numpy as np
 from scipy.special import betainccinv, betaincinv
 
-from nearveil.errors import UsageError
 from nearveil.types import FloatArray
 
 _TAIL_THRESHOLDS = 120
@@ -89,60 +88,10 @@ def expected_loss_bounds(
     return loss_bounds(likely * trials, trials, unlikely * trials, trials, delta=delta, confidence=confidence)
 
 
-def epsilon_lower_bound(
-    first_scores: FloatArray, second_scores: FloatArray, *, delta: float = 0.0, confidence: float = 1 - 1e-6
-) -> float:
-    """Return an epsilon that the loss between two inputs exceeds, with the given confidence.
-
-    Each sample of either input's output comes as a score, the larger the more it speaks for the first input (the
-    log-ratio of densities, say). The event "score at or above a threshold" is chosen on one half of the samples and
-    counted on the other, so that the choice cannot flatter the count. Both directions are tried and share the error.
-
-    Returns
-    -------
-    float
-        At least 0; 0 means that nothing was found.
-    """
-    first_scores, second_scores = _finite(first_scores), _finite(second_scores)
-    # Two directions, each with half the error.
-    confidence = 1 - (1 - confidence) / 2
-    return max(
-        0.0,
-        _one_direction(first_scores, second_scores, delta, confidence),
-        _one_direction(-second_scores, -first_scores, delta, confidence),
-    )
-
-
 def _log_ratio(likely: FloatArray, unlikely: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio: FloatArray = np.where((likely > 0) & (unlikely > 0), np.log(likely / unlikely), -math.inf)
     return ratio
-
-
-def _finite(scores: FloatArray) -> FloatArray:
-    """Scores as finite numbers; an infinite one, of an output that only one input can give, is the largest there is."""
-    if np.isnan(scores).any():
-        raise UsageError("a score is not a number; an output must be possible for at least one of the two inputs")
-    largest = np.finfo(np.float64).max / 2
-    return np.clip(scores, -largest, largest)
-
-
-def _one_direction(likely: FloatArray, unlikely: FloatArray, delta: float, confidence: float) -> float:
-    half = min(len(likely), len(unlikely)) // 2
-    thresholds = telling_thresholds(np.concatenate([likely[:half], unlikely[:half]]))
-    hits, false_hits = (count_reaching(side[:half], thresholds) for side in (likely, unlikely))
-    guesses = loss_bounds(hits, half, false_hits, half, delta=delta, confidence=confidence)
-    best = thresholds[int(np.argmax(guesses))]
-    fresh_likely, fresh_unlikely = likely[half:], unlikely[half:]
-    bound = loss_bounds(
-        float((fresh_likely >= best).sum()),
-        len(fresh_likely),
-        float((fresh_unlikely >= best).sum()),
-        len(fresh_unlikely),
-        delta=delta,
-        confidence=confidence,
-    )
-    return float(bound)
 
 
 def count_reaching(scores: FloatArray, thresholds: FloatArray) -> FloatArray:

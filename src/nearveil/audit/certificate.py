@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyproj
 
 from nearveil.errors import DataError
+from nearveil.io.atomic import read_text, replacing
 from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
@@ -60,21 +62,80 @@ class CertificateCheck:
         return not self.faults
 
 
-def certificate_to_json(mechanism: Mechanism) -> str:
-    """Return the file: the mechanism, what it promises, and the certificate for it."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MechanismCertificate:
+    """A mechanism, what is stated of it, and the largest loss that was computed.
+
+    Attributes
+    ----------
+    mechanism : Mechanism
+        With everything that decides its law, intervals too.
+    stated : dict
+        Its guarantee with the certificate, as plain values: of a file, word by word as the file has them.
+    """
+
+    mechanism: Mechanism
+    stated: dict[str, Any] = field(repr=False)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is stated."""
+        return guarantee_from_dict(self.stated)
+
+    @property
+    def certificate(self) -> Certificate:
+        """The bound, the places and the output that attain nearly as much, and how they were found."""
+        return _certificate_of(self.guarantee)
+
+    @property
+    def bound(self) -> float:
+        """The largest loss over all pairs of places that the promise covers, in the unit of the guarantee."""
+        return self.certificate.bound
+
+    def check(self, *, tries: int = _TRIES, seed: int | None = None) -> CertificateCheck:
+        """Hold what is stated, word by word, against the mechanism itself, and try many more places at random.
+
+        What the intervals cost those they were fitted on cannot be seen from the intervals, and is believed.
+        """
+        return _check(self.mechanism, self.stated, tries, seed)
+
+    def to_json(self) -> str:
+        """Return the file as text."""
+        document = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "subject": mechanism_to_spec(self.mechanism),
+            "guarantee": self.stated,
+        }
+        return json.dumps(document, indent=1, allow_nan=False)
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the file, with which anyone can check the certificate."""
+        text = self.to_json()
+        with replacing(Path(path), force=force) as partial:
+            partial.write_text(text, encoding="utf-8")
+
+
+def certify(mechanism: Mechanism) -> MechanismCertificate:
+    """Compute the largest privacy loss of a mechanism over all pairs of places that it promises to protect.
+
+    DPRS has to be fitted, or to be given intervals, first.
+
+    Examples
+    --------
+    >>> import nearveil as nv
+    >>> certificate = nv.certify(nv.PlanarLaplace(hide_within_m=500))
+    >>> certificate.bound <= certificate.guarantee.epsilon, certificate.check(tries=1000, seed=1).holds
+    (True, True)
+    """
     guarantee = mechanism.guarantee
     _certificate_of(guarantee)
-    document = {
-        "format": FORMAT,
-        "version": FORMAT_VERSION,
-        "subject": mechanism_to_spec(mechanism),
-        "guarantee": guarantee.to_dict(),
-    }
-    return json.dumps(document, indent=1, allow_nan=False)
+    return MechanismCertificate(mechanism=mechanism, stated=guarantee.to_dict())
 
 
-def certificate_from_json(text: str) -> tuple[Mechanism, dict[str, Any]]:
-    """Read a file that `certificate_to_json` made: the mechanism rebuilt, and the guarantee as the file has it."""
+def load_certificate(path: str | Path) -> MechanismCertificate:
+    """Read a file that `MechanismCertificate.save` wrote. Nothing in it is believed before it is checked."""
+    text = read_text(Path(path), "certificate")
     try:
         document: dict[str, Any] = json.loads(text)
         if (document["format"], document["version"]) != (FORMAT, FORMAT_VERSION):
@@ -83,16 +144,15 @@ def certificate_from_json(text: str) -> tuple[Mechanism, dict[str, Any]]:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError("this is no certificate file, or a damaged one; make one with 'nearveil certify'") from None
     guarantee_from_dict(guarantee)
-    return mechanism_from_spec(subject), guarantee
+    return MechanismCertificate(mechanism=mechanism_from_spec(subject), stated=guarantee)
 
 
-def check_certificate(
-    mechanism: Mechanism, stated: dict[str, Any], *, tries: int = _TRIES, seed: int | None = None
-) -> CertificateCheck:
-    """Check what a file states of a mechanism, word by word, against the mechanism itself.
+def check_certificate(path: str | Path) -> CertificateCheck:
+    """Check a certificate file: the mechanism is rebuilt, and everything is computed anew."""
+    return load_certificate(path).check()
 
-    What the intervals cost those they were fitted on cannot be seen from the intervals, and is believed.
-    """
+
+def _check(mechanism: Mechanism, stated: dict[str, Any], tries: int, seed: int | None) -> CertificateCheck:
     certificate, anew = _certificate_of(guarantee_from_dict(stated)), mechanism.guarantee
     faults = []
     if not _alike(_without_numbers(stated), _without_numbers(anew.to_dict())):

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nearveil.audit.pairs import Pair
 from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.base import Mechanism
 from nearveil.privacy.guarantee import Basis, Guarantee, Notion, round_up
 
 # Distances and densities are computed in floating point; a claim is not broken by the last digits.
 _ROUND_OFF = 1e-9
 _METRES = {"per metre": 1.0, "per kilometre": 1e-3, "per km": 1e-3}
+# A number is spelt out, or the plus of 4e+2 would pass for the one before an offset.
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+_IN_WORDS = re.compile(
+    rf"(local|interval|metric|central):({_NUMBER})(/km|/m)?(?:\+({_NUMBER}))?(?::({_NUMBER}))?", re.IGNORECASE
+)
+_NOTION_FIRST = re.compile(r"\s*(local|interval|metric|central):", re.IGNORECASE)
+
+CLAIM_FORMS = (
+    "words such as local:1, interval:1, metric:0.004/m, metric:4/km, metric:4/km+2 (and 2 more, however near two "
+    "places are) or local:1:1e-6 (a delta)"
+)
+"""How a claim is written, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +106,59 @@ class Claim:
             "delta": self.delta,
             "text": self.text,
         }
+
+
+def as_claim(claim: Claim | Guarantee | str | None, mechanism: Mechanism | None) -> Claim:
+    """Return what to put to the test.
+
+    Parameters
+    ----------
+    claim : Claim, Guarantee, str or None
+        The claim itself, or words: ``"metric:4/km"``. None and ``"own"`` stand for what the mechanism itself states,
+        ``"paper"`` for what the paper claims for a release of DPRS.
+    mechanism : Mechanism or None
+        Whose guarantee is asked for only where it is needed; None for one that states nothing.
+
+    Examples
+    --------
+    >>> as_claim("metric:4/km", None).epsilon
+    0.004
+    """
+    if isinstance(claim, Claim):
+        return claim
+    if isinstance(claim, Guarantee):
+        return own_claim(claim)
+    if claim is None or claim in ("own", "paper"):
+        if mechanism is None:
+            raise UsageError(f"Nearveil does not know what this mechanism promises; give a claim in {CLAIM_FORMS}")
+        return (paper_claim if claim == "paper" else own_claim)(mechanism.guarantee)
+    return claim_from_words(claim)
+
+
+def is_claim_in_words(text: str) -> bool:
+    """Whether a text is meant as a claim in words, well formed or not: it begins with a notion."""
+    return _NOTION_FIRST.match(text) is not None
+
+
+def claim_from_words(text: str) -> Claim:
+    """Read a claim: ``local:1``, ``metric:4/km``, ``metric:4/km+2`` (an offset) or ``local:1:1e-6`` (a delta)."""
+    words = _IN_WORDS.fullmatch(text.strip())
+    if words is None:
+        if re.search(r"\+(:|$)", text.strip()):
+            raise UsageError(
+                "nothing follows the + of the claim; write an offset behind it, as in metric:4/km+2, or leave it out"
+            )
+        raise UsageError(f"a claim has numbers behind the notion; give {CLAIM_FORMS}")
+    notion, epsilon = Notion(words[1].lower()), float(words[2])
+    offset, delta = float(words[4] or 0.0), float(words[5] or 0.0)
+    if words[3] and notion is not Notion.METRIC:
+        raise UsageError(f"a claim that is {notion} is not per distance; write {notion}:1")
+    if not words[3] and notion is Notion.METRIC:
+        raise UsageError("a metric claim is per distance; write its unit, as in metric:4/km or metric:0.004/m")
+    if words[3] and words[3].lower() == "/km":
+        epsilon /= 1000
+    claim = Claim(notion, epsilon, delta, "", offset)
+    return replace(claim, text=f"{notion}, {claim.amount}" + (f", delta = {delta:.3g}" if delta else ""))
 
 
 def own_claim(guarantee: Guarantee) -> Claim:

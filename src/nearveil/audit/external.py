@@ -25,7 +25,8 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, BinaryIO, ClassVar, Self, TypeVar
@@ -34,7 +35,7 @@ import numpy as np
 
 from nearveil.audit import _module_worker
 from nearveil.audit.bounds import clopper_pearson_high, clopper_pearson_low
-from nearveil.audit.subjects import AuditError, Place, PublishedSubject, checked_outputs
+from nearveil.audit.subjects import AuditError, Place, PublishedSubject, Subject, checked_outputs
 from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import wrap_longitude
 from nearveil.io.csv_file import open_csv
@@ -107,8 +108,7 @@ def within(timeout_s: float, work: Callable[[], _Result]) -> _Result:
 # - the two halves of a call, and two calls, have nearly the same distribution along either axis (by the inequality of
 #   Dvoretzky, Kiefer and Wolfowitz). Fails for noise shared by all rows of a call, for sorted rows, for a drift.
 # - neighbouring rows of a call are alike as often as rows far apart in different calls: equal, or on the same side of
-#   the
-#   true place. Fails for noise shared by blocks of rows, for rows that undo each other's noise.
+#   the true place. Fails for noise shared by blocks of rows, for rows that undo each other's noise.
 # - rows at the same position in different calls are alike no more often than rows at different ones. Fails for a
 #   mechanism with a fixed seed.
 #
@@ -303,6 +303,11 @@ class ExternalSubject(PublishedSubject):
         return outputs
 
 
+def closed_after(subject: Subject) -> AbstractContextManager[object]:
+    """End, when the context ends, what was started for a subject; it can be used again, and is then started again."""
+    return subject if isinstance(subject, ExternalSubject) else nullcontext()
+
+
 # A Python callable of this process.
 
 
@@ -359,6 +364,10 @@ class ModuleSubject(ExternalSubject):
             raise UsageError(f"{target!r} names no function; write package.module:function or path/to/file.py:function")
         self.target = target
         self._process: subprocess.Popen[bytes] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name the function and the region."""
+        return {"kind": "callable", "callable": self.target, "region": asdict(self.region)}
 
     def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
         """Have the child process call the function. A place that fills many rows is sent once."""
@@ -492,6 +501,11 @@ class CommandSubject(ExternalSubject):
     def __init__(self, command: str | Sequence[str], region: Region, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         super().__init__(region, timeout_s)
         self.arguments = _arguments(command)
+        self.command = command if isinstance(command, str) else shlex.join(command)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name the command and the region."""
+        return {"kind": "command", "command": self.command, "region": asdict(self.region)}
 
     def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
         """Run the command on a file with these rows and read what it wrote."""

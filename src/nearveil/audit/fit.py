@@ -1,329 +1,47 @@
-"""The audit of what is learned from everybody's data together: with and without one person.
+"""The audit of a fit: how well does what is learned from everybody tell whether one person was among them.
 
->>> from nearveil.audit.claims import Claim
->>> from nearveil.mechanisms.fitting import FitPlan
->>> from nearveil.privacy.guarantee import Notion
->>> from nearveil.region import named_region
->>> region = named_region("san-francisco")
->>> fit = AnswersFit(region, FitPlan(centres=2, rounds=1), budget=3.0)
->>> claim = Claim(Notion.CENTRAL, epsilon=1.0, delta=0.0, text="three answers with noise of scale 3")
->>> audit_fit(fit, claim, worst_case_data(region, 4), region, fits=1000, seed=1).verdict
-<Verdict.CONSISTENT: 'consistent'>
+Why the confidence holds. On the first fits the audit looks at all pairs of data sets and settles on one pair and a few
+events, each with a direction, in whatever way. On the others, made afterwards, it counts these events, once. Given the
+first fits the counts are binomial, and the events share the error (Bonferroni), so a claim that is true is called
+violated with probability at most 1 - confidence.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from nearveil.audit._fit_statistics import Event, event_from_dict, statistics_for
+from nearveil.audit._fit_statistics import Event, statistics_for
 from nearveil.audit.auditor import Verdict
 from nearveil.audit.bounds import expected_loss_bounds, largest_loss_bound
-from nearveil.audit.claims import Claim, claim_from_dict
-from nearveil.audit.subjects import CONFIRM_STREAM, EXPLORE_STREAM, RECHECK_STREAM, AuditError, chosen_seed
-from nearveil.audit.witness import Counts, bound_of, shared_confidence
+from nearveil.audit.claims import Claim, as_claim
+from nearveil.audit.fit_witness import DataPair, Fit, FitWitness, KnowingFit, count_events, fit_both, worst_case_data
+from nearveil.audit.subjects import CONFIRM_STREAM, EXPLORE_STREAM, chosen_seed
+from nearveil.audit.witness import Counts, shared_confidence
 from nearveil.errors import DataError, UsageError
-from nearveil.geodesy import wrap_longitude
+from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fit_pic import FIXED_POINT, PlacesInMemory, Question
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.region import Region
-from nearveil.types import FloatArray, IntArray
-
-# Fit many times, and take nothing for an output that is none.
-
-
-Fit = Callable[[FloatArray, np.random.Generator], object]
-"""Learns from people's places in degrees. Gives an array of one shape, whoever the people are: rows of two columns are
-taken for centres in the square of the region."""
-
-
-@runtime_checkable
-class KnowingFit(Protocol):
-    """A fit seen by somebody who knows everybody but one person, such as `AnswersFit`."""
-
-    def about(self, data: DataPair) -> Fit:
-        """Return what they see of a fit on either of the two data sets, whichever it is made on."""
-
-
-def fit_both(
-    fit: Fit | KnowingFit, data: DataPair, fits: int, seed: int, stream: tuple[int, ...]
-) -> tuple[FloatArray, FloatArray]:
-    """Fit so many times with the person and so many times without; shape (fits, rows, columns) each.
-
-    Each call names its stream, which no other call may use: generators of different streams are independent.
-    """
-    outputs = []
-    seen = fit.about(data) if isinstance(fit, KnowingFit) else fit
-    for side, people in enumerate((data.with_person, data.without)):
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(*stream, side)))
-        outputs.append(_fit_often(seen, people, fits, data.name, rng))
-    if outputs[0].shape != outputs[1].shape:
-        raise AuditError(f"with one person more ({data.name}) the fit gives another shape; the shape must be public")
-    return outputs[0], outputs[1]
-
-
-def _fit_often(fit: Fit, people: FloatArray, fits: int, name: str, rng: np.random.Generator) -> FloatArray:
-    """Fit again and again; one that draws no fresh noise each time is judged as what it is, a fit without noise."""
-    first = _fit_once(fit, people, name, rng)
-    outputs = np.empty((fits, *first.shape))
-    outputs[0] = first
-    for number in range(1, fits):
-        output = _fit_once(fit, people, name, rng)
-        if output.shape != first.shape:
-            raise AuditError(f"fitted again on the same people ({name}) the fit gives another shape; it must not")
-        outputs[number] = output
-    return outputs
-
-
-def _fit_once(fit: Fit, people: FloatArray, name: str, rng: np.random.Generator) -> FloatArray:
-    try:
-        output = np.array(fit(people.copy(), rng), dtype=np.float64)
-    except Exception as error:
-        # The error's own words may quote the data.
-        raise AuditError(
-            f"the fit failed with {type(error).__name__} on {len(people)} people ({name}); there is no verdict on what "
-            "fails"
-        ) from None
-    if output.ndim not in (1, 2) or output.size == 0:
-        raise AuditError("the fit gives no numbers, or in more than two dimensions; it must give rows of numbers")
-    if not np.isfinite(output).all():
-        raise AuditError(f"the fit gives something that is not a number on {len(people)} people ({name})")
-    return output if output.ndim == 2 else output[:, None]
-
-
-# Data with and without one person, chosen so that the person shows as much as they can.
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DataPair:
-    """Two data sets that differ in one person.
-
-    Attributes
-    ----------
-    name : str
-        What makes the pair a hard one.
-    without : ndarray of shape (n, 2)
-        Everybody but the person, in degrees.
-    person : ndarray of shape (2,)
-        The person's place, in degrees.
-    """
-
-    name: str
-    without: FloatArray
-    person: FloatArray
-
-    @property
-    def with_person(self) -> FloatArray:
-        """The larger of the two data sets; the person comes last."""
-        return np.vstack([self.without, self.person])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, from which `data_from_dict` makes the pair again. The people are made up."""
-        return {"name": self.name, "without": self.without.tolist(), "person": self.person.tolist()}
-
-
-def data_from_dict(document: dict[str, Any]) -> DataPair:
-    """Make a pair of data sets again from `DataPair.to_dict`."""
-    without, person = (np.array(document[part], dtype=np.float64) for part in ("without", "person"))
-    if without.ndim != 2 or without.shape[1] != 2 or person.shape != (2,):
-        raise ValueError("data")
-    return DataPair(str(document["name"]), without, person)
-
-
-def worst_case_data(region: Region, people: int) -> tuple[DataPair, ...]:
-    """Return pairs in which one person moves something learned from the data as far as they can.
-
-    Somebody far from all others has a cluster of their own, along one diagonal of the region or the other, wherever
-    the clusters begin; at a corner the sums of coordinates change most; where all are at one place, they change along
-    with the count only. No data set has all its people at one place: a fit
-    may refuse those, and what it refuses tells nothing apart.
-
-    Parameters
-    ----------
-    people : int
-        How many there are without the person: few, so that one counts, and at least as many as the fit needs.
-    """
-    if people < 2:
-        raise UsageError("a fit is audited on at least 2 people besides the one; give more people")
-    crowd = np.linspace(-0.01, 0.01, people)
-    corner = _widest_corner(region)
-    middle = np.full(2, 0.5)
-    south_west, north_west = np.array([0.1, 0.1]), np.array([0.9, 0.1])
-    settings = (
-        ("alone in the north-east", south_west + crowd[:, None], 1 - south_west),
-        ("alone in the south-east", north_west + crowd[:, None], 1 - north_west),
-        ("at a corner", middle + np.outer(crowd, [1.0, -1.0]), corner),
-        ("at the place of all others but one", np.vstack([np.tile(south_west, (people - 1, 1)), middle]), south_west),
-    )
-    return tuple(DataPair(name, _places(region, others), _places(region, place)) for name, others, place in settings)
-
-
-def _places(region: Region, shares: FloatArray) -> FloatArray:
-    """Degrees of places given as shares of the region's height and width, from the south and the west."""
-    latitude = region.south + shares[..., 0] * region.height_deg
-    longitude = wrap_longitude(region.west + shares[..., 1] * region.width_deg)
-    return np.stack([latitude, longitude], axis=-1)
-
-
-def _widest_corner(region: Region) -> FloatArray:
-    """Of the eastern corners, as shares, the one that lies farther out: sums of coordinates change most there."""
-    corners = np.array([[0.0, 1.0], [1.0, 1.0]])
-    reach = np.abs(region.to_square(_places(region, corners))).sum(axis=1)
-    widest: FloatArray = corners[int(np.argmax(reach))]
-    return widest
-
-
-# A witness against a fit: data with and without one person, an event, and its counts on fresh fits.
-
-
-FORMAT = "nearveil-fit-witness"
-FORMAT_VERSION = 1
-
-_ROUND_OFF = 1e-9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FitWitness:
-    """What was counted, on fits made after data and event were chosen.
-
-    Attributes
-    ----------
-    claim : Claim
-        What the fit is said to promise.
-    data : DataPair
-        Made-up people, with and without one of them.
-    event : Event
-        The outputs that were counted.
-    speaks_for_person : bool
-        Whether the event is likelier with the person (its hits are counted there), or without.
-    events_counted : int
-        How many events were counted, this one among them; they share the error (Bonferroni).
-    """
-
-    claim: Claim
-    data: DataPair
-    event: Event
-    speaks_for_person: bool
-    counts: Counts
-    confidence: float
-    seed: int
-    events_counted: int = 1
-
-    @property
-    def bound(self) -> float:
-        """Lower bound on the loss; -inf if the counts show nothing."""
-        return bound_of(self.counts, self.claim, shared_confidence(self.confidence, self.events_counted))
-
-    @property
-    def violates(self) -> bool:
-        """Whether the counts break the claim."""
-        return self.bound > self.claim.epsilon * (1 + _ROUND_OFF) + _ROUND_OFF
-
-    def explain(self) -> str:
-        """Say in a sentence or two what was seen."""
-        counts = self.counts
-        sides = ("with", "without") if self.speaks_for_person else ("without", "with")
-        times = (
-            f"at least {math.exp(self.bound):,.3g} times as likely" if self.bound > 0 else "not shown to be likelier"
-        )
-        return (
-            f"{len(self.data.without)} people, {sides[0]} and {sides[1]} one person {self.data.name}: outputs "
-            f"{self.event.describe()} came {counts.hits:,} times of {counts.trials:,} {sides[0]} and "
-            f"{counts.false_hits:,} times of {counts.false_trials:,} {sides[1]}. The claim allows "
-            f"{math.exp(min(self.claim.epsilon, 700.0)):,.3g} times as likely; they are {times}."
-        )
-
-    def to_json(self) -> str:
-        """Write the witness as one JSON document; `fit_witness_from_json` reads it back."""
-        document = {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "explanation": self.explain(),
-            "violates": self.violates,
-            "claim": self.claim.to_dict(),
-            "data": self.data.to_dict(),
-            "event": self.event.to_dict(),
-            "speaks_for_person": self.speaks_for_person,
-            "counts": {name: getattr(self.counts, name) for name in Counts.__slots__},
-            "confidence": self.confidence,
-            "events_counted": self.events_counted,
-            "bound": self.bound if math.isfinite(self.bound) else None,
-            "seed": self.seed,
-        }
-        return json.dumps(document, indent=1, allow_nan=False)
-
-
-def fit_witness_from_json(text: str) -> FitWitness:
-    """Read a witness that `FitWitness.to_json` wrote. Its bound is computed again from its counts."""
-    try:
-        document = json.loads(text)
-        if document["format"] != FORMAT or document["version"] != FORMAT_VERSION:
-            raise KeyError("format")
-        return _from_document(document)
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-        raise DataError("this is no witness against a fit, or a damaged one; audit the fit again") from None
-
-
-def _from_document(document: dict[str, Any]) -> FitWitness:
-    confidence = float(document["confidence"])
-    events_counted = int(document.get("events_counted", 1))
-    if not (0 < confidence < 1 and events_counted >= 1):
-        raise ValueError("confidence")
-    return FitWitness(
-        claim=claim_from_dict(document["claim"]),
-        data=data_from_dict(document["data"]),
-        event=event_from_dict(document["event"]),
-        speaks_for_person=bool(document["speaks_for_person"]),
-        counts=Counts(**{name: int(document["counts"][name]) for name in Counts.__slots__}),
-        confidence=confidence,
-        seed=int(document["seed"]),
-        events_counted=events_counted,
-    )
-
-
-def recheck_fit(witness: FitWitness, fit: Fit | KnowingFit, *, fits: int, seed: int | None = None) -> FitWitness:
-    """Count the same event again on fresh fits, half of them with the person; return the witness with the new counts.
-
-    The fits draw from a stream that no audit uses. Nothing is chosen again, so the new bound holds with the witness's
-    confidence, whatever the witness says.
-    """
-    seed = chosen_seed(seed)
-    return count_events([replace(witness, events_counted=1)], fit, fits, seed, RECHECK_STREAM)[0]
-
-
-def count_events(
-    witnesses: Sequence[FitWitness], fit: Fit | KnowingFit, fits: int, seed: int, stream: int
-) -> list[FitWitness]:
-    """Return witnesses about the same data with what they count on so many fresh fits, half of them with the person."""
-    each = max(fits // 2, 1)
-    outputs = fit_both(fit, witnesses[0].data, each, seed, (stream,))
-    return [replace(witness, counts=_counted(witness, outputs), seed=seed) for witness in witnesses]
-
-
-def _counted(witness: FitWitness, outputs: tuple[FloatArray, FloatArray]) -> Counts:
-    hits = [int(witness.event.happened(part).sum()) for part in outputs]
-    likely, unlikely = hits if witness.speaks_for_person else hits[::-1]
-    return Counts(hits=likely, trials=len(outputs[0]), false_hits=unlikely, false_trials=len(outputs[1]))
-
-
-# The audit of a fit: how well does what was learned tell whether one person was in the data.
-#
-# Why the confidence holds. On the first fits the audit looks at all pairs of data sets and settles on one pair and a
-# few events, each with a direction, in whatever way. On the others, made afterwards, it counts these events, once.
-# Given the first fits the counts are binomial, and the events share the error (Bonferroni), so a claim that is true
-# is called violated with probability at most 1 - confidence.
-
+from nearveil.types import FloatArray, IntArray, Progress
 
 LEAST_FITS = 200
+DEFAULT_FITS = 40_000
 DEFAULT_CONFIDENCE = 0.999
+VIEWS = {"answers": "the noisy answers that the fit is made from", "centres": "the centres that it publishes"}
+"""What of DPRS's fit is looked at."""
+PEOPLE_PER_CENTRE = 2
+"""Few people, so that one person shows."""
+
+# Centres are made from the answers and show less, but take longer: they get a small part of the fits.
+_CENTRES_SHARE = 0.025
+_NOT_WRITTEN = ("seed", "intervals", "region")
 
 _EXPLORING_SHARE = 0.25
 _THRESHOLDS = 64
@@ -348,6 +66,8 @@ class FitReport:
         The data and the event that were counted, also where they break nothing.
     fits, seed : int
         How many fits were made in all, and the seed to make them again.
+    view : str
+        Of `VIEWS`, what the witness looks at; empty for a fit that is not DPRS's own.
     """
 
     verdict: Verdict
@@ -357,6 +77,7 @@ class FitReport:
     fits: int
     seed: int
     attainable_loss: float
+    view: str = ""
 
     @property
     def epsilon_lower(self) -> float:
@@ -394,40 +115,120 @@ class FitReport:
 
 
 def audit_fit(
-    fit: Fit | KnowingFit,
-    claim: Claim,
-    data: Sequence[DataPair],
-    region: Region,
+    mechanism: DPRS | Fit | KnowingFit,
+    claim: Claim | Guarantee | str | None = None,
+    data: Sequence[DataPair] | None = None,
+    region: Region | None = None,
     *,
-    fits: int = 10_000,
+    fits: int | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
     seed: int | None = None,
-    audits: int = 1,
+    progress: Progress | None = None,
 ) -> FitReport:
     """Look for one person whose presence shows in what is learned more than is claimed.
 
     Parameters
     ----------
-    fit : callable or KnowingFit
-        ``fit(points, rng)``, with points in degrees; see `Fit`. `AnswersFit` lays a fit's noisy answers open.
-    claim : Claim
-        Central: what is promised between data with and without one person. `own_claim(intervals.guarantee(delta))`
-        gives our own.
-    data : sequence of DataPair
-        Where to look; `worst_case_data` gives some.
-    region : Region
-        Public; takes the person's place to the coordinates of centres.
-    fits : int
-        How many fits to make in all. A quarter serves to find the events, the rest to count them.
+    mechanism : DPRS, callable or KnowingFit
+        DPRS, whose fit is looked at in two ways (`VIEWS`); few centres and rounds make many fits in a second. Or any
+        other fit, ``fit(points, rng)`` with points in degrees; see `Fit`.
+    claim : Claim, Guarantee or str, optional
+        Central: what is promised between data with and without one person. By default what DPRS states of its fit.
+    data : sequence of DataPair, optional
+        Where to look; by default two of the worst cases for DPRS. `worst_case_data` gives some for other fits.
+    region : Region, optional
+        Public, of a fit that is not DPRS's own: takes the person's place to the coordinates of centres.
+    fits : int, optional
+        How many fits to make in all, 40,000 by default. A quarter serves to find the events, the rest to count them.
     confidence : float
         Probability that the bound holds.
     seed : int, optional
         Makes the audit repeatable; by default a fresh one, which the report names.
-    audits : int
-        How many audits share the error, this one among them.
+    progress : callable, optional
+        Called with 1 after each fit of DPRS.
+
+    Examples
+    --------
+    >>> from nearveil import DPRS
+    >>> audit_fit(DPRS(centres=2), fits=1000, seed=1).verdict.value
+    'consistent'
     """
-    _check(claim, data, fits, confidence)
+    fits = DEFAULT_FITS if fits is None else fits
     seed = chosen_seed(seed)
+    if not isinstance(mechanism, DPRS):
+        if claim is None or data is None or region is None:
+            raise UsageError("a fit that is not of DPRS is audited on a claim, data and a region; give all three")
+        return _audit_view(mechanism, as_claim(claim, None), data, region, fits, confidence, seed)
+    if mechanism.centres is None:
+        mechanism = DPRS(**{**mechanism.get_params(), "centres": 2})
+    region = mechanism.resolved_region
+    if data is None:
+        # The two hardest of the worst cases: every pair costs fits.
+        alone, _, corner, _ = worst_case_data(region, PEOPLE_PER_CENTRE * (mechanism.centres or 2))
+        data = (alone, corner)
+    if claim is None or claim == "own":
+        fitted = DPRS(**{**mechanism.get_params(), "seed": 0}).fit(data[0].without)
+        claim = fitted.intervals_.guarantee(mechanism.delta)
+    stated = as_claim(claim, None)
+    of_centres = max(int(_CENTRES_SHARE * fits), LEAST_FITS * len(data))
+    reports = []
+    for view, number in (("answers", fits - of_centres), ("centres", of_centres)):
+        fit = fit_of(mechanism, view, progress)
+        found = _audit_view(fit, stated, data, region, number, confidence, seed, audits=len(VIEWS))
+        witness = replace(found.witness, subject=fit_to_dict(mechanism, view))
+        reports.append(replace(found, witness=witness, view=view, fits=fits))
+    # The first that is violated, or else the answers, which show most.
+    return next((found for found in reports if found.verdict is Verdict.VIOLATED), reports[0])
+
+
+def fit_of(mechanism: DPRS, view: str, progress: Progress | None = None) -> Fit | KnowingFit:
+    """Return one view of DPRS's own fit, as the auditor takes it."""
+    if view == "answers":
+        return AnswersFit(mechanism.resolved_region, mechanism.fit_plan, mechanism.fit_budget, progress)
+    params = mechanism.get_params()
+
+    def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
+        fitted = DPRS(**{**params, "seed": int(rng.integers(2**63))}).fit(points)
+        if progress is not None:
+            progress(1)
+        return fitted.intervals_.centres
+
+    return fit
+
+
+def fit_to_dict(mechanism: DPRS, view: str) -> dict[str, Any]:
+    """Say how to find one view of a fit again, for a witness."""
+    params = {
+        name: value for name, value in mechanism.get_params().items() if name not in _NOT_WRITTEN and value is not None
+    }
+    return {"kind": "fit", "view": view, "params": params, "region": asdict(mechanism.resolved_region)}
+
+
+def fit_from_dict(document: Any) -> tuple[DPRS, str]:
+    """Rebuild the mechanism that `fit_to_dict` described; say what of its fit was looked at."""
+    try:
+        # Witnesses that name no view are from when there was only one.
+        view = document.get("view", "centres")
+        if document["kind"] != "fit" or view not in VIEWS or not isinstance(document["params"], dict):
+            raise KeyError("kind")
+        params = {name: value for name, value in document["params"].items() if name not in _NOT_WRITTEN}
+        return DPRS(**params, region=Region(**document["region"])), view
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DataError("the witness does not say which fit it is about, or is damaged; audit the fit again") from None
+
+
+def _audit_view(
+    fit: Fit | KnowingFit,
+    claim: Claim,
+    data: Sequence[DataPair],
+    region: Region,
+    fits: int,
+    confidence: float,
+    seed: int,
+    audits: int = 1,
+) -> FitReport:
+    """Audit one fit; ``audits`` is how many audits share the error, this one among them."""
+    _check(claim, data, fits, confidence)
     each = int(fits * _EXPLORING_SHARE) // (2 * len(data))
     left = fits - 2 * each * len(data)
     aim = _Aim(left // 2, claim.delta, shared_confidence(confidence, _EVENTS * audits))
@@ -538,15 +339,7 @@ def _check(claim: Claim, data: Sequence[DataPair], fits: int, confidence: float)
         raise UsageError("the confidence must lie between 0.5 and 1, 1 excluded")
 
 
-# Our own fits, as the auditor takes them: what they publish, and the noisy answers that it is made from.
-
-
-def intervals_fit(region: Region, plan: FitPlan, budget: float) -> Fit:
-    """Return the whole fit as it is published: the centres of the intervals, in the square.
-
-    ``budget`` as in `FitPlan.budget`.
-    """
-    return lambda points, rng: build_intervals(points, region, plan, budget, rng=rng).centres
+# The noisy answers of our own fits, as the auditor takes them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -572,7 +365,7 @@ class AnswersFit:
     region: Region
     plan: FitPlan
     budget: float
-    advance: Callable[[int], None] | None = None
+    advance: Progress | None = None
 
     def about(self, data: DataPair) -> Fit:
         """Return the fit as somebody sees it who knows the others."""

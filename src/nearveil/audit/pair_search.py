@@ -1,4 +1,4 @@
-"""Pairs of places by the region alone: its corners and edges, near and far, across the lines of a quadtree."""
+"""Which pairs of places to try for a mechanism and a claim: by the region, by the intervals, by the density."""
 
 from __future__ import annotations
 
@@ -28,6 +28,36 @@ _DIAGONAL = np.array([1.0, 1.0]) / math.sqrt(2)
 # Mostly east and a little north: two places that are a whole number of metres apart on an axis have the same low
 # digits there, and a mechanism that leaves the low digits alone would go unseen.
 _ASKEW = np.array([math.cos(0.3), math.sin(0.3)])
+
+
+def audit_pairs(region: Region, claim: Claim, *, intervals: Intervals | None = None) -> list[Pair]:
+    """Return pairs for anything that works in a region: with intervals, where they are known."""
+    pairs = region_pairs(region)
+    if claim.notion is Notion.METRIC:
+        pairs += pairs_by_distance(region, claim.epsilon)
+    if intervals is not None:
+        pairs = [*interval_pairs(intervals), *with_intervals(pairs, intervals)]
+    return pairs
+
+
+def place_pairs(region: Region, place: Place, claim: Claim, *, intervals: Intervals | None = None) -> list[Pair]:
+    """Return pairs of a given place and others around it."""
+    per_metre = claim.epsilon if claim.notion is Notion.METRIC else None
+    pairs = pairs_around(region, place, per_metre, "around the place that was asked for")
+    return pairs if intervals is None else with_intervals(pairs, intervals)
+
+
+def mechanism_pairs(mechanism: Mechanism, claim: Claim) -> list[Pair]:
+    """Return pairs for one of our mechanisms: by its region, its intervals, and for a local claim by its density."""
+    if isinstance(mechanism, DPRS):
+        return audit_pairs(mechanism.resolved_region, claim, intervals=mechanism.current_intervals)
+    pairs = audit_pairs(mechanism.resolved_region, claim)
+    if claim.notion is Notion.LOCAL:
+        pairs += density_pairs(mechanism, claim.epsilon)
+    return pairs
+
+
+# By the region alone: its corners and edges, near and far, across the lines of a quadtree.
 
 
 def as_place(region: Region, degrees: FloatArray) -> Place:
@@ -119,7 +149,7 @@ def _between(region: Region, first_m: FloatArray, second_m: FloatArray, kind: st
     return Pair(as_place(region, first), as_place(region, second), kind)
 
 
-# Pairs of places by the intervals: within one, and on either side of a border between two.
+# By the intervals: within one, and on either side of a border between two.
 
 
 _ACROSS_M = (60.0, 1.0)
@@ -210,7 +240,7 @@ def _pair(intervals: Intervals, first: FloatArray, second: FloatArray, kind: str
     return Pair(as_place(region, ends[0]), as_place(region, ends[1]), kind)
 
 
-# Pairs of places that a mechanism's own density says lose most, found by looking at all pairs of a lattice.
+# By a mechanism's own density: the pairs that it says lose most, of all pairs of a lattice.
 
 
 _PLACES_PER_SIDE = 16
@@ -255,33 +285,3 @@ def _lattice(half: FloatArray, per_side: int) -> FloatArray:
     steps = (np.arange(per_side) + 0.5) / per_side * 2 - 1
     grid: FloatArray = np.stack(np.meshgrid(steps * half[0], steps * half[1]), axis=-1).reshape(-1, 2)
     return grid
-
-
-# Which pairs of places to try for a mechanism and a claim.
-
-
-def audit_pairs(region: Region, claim: Claim, *, intervals: Intervals | None = None) -> list[Pair]:
-    """Return pairs for anything that works in a region: with intervals, where they are known."""
-    pairs = region_pairs(region)
-    if claim.notion is Notion.METRIC:
-        pairs += pairs_by_distance(region, claim.epsilon)
-    if intervals is not None:
-        pairs = [*interval_pairs(intervals), *with_intervals(pairs, intervals)]
-    return pairs
-
-
-def place_pairs(region: Region, place: Place, claim: Claim, *, intervals: Intervals | None = None) -> list[Pair]:
-    """Return pairs of a given place and others around it."""
-    per_metre = claim.epsilon if claim.notion is Notion.METRIC else None
-    pairs = pairs_around(region, place, per_metre, "around the place that was asked for")
-    return pairs if intervals is None else with_intervals(pairs, intervals)
-
-
-def mechanism_pairs(mechanism: Mechanism, claim: Claim) -> list[Pair]:
-    """Return pairs for one of our mechanisms: by its region, its intervals, and for a local claim by its density."""
-    if isinstance(mechanism, DPRS):
-        return audit_pairs(mechanism.resolved_region, claim, intervals=mechanism.current_intervals)
-    pairs = audit_pairs(mechanism.resolved_region, claim)
-    if claim.notion is Notion.LOCAL:
-        pairs += density_pairs(mechanism, claim.epsilon)
-    return pairs

@@ -18,8 +18,6 @@ from scipy.special import logsumexp
 
 from nearveil.audit.subjects import AuditError
 from nearveil.errors import UsageError
-from nearveil.mechanisms.base import Mechanism
-from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
 Sampler = Callable[[int, np.random.Generator], FloatArray]
@@ -123,41 +121,6 @@ def renyi_between_samplers(
     scores = log_ratio(first(draws, rng))
     check_log_ratio(scores, log_ratio(second(draws, rng)))
     return renyi_interval(scores, order, largest_loss=largest_loss, confidence=confidence)
-
-
-def renyi_between_places(
-    mechanism: Mechanism,
-    first: FloatArray,
-    second: FloatArray,
-    order: float,
-    *,
-    draws: int = 100_000,
-    rng: np.random.Generator,
-    largest_loss: float = math.inf,
-    confidence: float = 0.999,
-) -> RenyiEstimate:
-    """Estimate D_a between a mechanism's draws for two places, given in its frame.
-
-    It is the divergence before outputs are clamped to the region and rounded, which cannot raise it.
-    """
-
-    def sampler(place: FloatArray) -> Sampler:
-        return lambda count, generator: mechanism.draw(np.tile(place, (count, 1)), numbered_rows(count, generator))
-
-    def log_ratio(outputs: FloatArray) -> FloatArray:
-        with np.errstate(invalid="ignore"):
-            return mechanism.log_density(first, outputs) - mechanism.log_density(second, outputs)
-
-    return renyi_between_samplers(
-        sampler(first),
-        sampler(second),
-        log_ratio,
-        order,
-        draws=draws,
-        rng=rng,
-        largest_loss=largest_loss,
-        confidence=confidence,
-    )
 
 
 def check_log_ratio(at_first: FloatArray, at_second: FloatArray) -> None:

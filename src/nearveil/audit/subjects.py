@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from nearveil.errors import NearveilError, UsageError
 from nearveil.geodesy import wrap_longitude
 from nearveil.mechanisms.base import Mechanism, for_each_slice
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.registry import mechanism_name, mechanism_to_spec
 from nearveil.randomness import NumberedRows, stream_key
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress
@@ -116,6 +118,10 @@ class PublishedSubject(ABC):
     def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
         """Publish a place (latitude, longitude) for every row of ``points``, independently of the other rows."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Say how to find it again; nothing where that cannot be written down."""
+        return {}
+
     @property
     def region(self) -> Region:
         """The public region that places come from and are published in."""
@@ -190,6 +196,22 @@ class ReleasedSubject(PublishedSubject):
 def own_subject(mechanism: Mechanism) -> Subject:
     """Return one of our mechanisms as it is audited: at the draw, or by what it publishes where a draw is moved."""
     return ReleasedSubject(mechanism) if mechanism.remaps else MechanismSubject(mechanism)
+
+
+def describe_mechanism(mechanism: Mechanism) -> str:
+    """Say which mechanism it is, and where."""
+    release = f", release {mechanism.chosen_release}" if isinstance(mechanism, DPRS) else ""
+    return f"{mechanism_name(mechanism)}{release} in {mechanism.resolved_region}"
+
+
+def subject_to_dict(subject: Subject) -> dict[str, Any]:
+    """Say how to find a subject again, for a witness; nothing where that cannot be written down."""
+    if isinstance(subject, MechanismSubject | ReleasedSubject):
+        try:
+            return {"kind": "mechanism", **mechanism_to_spec(subject.mechanism)}
+        except UsageError:
+            return {}
+    return subject.to_dict() if isinstance(subject, PublishedSubject) else {}
 
 
 def checked_outputs(outputs: object, count: int, region: Region | None = None) -> FloatArray:

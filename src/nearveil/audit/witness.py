@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,7 @@ class Witness:
             "claim": self.claim.to_dict(),
             "pair": self.pair.to_dict(),
             "event": self.event.to_dict(),
-            "counts": {name: getattr(self.counts, name) for name in Counts.__slots__},
+            "counts": asdict(self.counts),
             "confidence": self.confidence,
             "events_counted": self.events_counted,
             "bound": self.bound if math.isfinite(self.bound) else None,
@@ -202,26 +202,10 @@ def _hits(outputs: FloatArray, pair: Pair, events: Sequence[Event], subject: Sub
     return [int(event.reached(scored[id(event.score)]).sum()) for event in events]
 
 
-# Checking a witness again, on samples of its own.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recheck:
-    """What fresh samples say about a witness."""
-
-    stands: bool
-    counts: Counts
-    bound: float
-    claimed_loss: float
-    confidence: float
-    seed: int
-    explanation: str
-
-
 def recheck(
     witness: Witness, subject: Subject, *, samples: int, seed: int | None = None, progress: Progress | None = None
-) -> Recheck:
-    """Count the same event again, on samples of its own, half of them for each place.
+) -> Witness:
+    """Count the same event again on samples of its own, half of them for each place; return it with the new counts.
 
     The samples come from a stream that no audit uses, so that they are fresh even with the audit's own seed. The
     event is not chosen again, so the bound holds with the witness's confidence whatever the witness says.
@@ -231,13 +215,4 @@ def recheck(
     seed = chosen_seed(seed)
     sampler = Sampler(subject, seed, progress)
     (counts,) = count_events(sampler, witness.pair, (witness.event,), samples // 2, RECHECK_STREAM)
-    bound = bound_of(counts, witness.claim, witness.confidence)
-    return Recheck(
-        stands=bound > witness.claimed_loss,
-        counts=counts,
-        bound=bound,
-        claimed_loss=witness.claimed_loss,
-        confidence=witness.confidence,
-        seed=seed,
-        explanation=explain_counts(witness.pair, witness.event, counts, witness.claim, witness.claimed_loss, bound),
-    )
+    return replace(witness, counts=counts, events_counted=1, seed=seed)

@@ -14,8 +14,8 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from nearveil.cli._output import read_text
 from nearveil.errors import UsageError
+from nearveil.io.atomic import read_text
 from nearveil.io.people import People, ReadOptions
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism

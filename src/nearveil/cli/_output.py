@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearveil.errors import DataError
 from nearveil.io.atomic import replacing
 
 if TYPE_CHECKING:
@@ -89,16 +88,6 @@ def _bar(
 
 def _ignore(_done: float) -> None:
     """There is nobody to show it to."""
-
-
-def read_text(path: Path, kind: str) -> str:
-    """Return what a small text file holds, or say why it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"the {kind} file {path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is no {kind} file: it is not text") from None
 
 
 def write_private_json(path: Path, document: dict[str, Any], *, force: bool) -> None:

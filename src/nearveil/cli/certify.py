@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from nearveil.audit.certificate import CertificateCheck, certificate_from_json, certificate_to_json, check_certificate
+from nearveil.audit.certificate import MechanismCertificate, load_certificate
+from nearveil.audit.certificate import certify as certify_mechanism
 from nearveil.cli._options import (
     ForceOption,
     JsonOption,
@@ -20,11 +21,10 @@ from nearveil.cli._options import (
     chosen_region,
     takes_protection,
 )
-from nearveil.cli._output import read_text, say, say_json
+from nearveil.cli._output import say, say_json
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
-from nearveil.io.atomic import check_output, replacing
-from nearveil.mechanisms.base import Mechanism
+from nearveil.io.atomic import check_output
 from nearveil.privacy.guarantee import Notion
 
 _WIDTH = 100
@@ -58,22 +58,18 @@ def certify(
         return
     if out is not None:
         check_output(out, force=force)
-    mechanism = fitted_on_made_up_people(build_mechanism(wish, chosen_region(region, scaling, wish.intervals)))
-    text = certificate_to_json(mechanism)
+    mechanism = build_mechanism(wish, chosen_region(region, scaling, wish.intervals))
+    found = certify_mechanism(fitted_on_made_up_people(mechanism))
     if out is not None:
-        with replacing(out, force=force) as partial:
-            partial.write_text(text, encoding="utf-8")
+        found.save(out, force=force)
     if json:
-        say_json(mechanism.guarantee.to_dict())
+        say_json(found.stated)
     else:
-        say(_words(mechanism, out))
+        say(_words(found, out))
 
 
-def _words(mechanism: Mechanism, out: Path | None) -> str:
-    guarantee = mechanism.guarantee
-    certificate = guarantee.certificate
-    if certificate is None:
-        raise DataError("there is no certificate for this mechanism")
+def _words(certified: MechanismCertificate, out: Path | None) -> str:
+    guarantee, certificate = certified.guarantee, certified.certificate
     unit = "" if guarantee.unit == "per person" else f" {guarantee.unit}"
     frame = "metres from the centre" if certificate.frame == "metres" else "in the square [-1, 1]²"
     found = (
@@ -94,19 +90,16 @@ def _place(place: tuple[float, float]) -> str:
 
 
 def _check(path: Path, *, as_json: bool) -> None:
-    mechanism, stated = certificate_from_json(read_text(path, "certificate"))
-    found = check_certificate(mechanism, stated)
+    certified = load_certificate(path)
+    found = certified.check()
     if as_json:
         say_json({**asdict(found), "holds": found.holds})
     elif found.holds:
-        say(_check_words(found, " per metre" if mechanism.guarantee.notion is Notion.METRIC else ""))
+        unit = " per metre" if certified.guarantee.notion is Notion.METRIC else ""
+        say(
+            f"The certificate holds: computed anew, the bound is no more than {found.bound:.6g}{unit}; the places "
+            f"named attain {found.attained:.6g}{unit};\nof {found.tried:,} pairs tried at random none lost more than "
+            f"{found.worst_tried:.6g}{unit}. What the intervals cost those they were fitted on is taken from the file."
+        )
     if not found.holds:
         raise DataError(f"the certificate in {path} does not hold: {'; '.join(found.faults)}")
-
-
-def _check_words(found: CertificateCheck, unit: str) -> str:
-    return (
-        f"The certificate holds: computed anew, the bound is no more than {found.bound:.6g}{unit}; the places named "
-        f"attain {found.attained:.6g}{unit};\nof {found.tried:,} pairs tried at random none lost more than "
-        f"{found.worst_tried:.6g}{unit}. What the intervals cost whoever they were fitted on is taken from the file."
-    )

@@ -1,4 +1,4 @@
-"""The city of ``nearveil demo``, and three services that have its people: an open one and two protected ones."""
+"""``nearveil demo``: the whole story on a made-up city and three services that have its people, in a minute or so."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import typer
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import AttackResult
 from nearveil.cli._output import progress_bar, say
-from nearveil.cli.attack import draw_one
 from nearveil.cli.populations import PEOPLE
 from nearveil.errors import OutputError, UsageError
+from nearveil.evaluation.attack import AttackOutcome, outcome_of
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, compare
 from nearveil.evaluation.attack_trials import Contender, Instance, Trial, contenders, run_trials
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
@@ -39,7 +39,6 @@ from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import named_region
 from nearveil.report.attack_scene import length
-from nearveil.report.before_after import AttackedService, draw_before_after
 from nearveil.report.tables import text_table
 from nearveil.server.console.demonstration import made_up_people
 from nearveil.types import FloatArray, Progress
@@ -56,6 +55,64 @@ _ATTACKS = {"gi-lia": "GI-LIA", "adaptive": "adaptive, 1 account", "unfolding": 
 _SURE_WITHIN_M = 10.0
 _ACCOUNTS = 4
 _A_WALK_M = 500.0
+
+
+def demo(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for the pictures; made if need be.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="The city, the attacks and the protection depend on it.", min=0)] = 2026,
+    cores: Annotated[int | None, typer.Option(help="Processes to use.", show_default="all cores", min=1)] = None,
+) -> None:
+    """Find a person of a made-up city through ranked lists, protect the city in two ways, and attack again."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"the folder {out} cannot be made: {error.strerror}") from None
+    city = City(seed, cores or os.cpu_count() or 1)
+    _find_one_person(city, out)
+    _find_the_same_person_again(city, out)
+    _attack_many(city, out)
+
+
+def _find_one_person(city: City, out: Path) -> None:
+    say(
+        f"A made-up city of {PEOPLE:,} people in the San Francisco region. A service tells who is near a place:\n"
+        f"the {K} nearest, in order, no distances, no coordinates. An attacker with four accounts of its own looks\n"
+        "for one person, and wants to be sure within 10 m.\n"
+    )
+    outcome = city.attack_one(city.open)
+    say(finding(outcome, city) + "\n")
+    outcome.plot(out / "attack-before.png", force=True)
+    outcome.to_html(out / "attack-before.html", force=True)
+
+
+def _find_the_same_person_again(city: City, out: Path) -> None:
+    protected = city.paper, city.default
+    with progress_bar("protecting the city", len(protected)) as advance:
+        city.protect(advance)
+    say(
+        "Now two services answer from published places only: by the paper's DPRS, and by planar Laplace noise.\n"
+        "The same attack on the same person:\n"
+    )
+    for service in protected:
+        outcome = city.attack_one(service)
+        say(second_finding(outcome, service))
+        if service is city.default:
+            outcome.plot(out / "attack-after.png", force=True)
+    say("")
+
+
+def _attack_many(city: City, out: Path) -> None:
+    with progress_bar("attacking many", city.attacks_in_all) as advance:
+        city.attack_many(advance)
+    with progress_bar("the best guess", 2 * TARGETS) as advance:
+        city.guess_best(advance)
+    utilities = [city.utility(service) for service in city.services]
+    say(side_by_side(city, utilities))
+    say("\n" + notes(city))
+    say("\n" + promises(city))
+    write_files(city, out)
+    say(ending(city, utilities, out))
 
 
 @dataclass(slots=True, eq=False)
@@ -155,13 +212,14 @@ class City:
         for service in (self.paper, self.default):
             service.experiment.publish_all(progress)
 
-    def attack_one(self, service: Service) -> AttackResult:
+    def attack_one(self, service: Service) -> AttackOutcome:
         """Attack the one person, with several accounts and a tight certificate, from where the service lists them."""
         half_extent_m = self.people.region.half_extent_m
         attack = Adaptive(half_extent_m=half_extent_m, tau_m=_SURE_WITHIN_M, colluders=_ACCOUNTS)
         setup = service.experiment.setup(0)
         trial = Trial(setup, Contender(attack, _ACCOUNTS), K, (self._start(service),))
-        return trial.run_one(0, setup.open())
+        result = trial.run_one(0, setup.open())
+        return outcome_of(service.experiment, self.instance.target, result, tau_m=_SURE_WITHIN_M)
 
     def _start(self, service: Service) -> Instance:
         if service.mechanism is None:
@@ -200,13 +258,11 @@ class City:
             found.append(measure_utility(self.true_m, served_m, queries, k=K))
         return found
 
-    def draw(self, result: AttackResult, service: Service, picture: Path, page: Path | None) -> None:
-        """Draw the attack on the one person."""
-        draw_one(result, service.experiment, self.instance.target, picture, page, tau_m=_SURE_WITHIN_M, force=True)
-
 
 def write_files(city: City, out: Path) -> None:
     """Draw the attacks on all services, and write the city's people."""
+    from nearveil.report.before_after import AttackedService, draw_before_after  # noqa: PLC0415
+
     tau_m = city.protocol.tau_m
     columns = [
         AttackedService(
@@ -250,26 +306,25 @@ _MEANINGS: dict[QueryProtocol, str] = {
 }
 
 
-def finding(result: AttackResult, city: City) -> str:
+def finding(outcome: AttackOutcome, city: City) -> str:
     """What the first attack found."""
-    person = city.true_m[city.instance.target]
-    certainty = ", and the answers leave no other place" if result.certified else ""
+    away_m = math.dist(city.instance.start, city.true_m[city.instance.target])
+    error_m = math.inf if outcome.error_m is None else outcome.error_m
+    certainty = ", and the answers leave no other place" if outcome.certified else ""
     return (
-        f"  The person is {math.dist(city.instance.start, person):,.0f} m from where the attacker starts. After "
-        f"{result.queries} questions\n  the attacker is {_error_m(result, person):.0f} m off{certainty}."
+        f"  The person is {away_m:,.0f} m from where the attacker starts. After {outcome.questions} questions\n"
+        f"  the attacker is {error_m:.0f} m off{certainty}."
     )
 
 
-def second_finding(result: AttackResult, service: Service, city: City) -> str:
+def second_finding(outcome: AttackOutcome, service: Service) -> str:
     """What the same attack found in a protected service."""
-    target, experiment = city.instance.target, service.experiment
-    if result.estimate is None:
-        return f"  {service.name}: after {result.queries} questions the attacker has no estimate, {result.outcome}."
-    published_m = _error_m(result, experiment.setup(0).served_m[target])
-    return (
-        f"  {service.name}: after {result.queries} questions {length(published_m)} from the published place, "
-        f"and {length(_error_m(result, experiment.true_m[target]))} from the person."
-    )
+    estimate, published, error_m = outcome.result.estimate, outcome.published, outcome.error_m
+    after = f"  {service.name}: after {outcome.questions} questions"
+    if estimate is None or published is None or error_m is None:
+        return f"{after} the attacker has no estimate, {outcome.result.outcome}."
+    published_m = length(math.dist(estimate, published))
+    return f"{after} {published_m} from the published place, and {length(error_m)} from the person."
 
 
 def side_by_side(city: City, utilities: list[list[Utility]]) -> str:
@@ -352,67 +407,3 @@ def ending(city: City, utilities: list[list[Utility]], out: Path) -> str:
         f"asked from where people are\nkeep {default:.0%} of the true neighbours. With the paper's DPRS the attacks "
         f"find {city.paper.most_found} and lists keep {paper:.0%}."
     )
-
-
-def _error_m(result: AttackResult, place: FloatArray) -> float:
-    return math.inf if result.estimate is None else math.dist(result.estimate, place)
-
-
-# ``nearveil demo``: the whole story on a made-up city, in a minute or so.
-
-
-def demo(
-    *,
-    out: Annotated[Path, typer.Option(help="Folder for the pictures; made if need be.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="The city, the attacks and the protection depend on it.", min=0)] = 2026,
-    cores: Annotated[int | None, typer.Option(help="Processes to use.", show_default="all cores", min=1)] = None,
-) -> None:
-    """Find a person of a made-up city through ranked lists, protect the city in two ways, and attack again."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"the folder {out} cannot be made: {error.strerror}") from None
-    city = City(seed, cores or os.cpu_count() or 1)
-    _find_one_person(city, out)
-    _find_the_same_person_again(city, out)
-    _attack_many(city, out)
-
-
-def _find_one_person(city: City, out: Path) -> None:
-    say(
-        f"A made-up city of {PEOPLE:,} people in the San Francisco region. A service tells who is near a place:\n"
-        f"the {K} nearest, in order, no distances, no coordinates. An attacker with four accounts of its own looks\n"
-        "for one person, and wants to be sure within 10 m.\n"
-    )
-    result = city.attack_one(city.open)
-    say(finding(result, city) + "\n")
-    city.draw(result, city.open, out / "attack-before.png", out / "attack-before.html")
-
-
-def _find_the_same_person_again(city: City, out: Path) -> None:
-    protected = city.paper, city.default
-    with progress_bar("protecting the city", len(protected)) as advance:
-        city.protect(advance)
-    say(
-        "Now two services answer from published places only: by the paper's DPRS, and by planar Laplace noise.\n"
-        "The same attack on the same person:\n"
-    )
-    for service in protected:
-        result = city.attack_one(service)
-        say(second_finding(result, service, city))
-        if service is city.default:
-            city.draw(result, service, out / "attack-after.png", None)
-    say("")
-
-
-def _attack_many(city: City, out: Path) -> None:
-    with progress_bar("attacking many", city.attacks_in_all) as advance:
-        city.attack_many(advance)
-    with progress_bar("the best guess", 2 * TARGETS) as advance:
-        city.guess_best(advance)
-    utilities = [city.utility(service) for service in city.services]
-    say(side_by_side(city, utilities))
-    say("\n" + notes(city))
-    say("\n" + promises(city))
-    write_files(city, out)
-    say(ending(city, utilities, out))

@@ -1,4 +1,7 @@
-"""Dist, Acc, Cost and queries: how attacks did. Means have 95 % intervals over runs, shares have binomial ones."""
+"""A population under attack: every contender against the same people, run by run, protected or not.
+
+How attacks did is Dist, Acc, Cost and queries. Means have 95 % intervals over runs, shares have binomial ones.
+"""
 
 from __future__ import annotations
 
@@ -242,7 +245,7 @@ def least_queries(distance_m: float, tau_m: float, farthest_m: float, colluders:
     return max(bits, 0.0) / math.log2(colluders + 1) if colluders else math.inf
 
 
-# A population under attack: every contender against the same people, run by run, protected or not.
+# The experiment.
 
 
 # Instances, ties and noise of a run do not share a stream with those of any other.
@@ -324,6 +327,11 @@ class AttackExperiment:
         self.true_m = dataset.region.to_metres(dataset.places)
         self._published: dict[int, PublishedRun] = {}
 
+    def check_k(self, k: int) -> None:
+        """Refuse lists that no service of so many people can give."""
+        if not 1 <= k <= len(self.true_m):
+            raise UsageError(f"k must lie between 1 and the number of people, {len(self.true_m):,}")
+
     def published(self, run: int) -> PublishedRun:
         """What the service answers from in one run; published once, when it is first asked for."""
         if run not in self._published:
@@ -356,8 +364,7 @@ class AttackExperiment:
     def instances(self, run: int, k: int, person: int | None = None) -> tuple[Instance, ...]:
         """Whom to attack in one run, the same for every contender."""
         setup = self.setup(run)
-        if not 1 <= k <= len(self.true_m):
-            raise UsageError(f"k must lie between 1 and the number of people, {len(self.true_m):,}")
+        self.check_k(k)
         rng = np.random.default_rng([self.protocol.seed_of(run), k])
         if person is None:
             drawn = draw_instances(setup.open(), self.true_m, k=k, count=self.protocol.instances, rng=rng)

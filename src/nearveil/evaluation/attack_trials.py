@@ -1,4 +1,4 @@
-"""The attacks by name, each with as many accounts as it uses."""
+"""Attacks to be made: by whom, on whom and from where, spread over the machine's cores."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _ranked(service: SimulatedService, start: Spot, k: int) -> list[int]:
     return [person for person in service.oracle(k=k, colluders=0).nearby(start) if isinstance(person, int)]
 
 
-# Attacks in numbers: many instances, spread over the machine's cores, the same whatever the number of cores.
+# Many attacks, the same whatever the number of cores.
 
 
 MOST_QUERIES = 1000

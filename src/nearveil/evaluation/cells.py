@@ -11,8 +11,6 @@ import numpy as np
 
 from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attacker
 from nearveil.audit.auditor import audit
-from nearveil.audit.claims import own_claim, paper_claim
-from nearveil.audit.pair_search import mechanism_pairs
 from nearveil.audit.subjects import MechanismSubject
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, Attempt
 from nearveil.evaluation.attack_trials import Contender, contenders
@@ -317,10 +315,8 @@ class AuditCell(Cell):
     def measure(self, dataset: Dataset) -> dict[str, Any]:
         """Look for two places between which more is lost than is claimed."""
         mechanism = fitted(self.defence.build(dataset.region, self.run_seed), dataset)
-        claim = (paper_claim if self.claim == "paper" else own_claim)(mechanism.guarantee)
-        subject, pairs = MechanismSubject(mechanism), mechanism_pairs(mechanism, claim)
-        report = audit(subject, claim, pairs, samples=self.samples, seed=self.run_seed)
-        witness = report.witness
+        report = audit(MechanismSubject(mechanism), self.claim, samples=self.samples, seed=self.run_seed)
+        claim, witness = report.claim, report.witness
         return {
             "verdict": str(report.verdict),
             "claimed": claim.epsilon,

@@ -1,4 +1,4 @@
-"""Write a file whole or not at all."""
+"""Write a file whole or not at all, and read a small one whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nearveil.errors import OutputError
+from nearveil.errors import DataError, OutputError
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full; free some space or write elsewhere",
@@ -151,3 +151,13 @@ def _give(descriptor: int, owner: Owner, named: Path) -> None:
             f"the key file {named} belongs to another user or group, whom this process may not give a file; nothing "
             "was changed, run this as the file's owner or as root"
         ) from None
+
+
+def read_text(path: Path, kind: str) -> str:
+    """Return what a small text file holds, or say why it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"the {kind} file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is no {kind} file: it is not text") from None

@@ -1,4 +1,7 @@
-"""Colours of questions: light at first, dark at the end."""
+"""One attack as a picture: the region, the questions with what they leave possible, and the last stretch.
+
+Below `draw_attack` are its parts: colours, axes in metres, marks and legend, numbers, and the three panels.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,17 @@ from nearveil.report.style import (
     house_style,
 )
 from nearveil.types import FloatArray
+
+
+def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
+    """Draw the whole region, the attack close up, and its last stretch; save as PNG, whatever the path's suffix.
+
+    It shows true places, so it is for made-up people, or for the operator's eyes only.
+    """
+    save_panels(scene, path, title)
+
+
+# Colours of questions: light at first, dark at the end.
 
 
 def shades(questions: int) -> list[str]:
@@ -381,14 +395,3 @@ def _write_heading(figure: Figure, title: list[str], below: str) -> None:
     top = 1 - (0.12 + _LINE_INCHES * len(title)) / figure.get_figheight()
     note = figure.text(0.5, top, below, ha="center", va="top", fontsize=12, parse_math=False)
     note.set_in_layout(False)
-
-
-# One attack as a picture: what was asked from where, and what it found out.
-
-
-def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
-    """Draw the whole region, the attack close up, and its last stretch; save as PNG, whatever the path's suffix.
-
-    It shows true places, so it is for made-up people, or for the operator's eyes only.
-    """
-    save_panels(scene, path, title)

@@ -1,4 +1,7 @@
-"""From all colours to the 256 that a GIF can have."""
+"""One attack as an animated GIF, or as a page with a player.
+
+Below `animate_attack` are the frames and the reduction to the 256 colours that a GIF can have.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,33 @@ from nearveil.report.attack_figure import MARKS, Chart, add_legend, draw_ends, d
 from nearveil.report.attack_page import page_of
 from nearveil.report.attack_scene import Frame, Scene, View, frames_of, heading, length
 from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, INK, PUBLISHED_COLOUR, TRUE_COLOUR, house_style
+
+_QUESTION_MS, _RESULT_MS = 900, 3000
+# From so many questions on they share frames; from so many frames on some are left out.
+_FEW, _MOST = 25, 39
+
+
+def save_gif(scene: Scene, path: Path, title: str) -> None:
+    """Draw frame after frame, and save them."""
+    *questions, result = frames_of(scene, _FEW)
+    frames = [*_at_most(questions, _MOST), result]
+    with house_style():
+        film = Film(scene, title, frames)
+        images = [film.image(frame) for frame in frames]
+    durations = [_QUESTION_MS] * (len(frames) - 1) + [_RESULT_MS]
+    images[0].save(
+        path, format="GIF", save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=False
+    )
+
+
+def _at_most(frames: Sequence[Frame], most: int) -> Sequence[Frame]:
+    """Frames spread evenly over all, the first and the last among them."""
+    if len(frames) <= most:
+        return frames
+    return [frames[index] for index in np.linspace(0, len(frames) - 1, most).round().astype(int)]
+
+
+# From all colours to the 256 that a GIF can have.
 
 
 def with_palette(pixels: npt.NDArray[np.uint8], wanted: Sequence[str]) -> Image.Image:
@@ -200,31 +230,3 @@ def animate_attack(scene: Scene, path: Path, *, kind: AnimationKind, title: str)
         path.write_text(page_of(scene, title), encoding="utf-8")
     else:
         raise UsageError("an animation is either 'gif' or 'html'")
-
-
-# One attack as an animated GIF.
-
-
-_QUESTION_MS, _RESULT_MS = 900, 3000
-# From so many questions on they share frames; from so many frames on some are left out.
-_FEW, _MOST = 25, 39
-
-
-def save_gif(scene: Scene, path: Path, title: str) -> None:
-    """Draw frame after frame, and save them."""
-    *questions, result = frames_of(scene, _FEW)
-    frames = [*_at_most(questions, _MOST), result]
-    with house_style():
-        film = Film(scene, title, frames)
-        images = [film.image(frame) for frame in frames]
-    durations = [_QUESTION_MS] * (len(frames) - 1) + [_RESULT_MS]
-    images[0].save(
-        path, format="GIF", save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=False
-    )
-
-
-def _at_most(frames: Sequence[Frame], most: int) -> Sequence[Frame]:
-    """Frames spread evenly over all, the first and the last among them."""
-    if len(frames) <= most:
-        return frames
-    return [frames[index] for index in np.linspace(0, len(frames) - 1, most).round().astype(int)]

@@ -1,4 +1,4 @@
-"""Where land is, for maps of the San Francisco region.
+"""Maps of a region: land and water, people, where they are published, centres and discs.
 
 The outlines are those of the US Census Bureau's cartographic boundary file of the states, 2016, 1:500,000, which is in
 the public domain and cut at the shoreline. ``data/san_francisco_land.geojson`` is California clipped to a box 0.05
@@ -32,64 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from nearveil.report.style import Theme
-
-
-def land_in(region: Region) -> list[FloatArray]:
-    """Return the outlines of land as closed rings of (latitude, longitude) in degrees, which reach beyond the region.
-
-    Empty unless the whole region is known.
-
-    Examples
-    --------
-    >>> from nearveil.region import named_region
-    >>> len(land_in(named_region("san-francisco"))) > 1, land_in(named_region("berlin"))
-    (True, [])
-    """
-    west, south, east, north = _outlines()["bbox"]
-    known = south <= region.south and region.north <= north and west <= region.west < region.east <= east
-    if not known:
-        return []
-    # GeoJSON has longitude first.
-    return [np.array(outer)[:, ::-1] for outer, *_ in _outlines()["geometry"]["coordinates"]]
-
-
-def draw_land(axes: Axes, region: Region, theme: Theme, place: Callable[[FloatArray], FloatArray]) -> bool:
-    """Draw the region's water and land below everything else; draw nothing, and return False, if its coast is unknown.
-
-    Beyond the region's edge, where the coast is not known, nothing is drawn.
-
-    Parameters
-    ----------
-    place : callable
-        Where on the axes a place is that is given in metres from the region's centre.
-    """
-    # Heavy, and only needed where a picture is drawn.
-    from matplotlib.patches import Polygon  # noqa: PLC0415
-
-    rings = land_in(region)
-    if not rings:
-        return False
-    east, north = region.half_extent_m
-    edge = place(np.array([[-east, -north], [east, -north], [east, north], [-east, north]]))
-    # `Axes.add_artist` does not stretch the axes, which `Axes.add_patch` would look into at length.
-    water = Polygon(edge, facecolor=theme.water, edgecolor="none", zorder=0.4)
-    axes.add_artist(water)
-    for ring in rings:
-        corners = place(region.to_metres(ring))
-        land = Polygon(corners, facecolor=theme.land, edgecolor=theme.shore, linewidth=0.7, zorder=0.5)
-        land.set_clip_path(water.get_path(), axes.transData)
-        axes.add_artist(land).set_clip_box(axes.bbox)
-    return True
-
-
-@lru_cache(maxsize=1)
-def _outlines() -> dict[str, Any]:
-    path = resources.files("nearveil.report").joinpath("data", "san_francisco_land.geojson")
-    outlines: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return outlines
-
-
-# Maps of a region: land and water, people, where they are published, centres and discs.
 
 
 # Marker, size of one alone, colour in the theme's palette.
@@ -199,3 +141,61 @@ def draw_discs(axes: Axes, places_km: FloatArray, radii_km: FloatArray, colour: 
             linewidths=0.9, rasterized=True, zorder=2,
         )
     )  # fmt: skip
+
+
+# Where land is.
+
+
+def land_in(region: Region) -> list[FloatArray]:
+    """Return the outlines of land as closed rings of (latitude, longitude) in degrees, which reach beyond the region.
+
+    Empty unless the whole region is known.
+
+    Examples
+    --------
+    >>> from nearveil.region import named_region
+    >>> len(land_in(named_region("san-francisco"))) > 1, land_in(named_region("berlin"))
+    (True, [])
+    """
+    west, south, east, north = _outlines()["bbox"]
+    known = south <= region.south and region.north <= north and west <= region.west < region.east <= east
+    if not known:
+        return []
+    # GeoJSON has longitude first.
+    return [np.array(outer)[:, ::-1] for outer, *_ in _outlines()["geometry"]["coordinates"]]
+
+
+def draw_land(axes: Axes, region: Region, theme: Theme, place: Callable[[FloatArray], FloatArray]) -> bool:
+    """Draw the region's water and land below everything else; draw nothing, and return False, if its coast is unknown.
+
+    Beyond the region's edge, where the coast is not known, nothing is drawn.
+
+    Parameters
+    ----------
+    place : callable
+        Where on the axes a place is that is given in metres from the region's centre.
+    """
+    # Heavy, and only needed where a picture is drawn.
+    from matplotlib.patches import Polygon  # noqa: PLC0415
+
+    rings = land_in(region)
+    if not rings:
+        return False
+    east, north = region.half_extent_m
+    edge = place(np.array([[-east, -north], [east, -north], [east, north], [-east, north]]))
+    # `Axes.add_artist` does not stretch the axes, which `Axes.add_patch` would look into at length.
+    water = Polygon(edge, facecolor=theme.water, edgecolor="none", zorder=0.4)
+    axes.add_artist(water)
+    for ring in rings:
+        corners = place(region.to_metres(ring))
+        land = Polygon(corners, facecolor=theme.land, edgecolor=theme.shore, linewidth=0.7, zorder=0.5)
+        land.set_clip_path(water.get_path(), axes.transData)
+        axes.add_artist(land).set_clip_box(axes.bbox)
+    return True
+
+
+@lru_cache(maxsize=1)
+def _outlines() -> dict[str, Any]:
+    path = resources.files("nearveil.report").joinpath("data", "san_francisco_land.geojson")
+    outlines: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return outlines

@@ -10,50 +10,6 @@ from nearveil.evaluation.attack_experiment import AttackRow, Mean, Share
 from nearveil.evaluation.best_attacker import BestAttacker
 from nearveil.evaluation.paper_numbers import paper_table1
 
-# No line is broken: whoever reads tables on a narrow terminal scrolls.
-_WIDEST = 10_000
-
-
-def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return columns lined up: words to the left, figures to the right.
-
-    Examples
-    --------
-    >>> print(text_table(["who", "metres"], [["ann", "5"], ["bob", "120"]]))
-    who  metres
-    ann       5
-    bob     120
-    """
-    # Whoever prints no table does not wait for it.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="none")
-    for column, header in enumerate(headers):
-        is_figures = all(_is_figure(row[column]) for row in rows)
-        table.add_column(Text(header), justify="right" if is_figures else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console = Console(file=io.StringIO(), width=_WIDEST, color_system=None)
-    with console.capture() as printed:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in printed.get().splitlines())
-
-
-def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return the same as Markdown."""
-    lines = [headers, ["---"] * len(headers), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
-def _is_figure(cell: str) -> bool:
-    return not cell or cell[0].isdigit() or cell[0] in "-–.±×<>~"
-
-
-# How attacks did, as rows for people and for machines.
-
-
 HEADERS = (
     "attack", "dataset", "k", "colluders", "Dist (m)", "Acc", "Cost (s)", "queries", "p95", "× limit", "certified",
     "others",
@@ -160,3 +116,47 @@ def _count(mean: Mean) -> str:
 def _with_interval(mean: Mean, form: str) -> str:
     value = format(mean.value, form)
     return value if mean.half_width is None else f"{value} ± {format(mean.half_width, form)}"
+
+
+# Tables as text for a terminal, and as Markdown.
+
+
+# No line is broken: whoever reads tables on a narrow terminal scrolls.
+_WIDEST = 10_000
+
+
+def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return columns lined up: words to the left, figures to the right.
+
+    Examples
+    --------
+    >>> print(text_table(["who", "metres"], [["ann", "5"], ["bob", "120"]]))
+    who  metres
+    ann       5
+    bob     120
+    """
+    # Whoever prints no table does not wait for it.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="none")
+    for column, header in enumerate(headers):
+        is_figures = all(_is_figure(row[column]) for row in rows)
+        table.add_column(Text(header), justify="right" if is_figures else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console = Console(file=io.StringIO(), width=_WIDEST, color_system=None)
+    with console.capture() as printed:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in printed.get().splitlines())
+
+
+def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return the same as Markdown."""
+    lines = [headers, ["---"] * len(headers), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def _is_figure(cell: str) -> bool:
+    return not cell or cell[0].isdigit() or cell[0] in "-–.±×<>~"

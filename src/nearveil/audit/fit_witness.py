@@ -1,0 +1,298 @@
+"""A witness against a fit: made-up people with and without one of them, an event, and its counts on fresh fits."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from nearveil.audit._fit_statistics import Event, event_from_dict
+from nearveil.audit.claims import Claim, claim_from_dict
+from nearveil.audit.subjects import RECHECK_STREAM, AuditError, chosen_seed
+from nearveil.audit.witness import Counts, bound_of, shared_confidence
+from nearveil.errors import DataError, UsageError
+from nearveil.geodesy import wrap_longitude
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+FORMAT = "nearveil-fit-witness"
+FORMAT_VERSION = 1
+
+_ROUND_OFF = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FitWitness:
+    """What was counted, on fits made after data and event were chosen.
+
+    Attributes
+    ----------
+    claim : Claim
+        What the fit is said to promise.
+    data : DataPair
+        Made-up people, with and without one of them.
+    event : Event
+        The outputs that were counted.
+    speaks_for_person : bool
+        Whether the event is likelier with the person (its hits are counted there), or without.
+    events_counted : int
+        How many events were counted, this one among them; they share the error (Bonferroni).
+    subject : dict
+        How to find the fit again, for whoever wrote the witness down; opaque here.
+    """
+
+    claim: Claim
+    data: DataPair
+    event: Event
+    speaks_for_person: bool
+    counts: Counts
+    confidence: float
+    seed: int
+    events_counted: int = 1
+    subject: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def bound(self) -> float:
+        """Lower bound on the loss; -inf if the counts show nothing."""
+        return bound_of(self.counts, self.claim, shared_confidence(self.confidence, self.events_counted))
+
+    @property
+    def violates(self) -> bool:
+        """Whether the counts break the claim."""
+        return self.bound > self.claim.epsilon * (1 + _ROUND_OFF) + _ROUND_OFF
+
+    def explain(self) -> str:
+        """Say in a sentence or two what was seen."""
+        counts = self.counts
+        sides = ("with", "without") if self.speaks_for_person else ("without", "with")
+        times = (
+            f"at least {math.exp(self.bound):,.3g} times as likely" if self.bound > 0 else "not shown to be likelier"
+        )
+        return (
+            f"{len(self.data.without)} people, {sides[0]} and {sides[1]} one person {self.data.name}: outputs "
+            f"{self.event.describe()} came {counts.hits:,} times of {counts.trials:,} {sides[0]} and "
+            f"{counts.false_hits:,} times of {counts.false_trials:,} {sides[1]}. The claim allows "
+            f"{math.exp(min(self.claim.epsilon, 700.0)):,.3g} times as likely; they are {times}."
+        )
+
+    def to_json(self) -> str:
+        """Write the witness as one JSON document; `fit_witness_from_json` reads it back."""
+        document = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "explanation": self.explain(),
+            "violates": self.violates,
+            "claim": self.claim.to_dict(),
+            "data": self.data.to_dict(),
+            "event": self.event.to_dict(),
+            "speaks_for_person": self.speaks_for_person,
+            "counts": asdict(self.counts),
+            "confidence": self.confidence,
+            "events_counted": self.events_counted,
+            "bound": self.bound if math.isfinite(self.bound) else None,
+            "seed": self.seed,
+            "subject": self.subject,
+        }
+        return json.dumps(document, indent=1, allow_nan=False)
+
+
+def fit_witness_from_json(text: str) -> FitWitness:
+    """Read a witness that `FitWitness.to_json` wrote. Its bound is computed again from its counts."""
+    try:
+        document = json.loads(text)
+        if document["format"] != FORMAT or document["version"] != FORMAT_VERSION:
+            raise KeyError("format")
+        return _from_document(document)
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+        raise DataError("this is no witness against a fit, or a damaged one; audit the fit again") from None
+
+
+def _from_document(document: dict[str, Any]) -> FitWitness:
+    confidence = float(document["confidence"])
+    events_counted = int(document.get("events_counted", 1))
+    if not (0 < confidence < 1 and events_counted >= 1):
+        raise ValueError("confidence")
+    return FitWitness(
+        claim=claim_from_dict(document["claim"]),
+        data=data_from_dict(document["data"]),
+        event=event_from_dict(document["event"]),
+        speaks_for_person=bool(document["speaks_for_person"]),
+        counts=Counts(**{name: int(document["counts"][name]) for name in Counts.__slots__}),
+        confidence=confidence,
+        seed=int(document["seed"]),
+        events_counted=events_counted,
+        subject=document.get("subject", {}),
+    )
+
+
+def recheck_fit(witness: FitWitness, fit: Fit | KnowingFit, *, fits: int, seed: int | None = None) -> FitWitness:
+    """Count the same event again on fresh fits, half of them with the person; return the witness with the new counts.
+
+    The fits draw from a stream that no audit uses. Nothing is chosen again, so the new bound holds with the witness's
+    confidence, whatever the witness says.
+    """
+    seed = chosen_seed(seed)
+    return count_events([replace(witness, events_counted=1)], fit, fits, seed, RECHECK_STREAM)[0]
+
+
+def count_events(
+    witnesses: Sequence[FitWitness], fit: Fit | KnowingFit, fits: int, seed: int, stream: int
+) -> list[FitWitness]:
+    """Return witnesses about the same data with what they count on so many fresh fits, half of them with the person."""
+    each = max(fits // 2, 1)
+    outputs = fit_both(fit, witnesses[0].data, each, seed, (stream,))
+    return [replace(witness, counts=_counted(witness, outputs), seed=seed) for witness in witnesses]
+
+
+def _counted(witness: FitWitness, outputs: tuple[FloatArray, FloatArray]) -> Counts:
+    hits = [int(witness.event.happened(part).sum()) for part in outputs]
+    likely, unlikely = hits if witness.speaks_for_person else hits[::-1]
+    return Counts(hits=likely, trials=len(outputs[0]), false_hits=unlikely, false_trials=len(outputs[1]))
+
+
+# Data in which one person shows as much as they can.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataPair:
+    """Two data sets that differ in one person.
+
+    Attributes
+    ----------
+    name : str
+        What makes the pair a hard one.
+    without : ndarray of shape (n, 2)
+        Everybody but the person, in degrees.
+    person : ndarray of shape (2,)
+        The person's place, in degrees.
+    """
+
+    name: str
+    without: FloatArray
+    person: FloatArray
+
+    @property
+    def with_person(self) -> FloatArray:
+        """The larger of the two data sets; the person comes last."""
+        return np.vstack([self.without, self.person])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, from which `data_from_dict` makes the pair again. The people are made up."""
+        return {"name": self.name, "without": self.without.tolist(), "person": self.person.tolist()}
+
+
+def data_from_dict(document: dict[str, Any]) -> DataPair:
+    """Make a pair of data sets again from `DataPair.to_dict`."""
+    without, person = (np.array(document[part], dtype=np.float64) for part in ("without", "person"))
+    if without.ndim != 2 or without.shape[1] != 2 or person.shape != (2,):
+        raise ValueError("data")
+    return DataPair(str(document["name"]), without, person)
+
+
+def worst_case_data(region: Region, people: int) -> tuple[DataPair, ...]:
+    """Return pairs in which one person moves something learned from the data as far as they can.
+
+    Somebody far from all others has a cluster of their own, along one diagonal of the region or the other, wherever
+    the clusters begin; at a corner the sums of coordinates change most; where all are at one place, they change along
+    with the count only. No data set has all its people at one place: a fit
+    may refuse those, and what it refuses tells nothing apart.
+
+    Parameters
+    ----------
+    people : int
+        How many there are without the person: few, so that one counts, and at least as many as the fit needs.
+    """
+    if people < 2:
+        raise UsageError("a fit is audited on at least 2 people besides the one; give more people")
+    crowd = np.linspace(-0.01, 0.01, people)
+    corner = _widest_corner(region)
+    middle = np.full(2, 0.5)
+    south_west, north_west = np.array([0.1, 0.1]), np.array([0.9, 0.1])
+    settings = (
+        ("alone in the north-east", south_west + crowd[:, None], 1 - south_west),
+        ("alone in the south-east", north_west + crowd[:, None], 1 - north_west),
+        ("at a corner", middle + np.outer(crowd, [1.0, -1.0]), corner),
+        ("at the place of all others but one", np.vstack([np.tile(south_west, (people - 1, 1)), middle]), south_west),
+    )
+    return tuple(DataPair(name, _places(region, others), _places(region, place)) for name, others, place in settings)
+
+
+def _places(region: Region, shares: FloatArray) -> FloatArray:
+    """Degrees of places given as shares of the region's height and width, from the south and the west."""
+    latitude = region.south + shares[..., 0] * region.height_deg
+    longitude = wrap_longitude(region.west + shares[..., 1] * region.width_deg)
+    return np.stack([latitude, longitude], axis=-1)
+
+
+def _widest_corner(region: Region) -> FloatArray:
+    """Of the eastern corners, as shares, the one that lies farther out: sums of coordinates change most there."""
+    corners = np.array([[0.0, 1.0], [1.0, 1.0]])
+    reach = np.abs(region.to_square(_places(region, corners))).sum(axis=1)
+    widest: FloatArray = corners[int(np.argmax(reach))]
+    return widest
+
+
+# Fitting many times, and taking nothing for an output that is none.
+
+
+Fit = Callable[[FloatArray, np.random.Generator], object]
+"""Learns from people's places in degrees. Gives an array of one shape, whoever the people are: rows of two columns are
+taken for centres in the square of the region."""
+
+
+@runtime_checkable
+class KnowingFit(Protocol):
+    """A fit seen by somebody who knows everybody but one person, such as `AnswersFit`."""
+
+    def about(self, data: DataPair) -> Fit:
+        """Return what they see of a fit on either of the two data sets, whichever it is made on."""
+
+
+def fit_both(
+    fit: Fit | KnowingFit, data: DataPair, fits: int, seed: int, stream: tuple[int, ...]
+) -> tuple[FloatArray, FloatArray]:
+    """Fit so many times with the person and so many times without; shape (fits, rows, columns) each.
+
+    Each call names its stream, which no other call may use: generators of different streams are independent.
+    """
+    outputs = []
+    seen = fit.about(data) if isinstance(fit, KnowingFit) else fit
+    for side, people in enumerate((data.with_person, data.without)):
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(*stream, side)))
+        outputs.append(_fit_often(seen, people, fits, data.name, rng))
+    if outputs[0].shape != outputs[1].shape:
+        raise AuditError(f"with one person more ({data.name}) the fit gives another shape; the shape must be public")
+    return outputs[0], outputs[1]
+
+
+def _fit_often(fit: Fit, people: FloatArray, fits: int, name: str, rng: np.random.Generator) -> FloatArray:
+    """Fit again and again; one that draws no fresh noise each time is judged as what it is, a fit without noise."""
+    first = _fit_once(fit, people, name, rng)
+    outputs = np.empty((fits, *first.shape))
+    outputs[0] = first
+    for number in range(1, fits):
+        output = _fit_once(fit, people, name, rng)
+        if output.shape != first.shape:
+            raise AuditError(f"fitted again on the same people ({name}) the fit gives another shape; it must not")
+        outputs[number] = output
+    return outputs
+
+
+def _fit_once(fit: Fit, people: FloatArray, name: str, rng: np.random.Generator) -> FloatArray:
+    try:
+        output = np.array(fit(people.copy(), rng), dtype=np.float64)
+    except Exception as error:
+        # The error's own words may quote the data.
+        raise AuditError(
+            f"the fit failed with {type(error).__name__} on {len(people)} people ({name}); there is no verdict on what "
+            "fails"
+        ) from None
+    if output.ndim not in (1, 2) or output.size == 0:
+        raise AuditError("the fit gives no numbers, or in more than two dimensions; it must give rows of numbers")
+    if not np.isfinite(output).all():
+        raise AuditError(f"the fit gives something that is not a number on {len(people)} people ({name})")
+    return output if output.ndim == 2 else output[:, None]

@@ -1,0 +1,408 @@
+"""Attack a nearby service: one person of it, or a population in numbers.
+
+`attack` looks for one person through ranked lists, in a service that `simulate` makes or in anything else that answers
+(`nearveil.attacks.oracle.Oracle`). `attack_population` is the whole experiment of ``nearveil attack``: every attack on
+the same people, run after run, and the Bayes attacker beside them where people are protected.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nearveil.attacks.base import Attack, AttackResult
+from nearveil.attacks.oracle import Oracle, Spot, spot_of
+from nearveil.attacks.registry import ATTACKS, attack_class
+from nearveil.errors import UsageError, require_package
+from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
+from nearveil.evaluation.attack_trials import Contender, Instance, Trial, contenders
+from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
+from nearveil.io.atomic import replacing
+from nearveil.io.datasets import Dataset
+from nearveil.mechanisms.base import Mechanism
+from nearveil.nearby.index import Person
+from nearveil.region import Region, as_region
+from nearveil.types import FloatArray, ProgressBar, no_bar
+
+if TYPE_CHECKING:
+    from nearveil.report.attack_scene import Scene
+
+_DEFAULT_REGION = "san-francisco"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AttackOutcome:
+    """One attack on one person, beside the truth where it is known.
+
+    Attributes
+    ----------
+    result : AttackResult
+        What the attack itself returned, in metres, with its trace.
+    region : Region
+        Public.
+    tau_m : float
+        How near counts as found.
+    truth, published : Spot or None
+        Where the person is, and where a protected service publishes them, in metres; None where unknown or the same.
+    people_m : ndarray of shape (n, 2), optional
+        Where the service has people, for pictures.
+    title : str
+        Heads the pictures.
+    """
+
+    # Nothing true is in the repr, which ends up in logs.
+    result: AttackResult = field(repr=False)
+    region: Region
+    tau_m: float
+    truth: Spot | None = field(default=None, repr=False)
+    published: Spot | None = field(default=None, repr=False)
+    people_m: FloatArray | None = field(default=None, repr=False)
+    title: str = ""
+
+    @property
+    def estimate(self) -> tuple[float, float] | None:
+        """Latitude and longitude where the person is believed to be; None if nothing is believed."""
+        if self.result.estimate is None:
+            return None
+        return spot_of(self.region.from_metres(np.array([self.result.estimate]))[0])
+
+    @property
+    def error_m(self) -> float | None:
+        """From the estimate to where the person is; None without an estimate or without the truth."""
+        estimate = self.result.estimate
+        return None if estimate is None or self.truth is None else math.dist(estimate, self.truth)
+
+    @property
+    def found(self) -> bool:
+        """Whether the estimate is within tau of the person."""
+        return self.error_m is not None and self.error_m <= self.tau_m
+
+    @property
+    def questions(self) -> int:
+        """How many lists the attack asked for."""
+        return self.result.queries
+
+    @property
+    def certified(self) -> bool:
+        """Whether the answers leave no place but within tau of the estimate: of where the service has the person."""
+        return self.result.certified
+
+    def plot(self, path: str | Path, *, force: bool = False) -> None:
+        """Draw the attack as PNG. It shows where people truly are."""
+        require_package("matplotlib", "a picture of an attack")
+        from nearveil.report.attack_figure import draw_attack  # noqa: PLC0415
+
+        if Path(path).suffix.lower() != ".png":
+            raise UsageError("an attack is drawn as a PNG picture; name a file that ends in .png")
+        with replacing(Path(path), force=force) as partial:
+            draw_attack(self._scene(), partial, title=self.title)
+
+    def animate(self, path: str | Path, *, force: bool = False) -> None:
+        """Show the attack question by question, as ``.gif`` or as ``.html``. It shows where people truly are."""
+        require_package("matplotlib", "a picture of an attack")
+        from nearveil.report.attack_gif import animate_attack, animation_kind  # noqa: PLC0415
+
+        kind = animation_kind(Path(path))
+        with replacing(Path(path), force=force) as partial:
+            animate_attack(self._scene(), partial, kind=kind, title=self.title)
+
+    def to_html(self, path: str | Path, *, force: bool = False) -> None:
+        """Write a page with a player that shows the attack question by question."""
+        if Path(path).suffix.lower() != ".html":
+            raise UsageError("the page of an attack is HTML; name a file that ends in .html")
+        self.animate(path, force=force)
+
+    def _scene(self) -> Scene:
+        from nearveil.report.attack_scene import Scene  # noqa: PLC0415
+
+        if self.truth is None:
+            raise UsageError("the picture shows how far off the attack is; give attack() the truth to draw it")
+        people_m = np.empty((0, 2)) if self.people_m is None else self.people_m
+        return Scene(self.result, self.region, people_m, truth=self.truth, tau_m=self.tau_m, published=self.published)
+
+
+def outcome_of(experiment: AttackExperiment, target: int, result: AttackResult, *, tau_m: float) -> AttackOutcome:
+    """Put an attack on a person of an experiment's first run beside the truth."""
+    setup, protected = experiment.setup(0), experiment.mechanism is not None
+    return AttackOutcome(
+        result=result,
+        region=setup.region,
+        tau_m=tau_m,
+        truth=spot_of(experiment.true_m[target]),
+        published=spot_of(setup.served_m[target]) if protected else None,
+        people_m=setup.served_m,
+        title=f"{result.attack} on {experiment.dataset.name}" + (", protected" if protected else ""),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Simulation:
+    """A nearby service in memory, and the truth about its people, which attacks do not see."""
+
+    experiment: AttackExperiment = field(repr=False)
+    k: int
+    ids: tuple[Person, ...] | None = field(default=None, repr=False)
+
+    @property
+    def published(self) -> FloatArray:
+        """Where the service has people, latitude and longitude: true places, or those of the mechanism."""
+        return self.experiment.published(0).served
+
+    def number_of(self, person: Person) -> int:
+        """Return the row of a person."""
+        count = len(self.experiment.true_m)
+        if self.ids is not None:
+            if person not in self.ids:
+                raise UsageError("there is no such person; name one of the ids that were given")
+            return self.ids.index(person)
+        if isinstance(person, bool) or not isinstance(person, int | np.integer) or not 0 <= person < count:
+            raise UsageError(f"there is no such person; without ids people are called by their row, 0 to {count - 1:,}")
+        return int(person)
+
+
+def simulate(
+    points: object,
+    *,
+    region: Region | str | None = None,
+    k: int = 10,
+    mechanism: Mechanism | None = None,
+    ids: Sequence[Person] | None = None,
+    publish_accounts: bool = False,
+    seed: int = 1,
+) -> Simulation:
+    """Return a nearby service in memory that lists the ``k`` nearest people, in order and without distances.
+
+    Parameters
+    ----------
+    points : array of shape (n, 2)
+        Where people are: latitude and longitude in degrees.
+    region : Region or str, optional
+        Public; by default that of the mechanism, or San Francisco.
+    k : int
+        How many people a list has.
+    mechanism : Mechanism, optional
+        Publishes everybody, and is fitted on them if it learns; without it the service answers from true places.
+    ids : sequence, optional
+        What people are called, in the order of the points; by default they are called by their row, from 0.
+    publish_accounts : bool
+        Whether the mechanism publishes the attacker's accounts as well, or the service has them where they are put.
+    seed : int
+        Ties, starts and noise depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nearveil as nv
+    >>> points = np.random.default_rng(1).normal([37.75, -122.44], 0.02, (500, 2))
+    >>> nv.simulate(points, k=5)
+    Simulation(k=5)
+    """
+    box = _region_of(region, mechanism)
+    names = None if ids is None else tuple(ids)
+    protocol = AttackProtocol(runs=1, instances=1, seed=seed, published_colluders=publish_accounts)
+    experiment = AttackExperiment(Dataset("a simulated service", box, box.check(points)), protocol, mechanism)
+    if names is not None and len(names) != len(experiment.true_m):
+        raise UsageError(f"there are {len(names):,} ids for {len(experiment.true_m):,} people; give one for each")
+    experiment.check_k(k)
+    return Simulation(experiment=experiment, k=k, ids=names)
+
+
+def attack(
+    service: Simulation | Oracle,
+    *,
+    target: Person,
+    method: str | Attack = "adaptive",
+    accounts: int = 1,
+    tau_m: float = 100.0,
+    start: tuple[float, float] | None = None,
+    region: Region | str | None = None,
+    truth: tuple[float, float] | None = None,
+) -> AttackOutcome:
+    """Look for one person through ranked lists alone.
+
+    Parameters
+    ----------
+    service : Simulation or Oracle
+        What `simulate` returns, or anything that answers; see `nearveil.attacks.oracle.CountedOracle`, and
+        `nearveil.client.oracle` for a running service of your own.
+    target : int or str
+        Whom to find.
+    method : str or Attack
+        ``"adaptive"``, ``"gi-lia"``, ``"zo-lia"``, ``"sandwich"``, ``"unfolding"``, your own as ``"file.py:Class"``, or
+        an attack that is set up already.
+    accounts : int
+        Accounts of the adaptive attacker; the other attacks take the number they need, and an oracle has its own.
+    tau_m : float
+        How near counts as found, and how sure the adaptive attacker has to be.
+    start : (float, float), optional
+        Latitude and longitude where the attack begins: a place where the target is listed. Needed with an oracle; a
+        simulated service is searched for one.
+    region : Region or str, optional
+        With an oracle: the service's public region; San Francisco by default.
+    truth : (float, float), optional
+        With an oracle: where the target is, to measure the error and to draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nearveil as nv
+    >>> points = np.random.default_rng(1).normal([37.75, -122.44], 0.02, (500, 2))
+    >>> outcome = nv.attack(nv.simulate(points), target=17)
+    >>> outcome.found, outcome.certified, outcome.questions < 30
+    (True, True, True)
+    >>> hidden = nv.simulate(points, mechanism=nv.PlanarLaplace(hide_within_m=2000, seed=1))
+    >>> nv.attack(hidden, target=17).found
+    False
+    """
+    if isinstance(service, Simulation):
+        if region is not None or truth is not None:
+            raise UsageError("a simulated service knows its region and where people are; leave region and truth out")
+        return _attack_simulation(service, target, method, accounts, tau_m, start)
+    if start is None:
+        raise UsageError("say where the attack begins: start=(latitude, longitude), where the target is listed")
+    box = as_region(_DEFAULT_REGION if region is None else region)
+    begin = spot_of(box.to_metres([start])[0])
+    fighter = _contender(method, box, len(service.colluders), tau_m)
+    return AttackOutcome(
+        result=fighter.attack.infer(service, target, begin),
+        region=box,
+        tau_m=tau_m,
+        truth=None if truth is None else spot_of(box.to_metres([truth])[0]),
+        title=f"{fighter.attack.name} on a service",
+    )
+
+
+def _attack_simulation(
+    service: Simulation,
+    target: Person,
+    method: str | Attack,
+    accounts: int,
+    tau_m: float,
+    start: tuple[float, float] | None,
+) -> AttackOutcome:
+    experiment, k, number = service.experiment, service.k, service.number_of(target)
+    setup = experiment.setup(0)
+    if start is None:
+        (instance,) = experiment.instances(0, k, number)
+    else:
+        instance = Instance(spot_of(setup.region.to_metres([start])[0]), number)
+    trial = Trial(setup, _contender(method, setup.region, accounts, tau_m), k, (instance,))
+    return outcome_of(experiment, number, trial.run_one(0, setup.open()), tau_m=tau_m)
+
+
+def _contender(method: str | Attack, region: Region, accounts: int, tau_m: float) -> Contender:
+    if isinstance(method, Attack):
+        return Contender(method, max(accounts, method.colluders_needed))
+    # An oracle may have accounts that the attack has no use for.
+    wanted = max(accounts, attack_class(method).colluders_needed, 1)
+    return contenders([method], region, colluders=[wanted], tau_m=tau_m)[0]
+
+
+def _region_of(region: Region | str | None, mechanism: Mechanism | None) -> Region:
+    if region is None:
+        return as_region(_DEFAULT_REGION) if mechanism is None else mechanism.resolved_region
+    box = as_region(region)
+    if mechanism is not None and not box.same_edges(mechanism.resolved_region):
+        raise UsageError("the mechanism is for another region than the service; give both the same region")
+    return box
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PopulationAttack:
+    """How attacks did on a population.
+
+    Attributes
+    ----------
+    rows : list of AttackRow
+        A row for each k, attack and number of accounts.
+    best : BestAttacker or None
+        The Bayes attacker, the best guess from one published place; None where nothing protects.
+    """
+
+    rows: list[AttackRow]
+    best: BestAttacker | None
+    experiment: AttackExperiment = field(repr=False)
+    contenders: list[Contender] = field(repr=False)
+    ks: Sequence[int]
+    person: int | None
+
+    def example(self) -> AttackOutcome:
+        """Repeat the first attack, by the adaptive attacker if it took part, with all that can be drawn of it."""
+        experiment = self.experiment
+        chosen = next((one for one in self.contenders if one.attack.name == "adaptive"), self.contenders[0])
+        setup, instances = experiment.setup(0), experiment.instances(0, self.ks[0], self.person)
+        result = Trial(setup, chosen, self.ks[0], instances).run_one(0, setup.open())
+        return outcome_of(experiment, instances[0].target, result, tau_m=experiment.protocol.tau_m)
+
+
+def attack_population(
+    points: object,
+    *,
+    region: Region | str | None = None,
+    name: str = "people",
+    attacks: Sequence[str] = tuple(ATTACKS),
+    ks: Sequence[int] = (10,),
+    accounts: Sequence[int] = (1,),
+    mechanism: Mechanism | None = None,
+    person: int | None = None,
+    protocol: AttackProtocol | None = None,
+    cores: int | None = None,
+    progress: ProgressBar = no_bar,
+) -> PopulationAttack:
+    """Attack many people of a population, each attack the same ones, as ``nearveil attack`` does.
+
+    Parameters
+    ----------
+    points : array of shape (n, 2)
+        Where people are: latitude and longitude in degrees.
+    region : Region or str, optional
+        Public; by default that of the mechanism, or San Francisco.
+    name : str
+        What tables call them.
+    attacks : sequence of str
+        Names as in `attack`; all of Nearveil's own by default.
+    ks, accounts : sequence of int
+        Lengths of lists, and numbers of the adaptive attacker's accounts, to try.
+    mechanism : Mechanism, optional
+        Protects everybody, anew in every run.
+    person : int, optional
+        Attack the person in this row alone.
+    protocol : AttackProtocol, optional
+        Runs, targets, tau and seed; by default the paper's.
+    cores : int, optional
+        Processes to use; all cores by default. Results do not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nearveil as nv
+    >>> points = np.random.default_rng(1).normal([37.75, -122.44], 0.02, (500, 2))
+    >>> few = nv.AttackProtocol(runs=1, instances=3)
+    >>> found = nv.attack_population(points, attacks=["gi-lia"], protocol=few, cores=1)
+    >>> found.rows[0].attack, found.rows[0].score.acc.value
+    ('gi-lia', 1.0)
+    """
+    protocol = protocol or AttackProtocol()
+    box = _region_of(region, mechanism)
+    fighters = contenders(attacks, box, colluders=accounts, tau_m=protocol.tau_m)
+    experiment = AttackExperiment(Dataset(name, box, box.check(points)), protocol, mechanism)
+    for k in ks:
+        experiment.check_k(k)
+    with progress(f"protecting {name}", protocol.runs) as advance:
+        experiment.publish_all(advance)
+    total = len(ks) * len(fighters) * protocol.runs * protocol.instances
+    with progress(f"attacking {name}", total) as advance:
+        rows = experiment.run(fighters, ks, person=person, cores=cores or os.cpu_count() or 1, progress=advance)
+    best = None
+    if mechanism is not None:
+        with progress(f"the best attacker on {name}", TARGETS) as advance:
+            best = measure_best_attacker(experiment, advance)
+    return PopulationAttack(
+        rows=rows, best=best, experiment=experiment, contenders=fighters, ks=tuple(ks), person=person
+    )

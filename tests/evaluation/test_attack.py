@@ -1,0 +1,174 @@
+"""Attacks as one call from Python: one person of a service, or a population in numbers."""
+
+import math
+import subprocess
+import sys
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nearveil as nv
+from nearveil.attacks.adaptive import Adaptive
+from nearveil.attacks.oracle import CountedOracle, Spot
+from nearveil.attacks.simulator import SimulatedService
+from nearveil.errors import OutputError, UsageError
+from nearveil.region import Region
+from nearveil.types import FloatArray, Progress, no_bar
+
+
+@pytest.fixture(scope="module")
+def points() -> FloatArray:
+    return np.random.default_rng(5).normal([37.75, -122.44], 0.02, (400, 2))
+
+
+def _ground_m(region: Region, first: tuple[float, float], second: FloatArray) -> float:
+    return math.dist(*region.to_metres([first, tuple(second)]))
+
+
+@pytest.mark.parametrize(("method", "accounts"), [("adaptive", 4), ("gi-lia", 1), ("unfolding", 1)])
+def test_a_person_is_found(points: FloatArray, san_francisco: Region, method: str, accounts: int) -> None:
+    outcome = nv.attack(nv.simulate(points, region=san_francisco), target=17, method=method, accounts=accounts)
+    assert outcome.found
+    assert outcome.estimate is not None
+    assert outcome.error_m == pytest.approx(_ground_m(san_francisco, outcome.estimate, points[17]), abs=0.01)
+    assert outcome.certified == (method == "adaptive")
+    assert outcome.questions == len(outcome.result.trace.steps) > 3
+
+
+def test_protected_people_are_not_found_and_their_published_place_is(points: FloatArray) -> None:
+    service = nv.simulate(points, mechanism=nv.PlanarLaplace(hide_within_m=3000), seed=4)
+    outcome = nv.attack(service, target=17)
+    assert not outcome.found
+    assert outcome.estimate is not None
+    assert _ground_m(outcome.region, outcome.estimate, service.published[17]) < 100
+
+
+def test_people_by_their_ids(points: FloatArray) -> None:
+    service = nv.simulate(points, ids=[f"person-{number}" for number in range(len(points))])
+    by_row = nv.attack(nv.simulate(points), target=9)
+    assert nv.attack(service, target="person-9").estimate == by_row.estimate
+    with pytest.raises(UsageError, match="no such person"):
+        nv.attack(service, target=9)
+
+
+def test_an_attack_that_is_set_up_already(points: FloatArray, san_francisco: Region) -> None:
+    sure = Adaptive(half_extent_m=san_francisco.half_extent_m, tau_m=10.0, colluders=3)
+    outcome = nv.attack(nv.simulate(points), target=3, method=sure, accounts=3, tau_m=10)
+    assert outcome.certified
+    assert outcome.found
+
+
+def test_anything_that_answers_can_be_attacked(points: FloatArray, san_francisco: Region) -> None:
+    service = SimulatedService(san_francisco, san_francisco.to_metres(points), rng=1)
+    inner = service.oracle(k=10, colluders=2)
+    asked: list[Spot] = []
+
+    def ask(place: Spot) -> list[Hashable]:
+        asked.append(place)
+        return list(inner.nearby(place))
+
+    oracle = CountedOracle(ask, inner.put, k=10, colluders=inner.colluders)
+    start, truth = tuple(points[17] + 0.0005), tuple(points[17])
+    outcome = nv.attack(oracle, target=17, start=start, region=san_francisco, truth=truth)
+    assert outcome.found
+    assert outcome.questions == len(asked)
+    unknown = nv.attack(service.oracle(k=10, colluders=2), target=17, start=start)
+    assert (unknown.error_m, unknown.found, unknown.certified) == (None, False, True)
+    with pytest.raises(UsageError, match="truth"):
+        unknown.plot("attack.png")
+
+
+def test_pictures(points: FloatArray, tmp_path: Path) -> None:
+    outcome = nv.attack(nv.simulate(points), target=17)
+    outcome.plot(tmp_path / "attack.png")
+    outcome.to_html(tmp_path / "attack.html")
+    assert (tmp_path / "attack.png").read_bytes().startswith(b"\x89PNG")
+    assert "<html" in (tmp_path / "attack.html").read_text(encoding="utf-8")
+    with pytest.raises(OutputError, match="exists already"):
+        outcome.plot(tmp_path / "attack.png")
+    for wrong, draw in (("a.jpg", outcome.plot), ("a.png", outcome.to_html), ("a.png", outcome.animate)):
+        with pytest.raises(UsageError, match="end"):
+            draw(tmp_path / wrong)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_no_true_place_is_in_a_repr(points: FloatArray) -> None:
+    service = nv.simulate(points)
+    shown = repr(service) + repr(nv.attack(service, target=17))
+    assert str(points[17, 0])[:7] not in shown
+    assert "truth" not in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"k": 0}, "k must lie between 1 and the number of people, 400"),
+        ({"k": 401}, "k must lie between"),
+        ({"ids": ["a"]}, "1 ids for 400 people"),
+        ({"mechanism": nv.Square(region="paris"), "region": "san-francisco"}, "another region"),
+    ],
+)
+def test_services_that_cannot_be(points: FloatArray, options: dict[str, object], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        nv.simulate(points, **options)  # type: ignore[arg-type]
+
+
+def test_attacks_that_cannot_be(points: FloatArray, san_francisco: Region) -> None:
+    service = nv.simulate(points)
+    for options, says in (
+        ({"target": 400}, "0 to 399"),
+        ({"target": "ann"}, "0 to 399"),
+        ({"target": 1, "method": "nobodys"}, "no attack"),
+        ({"target": 1, "accounts": 40}, "1 to 32"),
+        ({"target": 1, "truth": (37.7, -122.4)}, "leave region and truth out"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            nv.attack(service, **options)  # type: ignore[arg-type]
+    oracle = SimulatedService(san_francisco, san_francisco.to_metres(points)).oracle(k=10, colluders=1)
+    with pytest.raises(UsageError, match="where the attack begins"):
+        nv.attack(oracle, target=1)
+
+
+def test_a_population_and_its_example(points: FloatArray) -> None:
+    few = nv.AttackProtocol(runs=2, instances=3)
+    steps: list[str] = []
+
+    def bar(title: str, total: int | None) -> AbstractContextManager[Progress]:
+        steps.append(title)
+        return no_bar(title, total)
+
+    found = nv.attack_population(
+        points,
+        name="a town",
+        attacks=["gi-lia", "adaptive"],
+        ks=(5, 10),
+        accounts=(1, 2),
+        mechanism=nv.PlanarLaplace(hide_within_m=2000),
+        protocol=few,
+        cores=1,
+        progress=bar,
+    )
+    assert [(row.k, row.attack, row.colluders) for row in found.rows] == [
+        (k, *one) for k in (5, 10) for one in (("gi-lia", 1), ("adaptive", 1), ("adaptive", 2))
+    ]
+    assert found.best is not None
+    assert found.best.acc < 0.5
+    assert steps == ["protecting a town", "attacking a town", "the best attacker on a town"]
+    example = found.example()
+    assert example.result.attack == "adaptive"
+    assert example.title == "adaptive on a town, protected"
+    assert example.published is not None
+
+
+def test_an_attack_without_pictures_loads_none() -> None:
+    script = (
+        "import sys\nimport numpy as np\nimport nearveil as nv\nimport nearveil.cli.attack\n"
+        "points = np.random.default_rng(1).normal([37.75, -122.44], 0.02, (200, 2))\n"
+        "assert nv.attack(nv.simulate(points), target=3, method='gi-lia').found\n"
+        "print('matplotlib' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "False"
