@@ -19,13 +19,12 @@ from nearveil.cli._options import (
     metres,
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn
-from nearveil.errors import UsageError
+from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.planning.goal import Goal
 from nearveil.evaluation.planning.plan import plan as make_plan
 from nearveil.evaluation.planning.plan import plan_chart
 from nearveil.io.atomic import check_output, replacing
 from nearveil.io.people import ReadOptions
-from nearveil.report.charts import draw_chart
 from nearveil.report.plan import plan_text
 
 
@@ -117,6 +116,8 @@ def plan(
         say(plan_text(made))
     # Last, so that a picture that cannot be written does not lose the figures.
     if picture is not None:
+        from nearveil.report.charts import draw_chart  # noqa: PLC0415
+
         with replacing(picture, force=force) as partial:
             draw_chart(plan_chart(made, made.people.words), partial)
 
@@ -136,4 +137,5 @@ def _check_picture(picture: Path | None, *, force: bool) -> None:
     if picture is not None:
         if picture.suffix.lower() != ".png":
             raise UsageError("--picture draws a PNG picture; name a file that ends in .png")
+        require_package("matplotlib", "the picture of a plan")
         check_output(picture, force=force)
