@@ -24,11 +24,9 @@ from nearveil.mechanisms.planar_laplace import hide_within_from_epsilon_per_km
 from nearveil.mechanisms.registry import MECHANISMS, MechanismEntry, mechanism_entry
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Ledger
-from nearveil.region import Region, parse_region
+from nearveil.region import DEFAULT_REGION, Region, metres, parse_region
 from nearveil.release.protect import Engine
 from nearveil.types import FloatArray
-
-DEFAULT_REGION = "san-francisco"
 
 
 class ScalingName(StrEnum):
@@ -139,24 +137,6 @@ class CardName(StrEnum):
 CardOption = Annotated[CardName, typer.Option(help="How much of the guarantee to print.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
-
-
-def metres(text: str, option: str) -> float:
-    """Read a length: ``500m``, ``0.5km`` or plain metres.
-
-    Examples
-    --------
-    >>> metres("0.5km", "--hide-within")
-    500.0
-    """
-    match = re.fullmatch(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(m|km)?\s*", text)
-    try:
-        number = float(match[1]) if match else None
-    except ValueError:
-        number = None
-    if match is None or number is None or not 0 < number < 1e9:
-        raise UsageError(f"{option} takes a length greater than 0 such as 500m or 0.5km")
-    return number * (1000.0 if match[2] == "km" else 1.0)
 
 
 def numbers(text: str, option: str) -> list[int]:

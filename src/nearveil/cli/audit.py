@@ -58,9 +58,10 @@ from nearveil.cli._options import (
     takes_protection,
 )
 from nearveil.cli._output import complain, progress_bar, say, say_json, warn
-from nearveil.cli.populations import PEOPLE, SEED, fitted_on_made_up_people
+from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, NearveilError, UsageError, require_package
 from nearveil.io.atomic import check_output, read_text, replacing
+from nearveil.io.synthetic import PEOPLE, SEED
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from nearveil.cli._options import (
-    DEFAULT_REGION,
     ClipOption,
     ForceOption,
     JsonOption,
@@ -16,7 +15,6 @@ from nearveil.cli._options import (
     LongitudeOption,
     OwnRegionOption,
     SeedOption,
-    metres,
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn
 from nearveil.errors import UsageError, require_package
@@ -25,6 +23,7 @@ from nearveil.evaluation.planning.plan import plan as make_plan
 from nearveil.evaluation.planning.plan import plan_chart
 from nearveil.io.atomic import check_output, replacing
 from nearveil.io.people import ReadOptions
+from nearveil.region import DEFAULT_REGION, metres
 from nearveil.report.plan import plan_text
 
 

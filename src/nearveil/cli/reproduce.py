@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli._options import DEFAULT_REGION, ClipOption, LatitudeOption, LongitudeOption, OwnRegionOption
+from nearveil.cli._options import ClipOption, LatitudeOption, LongitudeOption, OwnRegionOption
 from nearveil.cli._output import say, warn, work_bar
 from nearveil.errors import UsageError
 from nearveil.evaluation.experiments.registry import EXPERIMENTS
 from nearveil.evaluation.results import Outcome
 from nearveil.io.datasets import DatasetName
 from nearveil.io.people import ReadOptions
+from nearveil.region import DEFAULT_REGION
 from nearveil.report.files import table_cells
 from nearveil.report.reproduce import ALL
 from nearveil.report.reproduce import reproduce as run

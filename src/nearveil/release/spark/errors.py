@@ -80,7 +80,7 @@ class _Failure(NamedTuple):
 
 
 @contextmanager
-def sparks_errors_told() -> Iterator[None]:
+def spark_errors() -> Iterator[None]:
     """Turn an error of Spark into a sentence with its kind; what else it says may have values of the data in it.
 
     Also a decorator. Without pyspark it does nothing.
@@ -91,9 +91,9 @@ def sparks_errors_told() -> Iterator[None]:
     except NearveilError:
         raise
     except Exception as error:
-        if (told := _told(error)) is None:
+        if (ours := _as_error(error)) is None:
             raise
-        raise told from None
+        raise ours from None
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def _nothing_logged() -> Iterator[None]:
             logger.disabled = disabled
 
 
-def _told(error: Exception) -> NearveilError | None:
+def _as_error(error: Exception) -> NearveilError | None:
     """Return what to raise instead; nothing where it is no error of Spark."""
     if not sys.modules.get("pyspark"):
         return None

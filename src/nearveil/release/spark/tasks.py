@@ -1,4 +1,4 @@
-"""Places in Arrow batches, as executors get them: numbers or text, checked or counted, never shown."""
+"""What executors do with Arrow batches: check every row, sum for a private fit, publish. No place is ever shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import wrap_longitude
-from nearveil.hashing import missing_keys, noise_of, order_of, place_digest, row_names, rows_digest
+from nearveil.hashing import missing_keys, noise_of, order_of, place_digest, row_hashes, rows_digest
 from nearveil.io.columns import degrees_column
 from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.base import Mechanism
@@ -242,7 +242,7 @@ class TallyRows:
             return tally
         points = columns.places(batch)
         _count_faults(tally, points, self.region)
-        tally.digest = rows_digest(row_names(keys, self.secret), points, self.secret)
+        tally.digest = rows_digest(row_hashes(keys, self.secret), points, self.secret)
         if (points == points[0]).all():
             tally.place = place_digest(points[0], self.secret)
         return tally
@@ -421,7 +421,7 @@ class ReleaseRows:
                 yield self._release(batch, mechanism)
 
     def _release(self, batch: pa.RecordBatch, mechanism: Mechanism) -> pa.RecordBatch:
-        names = row_names(batch.column(self.key), self.secret)
+        names = row_hashes(batch.column(self.key), self.secret)
         published = mechanism.perturb_rows(self.places.places(batch), noise_of(names, self.secret))
         order = order_of(names, self.secret)
         columns = list(batch.columns)
