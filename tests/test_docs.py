@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearveil.cli.reproduce import REPORT_LEAD
 from nearveil.evaluation.experiments.registry import EXPERIMENTS
+from nearveil.report.reproduce import REPORT_LEAD
 from nearveil.types import FloatArray
 
 ROOT = Path(__file__).parents[1]

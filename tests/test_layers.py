@@ -14,7 +14,8 @@ ROOT = Path(nearveil.__file__).parent
 
 # From top to bottom; modules of one layer may import each other and anything below.
 LAYERS = (
-    {"cli", "server", "client"},
+    {"cli"},
+    {"server", "client"},
     {"report"},
     {"release"},
     {"evaluation"},

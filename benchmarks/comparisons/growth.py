@@ -10,7 +10,7 @@ from benchmarks.measuring.people import REGION, city_piece
 from benchmarks.measuring.results import Effort, Result
 from benchmarks.measuring.timing import Contender, Times, in_turns
 from benchmarks.peers.index_peer import Map
-from benchmarks.peers.own_indexes import Published
+from benchmarks.peers.own_index import Published
 from nearveil import Intervals, build_pic_intervals
 from nearveil.mechanisms._disc_law import LAPLACE
 from nearveil.mechanisms._disc_sampler import sample_discs

@@ -12,14 +12,13 @@ from benchmarks.measuring.results import Absent, Alone, Beside, Effort, Result
 from benchmarks.measuring.timing import Contender, Times, in_turns
 from benchmarks.peers import postgis, redis_geo, sqlite_rtree
 from benchmarks.peers.index_peer import IndexPeer, Map
-from benchmarks.peers.own_indexes import Published, Simulated
+from benchmarks.peers.own_index import Published
 from nearveil.nearby.stores.base import STEP_M
 
 K = 10
 LEAST_SPEED = 3.0
 QUERIES = 20_000
 US, LIVE, KERNEL = "Nearveil", "a question and a move", "a question in compiled code"
-SIMULATION = "a question to the index of experiments"
 TREE, REBUILT = "scipy's KD-tree", "scipy's KD-tree, built anew"
 SQLITE, POSTGIS, REDIS = "SQLite's R*Tree", "PostGIS", "Redis GEOSEARCH"
 REMEDIES = {
@@ -47,7 +46,7 @@ def compare(effort: Effort) -> Iterator[Result]:
         asked = in_turns(_askers(effort, town, tree, ours, peers), effort.of(7, 2), effort.tell)
         moved = in_turns(_movers(effort, town, ours, peers), effort.of(5, 2), effort.tell)
     yield from _besides("question", where, TREE, asked, least_speed=effort.limit(LEAST_SPEED))
-    for name in (LIVE, KERNEL, SIMULATION):
+    for name in (LIVE, KERNEL):
         yield Beside(what=f"{name}, {where}", peer=TREE, ours=asked[name], theirs=asked[TREE], unit="question")
     yield Alone(what=f"moves, {where}", value=1 / moved[US].best, unit="moves/s")
     yield from _besides("move", where, REBUILT, moved)
@@ -81,7 +80,6 @@ def _map(count: int) -> tuple[Map, cKDTree]:
 def _peers(town: Map, stack: ExitStack) -> Peers:
     """Return the peers that are there."""
     found: dict[str, IndexPeer | None] = {
-        SIMULATION: Simulated(town),
         SQLITE: sqlite_rtree.SqliteRTree(town) if sqlite_rtree.is_there() else None,
         POSTGIS: stack.enter_context(postgis.postgis_with(town)),
         REDIS: stack.enter_context(redis_geo.redis_with(town)),

@@ -66,7 +66,7 @@ def _first(task: ConfinedNoise, count: int) -> ConfinedNoise:
 
 
 def _contender(name: str, sample: Sampler, task: ConfinedNoise, cores: int) -> Contender:
-    """Draw for everybody in slices, as mechanisms do, each slice with its rows of one fresh key."""
+    """NoisyLocation for everybody in slices, as mechanisms do, each slice with its rows of one fresh key."""
     count = len(task.x)
     out = np.empty_like(task.x)
 

@@ -21,7 +21,7 @@ _MISSED = ("vermilion", "///", "limit not met")
 
 
 def draw_ratios(results: Sequence[Result], target: Path, machine: str) -> bool:
-    """Draw every comparison as a bar; whether there was any."""
+    """NoisyLocation every comparison as a bar; whether there was any."""
     bars = [result for result in results if isinstance(result, Beside)]
     if not bars:
         return False
@@ -48,7 +48,7 @@ def draw_ratios(results: Sequence[Result], target: Path, machine: str) -> bool:
 
 
 def _draw_bar(axes: "Axes", row: int, bar: Beside) -> dict[str, Any]:
-    """Draw from 1 to the ratio: to the right is quicker than the peer, to the left is slower."""
+    """NoisyLocation from 1 to the ratio: to the right is quicker than the peer, to the left is slower."""
     colour, hatch, label = _LOOKS.get(bar.verdict, _MISSED)
     fill = LIGHT.palette[colour]
     handles: dict[str, Any] = {
@@ -62,7 +62,7 @@ def _draw_bar(axes: "Axes", row: int, bar: Beside) -> dict[str, Any]:
 
 
 def draw_growth(results: Sequence[Result], target: Path) -> bool:
-    """Draw the curves; whether there were any."""
+    """NoisyLocation the curves; whether there were any."""
     points = [result for result in results if isinstance(result, Grown)]
     if not points:
         return False

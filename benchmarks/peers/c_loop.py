@@ -35,7 +35,7 @@ class CLoop:
         self.has_aes = bool(self._library.has_aes())
 
     def sample(self, task: ConfinedNoise, rows: NumberedRows, *, always_uniform: bool = False) -> FloatArray:
-        """Draw with words that the keystream makes."""
+        """NoisyLocation with words that the keystream makes."""
         out, count = np.empty_like(task.x), len(task.x)
         left = np.empty(count, dtype=np.int64)
         work = _work(task, out, always_uniform)
@@ -47,7 +47,7 @@ class CLoop:
         return out
 
     def sample_with_own_aes(self, task: ConfinedNoise, rows: NumberedRows) -> FloatArray:
-        """Draw with the same words, made by the loop itself with the processor's AES."""
+        """NoisyLocation with the same words, made by the loop itself with the processor's AES."""
         out = np.empty_like(task.x)
         work = _work(task, out, always_uniform=False)
         self._library.sample_rows(ctypes.byref(work), rows.key, ctypes.c_int64(rows.first), ctypes.c_int64(rows.count))

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from nearveil.io.synthetic import synthetic_city
-from nearveil.nearby.publishing.noise import TAG_BYTES
-from nearveil.nearby.stores.base import STEP_M, Draw
+from nearveil.nearby.publishing.keys import TAG_BYTES
+from nearveil.nearby.stores.base import STEP_M, NoisyLocation
 from nearveil.region import named_region
 from nearveil.server.auth import new_platform_key
 from nearveil.server.service import Service
@@ -77,8 +77,8 @@ def _noisy_steps(people: int) -> IntArray:
     return steps
 
 
-def _draw(person: str, steps: list[int], window: int) -> Draw:
-    return Draw(
+def _draw(person: str, steps: list[int], window: int) -> NoisyLocation:
+    return NoisyLocation(
         person=person,
         x_steps=steps[0],
         y_steps=steps[1],

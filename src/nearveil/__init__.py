@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         simulate,
     )
     from nearveil.evaluation.attack_experiment import AttackProtocol
+    from nearveil.evaluation.planning.goal import Goal
+    from nearveil.evaluation.planning.plan import Plan, plan
     from nearveil.io.people import ReadOptions
     from nearveil.mechanisms.axis_laplace import AxisLaplace
     from nearveil.mechanisms.base import Mechanism
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from nearveil.region import Region, named_region, parse_region
     from nearveil.release.fitting import fit_intervals
     from nearveil.release.protect import ProtectResult, protect_file, protect_frame
+    from nearveil.report.reproduce import Reproduction, reproduce
 
 __all__ = [
     "DPRS",
@@ -49,6 +52,7 @@ __all__ = [
     "Basis",
     "Certificate",
     "DataError",
+    "Goal",
     "Guarantee",
     "Intervals",
     "Mechanism",
@@ -56,12 +60,14 @@ __all__ = [
     "NearveilError",
     "Notion",
     "OutputError",
+    "Plan",
     "PlanarLaplace",
     "PopulationAttack",
     "ProtectResult",
     "Randomness",
     "ReadOptions",
     "Region",
+    "Reproduction",
     "Simulation",
     "Square",
     "UsageError",
@@ -78,8 +84,10 @@ __all__ = [
     "intervals_from_json",
     "named_region",
     "parse_region",
+    "plan",
     "protect_file",
     "protect_frame",
+    "reproduce",
     "secure_randomness",
     "seeded_randomness",
     "simulate",
@@ -96,6 +104,7 @@ _HOMES = {
     "Certificate": "nearveil.privacy.guarantee",
     "DPRS": "nearveil.mechanisms.dprs",
     "DataError": "nearveil.errors",
+    "Goal": "nearveil.evaluation.planning.goal",
     "Guarantee": "nearveil.privacy.guarantee",
     "Intervals": "nearveil.mechanisms.intervals",
     "Mechanism": "nearveil.mechanisms.base",
@@ -103,12 +112,14 @@ _HOMES = {
     "NearveilError": "nearveil.errors",
     "Notion": "nearveil.privacy.guarantee",
     "OutputError": "nearveil.errors",
+    "Plan": "nearveil.evaluation.planning.plan",
     "PlanarLaplace": "nearveil.mechanisms.planar_laplace",
     "PopulationAttack": "nearveil.evaluation.attack",
     "ProtectResult": "nearveil.release.protect",
     "Randomness": "nearveil.randomness",
     "ReadOptions": "nearveil.io.people",
     "Region": "nearveil.region",
+    "Reproduction": "nearveil.report.reproduce",
     "SRR": "nearveil.mechanisms.srr",
     "Simulation": "nearveil.evaluation.attack",
     "Square": "nearveil.mechanisms.square",
@@ -126,8 +137,10 @@ _HOMES = {
     "intervals_from_json": "nearveil.mechanisms.intervals",
     "named_region": "nearveil.region",
     "parse_region": "nearveil.region",
+    "plan": "nearveil.evaluation.planning.plan",
     "protect_file": "nearveil.release.protect",
     "protect_frame": "nearveil.release.protect",
+    "reproduce": "nearveil.report.reproduce",
     "secure_randomness": "nearveil.randomness",
     "seeded_randomness": "nearveil.randomness",
     "simulate": "nearveil.evaluation.attack",

@@ -165,7 +165,7 @@ def missing_keys(keys: pa.Array) -> BoolArray:
     return missing
 
 
-def row_names(keys: pa.Array, secret: bytes) -> WordArray:
+def row_hashes(keys: pa.Array, secret: bytes) -> WordArray:
     """Return the name of every row, shape (n, 2): a whole number as it is, a text as a keyed 128-bit hash."""
     if pa.types.is_integer(keys.type):
         names = np.empty((len(keys), 2), dtype=np.uint64)

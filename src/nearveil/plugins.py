@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import inspect
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -33,12 +35,32 @@ def load_class(name: str, base: type[_Base], *, group: str, kind: str) -> type[_
     return found
 
 
+def code_digest(kind: type) -> str:
+    """Digest of the file that somebody else's class is in, so that no older result is taken for its own.
+
+    Empty for Nearveil's own, and where there is no file, as in a notebook.
+    """
+    if kind.__module__.partition(".")[0] == "nearveil":
+        return ""
+    try:
+        return hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()
+    except (OSError, TypeError):
+        return ""
+
+
+def reference(kind: type) -> str:
+    """Return the name by which `load_class` finds a class again: ``module:Class``."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
 def _from_file_or_module(name: str, kind: str) -> object:
     place, _, class_name = name.rpartition(":")
     try:
         module = _module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-    except ImportError as error:
-        raise UsageError(f"the {kind} {name} cannot be loaded: {error}") from None
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"the {kind} {name} cannot be loaded: {type(error).__name__}: {error}") from None
     if not hasattr(module, class_name):
         raise UsageError(f"there is no class {class_name} in {place}; check the name after the colon")
     return getattr(module, class_name)
@@ -64,4 +86,7 @@ def _from_entry_point(name: str, group: str, kind: str) -> object:
     if name not in announced:
         others = f" or one of {', '.join(sorted(announced))}" if announced else ""
         raise UsageError(f"there is no {kind} {name!r}; use a name of the list, FILE.py:CLASS{others}")
-    return announced[name].load()
+    try:
+        return announced[name].load()
+    except Exception as error:
+        raise UsageError(f"the {kind} {name} cannot be loaded: {type(error).__name__}: {error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -19,6 +20,7 @@ from nearveil.geodesy import (
     and_others,
     as_points,
     clamped,
+    evaluate_at,
     exact_projection,
     fast_forward,
     fast_inverse,
@@ -29,10 +31,12 @@ from nearveil.geodesy import (
     refuse_no_places,
     wrap_longitude,
 )
+from nearveil.kernels import brief_kernel
 from nearveil.types import BoolArray, FloatArray
 
 Scaling = Literal["isotropic", "per-axis"]
 
+DEFAULT_REGION = "san-francisco"
 PUBLISHED_DECIMALS = 6
 """Published coordinates lie on a public grid of 1e-6 degree, 0.11 m."""
 
@@ -286,6 +290,51 @@ class Region:
         )
 
 
+class PointProjection:
+    """`Region.to_metres` for one place, which must lie in the region.
+
+    Examples
+    --------
+    >>> x_m, y_m = PointProjection(named_region("san-francisco"))(37.77, -122.42)
+    >>> round(x_m), round(y_m)
+    (-1762, 7770)
+    """
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+        latitude, longitude = region.centre
+        self._box = np.array([latitude, longitude, region.height_deg / 2, region.width_deg / 2])
+        fast = fast_forward(latitude, region.height_deg / 2, region.width_deg / 2)
+        # Without a polynomial the kernel checks the place, and PROJ projects it.
+        self._exact = exact_projection(latitude, longitude) if fast is None else None
+        self._coefficients = np.zeros((2, 1, 1)) if fast is None else fast.coefficients
+
+    def __call__(self, latitude: float, longitude: float) -> tuple[float, float]:
+        """Return metres east and north of the centre; the error of a place outside the region names no coordinate."""
+        x_m, y_m = _project(float(latitude), float(longitude), self._box, self._coefficients)
+        if math.isnan(x_m):
+            raise DataError(f"the place lies outside the service's region {self._region}")
+        if self._exact is not None:
+            x_m, y_m = self._exact.transform(float(longitude), float(latitude))
+        return x_m, y_m
+
+
+@brief_kernel
+def _project(latitude: float, longitude: float, box: FloatArray, coefficients: FloatArray) -> tuple[float, float]:
+    """Metres, or not a number for what is not a place in the box."""
+    north, east = latitude - box[0], (longitude - box[1] + 180.0) % 360.0 - 180.0
+    # Written so that it is also false for what is not a number.
+    inside = (
+        abs(longitude) <= 180.0
+        and abs(north) <= box[2] + _EDGE_TOLERANCE_DEG
+        and abs(east) <= box[3] + _EDGE_TOLERANCE_DEG
+    )
+    if not inside:
+        return math.nan, math.nan
+    x_m, y_m = evaluate_at(east / box[3], north / box[2], coefficients)
+    return x_m, y_m
+
+
 @lru_cache(maxsize=64)
 def _shape(south: float, width_deg: float, north: float) -> tuple[float, float, float]:
     """Half width, half height and radius in metres, from the projected outline (longitude does not matter)."""
@@ -351,6 +400,24 @@ def parse_region(text: str, scaling: Scaling = "isotropic") -> Region:
 def as_region(region: Region | str) -> Region:
     """Return a Region, reading it with `parse_region` if it is given as text."""
     return parse_region(region) if isinstance(region, str) else region
+
+
+def metres(text: str, option: str) -> float:
+    """Read a length: ``500m``, ``0.5km`` or plain metres.
+
+    Examples
+    --------
+    >>> metres("0.5km", "--hide-within")
+    500.0
+    """
+    match = re.fullmatch(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(m|km)?\s*", text)
+    try:
+        number = float(match[1]) if match else None
+    except ValueError:
+        number = None
+    if match is None or number is None or not 0 < number < 1e9:
+        raise UsageError(f"{option} takes a length greater than 0 such as 500m or 0.5km")
+    return number * (1000.0 if match[2] == "km" else 1.0)
 
 
 def _region_from_numbers(text: str, scaling: Scaling) -> Region:

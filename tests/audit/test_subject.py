@@ -23,7 +23,7 @@ from nearveil.audit.subjects import (
     own_subject,
 )
 from nearveil.nearby.publishing.protection import Protection
-from nearveil.nearby.publishing.publisher import Drawer, Wanted
+from nearveil.nearby.publishing.publisher import ReportNoise, Wanted
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.privacy.guarantee import Notion
 from nearveil.randomness import RowKeystream
@@ -174,12 +174,12 @@ def test_the_card_of_a_service_is_audited_with_its_offset() -> None:
     """
     protection = Protection(region=named_region("san-francisco"))
     region, grid = protection.region, protection.grid
-    drawer, key, people = Drawer(protection), secrets.token_bytes(32), itertools.count()
+    noise, key, people = ReportNoise(protection), secrets.token_bytes(32), itertools.count()
 
     def publish(points: FloatArray, _: np.random.Generator) -> FloatArray:
         cells = [grid.cell_at(x, y) for x, y in region.to_metres(points)]
         wanted = [Wanted(f"p{next(people)}", *grid.centre_of(cell), cell=cell) for cell in cells]
-        drawn = drawer.draw(wanted, 1, key)
+        drawn = noise.perturb(wanted, 1, key)
         return region.from_metres(np.array([(one.x_steps, one.y_steps) for one in drawn]) * STEP_M)
 
     here, there = (as_place(region, place) for place in region.from_metres(np.array([[62.0, 0.0], [63.0, 0.0]])))

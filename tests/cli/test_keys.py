@@ -10,7 +10,7 @@ import pytest
 from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.nearby.publishing.keys import new_keys, read_keys, schedule_as_written, write_keys
 from nearveil.nearby.publishing.protection import Schedule
-from nearveil.nearby.stores.opening import open_store
+from nearveil.nearby.stores import open_store
 from nearveil.server.auth import Access
 from tests.cli.key_commands import DAY_S, at, run
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nearveil.io.synthetic import on_land
 from nearveil.mechanisms.intervals import intervals_from_json
 from nearveil.region import NAMED_REGIONS, named_region
 from nearveil.report.maps import land_in
-from nearveil.server.console.demonstration import on_land
 from tests.cli.conftest import Run
 
 

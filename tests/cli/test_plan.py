@@ -6,14 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearveil.cli import plan, protect
-from nearveil.cli import plan as plan_command_module
+from nearveil.cli import protect
 from nearveil.cli._options import build_mechanism
-from nearveil.cli.plan import FileOptions, protect_command
 from nearveil.errors import UsageError
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier import sound_families
+from nearveil.evaluation.planning import people as planning_people
+from nearveil.evaluation.planning import plan as planning
 from nearveil.evaluation.planning.measuring import Sizes
+from nearveil.evaluation.planning.people import PeopleSource
 from nearveil.evaluation.planning.plan import Effort
 from nearveil.io.people import ReadOptions
 from nearveil.io.synthetic import synthetic_city
@@ -29,7 +30,7 @@ QUICKLY = ("--quick", "--cores", 1)
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """These are about what is said, not about how well it is measured."""
-    monkeypatch.setattr(plan_command_module, "QUICK", TINY)
+    monkeypatch.setattr(planning, "QUICK", TINY)
 
 
 def write(path: Path, places: FloatArray) -> Path:
@@ -82,12 +83,13 @@ def test_every_command_means_the_defence_that_was_measured(
         raise UsageError("seen enough")
 
     monkeypatch.setattr(protect, "build_mechanism", spy)
-    options = FileOptions(source=few_csv, read=ReadOptions(latitude="latitude", longitude="longitude", clip=True))
-    run(*shlex.split(protect_command(defence, options))[1:])
+    read = ReadOptions(latitude="latitude", longitude="longitude", clip=True)
+    source = PeopleSource(people=few_csv, region=san_francisco, region_text="san-francisco", read=read)
+    run(*shlex.split(source.protect_command(defence))[1:])
     wanted, found = defence.build(san_francisco, 1).get_params(), built[0].get_params()
     assert found.pop("seed") is None
     assert wanted.pop("seed") == 1
-    if defence.kind == "dprs" and defence.release == "metric":
+    if defence.mechanism == "dprs" and defence.release == "metric":
         assert found["release"] == "metric"
     assert found == wanted
 
@@ -96,17 +98,17 @@ def test_text_for_people(run: Run, few_csv: Path) -> None:
     outcome = run("plan", few_csv, "--attacker-error", "0.3km", "--k", 5, *QUICKLY)
     assert outcome.code == 0, outcome.err
     for words in (
-        "Wish: the best attacker is wrong by at least 300 m", "recall@5", "Acc at 100 m", "Recommended:",
+        "Goal: the best attacker is wrong by at least 300 m", "recall@5", "Acc at 100 m", "Recommended:",
         "nearveil protect", "GUARANTEE", "not covered by any guarantee", "1,000 different places", "by centres: ",
         "Loss: what holds for the people of the file",
     ):  # fmt: skip
         assert words in re.sub(r"\s+", " ", outcome.out), words
 
 
-def test_a_wish_that_cannot_be_met_is_no_failure(run: Run, few_csv: Path) -> None:
+def test_a_goal_that_cannot_be_met_is_no_failure(run: Run, few_csv: Path) -> None:
     outcome = run("plan", few_csv, "--recall", 0.9999, "--k", 100, "--between-all-places", *QUICKLY)
     assert outcome.code == 0, outcome.err
-    assert "Nothing that was tried meets the wish; the nearest is" in re.sub(r"\s+", " ", outcome.out)
+    assert "Nothing that was tried meets the goal; the nearest is" in re.sub(r"\s+", " ", outcome.out)
     assert "Recommended" not in outcome.out
     assert "within an interval" not in outcome.out
 
@@ -124,8 +126,8 @@ def test_several_rows_are_pointed_out(run: Run, tmp_path: Path, city: FloatArray
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), "give one wish"),
-        (("--recall", 0.5, "--hide-within", "500m"), "give one wish"),
+        ((), "give one goal"),
+        (("--recall", 0.5, "--hide-within", "500m"), "give one goal"),
         (("--recall", 1.5), "--recall is a share"),
         (("--attacker-error", "far"), "--attacker-error takes a length"),
         (("--recall", 0.5, "--k", 0), "--k must be"),
@@ -153,7 +155,7 @@ def test_a_private_plan_says_nothing_of_the_file_but_through_the_made_up_people(
 ) -> None:
     """Two files that differ in rows, places, repetitions and ids, and one outcome of the noise: word for word alike."""
     made_up = synthetic_city(700, san_francisco, rng=9)
-    monkeypatch.setattr(plan, "synthetic_people", lambda *_args, **_kwargs: made_up)
+    monkeypatch.setattr(planning_people, "synthetic_people", lambda *_args, **_kwargs: made_up)
     said = []
     for places in (city[:1000], np.vstack([city[2000:2030], city[2000:2010]])):
         path = write(tmp_path / "people.csv", places)
@@ -188,6 +190,6 @@ def test_private_people_spend_the_budget_once(run: Run, few_csv: Path, monkeypat
         spent.append(kwargs["epsilon"])
         return synthetic_people(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(plan, "synthetic_people", spy)
+    monkeypatch.setattr(planning_people, "synthetic_people", spy)
     assert run("plan", few_csv, "--hide-within", "300m", "--private-epsilon", 2, *QUICKLY).code == 0
     assert spent == [2.0]

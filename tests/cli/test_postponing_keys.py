@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.nearby.publishing.keys import SecretKeys, new_keys, read_keys
+from nearveil.nearby.publishing.keys import SecretKeys, check_identity, new_keys, noise_in_use, read_keys
+from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import StoreError
-from nearveil.nearby.stores.opening import open_store
-from nearveil.server.identity import check_identity, noise_in_use
 from nearveil.server.settings import Settings
 from tests.cli.key_commands import DAY_S, at, run
 

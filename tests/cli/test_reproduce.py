@@ -14,13 +14,12 @@ import psutil
 import pytest
 from markupsafe import Markup
 
-from nearveil.cli import reproduce as command
-from nearveil.cli.reproduce import QUICK, facts_of, warnings_of
 from nearveil.evaluation import cells
-from nearveil.evaluation.experiments.registry import EXPERIMENTS
+from nearveil.evaluation.experiments.registry import EXPERIMENTS, findings
 from nearveil.evaluation.experiments.scope import Scope
 from nearveil.evaluation.runner import open_journal
 from nearveil.report.html import Drawn
+from nearveil.report.reproduce import QUICK, facts_of, warnings_of, write_page
 from tests.cli.conftest import Run
 from tests.evaluation.made_up_results import made_up_results, tiny_town
 from tests.report.test_html_report import Page
@@ -133,7 +132,7 @@ def test_the_report_has_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     outcomes = [part.outcome(scope, results) for part in EXPERIMENTS.values()]
     names = [picture.name for outcome in outcomes for picture in outcome.pictures]
     drawn = {name: Drawn(b"", Markup('<figure data-name="{}"></figure>').format(name)) for name in names}
-    command._write_report(scope, results, outcomes, drawn, tmp_path)
+    write_page(scope, outcomes, findings(scope, results), drawn, tmp_path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     anchors = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
     assert {f"part-{name}" for name in EXPERIMENTS} <= anchors

@@ -9,7 +9,7 @@ import pytest
 from nearveil.attacks.base import Outcome
 from nearveil.client.audit import AttackAudit, Attempt, Audit, AuditPlan, KnownTarget, audit_notes, audit_table
 from nearveil.client.http import ServiceError, region_of
-from nearveil.client.oracle import NoBorderError, StartSearch
+from nearveil.client.oracle import NoEpochError, StartSearch
 from nearveil.errors import UsageError
 from nearveil.region import named_region
 from tests.client.stub_service import KEY, StubService, answer, problem
@@ -99,7 +99,7 @@ def test_stopped_halfway_nothing_is_left(service: StubService, stop: type[BaseEx
 
 def test_without_test_hook_and_with_long_epochs(service: StubService) -> None:
     service.at_once = service.test_hooks = False
-    with pytest.raises(NoBorderError, match=r"in 83 minutes; audit a copy of it that has test hooks"):
+    with pytest.raises(NoEpochError, match=r"in 83 minutes; audit a copy of it that has test hooks"):
         audit(service)
     assert len(service.people) == 600
 

@@ -9,7 +9,7 @@ from nearveil.attacks.base import Outcome
 from nearveil.attacks.gi_lia import GILIA
 from nearveil.attacks.oracle import OracleError
 from nearveil.client.http import ServiceError
-from nearveil.client.oracle import Accounts, Attacker, Borders, NoBorderError, Patience, degrees_of
+from nearveil.client.oracle import Accounts, Attacker, Epochs, NoEpochError, Patience, degrees_of
 from nearveil.region import Region
 from tests.client.stub_service import KEY, StubService, gap_m, problem
 
@@ -25,7 +25,7 @@ def attacker_at(service: StubService, **options: Any) -> tuple[Accounts, Attacke
     client = service.client()
     accounts = Accounts(client, pause=WAITS.append)
     options = {"k": 10, "colluders": 1, **options}
-    borders = options.pop("borders", None) or Borders(client, pause=WAITS.append, clock=lambda: 4995.0)
+    borders = options.pop("borders", None) or Epochs(client, pause=WAITS.append, clock=lambda: 4995.0)
     return accounts, Attacker(accounts, service.region, borders, pause=WAITS.append, **options)
 
 
@@ -101,7 +101,7 @@ def test_a_border_that_comes_soon_is_waited_for(service: StubService) -> None:
         WAITS.append(wait_s)
         service.border()
 
-    borders = Borders(client, pause=pause, clock=lambda: 4995.0)
+    borders = Epochs(client, pause=pause, clock=lambda: 4995.0)
     _, attacker = attacker_at(service, borders=borders)
     oracle = attacker.oracle()
     oracle.put("colluder-0", (0.0, 0.0))
@@ -113,11 +113,11 @@ def test_a_border_that_comes_soon_is_waited_for(service: StubService) -> None:
 @pytest.mark.parametrize(("now_s", "says"), [(4000.0, "in 17 minutes"), (4950.0, "in time")])
 def test_a_border_that_does_not_is_an_error(service: StubService, now_s: float, says: str) -> None:
     service.at_once = service.test_hooks = False
-    borders = Borders(service.client(), pause=WAITS.append, clock=lambda: now_s)
+    borders = Epochs(service.client(), pause=WAITS.append, clock=lambda: now_s)
     _, attacker = attacker_at(service, borders=borders)
     oracle = attacker.oracle()
     oracle.put("colluder-0", (0.0, 0.0))
-    with pytest.raises(NoBorderError, match=rf"{says}.*--test-hooks"):
+    with pytest.raises(NoEpochError, match=rf"{says}.*--test-hooks"):
         oracle.nearby((0.0, 0.0))
     assert WAITS == []
 

@@ -40,8 +40,8 @@ from tests.evaluation.made_up_results import tiny_town
 
 TOWN = tiny_town("town", people=600)
 TRUE_M = TOWN.region.to_metres(TOWN.places)
-DPRS_30 = Defence(label="DPRS", kind="dprs", epsilon=2.0, centres=30)
-PLANAR = Defence(label="planar", kind="planar-laplace", hide_within_m=900.0, region="isotropic")
+DPRS_30 = Defence(label="DPRS", mechanism="dprs", epsilon=2.0, centres=30)
+PLANAR = Defence(label="planar", mechanism="planar-laplace", hide_within_m=900.0, region="isotropic")
 HERE: dict[str, Any] = {"dataset": "town", "seed": 3, "run": 1}
 UTILITY = UtilityCell(**HERE, defence=DPRS_30, queries=25)
 ATTACK = AttackCell(**HERE, attack="zo-lia", accounts=1, k=10, instances=3, defence=DPRS_30)

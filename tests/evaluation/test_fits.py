@@ -15,7 +15,7 @@ from nearveil.mechanisms.intervals import Intervals
 from tests.evaluation.made_up_results import tiny_town
 
 TOWN, OTHER_TOWN = tiny_town("town"), tiny_town("town", seed=2)
-DEFENCE = Defence(label="DPRS", kind="dprs", epsilon=2.0, centres=25)
+DEFENCE = Defence(label="DPRS", mechanism="dprs", epsilon=2.0, centres=25)
 GRID = replace(DEFENCE, centres_from="private-grid")
 SETTINGS: list[tuple[Defence, Dataset, int]] = [
     (DEFENCE, TOWN, 1),

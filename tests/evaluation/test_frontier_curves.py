@@ -24,7 +24,7 @@ from nearveil.evaluation.experiments.frontier import (
 def curve(label: str, *points: tuple[float, float], dataset: str = "town", half_width: float | None = None,
           error_half_width: float | None = None) -> list[FrontierPoint]:  # fmt: skip
     family = Family(label, ())
-    defence = Defence(label=label, kind="srr", epsilon=1.0)
+    defence = Defence(label=label, mechanism="srr", epsilon=1.0)
     return [
         FrontierPoint(
             dataset, family, defence, Mean(error_m, error_half_width), Mean(0.1, None),

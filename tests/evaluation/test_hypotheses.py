@@ -6,7 +6,7 @@ from scipy import stats
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.cells import fitted
-from nearveil.evaluation.defences import ConfinedBaseline, Defence, Kind, read_population
+from nearveil.evaluation.defences import ConfinedBaseline, Defence, read_population
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fitting import build_public_intervals
@@ -56,8 +56,8 @@ def test_noise_is_that_of_the_baseline_within_the_disc(kind: str, san_francisco:
 
 
 @pytest.mark.parametrize("kind", ["srr", "square", "planar-laplace"])
-def test_a_confined_baseline_publishes_in_the_disc_of_the_nearest_centre(kind: Kind) -> None:
-    defence = Defence(label=kind, kind=kind, epsilon=5.0, centres=40, gamma=0.8, confined=True)
+def test_a_confined_baseline_publishes_in_the_disc_of_the_nearest_centre(kind: str) -> None:
+    defence = Defence(label=kind, mechanism=kind, epsilon=5.0, centres=40, gamma=0.8, confined=True)
     mechanism = fitted(defence.build(TOWN.region, 1), TOWN)
     assert isinstance(mechanism, ConfinedBaseline)
     assert mechanism.intervals is not None
@@ -70,14 +70,14 @@ def test_a_confined_baseline_publishes_in_the_disc_of_the_nearest_centre(kind: K
     # Noise for the whole region hardly changes within a disc: places are nearly uniform there, 2/3 of the radius away.
     assert np.mean(away / mechanism.intervals.radii[own]) == pytest.approx(2 / 3, abs=0.05)
     # The intervals are those of DPRS at the same epsilon.
-    dprs = Defence(label="DPRS", kind="dprs", epsilon=5.0, centres=40, gamma=0.8)
+    dprs = Defence(label="DPRS", mechanism="dprs", epsilon=5.0, centres=40, gamma=0.8)
     again = dprs.build(TOWN.region, 1).fit(TOWN.places)
     assert isinstance(again, DPRS)
     assert (again.intervals_.centres == mechanism.intervals.centres).all()
 
 
 def test_a_hypothesis_promises_nothing() -> None:
-    mechanism = Defence(label="", kind="square", epsilon=1.0, confined=True).build(TOWN.region, 1)
+    mechanism = Defence(label="", mechanism="square", epsilon=1.0, confined=True).build(TOWN.region, 1)
     with pytest.raises(UsageError, match="promises nothing"):
         _ = mechanism.guarantee
 

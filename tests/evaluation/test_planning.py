@@ -9,18 +9,11 @@ from nearveil.evaluation.cells import best_guess_of, publish
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier import sound_families
 from nearveil.evaluation.planning import plan as planning
-from nearveil.evaluation.planning.goal import PlanWish, dial_of, fitted_to
+from nearveil.evaluation.planning import search as searching
+from nearveil.evaluation.planning.goal import Goal, dial_of, fitted_to
 from nearveil.evaluation.planning.measuring import Bench, Point, Sizes, guess, measure_runs
-from nearveil.evaluation.planning.plan import (
-    Effort,
-    Plan,
-    SearchTask,
-    families_for,
-    make_plan,
-    plan_chart,
-    search_family,
-    settle,
-)
+from nearveil.evaluation.planning.plan import Effort, Plan, families_for, make_plan, plan_chart
+from nearveil.evaluation.planning.search import SearchTask, search_family, settle
 from nearveil.io.datasets import Dataset
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -36,7 +29,7 @@ def people(san_francisco: Region, city: FloatArray) -> Dataset:
 
 def error_of(defence: Defence) -> float:
     """A made-up law: the error is the length, or grows with the disc and falls with epsilon."""
-    if defence.kind == "planar-laplace":
+    if defence.mechanism == "planar-laplace":
         return float(defence.hide_within_m or 0)
     if defence.release == "metric":
         return 0.9 * float(defence.hide_within_m or 0)
@@ -72,7 +65,7 @@ def lawful(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
 
 
 def plan_for(people: Dataset, kind: str, value: float, **kwargs: object) -> Plan:
-    return make_plan(people, PlanWish(kind, value), effort=EXACT, **kwargs)  # type: ignore[arg-type]
+    return make_plan(people, Goal(kind, value), effort=EXACT, **kwargs)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("number", [3, 4])
@@ -88,7 +81,7 @@ def test_faster_attacker_guesses_the_same(number: int, people: Dataset) -> None:
 
 def test_a_real_plan_is_measured_with_seeds_that_the_search_has_not_seen(people: Dataset) -> None:
     families = [family for family in sound_families() if family.label in ("planar Laplace", "interval, private grid")]
-    plan = make_plan(people, PlanWish("attacker-error", 300.0), families=families, effort=TINY, seed=4)
+    plan = make_plan(people, Goal("attacker-error", 300.0), families=families, effort=TINY, seed=4)
     assert plan.met
     assert plan.best.point.error_m.value >= 300
     assert plan.best.point.error_m.half_width is not None
@@ -100,7 +93,7 @@ def test_a_real_plan_is_measured_with_seeds_that_the_search_has_not_seen(people:
 
 @pytest.mark.parametrize("error_m", [8.0, 100.0, 300.0, 900.0, 6000.0])
 def test_attacker_error_is_just_met(error_m: float, people: Dataset, lawful: list[Point]) -> None:
-    """Within the sweep and beyond both of its ends; every contender is at the wish and not far beyond it."""
+    """Within the sweep and beyond both of its ends; every contender is at the goal and not far beyond it."""
     plan = plan_for(people, "attacker-error", error_m)
     assert plan.met
     for contender in plan.contenders:
@@ -130,7 +123,7 @@ def test_a_length_is_kept_to_the_letter_and_only_by_what_promises_it_to_these_pe
     ]
     assert [reason.split(":")[0] for reason in plan.left_out] == ["metric, private grid", "metric, private k-means"]
     assert all("loses 2 more at any distance" in reason for reason in plan.left_out)
-    fitted = [family for family in sound_families() if family.members[0].kind == "dprs"]
+    fitted = [family for family in sound_families() if family.members[0].is_dprs]
     with pytest.raises(UsageError, match="planar Laplace"):
         plan_for(people, "hide-within", 1234.5, families=fitted)
     assert lawful
@@ -166,7 +159,7 @@ def test_the_best_between_all_places_is_measured_as_well(people: Dataset, lawful
     strong = plan.best_between_all_places
     assert strong is not None
     assert strong.family.label == "metric, private grid"
-    only = plan_for(people, "attacker-error", 150.0, families=families_for(plan.wish, between_all_places=True))
+    only = plan_for(people, "attacker-error", 150.0, families=families_for(plan.goal, between_all_places=True))
     assert only.best.family.label == "metric, private grid"
     assert lawful
 
@@ -174,7 +167,7 @@ def test_the_best_between_all_places_is_measured_as_well(people: Dataset, lawful
 def test_of_those_that_cannot_be_told_apart_the_stronger_promise_wins(
     people: Dataset, lawful: list[Point], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    strong = families_for(PlanWish("attacker-error", 300.0), between_all_places=True)
+    strong = families_for(Goal("attacker-error", 300.0), between_all_places=True)
 
     def best() -> str:
         return plan_for(people, "attacker-error", 300.0, families=strong).best.family.label
@@ -192,16 +185,16 @@ def test_of_those_that_cannot_be_told_apart_the_stronger_promise_wins(
 
 
 def test_only_sound_families_are_candidates() -> None:
-    for family in families_for(PlanWish("recall", 0.5)):
+    for family in families_for(Goal("recall", 0.5)):
         assert family.sound
         for member in family.members:
-            assert member.kind in ("dprs", "planar-laplace")
-            assert member.kind != "dprs" or member.release != "paper"
+            assert member.mechanism in ("dprs", "planar-laplace")
+            assert not member.is_dprs or member.release != "paper"
 
 
 def test_families_are_fitted_to_the_number_of_people(san_francisco: Region) -> None:
     kept, left_out = fitted_to(sound_families(), 2000)
-    assert max(member.centres for family in kept for member in family.members if member.kind == "dprs") == 100
+    assert max(member.centres for family in kept for member in family.members if member.is_dprs) == 100
     assert not left_out
     kept, left_out = fitted_to(sound_families(), 900)
     assert [reason.split(":")[0] for reason in left_out] == ["interval, private grid, by centres"]
@@ -233,28 +226,28 @@ def test_a_parameter_has_three_digits(people: Dataset, lawful: list[Point]) -> N
 def test_a_search_stops_where_nothing_new_can_be_measured(people: Dataset, lawful: list[Point]) -> None:
     family = sound_families()[0]
     dial = dial_of(family, people.region, 2000)
-    task = SearchTask(people, PlanWish("attacker-error", 300.0), family, dial, 1, Sizes(10, 2), 50)
+    task = SearchTask(people, Goal("attacker-error", 300.0), family, dial, 1, Sizes(10, 2), 50)
     found = search_family(task)
     assert len({point.defence for point in found.points}) == len(found.points) < 30
     assert lawful
 
 
-def test_bad_wishes_and_too_few_people(people: Dataset) -> None:
+def test_bad_goals_and_too_few_people(people: Dataset) -> None:
     for kind, value, k in (("recall", 1.0, 10), ("recall", 0.5, 0), ("attacker-error", 0.2, 10), ("recall", 0.5, 101)):
         with pytest.raises(UsageError):
-            PlanWish(kind, value, k)  # type: ignore[arg-type]
+            Goal(kind, value, k)  # type: ignore[arg-type]
     few = Dataset("few", people.region, people.places[:40])
     with pytest.raises(DataError, match="40 people"):
-        make_plan(few, PlanWish("recall", 0.5))
+        make_plan(few, Goal("recall", 0.5))
 
 
-def test_the_picture_has_a_line_for_each_family_the_wish_and_the_recommendation(
+def test_the_picture_has_a_line_for_each_family_the_goal_and_the_recommendation(
     people: Dataset, lawful: list[Point]
 ) -> None:
     plan = plan_for(people, "attacker-error", 300.0)
     (panel,) = plan_chart(plan, "people").panels
     labels = [series.label for series in panel.series]
-    assert labels == [*(search.family.label for search in plan.searches), "the wish", "recommended"]
+    assert labels == [*(search.family.label for search in plan.searches), "the goal", "recommended"]
     assert panel.series[-1].x == (plan.best.point.error_m,)
     assert panel.series[-1].colour_of == plan.best.family.label
     assert {mean.value for mean in panel.series[-2].x} == {300.0}
@@ -264,13 +257,13 @@ def test_the_picture_has_a_line_for_each_family_the_wish_and_the_recommendation(
 def test_the_last_measurement_decides_and_is_corrected_for(
     people: Dataset, lawful: list[Point], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The fresh runs find a fifth less error than the search did: what is recommended meets the wish all the same."""
+    """The fresh runs find a fifth less error than the search did: what is recommended meets the goal all the same."""
 
     def less(dataset: Dataset, k: int, defence: Defence, seeds: list[int], sizes: Sizes) -> Point:
         point = measure_runs(dataset, k, defence, seeds, sizes)
         return replace(point, error_m=Mean(0.8 * point.error_m.value, 10.0))
 
-    monkeypatch.setattr(planning, "measure_runs", less)
+    monkeypatch.setattr(searching, "measure_runs", less)
     plan = plan_for(people, "attacker-error", 300.0)
     assert plan.met
     assert plan.best.point.error_m.value >= 300
@@ -278,13 +271,13 @@ def test_the_last_measurement_decides_and_is_corrected_for(
     assert lawful
 
 
-def test_a_wish_is_met_by_the_point_estimate_and_not_nearly() -> None:
+def test_a_goal_is_met_by_the_point_estimate_and_not_nearly() -> None:
     def point(error_m: float, recall: float) -> Point:
         mean = Mean(0.5, 0.1)
         acc = Share(0.5, 0.4, 0.6)
         return Point(sound_families()[0].members[0], Mean(recall, 0.1), mean, Mean(error_m, 90.0), acc, (1,))
 
-    assert PlanWish("attacker-error", 300.0).met(point(300.0, 0.1))
-    assert not PlanWish("attacker-error", 300.0).met(point(299.0, 0.9))
-    assert PlanWish("recall", 0.5).met(point(1.0, 0.5))
-    assert not PlanWish("recall", 0.5).met(point(900.0, 0.499))
+    assert Goal("attacker-error", 300.0).met(point(300.0, 0.1))
+    assert not Goal("attacker-error", 300.0).met(point(299.0, 0.9))
+    assert Goal("recall", 0.5).met(point(1.0, 0.5))
+    assert not Goal("recall", 0.5).met(point(900.0, 0.499))

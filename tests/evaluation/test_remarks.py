@@ -222,7 +222,7 @@ def test_what_a_sound_release_costs_is_said_with_its_sign() -> None:
 def test_who_wins_on_the_frontier() -> None:
     def change(cell: Cell) -> dict[str, Any]:
         assert isinstance(cell, FrontierCell)
-        return utility(cell, 0.9) if cell.defence.kind == "srr" else utility(cell, 0.5)
+        return utility(cell, 0.9) if cell.defence.mechanism == "srr" else utility(cell, 0.5)
 
     found = told("frontier", change)
     assert found.count("wrong by 100 m, SRR (0.90, +0.40") == 2

@@ -98,8 +98,8 @@ def test_progress_sums_to_the_total_also_where_work_was_kept(folder: Path, journ
 
 def test_two_cores_give_what_one_gives_and_some_cells_run_here_alone(folder: Path, tmp_path: Path) -> None:
     defences = (
-        Defence(label="DPRS", kind="dprs", epsilon=1.0, centres=20),
-        Defence(label="2D Laplace", kind="planar-laplace", epsilon=50.0),
+        Defence(label="DPRS", mechanism="dprs", epsilon=1.0, centres=20),
+        Defence(label="2D Laplace", mechanism="planar-laplace", epsilon=50.0),
     )
     utility = [
         UtilityCell(dataset="town", seed=1, run=run, defence=defence, queries=30)

@@ -158,10 +158,10 @@ def test_card_puts_the_claim_beside_what_holds(city: FloatArray) -> None:
     assert (intervals.notion, intervals.holds) == (Notion.CENTRAL, True)
     assert intervals.epsilon == pytest.approx(0.65, abs=0.01)
     assert (claim.epsilon, claim.basis) == (pytest.approx(1.0), Basis.REFUTED_CLAIM)
-    card = str(promise)
-    for words in ("DOES NOT HOLD", "nothing is promised", "smallest disc", "fitted on"):
-        assert words in " ".join(card.replace("│", " ").split())
-    assert "seed" not in card
+    for card in (promise.card(), promise.card(full=True)):
+        for words in ("DOES NOT HOLD", "in different intervals, however near", "smallest disc", "fitted on"):
+            assert words in " ".join(card.replace("│", " ").split())
+        assert "seed" not in card
 
 
 def test_seeded_results_say_so(city: FloatArray, few: Intervals) -> None:

@@ -26,7 +26,7 @@ from nearveil.types import FloatArray
 def test_planar_laplace_radius_follows_its_law() -> None:
     """Gamma(2) radius, whose inverse CDF is the Lambert form; KS at level 1e-6, 30 % off is rejected."""
     mechanism = PlanarLaplace(hide_within_m=500)
-    rate = mechanism._rate
+    rate = mechanism.rate_per_m
     drawn = mechanism.draw(np.zeros((100_000, 2)), numbered_rows(100_000, 1))
     radius = np.hypot(*drawn.T)
     assert kstest(radius, gamma(2, scale=1 / rate).cdf).pvalue > 1e-6
@@ -48,8 +48,8 @@ def test_hide_within_is_the_mean_displacement_and_epsilon_its_inverse() -> None:
 
 def test_wide_regions_get_wider_noise_to_keep_the_promise_on_the_ground() -> None:
     wide = PlanarLaplace(hide_within_m=500, region=Region(40, -10, 65, 30))
-    assert wide._rate == pytest.approx(wide.epsilon_per_m / wide.resolved_region.largest_stretch)
-    assert wide._rate < 0.99 * wide.epsilon_per_m
+    assert wide.rate_per_m == pytest.approx(wide.epsilon_per_m / wide.resolved_region.largest_stretch)
+    assert wide.rate_per_m < 0.99 * wide.epsilon_per_m
 
 
 @pytest.mark.statistical

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nearveil.hashing import split_key
 from nearveil.release import unique_ids
-from nearveil.release.unique_ids import UniqueIds, id_words, in_order
+from nearveil.release.unique_ids import UniqueIds, id_hashes, in_order
 
 KEY = split_key(bytes(range(16)))
 
@@ -98,7 +98,7 @@ def test_other_types_and_missing_ids() -> None:
 @pytest.mark.parametrize("run", [1, 2, 3, 5, 100])
 def test_the_same_bits_by_chance_are_no_repeat(run: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unique_ids, "_RUN_WORDS", run)
-    monkeypatch.setattr(unique_ids, "id_words", lambda ids, _key: np.zeros(len(ids), dtype=np.uint64))
+    monkeypatch.setattr(unique_ids, "id_hashes", lambda ids, _key: np.zeros(len(ids), dtype=np.uint64))
     batches = [pa.array(["c", "b"]), pa.array(["a", "e"]), pa.array(["f", "d"])]
     assert first_repeat(batches) is None
     assert first_repeat([*batches, pa.array(["z", "a"])]) == (3, 8)
@@ -128,16 +128,16 @@ def test_text_in_order_costs_nothing() -> None:
 
 def test_equal_ids_have_equal_bits_whatever_array_they_are_in() -> None:
     texts = ["", "a", "long enough to fill words", "ü"]
-    whole = id_words(pa.array(texts), KEY)
-    assert (id_words(pa.array(["x", *texts])[1:], KEY) == whole).all()
-    assert (id_words(pa.array(texts, pa.large_string()), KEY) == whole).all()
+    whole = id_hashes(pa.array(texts), KEY)
+    assert (id_hashes(pa.array(["x", *texts])[1:], KEY) == whole).all()
+    assert (id_hashes(pa.array(texts, pa.large_string()), KEY) == whole).all()
     assert len(set(whole.tolist())) == 4
 
 
 def test_numbers_are_spread_evenly_and_stay_different() -> None:
     """Else all would fall into one range of those that are compared in memory."""
     for ids in (pa.array(range(20_000)), pa.array(range(0, 1 << 54, 1 << 40))):
-        words = id_words(ids, split_key(b"\x8d\x13 any sixteen!!"))
+        words = id_hashes(ids, split_key(b"\x8d\x13 any sixteen!!"))
         assert len(np.unique(words)) == len(ids)
         counts = np.bincount((words >> np.uint64(60)).astype(np.int64), minlength=16)
         assert counts.max() < 1.5 * len(ids) / 16

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import uvicorn
 
+from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.publishing.protection import Policy
+from nearveil.report.maps import land_in
 from nearveil.server.app import create_app
 from nearveil.server.auth import new_platform_key
-from nearveil.server.console.demonstration import made_up_people
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings
 from nearveil.types import FloatArray
@@ -39,7 +40,8 @@ def console_service(folder: Path, **options: Any) -> Iterator[Place]:
         secret, kept = new_platform_key("test")
         service.store.add_key(kept)
         service.start()
-        true = made_up_people(service.protection.region, PEOPLE, 5)
+        region = service.protection.region
+        true = synthetic_city(PEOPLE, region, rng=5, land=land_in(region))
         people = [f"person-{number}" for number in range(PEOPLE)]
         service.add_people(people)
         reports = [

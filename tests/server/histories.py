@@ -62,10 +62,9 @@ def first_flag(acts: Iterable[Act]) -> tuple[float, Flag] | None:
     """When one account is flagged first, and for what."""
     clock = Clock(0.0)
     suspicion = Suspicion(clock=clock)
-    for now, x_m, y_m, is_question in acts:
+    for now, x_m, y_m, _ in acts:
         clock.now = now
-        note = suspicion.note_question if is_question else suspicion.note_move
-        flag = note("somebody", x_m, y_m)
+        flag = suspicion.note("somebody", x_m, y_m)
         if flag is not None:
             return now, flag
     return None

@@ -71,7 +71,7 @@ class Running:
 
     def next_epoch(self) -> None:
         self.clock.now += self.service.protection.schedule.epoch_s
-        self.service.clockwork.turn()
+        self.service.scheduler.turn()
 
     def state(self) -> Any:
         """Everything that is kept, to see that nothing changed."""
@@ -101,7 +101,7 @@ def running(
         secret, kept = new_platform_key("tests")
         service.store.add_key(kept)
         service.start()
-        service.clockwork.turn()
+        service.scheduler.turn()
         yield Running(service, clock, secret, create_app(service))
     finally:
         service.close()

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 import pytest
 
 from nearveil.nearby.stores.base import StoreError
+from nearveil.server.asgi import MOST_BYTES
 from nearveil.server.logs import set_up_logs
-from nearveil.server.models import MOST_BYTES
 from nearveil.server.problems import PROBLEM_TYPE
 from tests.server.running import HERE, Running, running
 

@@ -200,10 +200,10 @@ def test_the_test_hook_advances_only_where_it_is_allowed(place: Running) -> None
 def test_readiness_needs_the_index_and_the_writer(place: Running) -> None:
     ready = place.call("GET", "/readyz")
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
-    loaded, place.service.clockwork._loaded = place.service.clockwork._loaded, None
+    loaded, place.service.scheduler._loaded = place.service.scheduler._loaded, None
     assert place.call("GET", "/readyz").status_code == 503
     assert place.call("POST", "/v1/nearby", json=HERE).status_code == 503
-    place.service.clockwork._loaded = loaded
+    place.service.scheduler._loaded = loaded
     place.service.reports.close()
     assert place.call("GET", "/readyz").status_code == 503
     assert place.report("ann").status_code == 503

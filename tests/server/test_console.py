@@ -10,19 +10,18 @@ import httpx
 import numpy as np
 import pytest
 
+from nearveil.io.synthetic import SEED, on_land, synthetic_city
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region, named_region
 from nearveil.report.maps import land_in
 from nearveil.server.console.demonstration import (
-    DemonstrationWish,
-    Turns,
+    DemonstrationLock,
+    DemonstrationOptions,
     attack_somebody,
     few_boxes,
-    made_up_people,
-    on_land,
+    scene_to_dict,
     snapped,
-    told,
 )
 from nearveil.server.console.prediction import HIDE_WITHIN_M, measure, predictions
 from nearveil.server.console.routes import MOST_SHOWN, card_of, content_policy, page_file, plotly_name, tile_origin
@@ -237,7 +236,7 @@ def test_the_card_says_in_words_what_holds(client: httpx.Client, place: Place) -
 def test_no_protection_and_a_refuted_claim_are_said_to_protect_nobody(san_francisco: Region) -> None:
     off = card_of(Protection(region=san_francisco, policy="off").guarantee)  # type: ignore[arg-type]
     refuted = card_of(DPRS(release="paper", epsilon=1.0, centres=10, region=san_francisco, seed=1)
-                      .fit(made_up_people(san_francisco, 500)).guarantee)  # fmt: skip
+                      .fit(synthetic_city(500, san_francisco, rng=SEED)).guarantee)  # fmt: skip
     for card in (off, refuted):
         assert card["protected"] is False
         assert not all(statement["holds"] for statement in card["statements"])
@@ -305,7 +304,7 @@ def test_a_demonstration_leaves_the_service_alone(client: httpx.Client, place: P
 
 def test_the_same_seed_is_the_same_person_protected_or_not(san_francisco: Region) -> None:
     scenes = [
-        attack_somebody(DemonstrationWish(attack="gi-lia", protected=protected, seed=seed), san_francisco)
+        attack_somebody(DemonstrationOptions(attack="gi-lia", protected=protected, seed=seed), san_francisco)
         for protected, seed in ((False, 4), (True, 4), (False, 5))
     ]
     assert scenes[0].truth == scenes[1].truth != scenes[2].truth
@@ -339,22 +338,22 @@ def test_what_is_no_json_is_refused(client: httpx.Client, place: Place) -> None:
 
 
 def test_one_at_a_time_for_a_key_and_few_in_all() -> None:
-    turns = Turns()
-    with turns.of("a"):
-        with pytest.raises(Problem) as refused, turns.of("a"):
+    lock = DemonstrationLock()
+    with lock.held_by("a"):
+        with pytest.raises(Problem) as refused, lock.held_by("a"):
             pass
         assert (refused.value.status, refused.value.headers["Retry-After"]) == (429, "2")
-        with turns.of("b"), pytest.raises(Problem), turns.of("c"):
+        with lock.held_by("b"), pytest.raises(Problem), lock.held_by("c"):
             pass
-    with pytest.raises(RuntimeError, match="on purpose"), turns.of("a"):
+    with pytest.raises(RuntimeError, match="on purpose"), lock.held_by("a"):
         raise RuntimeError("on purpose")
-    with turns.of("a"):
+    with lock.held_by("a"):
         pass
 
 
 def test_an_attack_ends_when_its_time_is_up(san_francisco: Region) -> None:
-    scene = attack_somebody(DemonstrationWish(attack="gi-lia", protected=False), san_francisco, most_seconds=-1.0)
-    story = told(scene)
+    scene = attack_somebody(DemonstrationOptions(attack="gi-lia", protected=False), san_francisco, most_seconds=-1.0)
+    story = scene_to_dict(scene)
     assert (story["questions"], story["error_m"], story["inferred_place"]) == (0, None, None)
     assert "gives up" in story["result"]["words"]
 
@@ -375,13 +374,14 @@ def test_few_boxes_cover_what_many_did(rng: np.random.Generator) -> None:
 
 
 def test_made_up_people_live_on_land(san_francisco: Region) -> None:
-    people = made_up_people(san_francisco, 500)
+    people = synthetic_city(500, san_francisco, rng=SEED, land=land_in(san_francisco))
     rings = land_in(san_francisco)
     assert on_land(people, rings).all()
     assert san_francisco.contains(people).all()
     # The Pacific, and the middle of the city.
     assert on_land(np.array([[37.7, -122.58], [37.76, -122.44]]), rings).tolist() == [False, True]
-    assert len(made_up_people(named_region("berlin"), 50)) == 50
+    berlin = named_region("berlin")
+    assert len(synthetic_city(50, berlin, rng=SEED, land=land_in(berlin))) == 50
 
 
 def test_a_place_is_published_from_its_cell(san_francisco: Region) -> None:
@@ -400,7 +400,7 @@ def test_predictions_are_those_of_the_code() -> None:
         assert values == sorted(values, reverse=falls)
     region = named_region("san-francisco")
     # One run of five, whose noise is that of the shipped figures.
-    found = measure(500.0, made_up_people(region), region, 1)
+    found = measure(500.0, synthetic_city(25_000, region, rng=SEED, land=land_in(region)), region, 1)
     assert found["recall_10"] == pytest.approx(points[500.0]["recall_10"], abs=0.02)
     assert found["recall_50"] == pytest.approx(points[500.0]["recall_50"], abs=0.02)
     assert found["error_m"] == pytest.approx(points[500.0]["error_m"], rel=0.15)

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nearveil.nearby.publishing.keys import KeyFile, NoiseKey, SecretKeys, new_keys, write_keys
+from nearveil.nearby.publishing.keys import KeyFile, NoiseKey, SecretKeys, check_identity, new_keys, write_keys
 from nearveil.nearby.stores.base import StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
-from nearveil.server.identity import check_identity
 from tests.server.running import HERE, HOUR_S, Clock, Running, in_folder, running
 
 WINDOW_EPOCHS = 720
@@ -190,7 +189,7 @@ def test_a_running_service_takes_a_new_key_when_its_window_begins(tmp_path: Path
         write_keys(path, rotated, replace_existing=True)
         service.report("ann")
         service.clock.now += WINDOW_EPOCHS * HOUR_S
-        service.service.clockwork.turn()
+        service.service.scheduler.turn()
         assert service.report("ann").json()["status"] == "pending"
         clock = service.clock
     with running(in_folder(tmp_path), keys=KeyFile(path), clock=clock) as service:

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nearveil.errors import DataError
+from nearveil.nearby.stores.base import StoreError
 from nearveil.server import problems
-from nearveil.server.problems import PROBLEM_NAMES, Problem, problem_body
+from nearveil.server.problems import PROBLEM_NAMES, Problem, problem_body, problem_of
 
 ALL: dict[str, tuple[int, Callable[[], Problem]]] = {
     "malformed-json": (400, problems.malformed_json),
@@ -22,7 +24,11 @@ ALL: dict[str, tuple[int, Callable[[], Problem]]] = {
     "outside-region": (422, problems.outside_region),
     "too-many-requests": (429, lambda: problems.too_many_requests(2.5)),
     "unusual-behaviour": (429, lambda: problems.unusual_behaviour(60)),
+    "wrong-media-type": (415, problems.wrong_media_type),
+    "internal": (500, problems.internal),
     "not-ready": (503, problems.not_ready),
+    "not-kept": (503, problems.not_kept),
+    "too-busy": (503, problems.too_busy),
 }
 
 
@@ -39,6 +45,20 @@ def test_each_problem_is_a_document(name: str) -> None:
 
 def test_the_list_of_names_is_complete() -> None:
     assert set(ALL) == PROBLEM_NAMES
+
+
+def test_every_error_of_a_request_ends_in_one_problem() -> None:
+    latitude = "37.7749"
+    refused = problems.forbidden()
+    assert problem_of(refused) is refused
+    for error, name in (
+        (StoreError(latitude), "not-kept"),
+        (DataError(latitude), "internal"),
+        (KeyError(latitude), "internal"),
+    ):
+        problem = problem_of(error)
+        assert problem.name == name
+        assert latitude not in problem_body(problem).decode()
 
 
 def test_headers() -> None:

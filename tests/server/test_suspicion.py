@@ -156,51 +156,51 @@ def test_the_other_way_round_is_implausible() -> None:
 
 def test_people_are_judged_apart() -> None:
     suspicion = Suspicion(clock=Clock())
-    assert suspicion.note_question("ann", 0.0, 0.0) is None
-    assert suspicion.note_question("bob", 50_000.0, 0.0) is None
-    assert suspicion.note_question("ann", 50_000.0, 0.0) is Flag.IMPLAUSIBLE_TRAVEL
-    assert suspicion.note_question("bob", 50_000.0, 0.0) is None
+    assert suspicion.note("ann", 0.0, 0.0) is None
+    assert suspicion.note("bob", 50_000.0, 0.0) is None
+    assert suspicion.note("ann", 50_000.0, 0.0) is Flag.IMPLAUSIBLE_TRAVEL
+    assert suspicion.note("bob", 50_000.0, 0.0) is None
 
 
 def test_a_flag_holds_for_a_while_and_no_longer() -> None:
     clock = Clock()
     suspicion = Suspicion(clock=clock)
-    suspicion.note_move("ann", 0.0, 0.0)
+    suspicion.note("ann", 0.0, 0.0)
     assert suspicion.hold_left_s("ann") == 0
-    assert suspicion.note_move("ann", 50_000.0, 0.0) is Flag.IMPLAUSIBLE_TRAVEL
+    assert suspicion.note("ann", 50_000.0, 0.0) is Flag.IMPLAUSIBLE_TRAVEL
     clock.pass_time(HOLD_S - 60)
-    assert suspicion.note_question("ann", 50_000.0, 0.0) is Flag.IMPLAUSIBLE_TRAVEL
+    assert suspicion.note("ann", 50_000.0, 0.0) is Flag.IMPLAUSIBLE_TRAVEL
     assert suspicion.hold_left_s("ann") == pytest.approx(60)
     clock.pass_time(61)
-    assert suspicion.note_question("ann", 50_000.0, 0.0) is None
+    assert suspicion.note("ann", 50_000.0, 0.0) is None
     assert suspicion.hold_left_s("ann") == 0
 
 
 def test_forgetting() -> None:
     clock = Clock()
     suspicion = Suspicion(clock=clock)
-    suspicion.note_question("ann", 0.0, 0.0)
+    suspicion.note("ann", 0.0, 0.0)
     suspicion.forget("ann")
     suspicion.forget("nobody")
-    assert suspicion.note_question("ann", 2_000_000.0, 0.0) is None
+    assert suspicion.note("ann", 2_000_000.0, 0.0) is None
     clock.pass_time(3500)
-    suspicion.note_question("bob", 0.0, 0.0)
+    suspicion.note("bob", 0.0, 0.0)
     clock.pass_time(101)
     # Within the hour this would be implausible.
-    assert suspicion.note_question("ann", 0.0, 0.0) is None
+    assert suspicion.note("ann", 0.0, 0.0) is None
 
 
 def test_after_an_hour_nothing_is_left_in_memory() -> None:
     clock = Clock()
     suspicion = Suspicion(clock=clock)
     for number in range(100):
-        suspicion.note_question(f"p{number}", 0.0, 0.0)
+        suspicion.note(f"p{number}", 0.0, 0.0)
     clock.pass_time(3601)
-    suspicion.note_question("ann", 0.0, 0.0)
+    suspicion.note("ann", 0.0, 0.0)
     assert repr(suspicion) == "Suspicion(1 people)"
     for _ in range(100):
         clock.pass_time(1000)
-        suspicion.note_question("ann", clock.now % 7919, 0.0)
+        suspicion.note("ann", clock.now % 7919, 0.0)
     assert len(suspicion._trails["ann"]._places) <= 5
 
 
@@ -209,13 +209,13 @@ def test_memory_is_bounded_and_the_idle_go_first() -> None:
     suspicion = Suspicion(most_people=40, clock=clock)
     for number in range(1000):
         clock.pass_time(0.1)
-        suspicion.note_question("ann", 0.0, 0.0)
-        suspicion.note_question(f"p{number}", 0.0, 0.0)
+        suspicion.note("ann", 0.0, 0.0)
+        suspicion.note(f"p{number}", 0.0, 0.0)
         assert len(suspicion._trails) <= 40
         assert "ann" in suspicion._trails
-    assert suspicion.note_question("ann", 90_000.0, 0.0) is Flag.IMPLAUSIBLE_TRAVEL
+    assert suspicion.note("ann", 90_000.0, 0.0) is Flag.IMPLAUSIBLE_TRAVEL
     for step in range(1000):
-        suspicion.note_move("ann", 5000.0 * (step % 3), 500.0 * step)
+        suspicion.note("ann", 5000.0 * (step % 3), 500.0 * step)
     trail = suspicion._trails["ann"]
     assert len(trail._places) + len(trail._hops) <= 64
 
@@ -223,7 +223,7 @@ def test_memory_is_bounded_and_the_idle_go_first() -> None:
 def test_no_place_is_ever_shown() -> None:
     suspicion = Suspicion(clock=Clock())
     for place in (12345.5, 54321.5):
-        suspicion.note_question("ann", place, place)
+        suspicion.note("ann", place, place)
     for shown in (repr(suspicion), str(suspicion), repr(suspicion._trails)):
         assert "345" not in shown
         assert "321" not in shown
@@ -234,10 +234,10 @@ def test_nothing_is_remembered_for_longer_than_an_hour() -> None:
     clock = Clock()
     suspicion = Suspicion(clock=clock)
     for turn in range(4):
-        suspicion.note_question("ann", 500.0 * (turn % 2), 0.0)
+        suspicion.note("ann", 500.0 * (turn % 2), 0.0)
         clock.pass_time(1)
     for _ in range(12):
-        suspicion.note_question("ann", 0.0, 0.0)
+        suspicion.note("ann", 0.0, 0.0)
         clock.pass_time(600)
     trail = suspicion._trails["ann"]
     moments = [place[0] for place in trail._places] + [hop[0] for hop in trail._hops]

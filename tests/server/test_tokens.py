@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import UsageError
-from nearveil.server.auth import LONGEST_S, PERSON_PATTERN, Token, read_token, write_token
+from nearveil.nearby.stores.base import PERSON_PATTERN
+from nearveil.server.auth import LONGEST_TOKEN_S, Token, read_token, write_token
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 NOW = 1_800_000_000.25
@@ -29,7 +30,7 @@ def forged(payload: bytes) -> str:
     return "nvt_" + ".".join(urlsafe_b64encode(part).rstrip(b"=").decode() for part in (payload, signature))
 
 
-@given(people, st.integers(0, 2**63 - 1), st.floats(0.001, LONGEST_S))
+@given(people, st.integers(0, 2**63 - 1), st.floats(0.001, LONGEST_TOKEN_S))
 def test_what_is_written_is_read_until_it_expires(person: str, mark: int, expires_in_s: float) -> None:
     text, token = write_token(KEY, person, mark, now=NOW, expires_in_s=expires_in_s)
     assert (token.person, token.mark) == (person, mark)
@@ -75,7 +76,7 @@ def test_a_payload_has_one_spelling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "ends_in_s"), [(0, 60), (1, 60), (255, 60), (2, -1), (2, 0), (2, LONGEST_S + 60), (2, 1e9)]
+    ("version", "ends_in_s"), [(0, 60), (1, 60), (255, 60), (2, -1), (2, 0), (2, LONGEST_TOKEN_S + 60), (2, 1e9)]
 )
 def test_signed_tokens_of_another_version_or_an_absurd_end(version: int, ends_in_s: float) -> None:
     payload = struct.pack(">BQQ", version, int((NOW + ends_in_s) * 1000), MARK) + b"ann"
@@ -93,7 +94,7 @@ def test_signed_payloads_of_absurd_lengths(length: int) -> None:
     assert read_token(KEY, forged(payload), now=NOW) is None
 
 
-@pytest.mark.parametrize("expires_in_s", [0, -1, LONGEST_S + 1, float("nan"), float("inf")])
+@pytest.mark.parametrize("expires_in_s", [0, -1, LONGEST_TOKEN_S + 1, float("nan"), float("inf")])
 def test_no_token_without_a_sensible_end(expires_in_s: float) -> None:
     with pytest.raises(UsageError, match="30 days"):
         token_of(expires_in_s=expires_in_s)

@@ -20,8 +20,8 @@ from tests.services.postgres import dump, private_database
 from tests.services.running import RunningService
 
 from nearveil.nearby.publishing.keys import new_keys, write_keys
+from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import Store
-from nearveil.nearby.stores.opening import open_store
 from nearveil.region import named_region
 from nearveil.server.auth import new_platform_key
 
@@ -29,7 +29,7 @@ PEOPLE = 120
 PLACES_EACH = 7
 NEW_PLACES = 4
 REGION = named_region("san-francisco")
-# Borders every second, so that kills fall on them too.
+# Epochs every second, so that kills fall on them too.
 OPTIONS = (
     "--epoch", "1s", "--window", "1h", "--new-places", str(NEW_PLACES),
     "--questions-per-minute", "0", "--key-questions-per-s", "0",

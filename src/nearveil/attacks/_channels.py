@@ -312,7 +312,7 @@ def channel_of(mechanism: Mechanism | Channel) -> Channel:
 
 
 def _density_is_of_what_is_published(mechanism: Mechanism) -> bool:
-    if mechanism.remaps:
+    if mechanism.remaps or not mechanism.has_density:
         return False
     middle = np.zeros((1, 2))
     try:

@@ -165,11 +165,17 @@ class Attack(ABC):
         How many accounts of its own it needs at least.
     takes_more_colluders : bool
         Whether it can use more accounts than it needs; then it is tried with each number that is asked for.
+    label : str
+        What reports call it, where that is not its name.
+    seconds_each : float
+        About how long it takes on a service in memory, for progress bars.
     """
 
     name: ClassVar[str]
     colluders_needed: ClassVar[int] = 1
     takes_more_colluders: ClassVar[bool] = False
+    label: ClassVar[str] = ""
+    seconds_each: ClassVar[float] = 0.01
 
     @classmethod
     def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:

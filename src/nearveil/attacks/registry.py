@@ -9,7 +9,7 @@ from nearveil.attacks.sandwich import Sandwich
 from nearveil.attacks.unfolding import Unfolding
 from nearveil.attacks.zo_lia import ZOLIA
 from nearveil.errors import UsageError
-from nearveil.plugins import load_class
+from nearveil.plugins import load_class, reference
 
 ENTRY_POINTS = "nearveil.attacks"
 
@@ -28,8 +28,20 @@ def attack_class(name: str) -> type[Attack]:
     if name in ATTACKS:
         return ATTACKS[name]
     try:
-        return load_class(name, Attack, group=ENTRY_POINTS, kind="attack")  # type: ignore[type-abstract]
+        found = load_class(name, Attack, group=ENTRY_POINTS, kind="attack")  # type: ignore[type-abstract]
     except UsageError as error:
         if ":" in name:
             raise
         raise UsageError(f"{error}; Nearveil's own are {', '.join(ATTACKS)}") from None
+    missing = sorted(getattr(found, "__abstractmethods__", ()))
+    if not isinstance(getattr(found, "name", None), str):
+        missing.append("name")
+    if missing:
+        raise UsageError(f"{found.__name__} cannot be used: it does not define {' and '.join(missing)}")
+    return found
+
+
+def attack_reference(attack: str | type[Attack]) -> str:
+    """Return the name by which `attack_class` finds an attack again, in another folder and process, too."""
+    kind = attack_class(attack) if isinstance(attack, str) else attack
+    return kind.name if ATTACKS.get(kind.name) is kind else reference(kind)

@@ -44,7 +44,8 @@ class SimulatedService:
         self._region = region
         self._mechanism = colluder_mechanism
         self._rng = np.random.default_rng(rng)
-        self._index = NearbyIndex(region.half_extent_m, range(len(places_m)), places_m, rng=self._rng)
+        self._index: NearbyIndex[Person] = NearbyIndex(region, range(len(places_m)), places_m, rng=self._rng)
+        self._accounts: tuple[str, ...] = ()
 
     def oracle(
         self, *, k: int, colluders: int, most_queries: int = 1000, rng: np.random.Generator | int | None = None
@@ -53,9 +54,9 @@ class SimulatedService:
 
         ``rng`` is for the noise of these accounts alone, so that an attack can be repeated on its own.
         """
-        accounts = tuple(f"colluder-{number}" for number in range(colluders))
-        for account in [person for person in self._index.people() if isinstance(person, str)]:
+        for account in self._accounts:
             self._index.remove(account)
+        self._accounts = tuple(f"colluder-{number}" for number in range(colluders))
         if not 1 <= k <= len(self._index):
             raise UsageError(f"k must lie between 1 and the number of people, {len(self._index):,}")
 
@@ -65,21 +66,17 @@ class SimulatedService:
             self._put(account, place, noise)
 
         def ask(place: Spot) -> Sequence[Person]:
-            return self._index.ranked(place, k)
+            return self._index.ranked_metres(*place, k)
 
-        return CountedOracle(ask, put, k=k, colluders=accounts, most_queries=most_queries)
+        return CountedOracle(ask, put, k=k, colluders=self._accounts, most_queries=most_queries)
 
     def _put(self, account: Person, place: Spot | None, noise: np.random.Generator) -> None:
         if place is None:
-            if account in self._index:
-                self._index.remove(account)
+            self._index.remove(account)
             return
         spot = np.array([place], dtype=np.float64)
         if self._mechanism is not None:
             region = self._region
             degrees = region.publish(region.from_metres(spot))
             spot = region.to_metres(self._mechanism.perturb(degrees, noise))
-        if account in self._index:
-            self._index.move(account, spot[0])
-        else:
-            self._index.insert(account, spot[0])
+        self._index.move(account, *spot[0].tolist())

@@ -133,8 +133,11 @@ def certify(mechanism: Mechanism) -> MechanismCertificate:
     return MechanismCertificate(mechanism=mechanism, stated=guarantee.to_dict())
 
 
-def load_certificate(path: str | Path) -> MechanismCertificate:
-    """Read a file that `MechanismCertificate.save` wrote. Nothing in it is believed before it is checked."""
+def load_certificate(path: str | Path, *, mechanism: str | None = None) -> MechanismCertificate:
+    """Read a file that `MechanismCertificate.save` wrote. Nothing in it is believed before it is checked.
+
+    ``mechanism`` names somebody else's class that the file may be about: none is run because a file says so.
+    """
     text = read_text(Path(path), "certificate")
     try:
         document: dict[str, Any] = json.loads(text)
@@ -144,12 +147,12 @@ def load_certificate(path: str | Path) -> MechanismCertificate:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError("this is no certificate file, or a damaged one; make one with 'nearveil certify'") from None
     guarantee_from_dict(guarantee)
-    return MechanismCertificate(mechanism=mechanism_from_spec(subject), stated=guarantee)
+    return MechanismCertificate(mechanism=mechanism_from_spec(subject, trusted=mechanism), stated=guarantee)
 
 
-def check_certificate(path: str | Path) -> CertificateCheck:
-    """Check a certificate file: the mechanism is rebuilt, and everything is computed anew."""
-    return load_certificate(path).check()
+def check_certificate(path: str | Path, *, mechanism: str | None = None) -> CertificateCheck:
+    """Check a certificate file: the mechanism is rebuilt, and everything is computed anew (`load_certificate`)."""
+    return load_certificate(path, mechanism=mechanism).check()
 
 
 def _check(mechanism: Mechanism, stated: dict[str, Any], tries: int, seed: int | None) -> CertificateCheck:

@@ -70,6 +70,7 @@ class WitnessCheck:
 def check_witness(
     witness: Witness | FitWitness | str | Path,
     *,
+    mechanism: str | None = None,
     function: str | None = None,
     command: str | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
@@ -84,6 +85,8 @@ def check_witness(
     ----------
     witness : Witness, FitWitness or path
         The witness, or a file that ``nearveil audit --witness`` wrote.
+    mechanism : str, optional
+        Somebody else's class that the witness is about, as ``file.py:Class``: none is run because a file says so.
     function, command : str, optional
         What the witness is about, repeated, where that is a function or a command: neither is run because a file says
         so. Nearveil's own mechanisms are rebuilt from the witness.
@@ -108,7 +111,7 @@ def check_witness(
     witness = replace(witness, confidence=confidence, claim=replace(witness.claim, text=text))
     if isinstance(witness, FitWitness):
         return _check_fit(witness, samples, seed, progress)
-    found, audited = _found_again(witness.subject, {"callable": function, "command": command}, timeout_s)
+    found, audited = _found_again(witness.subject, mechanism, {"callable": function, "command": command}, timeout_s)
     if not found.region.contains([witness.pair.first, witness.pair.second]).all():
         raise DataError("the witness speaks of places outside the mechanism's region; audit again")
     intervals = _intervals_of(found)
@@ -140,13 +143,15 @@ def _check_fit(witness: FitWitness, samples: int | None, seed: int | None, progr
     return WitnessCheck(verdict=_verdict(witness, fresh), witness=fresh, audited=audited)
 
 
-def _found_again(document: dict[str, Any], given: dict[str, str | None], timeout_s: float) -> tuple[Subject, str]:
+def _found_again(
+    document: dict[str, Any], trusted: str | None, given: dict[str, str | None], timeout_s: float
+) -> tuple[Subject, str]:
     """Return what the witness is about and what it is called; run no code that the file names and the user does not."""
     kind = document.get("kind")
     if kind == "mechanism":
         if any(given.values()):
             raise UsageError("the witness is about a mechanism of Nearveil; leave the function or the command out")
-        mechanism = mechanism_from_spec(document)
+        mechanism = mechanism_from_spec(document, trusted=trusted)
         return own_subject(mechanism), describe_mechanism(mechanism)
     if kind not in ("callable", "command"):
         raise DataError("the witness does not say what it is about, or is damaged; make it again")

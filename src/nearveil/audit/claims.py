@@ -163,6 +163,8 @@ def claim_from_words(text: str) -> Claim:
 
 def own_claim(guarantee: Guarantee) -> Claim:
     """Return what a mechanism's guarantee itself states."""
+    if not guarantee.is_promised:
+        raise UsageError("this mechanism promises nothing, so there is no claim of its own to audit; give a claim")
     return Claim(guarantee.notion, guarantee.epsilon, guarantee.delta, _in_words(guarantee), guarantee.offset)
 
 

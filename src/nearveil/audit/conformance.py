@@ -8,6 +8,9 @@
 A check raises `ConformanceError` if the mechanism fails it. The statistical ones draw with a fixed seed and each raise
 a false alarm with probability about 1e-6 for each place they try. A mechanism without a seed is fitted afresh each
 time.
+
+A mechanism without a density is not asked about it, and one that promises nothing is not audited. A class that passes
+can be used everywhere by its name, ``file.py:Class``.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from nearveil.audit.subjects import MechanismSubject
 from nearveil.errors import NearveilError
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.base import Mechanism
-from nearveil.randomness import NumberedRows, numbered_rows, stream_key
+from nearveil.mechanisms.registry import check_draws
+from nearveil.randomness import numbered_rows, stream_key
 from nearveil.region import PUBLISHED_DECIMALS, Region
 from nearveil.types import FloatArray
 
@@ -79,6 +83,8 @@ def check_mechanism(mechanism: Mechanism, people: FloatArray, *, draws: int = 20
 
 def check_density_integrates_to_one(subject: Subject) -> None:
     """The density, of the stage before any remap, sums to 1 over the plane."""
+    if not subject.mechanism.has_density:
+        return
     for place in subject.places[:_PLACES]:
         masses = _bin_masses(subject.mechanism, place, _grid(subject, place))
         total = masses.sum()
@@ -89,6 +95,8 @@ def check_density_integrates_to_one(subject: Subject) -> None:
 
 def check_sampler_matches_density(subject: Subject) -> None:
     """Draws follow the density, by a chi-square test, and the same test rejects noise 30 % narrower or wider."""
+    if not subject.mechanism.has_density:
+        return
     for place in subject.places[:_PLACES]:
         drawn = subject.samples(place)
         edges = _grid(subject, place)
@@ -106,7 +114,7 @@ def check_sampler_matches_density(subject: Subject) -> None:
 def check_output_in_support(subject: Subject) -> None:
     """Draws have positive density; published places lie in the region, on the public grid."""
     mechanism = subject.mechanism
-    for place in subject.places[:_PLACES]:
+    for place in subject.places[:_PLACES] if mechanism.has_density else ():
         density = mechanism.log_density(place, subject.samples(place)[:10_000])
         _require(bool(np.isfinite(density).all()), "a draw has density 0", mechanism)
     published = mechanism.perturb(subject.people, rng=subject.seed)
@@ -118,17 +126,9 @@ def check_output_in_support(subject: Subject) -> None:
 
 
 def check_rows_draw_alike_in_any_split(subject: Subject) -> None:
-    """Rows draw the same in whatever parts their keystream is cut, one at a time among others."""
-    places, key = subject.places, stream_key(subject.seed)
-
-    def drawn(size: int) -> FloatArray:
-        parts = [places[start : start + size] for start in range(0, len(places), size)]
-        rows = [NumberedRows(key, number * size, len(part)) for number, part in enumerate(parts)]
-        return np.vstack([subject.mechanism.draw(*both) for both in zip(parts, rows, strict=True)])
-
-    whole = drawn(len(places))
-    alike = all((whole == drawn(size)).all() for size in (1, 7))
-    _require(alike, "rows draw something else in other company", subject.mechanism)
+    """Rows draw the same again, and in whatever parts their keystream is cut, one at a time among others."""
+    wrong = check_draws(subject.mechanism, subject.people[: 20 * _PLACES], stream_key(subject.seed))
+    _require(wrong is None, str(wrong), subject.mechanism)
 
 
 def check_seed_repeats(subject: Subject) -> None:
@@ -137,6 +137,9 @@ def check_seed_repeats(subject: Subject) -> None:
     _require(
         bool((perturb(people, rng=7) == perturb(people, rng=7)).all()), "a seed does not repeat", subject.mechanism
     )
+    # What promises nothing may have no noise.
+    if not subject.mechanism.guarantee.is_promised:
+        return
     _require(bool((perturb(people, rng=7) != perturb(people, rng=8)).any()), "seeds do not matter", subject.mechanism)
     if subject.mechanism.seed is None:
         _require(bool((perturb(people) != perturb(people)).any()), "unseeded results repeat", subject.mechanism)
@@ -145,6 +148,8 @@ def check_seed_repeats(subject: Subject) -> None:
 def check_guarantee_survives_audit(subject: Subject) -> None:
     """The auditor finds no pair of places that loses more than is promised, and could have found one."""
     mechanism = subject.mechanism
+    if not mechanism.guarantee.is_promised:
+        return
     # At the draw, also where what is published is moved afterwards.
     found = audit(MechanismSubject(mechanism), samples=AUDIT_DRAWS * subject.draws, seed=subject.seed)
     _require(found.verdict is Verdict.CONSISTENT, f"{found.verdict}: {found.explanation}", mechanism)

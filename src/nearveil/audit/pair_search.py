@@ -52,7 +52,7 @@ def mechanism_pairs(mechanism: Mechanism, claim: Claim) -> list[Pair]:
     if isinstance(mechanism, DPRS):
         return audit_pairs(mechanism.resolved_region, claim, intervals=mechanism.current_intervals)
     pairs = audit_pairs(mechanism.resolved_region, claim)
-    if claim.notion is Notion.LOCAL:
+    if claim.notion is Notion.LOCAL and mechanism.has_density:
         pairs += density_pairs(mechanism, claim.epsilon)
     return pairs
 

@@ -83,6 +83,8 @@ class MechanismSubject:
 
     def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
         """Return the log-ratio of the mechanism's densities; not a number where both say "impossible"."""
+        if not self.mechanism.has_density:
+            return None
         density = self.mechanism.log_density
         with np.errstate(invalid="ignore"):
             return density(self.in_outputs(first), outputs) - density(self.in_outputs(second), outputs)

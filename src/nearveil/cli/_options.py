@@ -10,27 +10,23 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from nearveil.errors import UsageError
 from nearveil.io.atomic import read_text
 from nearveil.io.people import People, ReadOptions
-from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals, intervals_from_json
-from nearveil.mechanisms.planar_laplace import PlanarLaplace, hide_within_from_epsilon_per_km
-from nearveil.mechanisms.square import Square
-from nearveil.mechanisms.srr import SRR
+from nearveil.mechanisms.planar_laplace import hide_within_from_epsilon_per_km
+from nearveil.mechanisms.registry import MECHANISMS, MechanismEntry, mechanism_entry
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Ledger
-from nearveil.region import Region, parse_region
+from nearveil.region import DEFAULT_REGION, Region, metres, parse_region
 from nearveil.release.protect import Engine
 from nearveil.types import FloatArray
-
-DEFAULT_REGION = "san-francisco"
 
 
 class ScalingName(StrEnum):
@@ -143,24 +139,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
 
 
-def metres(text: str, option: str) -> float:
-    """Read a length: ``500m``, ``0.5km`` or plain metres.
-
-    Examples
-    --------
-    >>> metres("0.5km", "--hide-within")
-    500.0
-    """
-    match = re.fullmatch(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(m|km)?\s*", text)
-    try:
-        number = float(match[1]) if match else None
-    except ValueError:
-        number = None
-    if match is None or number is None or not 0 < number < 1e9:
-        raise UsageError(f"{option} takes a length greater than 0 such as 500m or 0.5km")
-    return number * (1000.0 if match[2] == "km" else 1.0)
-
-
 def numbers(text: str, option: str) -> list[int]:
     """Read whole numbers: ``10`` or ``10,30,50``; twice the same counts once.
 
@@ -254,14 +232,8 @@ def _protection(
 # From the options of ``nearveil protect`` to a mechanism.
 
 
-class MechanismName(StrEnum):
-    """Mechanisms by the names the command line knows."""
-
-    DPRS = "dprs"
-    PLANAR_LAPLACE = "planar-laplace"
-    LAPLACE = "laplace"
-    SRR = "srr"
-    SQUARE = "square"
+_DPRS, _PLANAR_LAPLACE = "dprs", "planar-laplace"
+_OWN_NAMES = ", ".join(MECHANISMS)
 
 
 class ReleaseName(StrEnum):
@@ -273,9 +245,11 @@ class ReleaseName(StrEnum):
 
 
 MechanismOption = Annotated[
-    MechanismName | None,
+    str | None,
     typer.Option(
-        help="How people are moved. An option that planar-laplace does not have selects dprs.",
+        help=f"How people are moved: {_OWN_NAMES}, or your own as FILE.py:CLASS. An option that planar-laplace does "
+        "not have selects dprs.",
+        metavar="NAME",
         show_default="planar-laplace",
         rich_help_panel="Mechanism",
     ),
@@ -331,8 +305,8 @@ IntervalsOption = Annotated[
     typer.Option(help="dprs: intervals that 'nearveil fit' wrote.", metavar="FILE", rich_help_panel="Mechanism"),
 ]
 
-_T = TypeVar("_T")
-
+_STRENGTHS = ("epsilon", "hide_within", "epsilon_per_km")
+_LENGTH_M = 500.0
 # Planar Laplace has neither intervals nor an epsilon without a distance.
 _DPRS_OPTIONS = (
     "release",
@@ -348,18 +322,12 @@ _DPRS_OPTIONS = (
     "least_radius",
 )
 
-_LOCAL: dict[MechanismName, type[AxisLaplace] | type[SRR] | type[Square]] = {
-    MechanismName.LAPLACE: AxisLaplace,
-    MechanismName.SRR: SRR,
-    MechanismName.SQUARE: Square,
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """The protection asked for; None where an option was not given."""
 
-    mechanism: MechanismName | None = None
+    mechanism: str | None = None
     release: ReleaseName | None = None
     noise: NoiseName | None = None
     hide_within: str | None = None
@@ -382,12 +350,17 @@ class Wish:
         return any(getattr(self, field.name) is not None for field in fields(self))
 
     @property
-    def chosen(self) -> MechanismName:
+    def is_more_than_a_name(self) -> bool:
+        """Whether anything but a mechanism's name was given."""
+        return replace(self, mechanism=None).is_given
+
+    @property
+    def chosen(self) -> str:
         """The mechanism named, or else planar Laplace, unless an option is given that it does not have."""
         if self.mechanism is not None:
             return self.mechanism
         others = any(getattr(self, option) is not None for option in ("epsilon", *_DPRS_OPTIONS))
-        return MechanismName.DPRS if others else MechanismName.PLANAR_LAPLACE
+        return _DPRS if others else _PLANAR_LAPLACE
 
     @property
     def chosen_release(self) -> ReleaseName:
@@ -399,34 +372,35 @@ class Wish:
 
 def build_mechanism(wish: Wish, region: Region, seed: int | None = None) -> Mechanism:
     """Return the mechanism wished for; refuse options that do not go with it."""
-    name = wish.chosen
-    if name is MechanismName.PLANAR_LAPLACE:
-        return _planar_laplace(wish, region, seed)
-    if name is MechanismName.DPRS:
+    try:
+        entry = mechanism_entry(wish.chosen)
+    except UsageError as error:
+        raise UsageError(f"--mechanism: {error}") from None
+    if entry.mechanism is DPRS:
         return _dprs(wish, region, seed)
-    _refuse_metres(wish, name)
-    _refuse_dprs_options(wish, name)
-    return _LOCAL[name](epsilon=_given(wish.epsilon, 1.0), region=region, seed=seed)
+    _refuse_what_it_does_not_take(wish, entry)
+    return entry.build(region=region, seed=seed, epsilon=wish.epsilon, hide_within_m=_hide_within_m(wish))
 
 
-def _planar_laplace(wish: Wish, region: Region, seed: int | None) -> Mechanism:
-    name = MechanismName.PLANAR_LAPLACE
-    _refuse(
-        wish,
-        name,
-        "epsilon",
-        hint="its epsilon is per distance; use --hide-within 500m or --epsilon-per-km instead",
-    )
-    _refuse_dprs_options(wish, name)
-    return PlanarLaplace(hide_within_m=_hide_within_m(wish), region=region, seed=seed)
+def _refuse_what_it_does_not_take(wish: Wish, entry: MechanismEntry) -> None:
+    name, takes = entry.name if entry.is_own else entry.label, entry.parameters
+    if "hide_within_m" not in takes and "epsilon" in takes:
+        _refuse_metres(wish, name)
+    if "epsilon" not in takes and "hide_within_m" in takes:
+        hint = "its epsilon is per distance; use --hide-within 500m or --epsilon-per-km instead"
+        _refuse(wish, name, "epsilon", hint=hint)
+    if entry.strength is None:
+        _refuse(wish, name, *_STRENGTHS, hint="its constructor takes neither epsilon nor hide_within_m")
+    _refuse(wish, name, *_DPRS_OPTIONS, hint="it goes with dprs; leave it out")
 
 
-def _hide_within_m(wish: Wish) -> float:
+def _hide_within_m(wish: Wish) -> float | None:
+    """The length asked for; None where the mechanism's own is to be taken."""
     if wish.hide_within is not None and wish.epsilon_per_km is not None:
         raise UsageError("--hide-within and --epsilon-per-km say the same thing; give one of them")
     if wish.epsilon_per_km is not None:
         return hide_within_from_epsilon_per_km(wish.epsilon_per_km)
-    return metres(_given(wish.hide_within, "500m"), "--hide-within")
+    return None if wish.hide_within is None else metres(wish.hide_within, "--hide-within")
 
 
 def _dprs(wish: Wish, region: Region, seed: int | None) -> Mechanism:
@@ -453,7 +427,7 @@ def _dprs(wish: Wish, region: Region, seed: int | None) -> Mechanism:
     params: dict[str, Any] = {
         "release": release.value,
         "epsilon": wish.epsilon,
-        "hide_within_m": _hide_within_m(wish) if release is ReleaseName.METRIC else None,
+        "hide_within_m": (_hide_within_m(wish) or _LENGTH_M) if release is ReleaseName.METRIC else None,
         "fit_epsilon": wish.fit_epsilon,
         "least_radius_m": None if wish.least_radius is None else metres(wish.least_radius, "--least-radius"),
         "delta": wish.delta,
@@ -468,13 +442,9 @@ def _dprs(wish: Wish, region: Region, seed: int | None) -> Mechanism:
     return DPRS(**given, intervals=wish.intervals, region=region, seed=seed)
 
 
-def _refuse_dprs_options(wish: Wish, name: MechanismName) -> None:
-    _refuse(wish, name, *_DPRS_OPTIONS, hint="it goes with dprs; leave it out")
-
-
 def _refuse_metres(wish: Wish, name: str) -> None:
     hint = "it is a length and goes with the release metric and with planar-laplace; use --epsilon"
-    _refuse(wish, name, "hide_within", "epsilon_per_km", hint=hint)
+    _refuse(wish, name, *_STRENGTHS[1:], hint=hint)
 
 
 def _refuse_length_and_budget(wish: Wish) -> None:
@@ -482,7 +452,7 @@ def _refuse_length_and_budget(wish: Wish) -> None:
     lengths, budgets = _names_given(wish, "hide_within", "epsilon_per_km"), _names_given(wish, "epsilon", "noise")
     if lengths and budgets:
         alone = replace(wish, epsilon=None, noise=None).chosen
-        other = "planar Laplace" if alone is MechanismName.PLANAR_LAPLACE else "DPRS, release metric"
+        other = "planar Laplace" if alone == _PLANAR_LAPLACE else "DPRS, release metric"
         raise UsageError(
             f"give either {lengths[0]} ({other}) or {budgets[0]} (which selects DPRS, release interval), not both"
         )
@@ -496,10 +466,6 @@ def _refuse(wish: Wish, name: str, *options: str, hint: str) -> None:
     given = _names_given(wish, *options)
     if given:
         raise UsageError(f"{given[0]} cannot be used with {name} here: {hint}")
-
-
-def _given(value: _T | None, default: _T) -> _T:
-    return default if value is None else value
 
 
 # Options that say which engine does the work, and what only one of them can do.

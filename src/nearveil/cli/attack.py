@@ -18,7 +18,6 @@ from nearveil.cli._options import (
     Wish,
     build_mechanism,
     chosen_region,
-    metres,
     numbers,
     takes_protection,
 )
@@ -41,7 +40,7 @@ from nearveil.evaluation.attack_experiment import AttackProtocol
 from nearveil.io.atomic import check_output
 from nearveil.io.datasets import DatasetName
 from nearveil.io.people import ReadOptions
-from nearveil.region import Region
+from nearveil.region import Region, metres
 from nearveil.report.tables import attack_document, table_notes, text_table, with_paper
 
 _RUNS, _INSTANCES = 5, 50

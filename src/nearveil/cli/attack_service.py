@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli._options import metres, numbers
+from nearveil.cli._options import numbers
 from nearveil.cli._output import progress_bar, say, say_json, warn
 from nearveil.client.audit import (
     Audit,
@@ -23,6 +23,7 @@ from nearveil.client.audit import (
 from nearveil.client.http import Client, region_of
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import LEAST_TAU_M
+from nearveil.region import metres
 
 KEY_VARIABLE = "NEARVEIL_PLATFORM_KEY"
 _PLATFORM_PREFIX = "nvk_"

@@ -49,7 +49,6 @@ from nearveil.cli._options import (
     FitMethodName,
     ForceOption,
     JsonOption,
-    MechanismName,
     RegionOption,
     ReleaseName,
     ScalingOption,
@@ -59,9 +58,10 @@ from nearveil.cli._options import (
     takes_protection,
 )
 from nearveil.cli._output import complain, progress_bar, say, say_json, warn
-from nearveil.cli.populations import PEOPLE, SEED, fitted_on_made_up_people
+from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, NearveilError, UsageError, require_package
 from nearveil.io.atomic import check_output, read_text, replacing
+from nearveil.io.synthetic import PEOPLE, SEED
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
@@ -268,11 +268,11 @@ def audit(
     external = _External(function, command, timeout)
     effort = _Effort(samples=samples, confidence=confidence, seed=seed, as_json=json)
     if check is not None:
-        if wish.is_given or any((region, scaling, claim, place, stage is not StageName.RELEASE)):
+        if wish.is_more_than_a_name or any((region, scaling, claim, place, stage is not StageName.RELEASE)):
             raise UsageError(
                 "--check takes mechanism, region, claim and places from the witness; leave these options out"
             )
-        leave_with(_check(check, external, effort, files))
+        leave_with(_check(check, external, wish.mechanism, effort, files))
     if place and stage is StageName.FIT:
         raise UsageError("--place is for --stage release: a fit is of all people's places; leave it out")
     box = chosen_region(region, scaling, wish.intervals)
@@ -342,12 +342,13 @@ def _audit_fit(
     return report.verdict
 
 
-def _check(path: Path, external: _External, effort: _Effort, files: _Files) -> Verdict:
+def _check(path: Path, external: _External, mechanism: str | None, effort: _Effort, files: _Files) -> Verdict:
     witness = read_witness(path)
     if files.picture is not None and isinstance(witness, FitWitness):
         raise UsageError("--picture draws places, and this witness is about a fit; leave it out")
     check = check_witness(
         witness,
+        mechanism=mechanism,
         function=external.function,
         command=external.command,
         timeout_s=external.limit_s,
@@ -457,7 +458,7 @@ def _words(mechanism: Mechanism, wish: Wish, claim: str | None) -> str:
 
 
 def _fit_to_audit(wish: Wish, box: Region, external: _External) -> DPRS:
-    if external.is_given or wish.mechanism not in (None, MechanismName.DPRS):
+    if external.is_given or wish.mechanism not in (None, "dprs"):
         raise UsageError("--stage fit goes with dprs, which alone learns from people; leave it out")
     if wish.intervals is not None:
         raise UsageError("--intervals are fitted already; leave them out to audit the fit")

@@ -52,9 +52,9 @@ def certify(
     Without --intervals, DPRS gets the intervals of a made-up city.
     """
     if check is not None:
-        if wish.is_given or out is not None or region is not None or scaling is not None:
+        if wish.is_more_than_a_name or out is not None or region is not None or scaling is not None:
             raise UsageError("--check takes everything from the certificate; leave the other options out")
-        _check(check, as_json=json)
+        _check(check, trusted=wish.mechanism, as_json=json)
         return
     if out is not None:
         check_output(out, force=force)
@@ -89,8 +89,8 @@ def _place(place: tuple[float, float]) -> str:
     return f"({place[0]:.6g}, {place[1]:.6g})"
 
 
-def _check(path: Path, *, as_json: bool) -> None:
-    certified = load_certificate(path)
+def _check(path: Path, *, trusted: str | None, as_json: bool) -> None:
+    certified = load_certificate(path, mechanism=trusted)
     found = certified.check()
     if as_json:
         say_json({**asdict(found), "holds": found.holds})

@@ -16,7 +16,6 @@ import typer
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import AttackResult
 from nearveil.cli._output import progress_bar, say
-from nearveil.cli.populations import PEOPLE
 from nearveil.errors import OutputError, UsageError
 from nearveil.evaluation.attack import AttackOutcome, outcome_of
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, compare
@@ -34,13 +33,14 @@ from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
 from nearveil.io.files import write_people
 from nearveil.io.people import Layout, People, Place
+from nearveil.io.synthetic import PEOPLE, synthetic_city
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import named_region
 from nearveil.report.attack_scene import length
+from nearveil.report.maps import land_in
 from nearveil.report.tables import text_table
-from nearveil.server.console.demonstration import made_up_people
 from nearveil.types import FloatArray, Progress
 
 INSTANCES = 40
@@ -180,7 +180,7 @@ class City:
     def __init__(self, seed: int, cores: int) -> None:
         self._seed, self._cores = seed, cores
         region = named_region("san-francisco")
-        self.people = Dataset("a made-up city", region, made_up_people(region, PEOPLE, seed))
+        self.people = Dataset("a made-up city", region, synthetic_city(PEOPLE, region, rng=seed, land=land_in(region)))
         self.protocol = AttackProtocol(runs=1, instances=INSTANCES, seed=seed)
         self._fighters = contenders(tuple(_ATTACKS), region, colluders=(1,), tau_m=self.protocol.tau_m)
         self.open = self._service("open", "true places", None)

@@ -20,9 +20,10 @@ from nearveil.cli._options import (
     takes_protection,
 )
 from nearveil.cli._output import say, say_json
-from nearveil.cli.populations import PEOPLE, fitted_on_made_up_people
+from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text
+from nearveil.io.synthetic import PEOPLE
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.explain import explain
 from nearveil.privacy.guarantee import Guarantee, guarantee_from_dict

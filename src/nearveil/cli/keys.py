@@ -13,12 +13,18 @@ import typer
 
 from nearveil.cli._output import say, warn
 from nearveil.errors import DataError, UsageError
-from nearveil.nearby.publishing.keys import SecretKeys, new_keys, read_keys, schedule_as_written, write_keys
+from nearveil.nearby.publishing.keys import (
+    SecretKeys,
+    check_postponable,
+    new_keys,
+    read_keys,
+    schedule_as_written,
+    write_keys,
+)
 from nearveil.nearby.publishing.protection import Schedule
+from nearveil.nearby.stores import is_postgres, open_store
 from nearveil.nearby.stores.base import Store
-from nearveil.nearby.stores.opening import is_postgres, open_store
 from nearveil.server.auth import new_platform_key
-from nearveil.server.identity import check_postponable
 from nearveil.server.settings import Settings
 
 keys_app = typer.Typer(

@@ -23,7 +23,7 @@ does not allow it, 1 a failure of Nearveil itself. 'nearveil audit' has exit cod
 # What each verb says of itself: written here too, so that the list of them loads none of them.
 VERBS = {
     "protect": "Publish other places for everybody in INPUT, and say truthfully what that protects.",
-    "plan": "Recommend a mechanism and its parameters for the people of INPUT and one wish.",
+    "plan": "Recommend a mechanism and its parameters for the people of INPUT and one goal.",
     "attack": "Attack people through ranked lists alone: the paper's populations or your own people, protected or not.",
     "audit": "Look for two places between which a mechanism loses more than is claimed.",
     "certify": "Compute the largest privacy loss of a mechanism over all pairs of places that it promises to protect.",

@@ -82,6 +82,7 @@ def _serve(settings: Settings) -> None:
 def announce(service: Any, address: str, key_file: Path | None) -> None:
     """Say where the service is, what it promises, and what to take care of."""
     settings: Settings = service.settings
+    say(str(service.card()))
     say(f"Nearveil serves {service.protection.region} on {address}")
     if settings.console:
         say(f"console: {address}/")
@@ -89,7 +90,6 @@ def announce(service: Any, address: str, key_file: Path | None) -> None:
         say(f"platform key: in {key_file}, for you alone")
     if settings.keys is None and settings.keys_text is None:
         say("secret keys: beside the store; keep them elsewhere (--keys), a copy of the folder gives both away")
-    say(str(service.card()))
     if not _is_loopback(settings.host):
         warn("this address can be reached from other machines; put TLS in front, keys and places travel in the open")
     if service.protection.policy is Policy.PLACE and service.protection.schedule.window < _SHORT_WINDOW:

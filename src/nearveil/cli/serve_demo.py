@@ -10,8 +10,9 @@ import typer
 
 from nearveil.cli._output import progress_bar, say
 from nearveil.cli.serve import announce
+from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.region import Region
-from nearveil.server.console.demonstration import PEOPLE, made_up_people
+from nearveil.report.maps import land_in
 from nearveil.server.settings import Settings
 from nearveil.types import FloatArray
 
@@ -28,7 +29,7 @@ def serve_demo(
     ),
     port: Annotated[int, typer.Option(help="Port; 0 for any that is free.", min=0, max=65_535)] = 8000,
     hide_within: Annotated[str, typer.Option(help="Mean length of the noise.")] = "500m",
-    epoch: Annotated[str, typer.Option(help="Time between two borders.")] = "1m",
+    epoch: Annotated[str, typer.Option(help="Time between two publications.")] = "1m",
 ) -> None:
     """Serve 25,000 made-up people of San Francisco, protected, and print what to try."""
     # Only this verb and serve wait for a web server to load.
@@ -52,7 +53,7 @@ def serve_demo(
         set_up_logs(settings.log_level)
         service = Service.open(settings)
         if not service.store.totals().published:
-            _move_in(service, made_up_people(region, PEOPLE))
+            _move_in(service, synthetic_city(PEOPLE, region, rng=SEED, land=land_in(region)))
         key_file = run.first_platform_key(service.store, folder) or out / run.PLATFORM_KEY_FILE
     except BaseException:
         listening.close()

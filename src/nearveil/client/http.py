@@ -1,10 +1,12 @@
-"""What a service answers when it does not do what it was asked."""
+"""Client: a Nearveil service from Python, with a platform's key or a person's token.
+
+No answer prints a place or a token, errors are one sentence, and nothing is logged.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import math
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from urllib.parse import quote
 import httpx
 
 from nearveil.errors import NearveilError, UsageError
+from nearveil.nearby.stores.base import LONGEST_ID, is_person_id
 from nearveil.region import Region, named_region, parse_region
 
 PROBLEM_PREFIX = "urn:nearveil:problem:"
@@ -78,7 +81,7 @@ class Receipt:
     status : str
         "pending", "same place", "budget spent" or "published".
     receipt : str
-        Names the draw that holds for the person now.
+        Names the noisy location that holds for the person now.
     publishes_at : float or None
         When it is published, in seconds since 1970.
     """
@@ -89,7 +92,7 @@ class Receipt:
 
     @property
     def waits(self) -> bool:
-        """Whether it is published at the next border only."""
+        """Whether it is published at the next epoch boundary only."""
         return self.status == "pending"
 
     @property
@@ -120,206 +123,6 @@ class IntervalsInUse:
 
     fingerprint: str | None
     document: Mapping[str, Any] = field(repr=False)
-
-
-# What is checked before it is sent.
-
-
-_ID = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
-
-
-def checked_key(key: str) -> str:
-    """Return a key that can stand in a request's head."""
-    if not (key.isascii() and key.isprintable() and " " not in key):
-        raise UsageError("this is no key of a Nearveil service; keys begin with nvk_ and tokens with nvt_")
-    return key
-
-
-def checked_id(person: str) -> str:
-    """Return an id that a service takes."""
-    if not _ID.fullmatch(person):
-        raise UsageError("an id is 1 to 128 of the characters A-Z a-z 0-9 _ . : @ -")
-    return person
-
-
-def person_path(person: str, rest: str = "") -> str:
-    """Return a person's address, with what follows it."""
-    # The dots of an id that is nothing but dots would otherwise be taken for steps through folders.
-    name = quote(checked_id(person), safe="")
-    return f"/v1/people/{name.replace('.', '%2E') if not person.strip('.') else name}{rest}"
-
-
-def place_body(latitude: float, longitude: float) -> dict[str, float]:
-    """Return a place as requests hold it."""
-    if not (math.isfinite(latitude) and math.isfinite(longitude)):
-        raise UsageError("a place is two numbers, latitude and longitude in degrees")
-    return {"latitude": float(latitude), "longitude": float(longitude)}
-
-
-# Wire: requests with a key in their head, answers checked, errors in one sentence. Nothing is logged.
-
-
-_PAUSES_S = (0.1, 0.4)
-_LONGEST_DETAIL = 300
-_CONNECTION_ERRORS = (httpx.NetworkError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
-
-
-class Wire:
-    """One service and its connections, shared by all who talk to it with a key of their own."""
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        timeout_s: float,
-        transport: httpx.BaseTransport | None,
-        allow_plain_http: bool,
-        pause: Callable[[float], None] = time.sleep,
-    ) -> None:
-        address = _checked(url, allow_plain_http=allow_plain_http)
-        if not 0 < timeout_s < math.inf:
-            raise UsageError("the time limit is a number of seconds greater than 0")
-        self._pause = pause
-        # A proxy of the environment would see a key that travels in clear; encrypted it may pass through one.
-        self._http = httpx.Client(
-            base_url=address, timeout=timeout_s, transport=transport, trust_env=address.scheme == "https"
-        )
-        self.shown_url = str(address)
-
-    def close(self) -> None:
-        """Let go of the connections."""
-        self._http.close()
-
-    def send(
-        self, method: str, path: str, key: str, *, repeatable: bool, json: Any = None, content: bytes | None = None
-    ) -> httpx.Response:
-        """Send a request and return the answer if it is a success; repeat it only where that changes nothing."""
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        if content is not None:
-            headers["Content-Type"] = "application/json"
-        for wait_s in (*(_PAUSES_S if repeatable else ()), None):
-            try:
-                answer = self._http.request(method, path, json=json, content=content, headers=headers)
-            except _CONNECTION_ERRORS as error:
-                if wait_s is None:
-                    raise self._unreachable(error) from None
-                self._pause(wait_s)
-            except httpx.HTTPError as error:
-                raise self._unreachable(error) from None
-            else:
-                if not answer.is_success:
-                    raise _refusal(answer)
-                return answer
-        raise AssertionError("the last turn returns or raises")  # pragma: no cover
-
-    def _unreachable(self, error: httpx.HTTPError) -> UnreachableError:
-        return UnreachableError(
-            f"the service at {self.shown_url} did not answer ({type(error).__name__}); is it running?"
-        )
-
-
-def json_of(answer: httpx.Response) -> Any:
-    """Return the answer's JSON."""
-    try:
-        return answer.json()
-    except ValueError:
-        raise strange(answer) from None
-
-
-def object_of(answer: httpx.Response) -> dict[str, Any]:
-    """Return the answer's JSON, which is an object."""
-    document = json_of(answer)
-    if not isinstance(document, dict):
-        raise strange(answer)
-    return document
-
-
-def field_of(answer: httpx.Response, name: str, kind: type | tuple[type, ...]) -> Any:
-    """Return one field of an answer that is a JSON object."""
-    value = object_of(answer).get(name)
-    if not isinstance(value, kind):
-        raise strange(answer)
-    return value
-
-
-def strange(answer: httpx.Response) -> ServiceError:
-    """Return the error of an answer that no Nearveil service gives."""
-    return ServiceError(
-        "the service answered something else than a Nearveil service does; check the address",
-        status=answer.status_code,
-    )
-
-
-def _checked(url: str, *, allow_plain_http: bool) -> httpx.URL:
-    try:
-        address = httpx.URL(url)
-    except (httpx.InvalidURL, TypeError):
-        raise UsageError("the service's address is no web address; write it as http://127.0.0.1:8000") from None
-    if address.scheme not in ("http", "https") or not address.host:
-        raise UsageError("the service's address begins with http:// or https://, such as http://127.0.0.1:8000")
-    if address.userinfo or address.query or address.fragment:
-        raise UsageError("the service's address has no user name, question mark or # in it; give the key apart from it")
-    if address.scheme == "http" and not (allow_plain_http or _is_loopback(address.host)):
-        raise UsageError(
-            "over http:// the key would travel in clear to another machine; use https://, or in a network of your own "
-            "allow plain http (--plain-http)"
-        )
-    return address
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _refusal(answer: httpx.Response) -> ServiceError:
-    """Return what the service says as an error: its problem details where it has any."""
-    try:
-        document = answer.json()
-    except ValueError:
-        document = {}
-    said = document if isinstance(document, dict) else {}
-    kind, title, detail = (str(said.get(name) or "") for name in ("type", "title", "detail"))
-    title = title or answer.reason_phrase
-    words = " ".join(detail.split())[:_LONGEST_DETAIL]
-    return ServiceError(
-        f"the service refused ({answer.status_code} {title})" + (f": {words}" if words else ""),
-        status=answer.status_code,
-        name=kind.removeprefix(PROBLEM_PREFIX) if kind.startswith(PROBLEM_PREFIX) else "",
-        title=title,
-        detail=detail,
-        retry_after_s=_retry_after_s(answer),
-    )
-
-
-def _retry_after_s(answer: httpx.Response) -> float | None:
-    try:
-        wait_s = float(answer.headers.get("Retry-After", ""))
-    except ValueError:
-        return None
-    return wait_s if answer.status_code in (TOO_MANY, 503) and 0 <= wait_s < math.inf else None
-
-
-# Which region a service is for.
-
-
-_USUAL = "san-francisco"
-_EDGES = ("south", "west", "north", "east")
-
-
-def region_of(client: Client, asked: str | None) -> Region:
-    """Return the region asked for, or the one that the service names, or the one that services have by default."""
-    if asked is not None:
-        return parse_region(asked)
-    said = client.guarantee().document.get("region")
-    if isinstance(said, dict) and all(isinstance(said.get(edge), int | float) for edge in _EDGES):
-        south, west, north, east = (float(said[edge]) for edge in _EDGES)
-        return Region(south, west, north, east)
-    return named_region(_USUAL)
 
 
 # Client: a Nearveil service from Python, with a platform's key or a person's token.
@@ -517,3 +320,200 @@ class Client:
         self, method: str, path: str, *, repeatable: bool, json: Any = None, content: bytes | None = None
     ) -> httpx.Response:
         return self._wire.send(method, path, self._key, repeatable=repeatable, json=json, content=content)
+
+
+# What is checked before it is sent.
+
+
+def checked_key(key: str) -> str:
+    """Return a key that can stand in a request's head."""
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise UsageError("this is no key of a Nearveil service; keys begin with nvk_ and tokens with nvt_")
+    return key
+
+
+def checked_id(person: str) -> str:
+    """Return an id that a service takes."""
+    if not is_person_id(person):
+        raise UsageError(f"an id is 1 to {LONGEST_ID} of the characters A-Z a-z 0-9 _ . : @ -")
+    return person
+
+
+def person_path(person: str, rest: str = "") -> str:
+    """Return a person's address, with what follows it."""
+    # The dots of an id that is nothing but dots would otherwise be taken for steps through folders.
+    name = quote(checked_id(person), safe="")
+    return f"/v1/people/{name.replace('.', '%2E') if not person.strip('.') else name}{rest}"
+
+
+def place_body(latitude: float, longitude: float) -> dict[str, float]:
+    """Return a place as requests hold it."""
+    if not (math.isfinite(latitude) and math.isfinite(longitude)):
+        raise UsageError("a place is two numbers, latitude and longitude in degrees")
+    return {"latitude": float(latitude), "longitude": float(longitude)}
+
+
+# Wire: requests with a key in their head, answers checked, errors in one sentence. Nothing is logged.
+
+
+_PAUSES_S = (0.1, 0.4)
+_LONGEST_DETAIL = 300
+_CONNECTION_ERRORS = (httpx.NetworkError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
+
+
+class Wire:
+    """One service and its connections, shared by all who talk to it with a key of their own."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float,
+        transport: httpx.BaseTransport | None,
+        allow_plain_http: bool,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        address = _checked(url, allow_plain_http=allow_plain_http)
+        if not 0 < timeout_s < math.inf:
+            raise UsageError("the time limit is a number of seconds greater than 0")
+        self._pause = pause
+        # A proxy of the environment would see a key that travels in clear; encrypted it may pass through one.
+        self._http = httpx.Client(
+            base_url=address, timeout=timeout_s, transport=transport, trust_env=address.scheme == "https"
+        )
+        self.shown_url = str(address)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._http.close()
+
+    def send(
+        self, method: str, path: str, key: str, *, repeatable: bool, json: Any = None, content: bytes | None = None
+    ) -> httpx.Response:
+        """Send a request and return the answer if it is a success; repeat it only where that changes nothing."""
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        for wait_s in (*(_PAUSES_S if repeatable else ()), None):
+            try:
+                answer = self._http.request(method, path, json=json, content=content, headers=headers)
+            except _CONNECTION_ERRORS as error:
+                if wait_s is None:
+                    raise self._unreachable(error) from None
+                self._pause(wait_s)
+            except httpx.HTTPError as error:
+                raise self._unreachable(error) from None
+            else:
+                if not answer.is_success:
+                    raise _refusal(answer)
+                return answer
+        raise AssertionError("the last turn returns or raises")  # pragma: no cover
+
+    def _unreachable(self, error: httpx.HTTPError) -> UnreachableError:
+        return UnreachableError(
+            f"the service at {self.shown_url} did not answer ({type(error).__name__}); is it running?"
+        )
+
+
+def json_of(answer: httpx.Response) -> Any:
+    """Return the answer's JSON."""
+    try:
+        return answer.json()
+    except ValueError:
+        raise strange(answer) from None
+
+
+def object_of(answer: httpx.Response) -> dict[str, Any]:
+    """Return the answer's JSON, which is an object."""
+    document = json_of(answer)
+    if not isinstance(document, dict):
+        raise strange(answer)
+    return document
+
+
+def field_of(answer: httpx.Response, name: str, kind: type | tuple[type, ...]) -> Any:
+    """Return one field of an answer that is a JSON object."""
+    value = object_of(answer).get(name)
+    if not isinstance(value, kind):
+        raise strange(answer)
+    return value
+
+
+def strange(answer: httpx.Response) -> ServiceError:
+    """Return the error of an answer that no Nearveil service gives."""
+    return ServiceError(
+        "the service answered something else than a Nearveil service does; check the address",
+        status=answer.status_code,
+    )
+
+
+def _checked(url: str, *, allow_plain_http: bool) -> httpx.URL:
+    try:
+        address = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError):
+        raise UsageError("the service's address is no web address; write it as http://127.0.0.1:8000") from None
+    if address.scheme not in ("http", "https") or not address.host:
+        raise UsageError("the service's address begins with http:// or https://, such as http://127.0.0.1:8000")
+    if address.userinfo or address.query or address.fragment:
+        raise UsageError("the service's address has no user name, question mark or # in it; give the key apart from it")
+    if address.scheme == "http" and not (allow_plain_http or _is_loopback(address.host)):
+        raise UsageError(
+            "over http:// the key would travel in clear to another machine; use https://, or in a network of your own "
+            "allow plain http (--plain-http)"
+        )
+    return address
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _refusal(answer: httpx.Response) -> ServiceError:
+    """Return what the service says as an error: its problem details where it has any."""
+    try:
+        document = answer.json()
+    except ValueError:
+        document = {}
+    said = document if isinstance(document, dict) else {}
+    kind, title, detail = (str(said.get(name) or "") for name in ("type", "title", "detail"))
+    title = title or answer.reason_phrase
+    words = " ".join(detail.split())[:_LONGEST_DETAIL]
+    return ServiceError(
+        f"the service refused ({answer.status_code} {title})" + (f": {words}" if words else ""),
+        status=answer.status_code,
+        name=kind.removeprefix(PROBLEM_PREFIX) if kind.startswith(PROBLEM_PREFIX) else "",
+        title=title,
+        detail=detail,
+        retry_after_s=_retry_after_s(answer),
+    )
+
+
+def _retry_after_s(answer: httpx.Response) -> float | None:
+    try:
+        wait_s = float(answer.headers.get("Retry-After", ""))
+    except ValueError:
+        return None
+    return wait_s if answer.status_code in (TOO_MANY, 503) and 0 <= wait_s < math.inf else None
+
+
+# Which region a service is for.
+
+
+_USUAL = "san-francisco"
+_EDGES = ("south", "west", "north", "east")
+
+
+def region_of(client: Client, asked: str | None) -> Region:
+    """Return the region asked for, or the one that the service names, or the one that services have by default."""
+    if asked is not None:
+        return parse_region(asked)
+    said = client.guarantee().document.get("region")
+    if isinstance(said, dict) and all(isinstance(said.get(edge), int | float) for edge in _EDGES):
+        south, west, north, east = (float(said[edge]) for edge in _EDGES)
+        return Region(south, west, north, east)
+    return named_region(_USUAL)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attacker
+from nearveil.attacks.registry import attack_class
 from nearveil.audit.auditor import audit
 from nearveil.audit.subjects import MechanismSubject
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, Attempt
@@ -151,7 +152,7 @@ class UtilityCell(Cell):
     @property
     def seconds(self) -> float:
         """Asking takes most of it, and the fit, where no other cell has made it yet."""
-        return 0.2 if self.defence.kind == "dprs" else 0.1
+        return 0.2 if self.defence.is_dprs else 0.1
 
 
 # What one run of a defence is worth to those who ask, and to the best attacker.
@@ -177,9 +178,8 @@ class FrontierCell(Cell):
 
     @property
     def seconds(self) -> float:
-        """Guessing takes most of it; a density per axis, with its edges, takes longest."""
-        each = {"dprs": 0.018, "axis-laplace": 0.06}.get(self.defence.kind, 0.008)
-        return 0.3 + each * self.targets
+        """Guessing takes most of it."""
+        return 0.3 + self.defence.entry.seconds_per_guess * self.targets
 
 
 # The three releases of DPRS at equal intervals, in one run.
@@ -251,9 +251,6 @@ def released(release: ReleaseName, intervals: Intervals, epsilon: float, *, seed
 # One attack on some people, of an open service or a protected one.
 
 
-_SECONDS = {"gi-lia": 0.004, "zo-lia": 0.004, "sandwich": 0.01, "adaptive": 0.2, "unfolding": 0.1}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackCell(Cell):
     """One attack with so many accounts of its own against so many people."""
@@ -282,7 +279,7 @@ class AttackCell(Cell):
     @property
     def seconds(self) -> float:
         """Mostly the attacks."""
-        return self.instances * _SECONDS[self.attack] + (0.0 if self.defence is None else 0.1)
+        return self.instances * attack_class(self.attack).seconds_each + (0.0 if self.defence is None else 0.1)
 
     @property
     def _protocol(self) -> AttackProtocol:
@@ -294,7 +291,7 @@ class AttackCell(Cell):
         )
 
     def _contender(self, dataset: Dataset) -> Contender:
-        accounts = [self.accounts] if self.attack == "adaptive" else []
+        accounts = [self.accounts] if attack_class(self.attack).takes_more_colluders else []
         return contenders([self.attack], dataset.region, colluders=accounts, tau_m=AttackProtocol().tau_m)[0]
 
 

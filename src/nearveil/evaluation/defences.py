@@ -12,28 +12,19 @@ from nearveil.errors import UsageError
 from nearveil.evaluation.utility import SCALING_OF, RegionProtocol
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms._nearest import nearest_centre_table
-from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.square import Square
-from nearveil.mechanisms.srr import SRR
+from nearveil.mechanisms.registry import MechanismEntry, mechanism_entry
 from nearveil.privacy.accounting import Noise
+from nearveil.privacy.guarantee import Guarantee, round_up
 from nearveil.randomness import RowKeystream
-from nearveil.region import Region
+from nearveil.region import Region, named_region
 from nearveil.types import FloatArray
 
-Kind = Literal["dprs", "planar-laplace", "axis-laplace", "srr", "square"]
 Centres = Literal["pic", "private-grid", "public"]
 """Where intervals come from: the paper's private k-means, the private grid, or public random points without data."""
-
-_LOCAL: dict[Kind, type[AxisLaplace] | type[SRR] | type[Square]] = {
-    "axis-laplace": AxisLaplace,
-    "srr": SRR,
-    "square": Square,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +35,11 @@ class Defence:
     ----------
     label : str
         What tables and pictures call it; two that differ in nothing else are the same.
+    mechanism : str
+        Its name in the registry; for somebody else's class ``module:Class``.
     epsilon, hide_within_m : float, optional
-        One of the two. For planar Laplace epsilon is the loss between opposite corners of the region.
+        One of the two, or none where the mechanism takes neither. For planar Laplace epsilon is the loss between
+        opposite corners of the region.
     fit_epsilon : float, optional
         What finding private intervals costs, for the sound releases; the paper's spends half of epsilon on it.
     confined : bool
@@ -53,7 +47,7 @@ class Defence:
     """
 
     label: str = field(compare=False)
-    kind: Kind
+    mechanism: str
     epsilon: float | None = None
     hide_within_m: float | None = None
     release: ReleaseName = "paper"
@@ -68,24 +62,30 @@ class Defence:
     def build(self, region: Region, seed: int) -> Mechanism:
         """Return the mechanism for a region, not fitted yet."""
         scaled = region.with_scaling(SCALING_OF[self.region])
-        if self.kind == "dprs":
+        if self.is_dprs:
             return self._dprs(scaled, seed)
-        baseline = self._baseline(scaled, seed)
+        length_m = self._length_m(scaled) if self.entry.strength == "hide_within_m" else None
+        baseline = self.entry.build(region=scaled, seed=seed, epsilon=self.epsilon, hide_within_m=length_m)
         if not self.confined:
             return baseline
         return ConfinedBaseline(baseline=baseline, discs=self._dprs(scaled, seed), region=scaled, seed=seed)
 
-    def _baseline(self, scaled: Region, seed: int) -> Mechanism:
-        if self.kind == "planar-laplace":
-            return PlanarLaplace(hide_within_m=self._length_m(scaled), region=scaled, seed=seed)
-        return _LOCAL[self.kind](epsilon=self._epsilon, region=scaled, seed=seed)
+    @property
+    def entry(self) -> MechanismEntry:
+        """What the registry knows of its mechanism."""
+        return mechanism_entry(self.mechanism)
+
+    @property
+    def is_dprs(self) -> bool:
+        """Whether it is one of DPRS, with intervals that are fitted."""
+        return self.mechanism == "dprs"
 
     @property
     def parameter(self) -> str:
         """The parameter that is swept, with its unit."""
         if self.hide_within_m is not None:
             return f"hide within {self.hide_within_m:,.0f} m"
-        return f"epsilon = {self.epsilon:g}"
+        return "as it is" if self.epsilon is None else f"epsilon = {self.epsilon:g}"
 
     @property
     def fit_loss(self) -> float:
@@ -94,12 +94,14 @@ class Defence:
         Another place is one person less and another more, so that the fit counts twice. The paper's release makes no
         promise for it.
         """
-        fitted = self.kind == "dprs" and self.centres_from != "public"
+        fitted = self.is_dprs and self.centres_from != "public"
         return 2 * self.fit_epsilon if fitted and self.fit_epsilon is not None else 0.0
 
     @property
     def loss(self) -> str:
         """What holds for the people that a sound defence is run on, in a few words."""
+        if not self.entry.is_own:
+            return _stated(self.build(named_region("san-francisco"), seed=0).guarantee)
         if self.hide_within_m is None:
             return f"{self._epsilon + self.fit_loss:g}"
         return f"{2 / self.hide_within_m:.3g} per metre" + (f" + {self.fit_loss:g}" if self.fit_loss else "")
@@ -127,12 +129,19 @@ class Defence:
     @property
     def _epsilon(self) -> float:
         if self.epsilon is None:
-            raise TypeError(f"{self.kind} takes an epsilon")
+            raise TypeError(f"{self.mechanism} takes an epsilon")
         return self.epsilon
 
     def _length_m(self, region: Region) -> float:
         """A loss of 2 for each length: over the diameter, epsilon in all."""
         return self.hide_within_m if self.hide_within_m is not None else 4 * region.radius_m / self._epsilon
+
+
+def _stated(guarantee: Guarantee) -> str:
+    if not guarantee.is_promised:
+        return "nothing is promised"
+    offset = f" + {round_up(guarantee.offset)}" if guarantee.offset else ""
+    return f"{round_up(guarantee.epsilon)} {guarantee.unit}{offset}".removesuffix(" per person")
 
 
 def paper_defences(epsilon: float, *, region: RegionProtocol = "paper") -> tuple[Defence, ...]:
@@ -141,11 +150,11 @@ def paper_defences(epsilon: float, *, region: RegionProtocol = "paper") -> tuple
     Each is calibrated by its own definition to the whole region; nothing is tuned to match the paper's numbers.
     """
     return (
-        Defence(label="DPRS", kind="dprs", epsilon=epsilon, region=region),
-        Defence(label="SRR", kind="srr", epsilon=epsilon, region=region),
-        Defence(label="Square", kind="square", epsilon=epsilon, region=region),
-        Defence(label="2D Laplace", kind="planar-laplace", epsilon=epsilon, region=region),
-        Defence(label="per-axis Laplace", kind="axis-laplace", epsilon=epsilon, region=region),
+        Defence(label="DPRS", mechanism="dprs", epsilon=epsilon, region=region),
+        Defence(label="SRR", mechanism="srr", epsilon=epsilon, region=region),
+        Defence(label="Square", mechanism="square", epsilon=epsilon, region=region),
+        Defence(label="2D Laplace", mechanism="planar-laplace", epsilon=epsilon, region=region),
+        Defence(label="per-axis Laplace", mechanism="laplace", epsilon=epsilon, region=region),
     )
 
 

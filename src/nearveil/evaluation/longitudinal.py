@@ -14,8 +14,7 @@ from nearveil.attacks.bayes import BACKGROUND, BayesAttacker, Prior, geometric_m
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
 from nearveil.nearby.publishing.keys import SecretKeys, new_keys
-from nearveil.nearby.publishing.noise import PlaceGrid
-from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
+from nearveil.nearby.publishing.protection import PlaceGrid, Policy, Protection, Schedule
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.nearby.stores.sqlite import SqliteStore

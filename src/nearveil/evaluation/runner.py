@@ -19,10 +19,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 import nearveil
+from nearveil.attacks.registry import attack_class
 from nearveil.errors import OutputError, UsageError
 from nearveil.evaluation.defences import Population, read_population
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.io.datasets import Dataset
+from nearveil.plugins import code_digest
 from nearveil.region import named_region
 
 Result = Mapping[str, Any]
@@ -75,12 +77,20 @@ class Cell(ABC):
         """Randomness of this run for one purpose: the same for every defence, so that they meet the same people."""
         return np.random.default_rng([self.run_seed, *purpose])
 
+    @property
+    def others_code(self) -> tuple[str, ...]:
+        """Digests of somebody else's classes that are measured."""
+        defence, attack = getattr(self, "defence", None), getattr(self, "attack", None)
+        classes = [] if defence is None else [defence.entry.mechanism]
+        classes += [] if attack is None else [attack_class(attack)]
+        return tuple(filter(None, map(code_digest, classes)))
+
     def key(self, circumstances: str) -> str:
         """Name the cell's result, under circumstances such as the code and the data."""
         about = asdict(self)
         if isinstance(about.get("defence"), dict):
             about["defence"].pop("label")  # what it is called does not change what it does
-        told = json.dumps([circumstances, type(self).__name__, about], sort_keys=True)
+        told = json.dumps([circumstances, type(self).__name__, about, self.others_code], sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 

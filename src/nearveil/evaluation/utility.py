@@ -14,6 +14,7 @@ import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.kernels import inlined_kernel, kernel
+from nearveil.nearby.index import nearest_rows
 from nearveil.region import Region, Scaling
 from nearveil.types import FloatArray, IntArray
 
@@ -96,7 +97,9 @@ def measure_utilities(
         besides = "" if queries.askers is None else " besides the one who asks"
         raise UsageError(f"k must lie between 1 and the number of people{besides}, {others:,}")
     from_m = queries.places_m[:, None, :]
-    true_ids, listed = (_nearest(places_m, queries, most) for places_m in (true_m, published_m))
+    true_ids, listed = (
+        nearest_rows(places_m, queries.places_m, most, queries.askers) for places_m in (true_m, published_m)
+    )
     true_distance, listed_distance = (np.linalg.norm(true_m[ids] - from_m, axis=-1) for ids in (true_ids, listed))
     published_distance = np.linalg.norm(published_m[true_ids] - from_m, axis=-1)
     found = []
@@ -114,19 +117,6 @@ def measure_utilities(
             )
         )
     return found
-
-
-def _nearest(places_m: FloatArray, queries: Queries, k: int) -> IntArray:
-    """The k nearest to every query, the one who asks left out."""
-    from scipy.spatial import cKDTree  # noqa: PLC0415 - slow to load, and whoever only protects does without
-
-    if queries.askers is None:
-        return cKDTree(places_m).query(queries.places_m, k=[*range(1, k + 1)])[1]
-    _, ids = cKDTree(places_m).query(queries.places_m, k=[*range(1, k + 2)])
-    others = ids != queries.askers[:, None]
-    # An asker who is not among them takes no place: then the last is one too many.
-    others[others.all(axis=1), -1] = False
-    return ids[others].reshape(len(ids), k)
 
 
 def _shared(first: IntArray, second: IntArray) -> float:

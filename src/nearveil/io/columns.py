@@ -1,4 +1,4 @@
-"""Which columns hold the location, and which give it away besides."""
+"""Which columns hold the location, which give it away besides, and how a column becomes numbers."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _fill(client: httpx.Client, url: str, part: PartialDownload, progress: ByteP
 
 def _ask(client: httpx.Client, url: str, part: PartialDownload, progress: ByteProgress) -> bool:
     """Ask once for the rest of the file; return whether it is all there now."""
-    with client.stream("GET", url, headers=_wish(part)) as response:
+    with client.stream("GET", url, headers=_range_headers(part)) as response:
         if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE and part.size_bytes:
             is_whole = _total_in(response.headers) == part.size_bytes
             if not is_whole:
@@ -152,12 +152,12 @@ def _ask(client: httpx.Client, url: str, part: PartialDownload, progress: BytePr
     return True
 
 
-def _wish(part: PartialDownload) -> httpx.Headers:
+def _range_headers(part: PartialDownload) -> httpx.Headers:
     """Ask for the rest; for the whole file, please, if it is no longer the one that was begun."""
-    wish = {"Range": f"bytes={part.size_bytes}-"} if part.size_bytes else {}
-    if wish and part.version:
-        wish["If-Range"] = part.version
-    return httpx.Headers(wish, encoding=_LATIN_1)
+    headers = {"Range": f"bytes={part.size_bytes}-"} if part.size_bytes else {}
+    if headers and part.version:
+        headers["If-Range"] = part.version
+    return httpx.Headers(headers, encoding=_LATIN_1)
 
 
 def _goes_on(part: PartialDownload, answer: _Answer) -> bool:

@@ -1,4 +1,4 @@
-"""People as read from a file: their places, and everything else about them, kept apart."""
+"""People as read from a file: their places, and everything else about them, kept apart; whole, or a batch at a time."""
 
 from __future__ import annotations
 

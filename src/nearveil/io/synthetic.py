@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
-from nearveil.types import FloatArray
+from nearveil.types import BoolArray, FloatArray
+
+PEOPLE = 25_000
+SEED = 2026
+"""How many people the city has that commands and the console show things on, and its seed."""
 
 _NEIGHBOURHOODS = 60
 _SCATTERED_SHARE = 0.1
+# Of three people made up at random, at least one is on land wherever the coast is known.
+_SPARE = 3
 
 
 def synthetic_city(
-    people: int, region: Region, rng: Randomness | np.random.Generator | int | None = None
+    people: int,
+    region: Region,
+    rng: Randomness | np.random.Generator | int | None = None,
+    *,
+    land: Sequence[FloatArray] = (),
 ) -> FloatArray:
     """Return made-up places: neighbourhoods of very different size, and some people scattered between them.
+
+    With outlines of the land, closed and in degrees, only places on land.
 
     Examples
     --------
@@ -27,6 +42,12 @@ def synthetic_city(
     if people < 1:
         raise UsageError("a city needs at least one person")
     generator = as_randomness(rng).generator
+    if land:
+        found = np.empty((0, 2))
+        while len(found) < people:
+            more = synthetic_city(_SPARE * people, region, rng=generator)
+            found = np.vstack([found, more[on_land(more, land)]])
+        return found[:people]
     half_extent = np.array(region.half_extent_m)
     middles = generator.uniform(-0.75, 0.75, (_NEIGHBOURHOODS, 2)) * half_extent
     spread_m = half_extent.min() * generator.uniform(0.02, 0.12, _NEIGHBOURHOODS)
@@ -42,3 +63,22 @@ def synthetic_city(
         degrees = region.from_metres(inside)
         found = np.vstack([found, degrees[region.contains(degrees)]])
     return found[:people]
+
+
+def on_land(places: FloatArray, rings: Sequence[FloatArray]) -> BoolArray:
+    """Whether each place lies within one of the outlines, by how often a line to the east crosses it.
+
+    Examples
+    --------
+    >>> square = np.array([[0, 0], [0, 1], [1, 1], [1, 0], [0, 0]], dtype=float)
+    >>> on_land(np.array([[0.5, 0.5], [0.5, 1.5]]), [square]).tolist()
+    [True, False]
+    """
+    inside = np.zeros(len(places), dtype=np.bool_)
+    latitude, longitude = places.T
+    for ring in rings:
+        for (south, west), (north, east) in pairwise(ring):
+            if south != north:
+                level = (latitude >= min(south, north)) & (latitude < max(south, north))
+                inside ^= level & (longitude < west + (latitude - south) * (east - west) / (north - south))
+    return inside

@@ -36,14 +36,14 @@ class Mechanism(ABC):
     """Moves people: true places in, published places out.
 
     A subclass has a keyword-only constructor that validates its parameters and stores them under their own names,
-    ``region`` and ``seed`` among them, and implements `draw`, `log_density`, `guarantee` and `rescaled`. Points are
-    (latitude, longitude) in degrees at the edge, and (x, y) in the mechanism's `frame` inside: metres, or the square
-    [-1, 1]².
+    ``region`` among them, and implements `draw` and `guarantee`; where it has a density, also `log_density` and
+    `rescaled`. Points are (latitude, longitude) in degrees at the edge, and (x, y) in the mechanism's `frame` inside:
+    metres, or the square [-1, 1]².
     """
 
     frame: Literal["metres", "square"] = "square"
     region: Region | str
-    seed: int | None
+    seed: int | None = None
 
     # -- what a mechanism does -------------------------------------------------------------------------------
 
@@ -55,9 +55,14 @@ class Mechanism(ABC):
         own place only. So the same rows draw the same, in whatever parts and order, and a place depends on no other.
         """
 
-    @abstractmethod
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density of `draw` at ``t`` given ``x``, both in the frame and broadcast against each other."""
+        raise NotImplementedError(f"{type(self).__name__} has no density")
+
+    @property
+    def has_density(self) -> bool:
+        """Whether `log_density` is implemented; without it, attackers and auditors look at draws alone."""
+        return type(self).log_density is not Mechanism.log_density
 
     def remap(self, t: FloatArray) -> FloatArray:
         """Move what was drawn once more, in the frame, looking at nothing else: by default, not at all.
@@ -76,9 +81,9 @@ class Mechanism(ABC):
     def guarantee(self) -> Guarantee:
         """What the published places promise, and what they do not."""
 
-    @abstractmethod
     def rescaled(self, factor: float) -> Self:
         """Return a copy whose noise is ``factor`` times as wide and whose guarantee is not: to test tests with."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be rescaled by {factor:g}")
 
     def fit(self, points: object, y: object = None) -> Self:
         """Do nothing but check the points: only mechanisms with intervals learn from data."""
@@ -187,8 +192,15 @@ class Mechanism(ABC):
         return self
 
     def with_params(self, **params: Any) -> Self:
-        """Return an unfitted copy with some parameters changed."""
-        return type(self)(**{**self.get_params(), **params})
+        """Return an unfitted copy with some parameters changed.
+
+        A seed can always be given: all randomness comes from rows, also where the constructor does not ask for one.
+        """
+        given = {"seed": self.seed, **self.get_params(), **params}
+        seed = given["seed"] if "seed" in self._parameter_names() else given.pop("seed")
+        copy = type(self)(**given)
+        copy.seed = seed
+        return copy
 
     def __sklearn_tags__(self) -> Any:
         # Only scikit-learn calls this, so it is there to be imported.

@@ -67,24 +67,19 @@ class PlanarLaplace(Mechanism):
         return 2.0 / self.hide_within_m
 
     @property
-    def _rate(self) -> float:
+    def rate_per_m(self) -> float:
+        """One over the scale of the noise."""
         # The map may stretch distances a little; noise that much wider keeps the promise on the ground.
         return self.epsilon_per_m / self.resolved_region.largest_stretch
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Add a step of Gamma(2, 1/ε) length, the sum of two exponentials, in a uniform direction."""
-        return x + planar_steps(rows) / self._rate
-
-    def displaced(self, x: FloatArray, noise: FloatArray) -> FloatArray:
-        """Move every row of ``x`` (metres) by three standard exponentials: two make the length, e^-E the direction."""
-        length = noise[:, :2].sum(axis=1) / self._rate
-        angle = 2 * np.pi * np.exp(-noise[:, 2])
-        return x + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+        return x + planar_steps(rows) / self.rate_per_m
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per square metre, before clamping."""
         distance = np.sqrt(((np.asarray(t) - np.asarray(x)) ** 2).sum(axis=-1))
-        density: FloatArray = math.log(self._rate**2 / (2 * math.pi)) - self._rate * distance
+        density: FloatArray = math.log(self.rate_per_m**2 / (2 * math.pi)) - self.rate_per_m * distance
         return density
 
     def rescaled(self, factor: float) -> Self:
@@ -121,9 +116,9 @@ class PlanarLaplace(Mechanism):
     def _certificate(self) -> Certificate:
         """By the triangle inequality, with equality where the two places and the output lie on a line."""
         return Certificate(
-            bound=self._rate * self.resolved_region.largest_stretch,
+            bound=self.rate_per_m * self.resolved_region.largest_stretch,
             # East and west of the centre, where the projection keeps distances exactly.
-            attained=self._rate,
+            attained=self.rate_per_m,
             first=(0.0, 0.0),
             second=(-min(self.hide_within_m, self.resolved_region.half_extent_m[0]), 0.0),
             output=(0.0, 0.0),
@@ -135,6 +130,13 @@ class PlanarLaplace(Mechanism):
                 "the ground"
             ),
         )
+
+
+def displaced(x: FloatArray, noise: FloatArray, rate_per_m: float) -> FloatArray:
+    """Move every row of ``x`` (metres) by three standard exponentials: two make the length, e^-E the direction."""
+    length = noise[:, :2].sum(axis=1) / rate_per_m
+    angle = 2 * np.pi * np.exp(-noise[:, 2])
+    return x + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
 
 
 def check_hide_within(hide_within_m: float) -> float:

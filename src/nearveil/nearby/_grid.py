@@ -1,221 +1,132 @@
-"""A mutable grid of points: the arrays and the search behind the live index.
+"""Grid: points in cells whose crowded cells are grids themselves, and the search for the nearest.
 
-Every cell keeps its points as a linked list through ``after`` and ``before``, so that a point is inserted, moved or
-removed in constant time. A search visits the cells in rings around the query until the ring is farther than the k-th
-point found.
+Every cell keeps its points as a linked list through ``after`` and ``before``, so that a point is put, moved or dropped
+in constant time. One array of heads holds the lists of all cells: those of the whole grid first, then those of every
+crowded cell, whose own head names its grid instead of a point. A search visits cells in rings around the query, and in
+the same way the grid of a crowded cell; it ends where everything left is farther away than the k-th point found.
+
+Questions and single changes keep Python's lock, so that no thread sees a change half done. Building lets go of it.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 
 import numpy as np
 import numpy.typing as npt
 
-from nearveil.kernels import inlined_kernel, kernel
+from nearveil.hashing import HashArray, Key, hash_word, hash_words
+from nearveil.kernels import brief_kernel, inlined_kernel, kernel
 from nearveil.types import FloatArray, IntArray
 
 NOBODY = -1
-
-
-@inlined_kernel
-def cell_along(value: float, low: float, size: float, cells: int) -> int:
-    """Number of the cell along one axis."""
-    return min(max(math.floor((value - low) / size), 0), cells - 1)
-
-
-@kernel
-def cell_of(x: float, y: float, low: FloatArray, size: float, columns: int, rows: int) -> int:
-    """The cell of a point; points beyond the grid belong to its border cells."""
-    return cell_along(y, low[1], size, rows) * columns + cell_along(x, low[0], size, columns)
-
-
-@kernel
-def link(slot: int, cell: int, head: IntArray, after: IntArray, before: IntArray, home: IntArray) -> None:
-    """Put a slot at the front of a cell's list."""
-    first = head[cell]
-    after[slot], before[slot], home[slot] = first, NOBODY, cell
-    if first != NOBODY:
-        before[first] = slot
-    head[cell] = slot
-
-
-@kernel
-def unlink(slot: int, head: IntArray, after: IntArray, before: IntArray, home: IntArray) -> None:
-    """Take a slot out of its cell's list."""
-    previous, following = before[slot], after[slot]
-    if previous == NOBODY:
-        head[home[slot]] = following
-    else:
-        after[previous] = following
-    if following != NOBODY:
-        before[following] = previous
-    home[slot] = NOBODY
-
-
-@kernel
-def link_all(
-    places: FloatArray,
-    low: FloatArray,
-    size: float,
-    shape: tuple[int, int],
-    head: IntArray,
-    after: IntArray,
-    before: IntArray,
-    home: IntArray,
-) -> None:
-    """Put the first slots, as many as there are places, into their cells."""
-    for slot in range(len(places)):
-        cell = cell_of(places[slot, 0], places[slot, 1], low, size, shape[0], shape[1])
-        link(slot, cell, head, after, before, home)
-
-
-@inlined_kernel
-def _comes_first(d1: float, key1: float, d2: float, key2: float) -> bool:
-    return d1 < d2 or (d1 == d2 and key1 < key2)
-
-
-@kernel
-def nearest_slots(
-    qx: float,
-    qy: float,
-    k: int,
-    places: FloatArray,
-    tie_keys: FloatArray,
-    low: FloatArray,
-    size: float,
-    shape: tuple[int, int],
-    head: IntArray,
-    after: IntArray,
-) -> tuple[IntArray, FloatArray]:
-    """Slots of the k nearest points and their squared distances, in order; ties by key."""
-    columns, rows = shape
-    slots = np.full(k, NOBODY, dtype=np.int64)
-    squares = np.full(k, np.inf)
-    column, row = cell_along(qx, low[0], size, columns), cell_along(qy, low[1], size, rows)
-    for ring in range(max(columns, rows) + 1):
-        if ring > 1 and slots[k - 1] != NOBODY:
-            # Border cells also hold points beyond the grid, but those are farther away than the border.
-            reach = _distance_to_ring(qx, qy, column, row, ring, low, size)
-            if reach > 0.0 and reach * reach > squares[k - 1]:
-                break
-        for r in range(max(row - ring, 0), min(row + ring, rows - 1) + 1):
-            edge_row = abs(r - row) == ring
-            step = 1 if edge_row else max(2 * ring, 1)
-            for c in range(column - ring, column + ring + 1, step):
-                if 0 <= c < columns:
-                    visit(head[r * columns + c], qx, qy, np.inf, NOBODY, places, tie_keys, after, slots, squares)
-    return slots, squares
-
-
-@kernel
-def _distance_to_ring(qx: float, qy: float, column: int, row: int, ring: int, low: FloatArray, size: float) -> float:
-    """Least distance from the query to any cell of the ring, and so to all rings beyond."""
-    west = qx - (low[0] + (column - ring + 1) * size)
-    east = low[0] + (column + ring) * size - qx
-    south = qy - (low[1] + (row - ring + 1) * size)
-    north = low[1] + (row + ring) * size - qy
-    return min(west, east, south, north)
-
-
-@kernel
-def visit(
-    slot: int,
-    qx: float,
-    qy: float,
-    farthest_square: float,
-    excluded: int,
-    places: FloatArray,
-    tie_keys: FloatArray,
-    after: IntArray,
-    slots: IntArray,
-    squares: FloatArray,
-) -> None:
-    """Merge the points of one cell, but for one who is excluded and those too far away, into the k best so far."""
-    last = len(slots) - 1
-    while slot != NOBODY:
-        dx, dy = places[slot, 0] - qx, places[slot, 1] - qy
-        square = dx * dx + dy * dy
-        following = after[slot]
-        # Where nobody is yet the square is infinite. Keys are only read for equals, which are rare.
-        if square <= min(squares[last], farthest_square) and slot != excluded:
-            place = last
-            if square < squares[last] or slots[last] == NOBODY or tie_keys[slot] < tie_keys[slots[last]]:
-                while place > 0 and (
-                    square < squares[place - 1]
-                    or (square == squares[place - 1] and tie_keys[slot] < tie_keys[slots[place - 1]])
-                ):
-                    slots[place], squares[place] = slots[place - 1], squares[place - 1]
-                    place -= 1
-                slots[place], squares[place] = slot, square
-        slot = following
-
-
-# A mutable grid whose crowded cells are grids themselves, for populations with cities in them.
-#
-# One array of heads holds the lists of all cells: those of the whole grid first, then those of every crowded cell.
-# The head of a crowded cell names its own grid instead of a person. A search goes around the query in rings of cells,
-# and in the same way through the grid of a crowded cell; what is farther than the k-th person found is passed over.
-
-
-SlotArray = npt.NDArray[np.int32]
-
 PEOPLE_PER_CELL = 3.0
 CROWD = 24
 """From how many people on a cell gets a grid of its own."""
+
+SlotArray = npt.NDArray[np.int32]
 
 _FIRST_INNER = -2
 # Far more than coordinates of the earth lose to rounding, and far less than anybody cares about.
 _ROUNDING_M = 1e-6
 
 
-@inlined_kernel
-def _inner_number(head: int) -> int:
-    return _FIRST_INNER - head
+class _Room(threading.local):
+    """Where an answer is put together, each thread's own: making it anew takes as long as a tenth of a question."""
+
+    slots: SlotArray = np.empty(0, dtype=np.int32)
+    squares: FloatArray = np.empty(0)
 
 
-@kernel
-def outer_cell(x: float, y: float, frame: FloatArray, columns: int, rows: int) -> int:
-    """The cell of the whole grid that a point belongs to; points beyond it belong to its border cells."""
-    return cell_along(y, frame[1], frame[2], rows) * columns + cell_along(x, frame[0], frame[2], columns)
+_ROOM = _Room()
 
 
-@kernel
-def home_of(x: float, y: float, frame: FloatArray, columns: int, rows: int, head: SlotArray, inner: SlotArray) -> int:
-    """The cell in whose list a point belongs, be it of the whole grid or of a crowded cell's."""
-    column, row = cell_along(x, frame[0], frame[2], columns), cell_along(y, frame[1], frame[2], rows)
-    cell = row * columns + column
-    first = head[cell]
-    if first > _FIRST_INNER:
-        return cell
-    start, side = inner[_inner_number(first), 0], inner[_inner_number(first), 1]
-    low_x, low_y, size = frame[0] + column * frame[2], frame[1] + row * frame[2], frame[2] / side
-    return start + cell_along(y, low_y, size, side) * side + cell_along(x, low_x, size, side)
+class Grid:
+    """Points by slot, in cells.
+
+    Parameters
+    ----------
+    half_extent_m : (float, float)
+        Half width and half height of the area; points beyond it are allowed.
+    points : array, shape (n, 2)
+        In metres; not a number where a slot is empty. The grid keeps the array and changes it.
+    tie_seeds : array, shape (n,)
+        What the order of points at one distance comes from.
+    key : (uint64, uint64) or None
+        They are ordered by the keyed hash of their seeds, or by the seeds themselves.
+    """
+
+    def __init__(
+        self, half_extent_m: tuple[float, float], points: FloatArray, tie_seeds: HashArray, key: Key | None
+    ) -> None:
+        self.points, self.key = points, key
+        self._ties = tie_seeds.copy()
+        if key is not None:
+            hash_words(tie_seeds, *key, self._ties)
+        half_width, half_height = half_extent_m
+        cells = max(1.0, len(points) / PEOPLE_PER_CELL)
+        size = math.sqrt(4 * half_width * half_height / cells)
+        self._frame = np.array([-half_width, -half_height, size])
+        self._shape = (int(2 * half_width / size) + 1, int(2 * half_height / size) + 1)
+        self._head, self._inner = _lay_out(points, self._frame, *self._shape)
+        self._after, self._before, self._home = (np.full(len(points), NOBODY, dtype=np.int32) for _ in range(3))
+        self.count: int = _link_all(
+            points, self._frame, *self._shape, self._head, self._inner, self._after, self._before, self._home
+        )
+        # Kept together: a question takes microseconds, and looking them up one by one is seen in it.
+        self._searched = (self._frame, *self._shape, self._head, self._inner, self._after, self.points, self._ties)
+
+    @property
+    def capacity(self) -> int:
+        """How many slots there are."""
+        return len(self.points)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all arrays."""
+        arrays = (self.points, self._ties, self._head, self._inner, self._after, self._before, self._home)
+        return sum(array.nbytes for array in arrays)
+
+    def has(self, slot: int) -> bool:
+        """Whether there is a point in a slot."""
+        return 0 <= slot < len(self._home) and bool(self._home[slot] != NOBODY)
+
+    def put(self, slot: int, x_m: float, y_m: float, tie_seed: np.uint64) -> None:
+        """Put or move the point of a slot."""
+        tie = tie_seed if self.key is None else np.uint64(hash_word(tie_seed, *self.key))
+        self.count += _put(
+            slot, x_m, y_m, tie, self._frame, *self._shape, self._head, self._inner, self._after, self._before,
+            self._home, self.points, self._ties,
+        )  # fmt: skip
+
+    def drop(self, slot: int) -> None:
+        """Empty a slot."""
+        if self.has(slot):
+            _drop(slot, self._head, self._after, self._before, self._home, self.points)
+            self.count -= 1
+
+    def nearest(self, x_m: float, y_m: float, k: int, excluded: int, within_m: float) -> list[int]:
+        """Return the slots of the k nearest, in order, but for one that is excluded; fewer where there are no more."""
+        slots, squares = _ROOM.slots, _ROOM.squares
+        if len(slots) != k:
+            slots, squares = _ROOM.slots, _ROOM.squares = np.empty(k, dtype=np.int32), np.empty(k)
+        found = _nearest(x_m, y_m, excluded, within_m, *self._searched, slots, squares)
+        return slots.tolist() if found == k else slots[:found].tolist()
+
+    def nearest_to_each(self, queries_m: FloatArray, k: int, excluded: IntArray) -> SlotArray:
+        """Return the slots of the k nearest to each query, `NOBODY` where there are no more; one excluded for each."""
+        slots: SlotArray = np.empty((len(queries_m), k), dtype=np.int32)
+        _nearest_to_each(queries_m, excluded, *self._searched, slots)
+        return slots
 
 
-@kernel
-def laid_out(places: FloatArray, frame: FloatArray, columns: int, rows: int) -> tuple[SlotArray, SlotArray]:
-    """Empty cells for these places: heads, and for every crowded cell where its heads begin and its cells a side."""
-    counts = np.zeros(columns * rows, dtype=np.int32)
-    for slot in range(len(places)):
-        if not math.isnan(places[slot, 0]):
-            counts[outer_cell(places[slot, 0], places[slot, 1], frame, columns, rows)] += 1
-    crowded = np.flatnonzero(counts > CROWD)
-    inner = np.empty((len(crowded), 2), dtype=np.int32)
-    start = len(counts)
-    for number, cell in enumerate(crowded):
-        side = math.ceil(math.sqrt(counts[cell] / PEOPLE_PER_CELL))
-        inner[number, 0], inner[number, 1] = start, side
-        start += side * side
-    head = np.full(start, NOBODY, dtype=np.int32)
-    for number, cell in enumerate(crowded):
-        head[cell] = _FIRST_INNER - number
-    return head, inner
-
-
-@kernel
-def link_everybody(
-    places: FloatArray,
+@brief_kernel
+def _put(
+    slot: int,
+    x_m: float,
+    y_m: float,
+    tie: np.uint64,
     frame: FloatArray,
     columns: int,
     rows: int,
@@ -224,19 +135,69 @@ def link_everybody(
     after: SlotArray,
     before: SlotArray,
     home: SlotArray,
+    points: FloatArray,
+    ties: HashArray,
 ) -> int:
-    """Put everybody who has a place into their cell; how many they are."""
-    count = 0
-    for slot in range(len(places)):
-        if not math.isnan(places[slot, 0]):
-            cell = home_of(places[slot, 0], places[slot, 1], frame, columns, rows, head, inner)
-            link(slot, cell, head, after, before, home)
-            count += 1
-    return count
+    is_new = home[slot] == NOBODY
+    if not is_new:
+        _unlink(slot, head, after, before, home)
+    points[slot, 0], points[slot, 1], ties[slot] = x_m, y_m, tie
+    _link(slot, _home_of(x_m, y_m, frame, columns, rows, head, inner), head, after, before, home)
+    return 1 if is_new else 0
+
+
+@brief_kernel
+def _drop(slot: int, head: SlotArray, after: SlotArray, before: SlotArray, home: SlotArray, points: FloatArray) -> None:
+    _unlink(slot, head, after, before, home)
+    points[slot, 0] = points[slot, 1] = np.nan
+
+
+@brief_kernel
+def _nearest(
+    x_m: float,
+    y_m: float,
+    excluded: int,
+    within_m: float,
+    frame: FloatArray,
+    columns: int,
+    rows: int,
+    head: SlotArray,
+    inner: SlotArray,
+    after: SlotArray,
+    points: FloatArray,
+    ties: HashArray,
+    slots: SlotArray,
+    squares: FloatArray,
+) -> int:
+    return _rank(
+        x_m, y_m, excluded, within_m * within_m, frame, columns, rows, head, inner, after, points, ties, slots, squares
+    )
 
 
 @kernel
-def rank_slots(
+def _nearest_to_each(
+    queries_m: FloatArray,
+    excluded: IntArray,
+    frame: FloatArray,
+    columns: int,
+    rows: int,
+    head: SlotArray,
+    inner: SlotArray,
+    after: SlotArray,
+    points: FloatArray,
+    ties: HashArray,
+    slots: SlotArray,
+) -> None:
+    squares = np.empty(slots.shape[1])
+    for i in range(len(queries_m)):
+        _rank(
+            queries_m[i, 0], queries_m[i, 1], excluded[i], np.inf, frame, columns, rows, head, inner, after, points,
+            ties, slots[i], squares,
+        )  # fmt: skip
+
+
+@kernel
+def _rank(
     qx: float,
     qy: float,
     excluded: int,
@@ -247,8 +208,8 @@ def rank_slots(
     head: SlotArray,
     inner: SlotArray,
     after: SlotArray,
-    places: FloatArray,
-    ties: npt.NDArray[np.uint64],
+    points: FloatArray,
+    ties: HashArray,
     slots: SlotArray,
     squares: FloatArray,
 ) -> int:
@@ -264,7 +225,7 @@ def rank_slots(
     # distance from the clamped query to a cell is never greater than that from the query to somebody in its list.
     cx = min(max(qx, frame[0]), frame[0] + columns * size)
     cy = min(max(qy, frame[1]), frame[1] + rows * size)
-    column, row = cell_along(cx, frame[0], size, columns), cell_along(cy, frame[1], size, rows)
+    column, row = _cell_along(cx, frame[0], size, columns), _cell_along(cy, frame[1], size, rows)
     for ring in range(max(columns, rows)):
         reach = _to_ring(cx, cy, column, row, ring, frame[0], frame[1], size, columns, rows)
         if reach * reach > min(squares[k - 1], farthest_square):
@@ -281,12 +242,12 @@ def rank_slots(
                 if _square_to_cell(cx, cy, low_x, low_y, size) > min(squares[k - 1], farthest_square):
                     continue
                 if first > _FIRST_INNER:
-                    visit(first, qx, qy, farthest_square, excluded, places, ties, after, slots, squares)
+                    _visit(first, qx, qy, farthest_square, excluded, points, ties, after, slots, squares)
                 else:
                     start, side = inner[_inner_number(first), 0], inner[_inner_number(first), 1]
                     _visit_crowd(
                         qx, qy, cx, cy, farthest_square, excluded, low_x, low_y, size / side, side,
-                        head[start : start + side * side], places, ties, after, slots, squares,
+                        head[start : start + side * side], points, ties, after, slots, squares,
                     )  # fmt: skip
     found = 0
     while found < k and slots[found] != NOBODY:
@@ -307,15 +268,15 @@ def _visit_crowd(
     size: float,
     side: int,
     head: SlotArray,
-    places: FloatArray,
-    ties: npt.NDArray[np.uint64],
+    points: FloatArray,
+    ties: HashArray,
     after: SlotArray,
     slots: SlotArray,
     squares: FloatArray,
 ) -> None:
     """Go through the grid of a crowded cell, which the query need not be in."""
     last = len(slots) - 1
-    column, row = cell_along(cx, low_x, size, side), cell_along(cy, low_y, size, side)
+    column, row = _cell_along(cx, low_x, size, side), _cell_along(cy, low_y, size, side)
     for ring in range(side):
         reach = _to_ring(cx, cy, column, row, ring, low_x, low_y, size, side, side)
         if reach * reach > min(squares[last], farthest_square):
@@ -327,7 +288,7 @@ def _visit_crowd(
                     continue
                 square = _square_to_cell(cx, cy, low_x + c * size, low_y + r * size, size)
                 if square <= min(squares[last], farthest_square):
-                    visit(head[r * side + c], qx, qy, farthest_square, excluded, places, ties, after, slots, squares)
+                    _visit(head[r * side + c], qx, qy, farthest_square, excluded, points, ties, after, slots, squares)
 
 
 @inlined_kernel
@@ -362,3 +323,130 @@ def _square_to_cell(cx: float, cy: float, low_x: float, low_y: float, size: floa
     dx = max(low_x - cx, cx - low_x - size, 0.0) - _ROUNDING_M
     dy = max(low_y - cy, cy - low_y - size, 0.0) - _ROUNDING_M
     return max(dx, 0.0) ** 2 + max(dy, 0.0) ** 2
+
+
+@kernel
+def _visit(
+    slot: int,
+    qx: float,
+    qy: float,
+    farthest_square: float,
+    excluded: int,
+    points: FloatArray,
+    ties: HashArray,
+    after: SlotArray,
+    slots: SlotArray,
+    squares: FloatArray,
+) -> None:
+    """Merge the points of one cell, but for one who is excluded and those too far away, into the k best so far."""
+    last = len(slots) - 1
+    while slot != NOBODY:
+        dx, dy = points[slot, 0] - qx, points[slot, 1] - qy
+        square = dx * dx + dy * dy
+        following = after[slot]
+        # Where nobody is yet the square is infinite. Keys are only read for equals, which are rare.
+        if square <= min(squares[last], farthest_square) and slot != excluded:
+            at = last
+            if square < squares[last] or slots[last] == NOBODY or ties[slot] < ties[slots[last]]:
+                while at > 0 and (
+                    square < squares[at - 1] or (square == squares[at - 1] and ties[slot] < ties[slots[at - 1]])
+                ):
+                    slots[at], squares[at] = slots[at - 1], squares[at - 1]
+                    at -= 1
+                slots[at], squares[at] = slot, square
+        slot = following
+
+
+@kernel
+def _outer_cell(x: float, y: float, frame: FloatArray, columns: int, rows: int) -> int:
+    """The cell of the whole grid that a point belongs to; points beyond it belong to the cells at its edge."""
+    return _cell_along(y, frame[1], frame[2], rows) * columns + _cell_along(x, frame[0], frame[2], columns)
+
+
+@kernel
+def _home_of(x: float, y: float, frame: FloatArray, columns: int, rows: int, head: SlotArray, inner: SlotArray) -> int:
+    """The cell in whose list a point belongs, be it of the whole grid or of a crowded cell's."""
+    column, row = _cell_along(x, frame[0], frame[2], columns), _cell_along(y, frame[1], frame[2], rows)
+    cell = row * columns + column
+    first = head[cell]
+    if first > _FIRST_INNER:
+        return cell
+    start, side = inner[_inner_number(first), 0], inner[_inner_number(first), 1]
+    low_x, low_y, size = frame[0] + column * frame[2], frame[1] + row * frame[2], frame[2] / side
+    return start + _cell_along(y, low_y, size, side) * side + _cell_along(x, low_x, size, side)
+
+
+@kernel
+def _lay_out(points: FloatArray, frame: FloatArray, columns: int, rows: int) -> tuple[SlotArray, SlotArray]:
+    """Empty cells for these points: heads, and for every crowded cell where its heads begin and its cells a side."""
+    counts = np.zeros(columns * rows, dtype=np.int32)
+    for slot in range(len(points)):
+        if not math.isnan(points[slot, 0]):
+            counts[_outer_cell(points[slot, 0], points[slot, 1], frame, columns, rows)] += 1
+    crowded = np.flatnonzero(counts > CROWD)
+    inner = np.empty((len(crowded), 2), dtype=np.int32)
+    start = len(counts)
+    for number, cell in enumerate(crowded):
+        side = math.ceil(math.sqrt(counts[cell] / PEOPLE_PER_CELL))
+        inner[number, 0], inner[number, 1] = start, side
+        start += side * side
+    head = np.full(start, NOBODY, dtype=np.int32)
+    for number, cell in enumerate(crowded):
+        head[cell] = _FIRST_INNER - number
+    return head, inner
+
+
+@kernel
+def _link_all(
+    points: FloatArray,
+    frame: FloatArray,
+    columns: int,
+    rows: int,
+    head: SlotArray,
+    inner: SlotArray,
+    after: SlotArray,
+    before: SlotArray,
+    home: SlotArray,
+) -> int:
+    """Put everybody who has a place into their cell; how many they are."""
+    count = 0
+    for slot in range(len(points)):
+        if not math.isnan(points[slot, 0]):
+            cell = _home_of(points[slot, 0], points[slot, 1], frame, columns, rows, head, inner)
+            _link(slot, cell, head, after, before, home)
+            count += 1
+    return count
+
+
+@inlined_kernel
+def _cell_along(value: float, low: float, size: float, cells: int) -> int:
+    """Number of the cell along one axis."""
+    return min(max(math.floor((value - low) / size), 0), cells - 1)
+
+
+@inlined_kernel
+def _inner_number(head: int) -> int:
+    return _FIRST_INNER - head
+
+
+@kernel
+def _link(slot: int, cell: int, head: SlotArray, after: SlotArray, before: SlotArray, home: SlotArray) -> None:
+    """Put a slot at the front of a cell's list."""
+    first = head[cell]
+    after[slot], before[slot], home[slot] = first, NOBODY, cell
+    if first != NOBODY:
+        before[first] = slot
+    head[cell] = slot
+
+
+@kernel
+def _unlink(slot: int, head: SlotArray, after: SlotArray, before: SlotArray, home: SlotArray) -> None:
+    """Take a slot out of its cell's list."""
+    previous, following = before[slot], after[slot]
+    if previous == NOBODY:
+        head[home[slot]] = following
+    else:
+        after[previous] = following
+    if following != NOBODY:
+        before[following] = previous
+    home[slot] = NOBODY

@@ -1,172 +1,462 @@
-"""NearbyIndex: exact k nearest people on a live population, in metres on the ground."""
+"""NearbyIndex: who is nearest, exactly, in experiments and in a running service.
+
+Questions are answered from any thread and never wait for a change. A running service builds the grid of the next epoch
+aside and exchanges it for the current one in a single step, so that every answer is that of one epoch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import chain, repeat
+from math import isfinite
+from operator import itemgetter
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.nearby._grid import NOBODY, cell_of, link, link_all, nearest_slots, unlink
-from nearveil.randomness import Randomness, as_randomness
-from nearveil.types import FloatArray
+from nearveil.hashing import HashArray, Key, hash_ids, split_key
+from nearveil.mechanisms.morton import MOST_LEVELS, interleave
+from nearveil.nearby._grid import NOBODY, Grid
+from nearveil.nearby.stores.base import PublishedBatch, SearchableStore
+from nearveil.randomness import KEY_BYTES, Randomness, as_randomness
+from nearveil.region import PointProjection, Region
+from nearveil.types import FloatArray, IntArray
 
 Person = Hashable
+P = TypeVar("P", bound=Hashable)
 
-_PEOPLE_PER_CELL = 3.0
+Remap = Callable[[IntArray], FloatArray]
+"""From noisy locations in steps, shape (n, 2), to published ones in metres."""
+
+_LEAST_ROOM = 16
+_SPARE_SHARE = 16
+_PIECE = 512
+_PAUSE_S = 1e-4
 
 
-class NearbyIndex:
-    """A live index: insert, move, remove, and ask for the k nearest.
+class NearbyIndex(Generic[P]):
+    """A live index of people by where they are, or are published, in one region.
 
-    Places are (x, y) in metres of one region's projection. People at exactly the same distance come in an order that is
-    random but stays the same for as long as they are in the index.
+    People at exactly the same distance come in an order of their own: by a keyed hash of their ids, whose key is the
+    epoch's and is given to `load` and `advance`, or, with ``rng``, in a random order that stays for as long as they are
+    in the index.
 
     Parameters
     ----------
-    half_extent_m : (float, float)
-        Half width and half height of the area; places beyond it are allowed, and searched less quickly.
+    region : Region
+        Public.
     people : sequence of ids, optional
-        Who is in it from the start, with their ``places``.
+        Who is in it from the start, with their ``places_m``. Ids are strings unless there is ``rng``.
+    places_m : array, shape (n, 2), optional
+        In metres east and north of the region's centre; places beyond the region are allowed.
     rng : optional
-        For the order of ties; secure randomness unless a seed or generator is given.
+        A generator, seed or Randomness for the order of equals.
 
     Examples
     --------
-    >>> index = NearbyIndex((100, 100), ["ann", "bob", "eve"], [[0, 0], [3, 4], [50, 50]])
-    >>> index.ranked((1, 0), k=2)
+    >>> from nearveil.region import named_region
+    >>> index = NearbyIndex(named_region("san-francisco"), ["ann", "bob", "eve"], [[0, 0], [300, 400], [5000, 0]])
+    >>> index.ranked_metres(10.0, 0.0, k=2)
     ['ann', 'bob']
+    >>> index.ranked(37.7, -122.4, k=2, exclude="ann")
+    ['bob', 'eve']
     """
 
     def __init__(
         self,
-        half_extent_m: tuple[float, float],
-        people: Sequence[Person] = (),
-        places: object = (),
+        region: Region,
+        people: Sequence[P] = (),
+        places_m: object = (),
         *,
         rng: Randomness | np.random.Generator | int | None = None,
     ) -> None:
-        self._rng = as_randomness(rng).generator
-        self._half_extent = half_extent_m
-        start = np.asarray(places, dtype=np.float64).reshape(-1, 2)
-        if len(start) != len(people):
-            raise UsageError("an index needs one place for each person")
-        self._ids: list[Person] = list(people)
-        self._slot_of = {person: slot for slot, person in enumerate(self._ids)}
-        if len(self._slot_of) != len(self._ids):
-            raise UsageError("each person can be in the index once")
-        self._free: list[int] = []
-        self._build(_checked(start), max(16, len(start)))
+        self.region = region
+        self._project = PointProjection(region)
+        self._roster: _Roster[P] = _Roster(None if rng is None else as_randomness(rng).generator)
+        self._changing = threading.Lock()
+        self._building = threading.Lock()
+        self._meanwhile: dict[P, tuple[float, float] | None] | None = None
+        start = np.asarray(places_m, dtype=np.float64).reshape(-1, 2)
+        if len(start) != len(people) or len(set(people)) != len(people):
+            raise UsageError("an index needs one place for each person, and each person once")
+        if not np.isfinite(start).all():
+            raise UsageError("a place must be two finite numbers in metres")
+        self._roster.enter(people)
+        # Those who enter an empty roster have the slots from 0 on. Until the first load the key is nothing secret.
+        self._live = self._grid(self._room(start), None if rng is not None else split_key(bytes(KEY_BYTES)))
 
     def __len__(self) -> int:
-        return len(self._slot_of)
+        return self._live.count
 
-    def __contains__(self, person: Person) -> bool:
-        return person in self._slot_of
+    def __contains__(self, person: P) -> bool:
+        return self._live.has(self._roster.slot_of(person))
 
-    def people(self) -> Iterable[Person]:
-        """Everybody in the index."""
-        return self._slot_of.keys()
-
-    # -- changes ---------------------------------------------------------------------------------------------
-
-    def insert(self, person: Person, place: object) -> None:
-        """Add a person."""
-        if person in self._slot_of:
-            raise UsageError("this person is in the index already; move them instead")
-        spot = _checked(np.asarray(place, dtype=np.float64).reshape(1, 2))[0]
-        if not self._free:
-            self._grow()
-        slot = self._free.pop()
-        self._slot_of[person] = slot
-        self._ids[slot] = person
-        self._tie_keys[slot] = self._rng.random()
-        self._put(slot, spot)
-
-    def move(self, person: Person, place: object) -> None:
-        """Move a person."""
-        spot = _checked(np.asarray(place, dtype=np.float64).reshape(1, 2))[0]
-        slot = self._slot(person)
-        unlink(slot, self._head, self._after, self._before, self._home)
-        self._put(slot, spot)
-
-    def remove(self, person: Person) -> None:
-        """Take a person out."""
-        slot = self._slot(person)
-        unlink(slot, self._head, self._after, self._before, self._home)
-        del self._slot_of[person]
-        self._free.append(slot)
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays that answers come from."""
+        return self._live.nbytes
 
     # -- questions -------------------------------------------------------------------------------------------
 
-    def ranked(self, place: Sequence[float], k: int) -> list[Person]:
-        """The k nearest people, nearest first, ties in their stable order; all of them if they are fewer."""
-        slots, _ = self._nearest(place, k)
-        return [self._ids[slot] for slot in slots]
+    def ranked(
+        self, latitude: float, longitude: float, k: int, exclude: P | None = None, within_m: float | None = None
+    ) -> list[P]:
+        """Return the k nearest people, nearest first, equals in their order; fewer where there are no more.
 
-    def within_kth(self, place: Sequence[float], k: int) -> list[Person]:
-        """The smallest set with at least k members within the k-th distance: all ties are in it."""
-        wanted = k
+        Raises DataError if the place is not in the region.
+        """
+        x_m, y_m = self._project(latitude, longitude)
+        return self.ranked_metres(x_m, y_m, k, exclude, within_m)
+
+    def ranked_metres(
+        self, x_m: float, y_m: float, k: int, exclude: P | None = None, within_m: float | None = None
+    ) -> list[P]:
+        """Answer `ranked` for a place in metres."""
+        reach_m = math.inf if within_m is None else float(within_m)
+        if k < 1 or not reach_m >= 0 or not (isfinite(x_m) and isfinite(y_m)):
+            raise UsageError("a question needs two finite numbers in metres, k of at least 1 and no distance below 0")
+        roster = self._roster
         while True:
-            # Equal distances may go on beyond the k-th: look further until they end.
-            wanted *= 2
-            slots, squares = self._nearest(place, wanted)
-            if len(slots) < wanted or squares[-1] > squares[k - 1]:
+            generation, leavers = self._live, roster.leavers
+            excluded = NOBODY if exclude is None else roster.slot_of(exclude)
+            people = roster.people_in(generation.nearest(float(x_m), float(y_m), k, excluded, reach_m))
+            # Somebody may have left since, and somebody else have their slot: then the question is asked again.
+            if generation is self._live and leavers == roster.leavers:
+                return people
+
+    def to_metres(self, latitude: float, longitude: float) -> tuple[float, float]:
+        """Project one place of the region; raises DataError if it is not in the region."""
+        return self._project(latitude, longitude)
+
+    def sample(self, count: int, rng: np.random.Generator) -> tuple[list[P], FloatArray]:
+        """Return some people, all of them if they are fewer, and their published places in degrees."""
+        with self._changing:
+            slots = np.flatnonzero(np.isfinite(self._live.points[:, 0]))
+            if count < len(slots):
+                slots = rng.choice(slots, count, replace=False)
+            people = self._roster.people_in(slots.tolist())
+            places = self._live.points[slots]
+        return people, self.region.publish(self.region.from_metres(places))
+
+    # -- single changes --------------------------------------------------------------------------------------
+
+    def move(self, person: P, x_m: float, y_m: float) -> None:
+        """Put somebody at a place at once, whether they were in the index or not."""
+        if not (isfinite(x_m) and isfinite(y_m)):
+            raise UsageError("a place must be two finite numbers in metres")
+        with self._changing:
+            self._roster.enter([person])
+            self._live = self._with(self._live, person, float(x_m), float(y_m))
+            if self._meanwhile is not None:
+                self._meanwhile[person] = (float(x_m), float(y_m))
+
+    def remove(self, person: P) -> bool:
+        """Take somebody out; whether they were in the index."""
+        with self._changing:
+            slot = self._roster.slot_of(person)
+            was_there = self._live.has(slot)
+            self._live.drop(slot)
+            if self._meanwhile is not None:
+                # The next generation may hold the slot, or be about to: it is let go when that one answers.
+                self._meanwhile[person] = None
+            elif slot != NOBODY:
+                self._roster.leave(person)
+        return was_there
+
+    # -- generations: everybody's published place in one epoch ---------------------------------------------------
+
+    def load(self: NearbyIndex[str], batches: Iterable[PublishedBatch], remap: Remap, tie_key: bytes) -> None:
+        """Build from nothing: at the start, and when new intervals move everybody. Who is in no batch is gone.
+
+        Batches should be read from the store while this runs (an iterator, not a list made before): what `remove` and
+        `move` do after the call began is applied on top of them.
+        """
+        self._build(batches, remap, tie_key, from_nothing=True)
+
+    def advance(self: NearbyIndex[str], batches: Iterable[PublishedBatch], remap: Remap, tie_key: bytes) -> None:
+        """Build the next epoch's generation from the current one and what was published since; see `load`."""
+        self._build(batches, remap, tie_key, from_nothing=False)
+
+    def _build(
+        self: NearbyIndex[str], batches: Iterable[PublishedBatch], remap: Remap, tie_key: bytes, *, from_nothing: bool
+    ) -> None:
+        key = split_key(tie_key)
+        with self._building:
+            with self._changing:
+                self._meanwhile = {}
+            try:
+                if len(self._roster) == 0:
+                    moved = [self._enter_side_by_side(_in_pieces(batches, remap))]
+                else:
+                    moved = [(self._enter(people), metres) for people, metres in _in_pieces(batches, remap)]
+                with self._changing:
+                    places = self._room(np.empty((0, 2)) if from_nothing else self._live.points)
+                    tie_seeds = self._roster.tie_seeds(len(places))
+                for slots, metres in moved:
+                    places[slots] = metres
+                self._exchange(Grid(self.region.half_extent_m, places, tie_seeds, key))
+            finally:
+                self._meanwhile = None
+                self._forget_absent()
+
+    def _enter(self, people: list[P]) -> IntArray:
+        with self._changing:
+            return self._roster.enter(people)
+
+    def _enter_side_by_side(
+        self: NearbyIndex[str], pieces: Iterable[tuple[list[str], FloatArray]]
+    ) -> tuple[IntArray, FloatArray]:
+        """Give the first people slots in the order of their places: what a question reads then lies together."""
+        found = list(pieces)
+        people = list(chain.from_iterable(some for some, _ in found))
+        metres = np.concatenate([np.empty((0, 2)), *(places for _, places in found)])
+        slots = np.empty(len(people), dtype=np.int64)
+        order = _rows_side_by_side(metres, self.region.half_extent_m)
+        for first in range(0, len(order), _PIECE):
+            rows = order[first : first + _PIECE]
+            # Copies, made in this order, lie together in memory as their places do, which a question feels.
+            slots[rows] = self._enter([people[row].encode().decode() for row in rows.tolist()])
+            _yield_lock()
+        return slots, metres
+
+    def _exchange(self, generation: Grid) -> None:
+        """Apply what happened meanwhile, and let the new generation answer."""
+        with self._changing:
+            changes, self._meanwhile = self._meanwhile or {}, None
+            for person, change in changes.items():
+                if change is None:
+                    generation.drop(self._roster.slot_of(person))
+                else:
+                    generation = self._with(generation, person, *change)
+            self._live = generation
+
+    def _forget_absent(self) -> None:
+        """Let go of the slots of those who are nowhere: they were removed, or never got anywhere."""
+        absent = np.flatnonzero(np.isnan(self._live.points[: len(self._roster), 0]))
+        for first in range(0, len(absent), _PIECE):
+            with self._changing:
+                for slot in absent[first : first + _PIECE].tolist():
+                    person = self._roster.people[slot]
+                    if person is not None and not self._live.has(slot):
+                        self._roster.leave(person)
+            _yield_lock()
+
+    def _room(self, places: FloatArray) -> FloatArray:
+        """Places for everybody in the roster and some more: those given first, then nowhere."""
+        people = len(self._roster)
+        return _with_room(places, people + people // _SPARE_SHARE + _LEAST_ROOM)
+
+    def _grid(self, places: FloatArray, key: Key | None) -> Grid:
+        return Grid(self.region.half_extent_m, places, self._roster.tie_seeds(len(places)), key)
+
+    def _with(self, generation: Grid, person: P, x_m: float, y_m: float) -> Grid:
+        """Put somebody into a generation, or into a larger copy of it if it is full."""
+        slot = self._roster.slot_of(person)
+        if slot >= generation.capacity:
+            generation = self._grid(_with_room(generation.points, 2 * slot + _LEAST_ROOM), generation.key)
+        generation.put(slot, x_m, y_m, self._roster.tie_seed(slot))
+        return generation
+
+
+class DatabaseIndex:
+    """The same questions and changes as `NearbyIndex`, answered by a store that can search.
+
+    Parameters
+    ----------
+    region : Region
+        Public.
+    store : SearchableStore
+        Keeps where people are published.
+    """
+
+    def __init__(self, region: Region, store: SearchableStore) -> None:
+        self.region = region
+        self._store = store
+        self._project = PointProjection(region)
+        self._tie_key = b""
+        self._remap: Remap | None = None
+
+    def __len__(self) -> int:
+        return self._store.totals().published
+
+    def __contains__(self, person: str) -> bool:
+        return False  # nobody is held here: the store knows
+
+    def load(self, batches: Iterable[PublishedBatch], remap: Remap, tie_key: bytes) -> None:
+        """Let the database know where people are published."""
+        self._store.keep_places((batch.people, remap(batch.steps)) for batch in batches)
+        self._remap, self._tie_key = remap, tie_key
+
+    def advance(self, batches: Iterable[PublishedBatch], remap: Remap, tie_key: bytes) -> None:
+        """Let it know where people are published since the last time."""
+        self.load(batches, remap, tie_key)
+
+    def move(self, person: str, x_m: float, y_m: float) -> None:
+        """Put somebody at a published place at once."""
+        self._store.keep_places([([person], np.array([[x_m, y_m]]))])
+
+    def remove(self, _person: str) -> bool:
+        """Do nothing: whom the store has erased or taken off the map, it does not find."""
+        return True
+
+    def to_metres(self, latitude: float, longitude: float) -> tuple[float, float]:
+        """Project one place of the region; raises DataError if it is not in the region."""
+        return self._project(latitude, longitude)
+
+    def ranked_metres(
+        self, x_m: float, y_m: float, k: int, exclude: str | None = None, within_m: float | None = None
+    ) -> list[str]:
+        """Return the k nearest people, nearest first, equals in this epoch's order."""
+        return self._store.nearest((x_m, y_m), k, exclude=exclude, within_m=within_m, tie_key=self._tie_key)
+
+    def sample(self, count: int, _rng: np.random.Generator) -> tuple[list[str], FloatArray]:
+        """Return some people and their published places in degrees."""
+        people: list[str] = []
+        places: list[FloatArray] = [np.empty((0, 2))]
+        for batch in self._store.published() if self._remap is not None else ():
+            if self._remap is None or len(people) >= count:
                 break
-        return [self._ids[slot] for slot in slots[squares <= squares[min(k, len(squares)) - 1]]]
-
-    def place_of(self, person: Person) -> tuple[float, float]:
-        """Where a person is; for the service and its owner, never for an attacker."""
-        x, y = self._places[self._slot(person)]
-        return float(x), float(y)
-
-    # -- inside ----------------------------------------------------------------------------------------------
-
-    def _nearest(self, place: Sequence[float], k: int) -> tuple[np.ndarray, FloatArray]:
-        if k < 1:
-            raise UsageError("k must be at least 1")
-        x, y = (float(value) for value in place)
-        slots, squares = nearest_slots(
-            x, y, k, self._places, self._tie_keys, self._low, self._size, self._shape, self._head, self._after
-        )
-        found = slots != NOBODY
-        return slots[found], squares[found]
-
-    def _slot(self, person: Person) -> int:
-        try:
-            return self._slot_of[person]
-        except KeyError:
-            raise UsageError("this person is not in the index") from None
-
-    def _put(self, slot: int, spot: FloatArray) -> None:
-        self._places[slot] = spot
-        cell = cell_of(spot[0], spot[1], self._low, self._size, *self._shape)
-        link(slot, cell, self._head, self._after, self._before, self._home)
-
-    def _build(self, places: FloatArray, capacity: int) -> None:
-        half_width, half_height = self._half_extent
-        cells = max(1.0, capacity / _PEOPLE_PER_CELL)
-        self._size = float(np.sqrt(4 * half_width * half_height / cells))
-        self._low = np.array([-half_width, -half_height])
-        self._shape = (int(2 * half_width / self._size) + 1, int(2 * half_height / self._size) + 1)
-        self._head = np.full(self._shape[0] * self._shape[1], NOBODY, dtype=np.int64)
-        self._after, self._before, self._home = (np.full(capacity, NOBODY, dtype=np.int64) for _ in range(3))
-        self._places = np.zeros((capacity, 2))
-        self._places[: len(places)] = places
-        self._tie_keys = self._rng.random(capacity)
-        self._ids += [None] * (capacity - len(self._ids))
-        self._free = list(range(capacity - 1, len(places) - 1, -1))
-        link_all(places, self._low, self._size, self._shape, self._head, self._after, self._before, self._home)
-
-    def _grow(self) -> None:
-        """Twice the room, and cells to match; everybody keeps their slot and their order among equals."""
-        places, keys = self._places, self._tie_keys
-        count = len(places)
-        self._build(places, 2 * count)
-        self._tie_keys[:count] = keys
+            people += batch.people
+            places.append(self._remap(batch.steps))
+        found = np.concatenate(places)[:count]
+        return people[:count], self.region.publish(self.region.from_metres(found))
 
 
-def _checked(places: FloatArray) -> FloatArray:
-    if not np.isfinite(places).all():
-        raise UsageError("a place must be two finite numbers in metres")
-    return places
+ServiceIndex = NearbyIndex[str] | DatabaseIndex
+
+
+def nearest_rows(people_m: FloatArray, queries_m: FloatArray, k: int, excluded: IntArray | None = None) -> IntArray:
+    """Return the rows of the k people nearest to each query, nearest first, equals by their rows.
+
+    There must be k of them at least, besides the row that is excluded for each query.
+
+    Examples
+    --------
+    >>> nearest_rows(np.array([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]]), np.array([[4.0, 4.0]]), k=2).tolist()
+    [[1, 0]]
+    """
+    people_m, queries_m = (np.ascontiguousarray(places, dtype=np.float64) for places in (people_m, queries_m))
+    half_width, half_height = np.maximum(np.abs(people_m).max(axis=0), 1.0).tolist()
+    grid = Grid((half_width, half_height), people_m, np.arange(len(people_m), dtype=np.uint64), None)
+    left_out = np.full(len(queries_m), NOBODY, dtype=np.int64) if excluded is None else excluded
+    return grid.nearest_to_each(queries_m, k, left_out).astype(np.int64)
+
+
+class _Roster(Generic[P]):
+    """Which person has which slot, in all generations alike, and what the order of equals comes from.
+
+    Parameters
+    ----------
+    generator : Generator or None
+        Draws each newcomer's seed of the order of equals; without it, the seed is a hash of their id.
+    """
+
+    def __init__(self, generator: np.random.Generator | None) -> None:
+        self.people: list[P | None] = []
+        self.leavers = 0
+        self._generator = generator
+        self._slot_of: dict[P, int] = {}
+        self._tie_seeds: HashArray = np.zeros(_LEAST_ROOM, dtype=np.uint64)
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        """How many slots there are, free ones included."""
+        return len(self.people)
+
+    def slot_of(self, person: P) -> int:
+        """Return a person's slot, or NOBODY."""
+        return self._slot_of.get(person, NOBODY)
+
+    def people_in(self, slots: list[int]) -> list[P]:
+        """Return who has these slots; all of them have somebody if nobody left meanwhile (see `leavers`)."""
+        # Quicker than one by one, and part of every question.
+        if len(slots) > 1:
+            return list(itemgetter(*slots)(self.people))
+        return [self.people[slot] for slot in slots]  # type: ignore[misc]
+
+    def tie_seed(self, slot: int) -> np.uint64:
+        """Return the seed of whoever has this slot."""
+        return np.uint64(self._tie_seeds[slot])
+
+    def tie_seeds(self, capacity: int) -> HashArray:
+        """Return the seeds of the first slots."""
+        self._make_room(capacity)
+        return self._tie_seeds[:capacity]
+
+    def enter(self, people: Sequence[P]) -> IntArray:
+        """Return people's slots; who has none gets one."""
+        slots = self._slots_of(people)
+        if (slots == NOBODY).any():
+            self._give_slots(list(dict.fromkeys(people[row] for row in np.flatnonzero(slots == NOBODY).tolist())))
+            slots = self._slots_of(people)
+        return slots
+
+    def leave(self, person: P) -> None:
+        """Let go of the slot of somebody who is in no generation."""
+        # Counted first: who found the slot before, and reads it from here on, sees that the count has changed.
+        self.leavers += 1
+        slot = self._slot_of.pop(person)
+        self.people[slot] = None
+        self._free.append(slot)
+
+    def _slots_of(self, people: Sequence[P]) -> IntArray:
+        return np.fromiter(map(self._slot_of.get, people, repeat(NOBODY)), dtype=np.int64, count=len(people))
+
+    def _give_slots(self, newcomers: list[P]) -> None:
+        """Free slots first, then new ones at the end."""
+        reused = [self._free.pop() for _ in range(min(len(newcomers), len(self._free)))]
+        end = len(self.people) + len(newcomers) - len(reused)
+        slots = [*reused, *range(len(self.people), end)]
+        self.people += repeat(None, end - len(self.people))
+        self._make_room(end)
+        self._tie_seeds[slots] = self._new_seeds(newcomers)
+        for slot, person in zip(slots, newcomers, strict=True):
+            self.people[slot] = person
+        self._slot_of.update(zip(newcomers, slots, strict=True))
+
+    def _new_seeds(self, newcomers: list[P]) -> HashArray:
+        if self._generator is None:
+            return hash_ids(newcomers)  # type: ignore[arg-type]  # ids are strings where nothing is drawn
+        # The bits of numbers that are not negative are in the order of the numbers.
+        return self._generator.random(len(newcomers)).view(np.uint64)
+
+    def _make_room(self, capacity: int) -> None:
+        if capacity > len(self._tie_seeds):
+            grown = np.zeros(max(capacity, 2 * len(self._tie_seeds)), dtype=np.uint64)
+            grown[: len(self._tie_seeds)] = self._tie_seeds
+            self._tie_seeds = grown
+
+
+def _in_pieces(batches: Iterable[PublishedBatch], remap: Remap) -> Iterator[tuple[list[str], FloatArray]]:
+    """People and where they are published, some at a time, so that questions are answered in between."""
+    for batch in batches:
+        for first in range(0, len(batch.people), _PIECE):
+            metres = remap(batch.steps[first : first + _PIECE])
+            if not np.isfinite(metres).all():
+                raise UsageError("a published place is two finite numbers in metres; correct what moves the places")
+            yield batch.people[first : first + _PIECE], metres
+            _yield_lock()
+
+
+def _yield_lock() -> None:
+    """Let other threads run; without a pause Python's lock mostly goes back to who has just let go of it."""
+    time.sleep(_PAUSE_S)
+
+
+def _rows_side_by_side(metres: FloatArray, half_extent_m: tuple[float, float]) -> IntArray:
+    """Rows in an order in which neighbours on the ground are mostly neighbours."""
+    cells = 2**MOST_LEVELS
+    shares = (metres / half_extent_m + 1.0) / 2
+    column, row = np.clip(shares * cells, 0, cells - 1).astype(np.int64).T
+    return np.argsort(interleave(column, row), kind="stable")
+
+
+def _with_room(places: FloatArray, capacity: int) -> FloatArray:
+    """Return a copy with room for more, which are nowhere yet."""
+    grown = np.full((capacity, 2), np.nan)
+    grown[: len(places)] = places[:capacity]
+    return grown

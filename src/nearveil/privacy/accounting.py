@@ -1,7 +1,4 @@
-"""Rényi accounting: what noisy answers cost, and the noise that a budget allows.
-
-One noisy number, then the paper's composition of a fit and a release, and the scales that spend a given epsilon.
-"""
+"""What noise costs: Rényi differential privacy, the paper's accounting, and the numerical solving behind both."""
 
 from __future__ import annotations
 

@@ -44,6 +44,8 @@ def believed_at_most(loss: float) -> float:
 
 def _statement(guarantee: Guarantee) -> str:
     title = guarantee.title.upper()
+    if not guarantee.is_promised:
+        return "\n".join([title, _wrapped(f"Nothing is promised: {guarantee.because}. Do not rely on it.")])
     if not guarantee.holds:
         claim = f"A claim of epsilon = {round_up(guarantee.epsilon)} that is false: {guarantee.because}."
         return "\n".join([title, _wrapped(f"{claim} Do not rely on it.")])

@@ -44,6 +44,7 @@ class Basis(StrEnum):
     THEOREM = "theorem"
     CERTIFICATE = "numerical certificate"
     REFUTED_CLAIM = "claimed by the paper, refuted"
+    NOBODY = "claimed by nobody"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +110,43 @@ class Guarantee:
         if self.certificate is not None and self.certificate.bound > self.epsilon * (1 + 1e-12):
             raise ValueError("the certificate's bound exceeds the epsilon it is to back")
 
+    @classmethod
+    def claimed_by_nobody(cls) -> Guarantee:
+        """Return the guarantee of a mechanism that has none: it promises nothing, and its card says so.
+
+        Examples
+        --------
+        >>> Guarantee.claimed_by_nobody().is_promised
+        False
+        """
+        return cls(
+            title="Every published place",
+            notion=Notion.LOCAL,
+            epsilon=math.inf,
+            unit="per person",
+            delta=1.0,
+            neighbours="any two places of one person in the region",
+            promise="nothing",
+            not_covered="everything: what is published may give the true place away",
+            basis=Basis.NOBODY,
+            because="nobody has stated a guarantee for this mechanism, so that no loss is bounded",
+        )
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether there is a statement at all; False for `claimed_by_nobody`."""
+        return self.basis is not Basis.NOBODY
+
     @property
     def holds(self) -> bool:
-        """Whether the statement is true; False for a claim that is refuted."""
-        return self.basis is not Basis.REFUTED_CLAIM
+        """Whether the statement is true; False for a claim that is refuted, and where nothing is claimed."""
+        return self.basis not in (Basis.REFUTED_CLAIM, Basis.NOBODY)
 
     @property
     def number(self) -> str:
         """The notion and its parameters, rounded up: ``metric, epsilon = 0.004 per metre``."""
+        if not self.is_promised:
+            return "no loss is bounded"
         offset = f" + {round_up(self.offset)}" if self.offset else ""
         return f"{self.notion}, epsilon = {round_up(self.epsilon)} {self.unit}{offset}"
 
@@ -207,8 +237,8 @@ def round_up(value: float, digits: int = 3) -> str:
 def _full_card(guarantee: Guarantee, notes: tuple[str, ...]) -> list[str]:
     lines: list[str] = []
     for statement in (guarantee, *guarantee.also):
-        verdict = "" if statement.holds else "  ** DOES NOT HOLD **"
-        delta = f", delta = {round_up(statement.delta)}" if statement.delta else ""
+        verdict = "" if statement.holds else f"  ** {_verdict(statement)} **"
+        delta = f", delta = {round_up(statement.delta)}" if statement.delta and statement.is_promised else ""
         lines += [f"{statement.title}{verdict}", f"  {statement.number}{delta}"]
         lines += _wrapped("  Between", statement.neighbours)
         lines += _wrapped("  Promise", statement.promise)
@@ -223,9 +253,10 @@ def _short_card(guarantee: Guarantee, notes: tuple[str, ...]) -> list[str]:
     """The first statement, the other statements' numbers, and the first sentence of each note, as far as they fit."""
     lines = []
     for statement in (guarantee, *guarantee.also):
-        verdict = "" if statement.holds else " DOES NOT HOLD"
+        verdict = "" if statement.holds else f" {_verdict(statement)}"
         # A delta that only stands for the computer's numbers is for the full card.
-        delta = f", delta = {round_up(statement.delta)}" if statement.delta > _NUMERICAL_DELTA else ""
+        has_delta = statement.delta > _NUMERICAL_DELTA and statement.is_promised
+        delta = f", delta = {round_up(statement.delta)}" if has_delta else ""
         lines += _wrapped(f"{statement.title}{verdict}", f"{statement.number}{delta}")
         if statement is guarantee:
             lines += _wrapped("Promise", guarantee.promise)
@@ -234,8 +265,13 @@ def _short_card(guarantee: Guarantee, notes: tuple[str, ...]) -> list[str]:
     # Two lines are the box, and one says where the rest is.
     while left and len(lines) + len(left[0]) <= _SHORT_CARD_LINES - 3:
         lines += left.pop(0)
-    more = f"{len(left)} more note{'s' if len(left) > 1 else ''}, and why it holds" if left else "Why it holds"
+    why = "why it holds" if guarantee.is_promised else "why"
+    more = f"{len(left)} more note{'s' if len(left) > 1 else ''}, and {why}" if left else why.capitalize()
     return [*lines, f"{more}: --card full, or guarantee.card(full=True)"]
+
+
+def _verdict(statement: Guarantee) -> str:
+    return "DOES NOT HOLD" if statement.is_promised else "NOTHING IS PROMISED"
 
 
 def _wrapped(label: str, text: str) -> list[str]:

@@ -46,7 +46,15 @@ def card_of(
         Whether the rows are in the order of the input.
     """
     guarantee = mechanism.guarantee.counted_per_row() if several_rows else mechanism.guarantee
-    said = {KEPT_ORDER: keeps_order, ROWS_COMPOSE: several_rows, FITTED_HERE: fitted_here, CLIPPED: clip}
+    # Somebody else's guarantee need not know of seeds.
+    seeded = mechanism.seed is not None and SEEDED_NOTE not in guarantee.notes
+    said = {
+        SEEDED_NOTE: seeded,
+        KEPT_ORDER: keeps_order,
+        ROWS_COMPOSE: several_rows,
+        FITTED_HERE: fitted_here,
+        CLIPPED: clip,
+    }
     notes = [*(note for note, is_so in said.items() if is_so), *guarantee.notes]
     # A short card has room for the first ones, and nothing matters more than that a seed protects nobody.
     return replace(guarantee, notes=tuple(sorted(notes, key=lambda note: note != SEEDED_NOTE)))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from nearveil.errors import DataError
+from nearveil.errors import DataError, UsageError
 from nearveil.io.people import People
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
@@ -20,6 +20,8 @@ from nearveil.privacy.ledger.events import Event
 
 def charge_release(ledger: Ledger, mechanism: Mechanism, ids: Iterable[object], *, fitted_here: bool) -> None:
     """Put the release on record, and the fit if the intervals are from the same people, or refuse both."""
+    if not mechanism.guarantee.is_promised:
+        raise UsageError("this mechanism promises nothing, so that there is no loss to charge; leave the ledger out")
     who, when, draw_id = account_names(ids), datetime.now(UTC), secrets.token_hex(16)
     events: list[Event] = [Release.under(mechanism.guarantee, who=who, when=when, draw_id=f"release/{draw_id}")]
     if fitted_here and isinstance(mechanism, DPRS):

@@ -1,4 +1,4 @@
-"""How many people the cells of a grid hold, counted on several cores without an array for every batch."""
+"""Exact answers about the people of a file, for a private fit: the file is read, on several cores, and not kept."""
 
 from __future__ import annotations
 

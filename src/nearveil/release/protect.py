@@ -127,7 +127,7 @@ class ProtectResult:
             **file_metadata(mechanism),
             "epsilon": _epsilon(mechanism),
             # The paper's epsilon is no guarantee, and whoever was fitted on loses more.
-            "epsilon_holds": not (is_paper or learned or self._is_more_lost),
+            "epsilon_holds": not (is_paper or learned or self._is_more_lost or not guarantee.is_promised),
             "holds_for_these_people": self._what_holds(),
             "epsilon_per_km": 1000 * guarantee.epsilon if guarantee.notion is Notion.METRIC else None,
             "delta": mechanism.delta if is_paper and isinstance(mechanism, DPRS) else guarantee.delta,
@@ -154,7 +154,7 @@ class ProtectResult:
 
         Intervals from a file may have been fitted on the same people, so that the fit counts.
         """
-        if self._is_more_lost:
+        if self._is_more_lost or not self.guarantee.is_promised:
             return None
         statement = self.guarantee.also[1] if self._may_be_fitted_on else self.guarantee
         fields = ("notion", "epsilon", "offset", "unit", "delta")
@@ -329,6 +329,11 @@ def _in_region(mechanism: Mechanism | None, region: Region | str | None) -> Mech
         return PlanarLaplace() if region is None else PlanarLaplace(region=region)
     if not isinstance(mechanism, Mechanism):
         raise UsageError("mechanism must be a Mechanism, such as PlanarLaplace() or DPRS()")
+    if type(mechanism).fit not in (Mechanism.fit, DPRS.fit):
+        raise UsageError(
+            f"{type(mechanism).__name__} learns from people in its fit, which only DPRS may in a release; give what it "
+            "learned to its constructor"
+        )
     return mechanism if region is None else mechanism.with_params(region=region)
 
 

@@ -1,4 +1,4 @@
-"""What a mechanism publishes for rows of a long file, whatever batches they come in."""
+"""From a file of true places to a file of published ones, whatever batches the rows come in."""
 
 from __future__ import annotations
 

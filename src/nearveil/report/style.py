@@ -9,6 +9,8 @@ from typing import Any
 
 import matplotlib as mpl
 
+from nearveil.mechanisms.registry import MECHANISMS
+
 mpl.use("Agg")
 
 # Okabe and Ito's palette, told apart with any kind of colour vision.
@@ -120,15 +122,11 @@ class Look:
 
 
 _KNOWN = {
-    # Mechanisms.
-    "DPRS": Look("blue", "o", "-"),
+    # Mechanisms: those of the registry, and what the paper and figures call some of them.
+    **{entry.label: Look(*entry.look) for entry in MECHANISMS.values() if entry.look is not None},
     "DPRS, Laplace": Look("blue", "o", "-"),
     "DPRS, Gaussian": Look("sky", "P", "--"),
-    "SRR": Look("green", "^", "-."),
-    "Square": Look("orange", "s", "--"),
     "2D Laplace": Look("purple", "v", ":"),
-    "planar Laplace": Look("purple", ">", "-"),
-    "per-axis Laplace": Look("ink", "<", "--"),
     # Releases and their centres: a solid line is the private grid, dashes are private k-means, dots public centres.
     "metric, private grid": Look("vermilion", "^", "-"),
     "metric, private k-means": Look("vermilion", "v", "--"),
@@ -150,9 +148,9 @@ _KNOWN = {
     "paper, shown": Look("vermilion", "o", "-"),
     "interval, shown": Look("blue", "s", "--"),
     # Plans.
-    "the wish": Look("ink", "", "--"),
+    "the goal": Look("ink", "", "--"),
     "recommended": Look("vermilion", "*", ""),
-    "nearest to the wish": Look("vermilion", "*", ""),
+    "nearest to the goal": Look("vermilion", "*", ""),
     # Attacks.
     "GI-LIA": Look("orange", "o", "--"),
     "ZO-LIA": Look("vermilion", "s", "-."),

@@ -10,7 +10,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from nearveil.server import routes
-from nearveil.server.guard import AccessLog, App, Guard
+from nearveil.server.asgi import App
+from nearveil.server.guard import AccessLog, Guard
 from nearveil.server.hot_path import HotRoutes
 from nearveil.server.openapi import describe
 from nearveil.server.problems import invalid, method_not_allowed, not_found

@@ -1,4 +1,4 @@
-"""Tokens: what a person proves who they are with, signed and with an end.
+"""Who is calling: a platform by its key, or a person by a token that is signed and expires.
 
 A token is ``nvt_<payload>.<signature>``, both in base64url without padding. The payload is a version, the end in
 milliseconds since 1970, the person's mark and id; the signature is HMAC-SHA-256 over it. The mark is the store's: who
@@ -20,20 +20,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nearveil.errors import UsageError
-from nearveil.nearby.stores.base import PlatformKey, Store, StoreError
+from nearveil.nearby.stores.base import PlatformKey, Store, StoreError, is_person_id
 from nearveil.server.problems import not_ready, unauthorised
 
 TOKEN_PREFIX = "nvt_"  # noqa: S105 - how a token begins, no secret
-PERSON_PATTERN = r"[A-Za-z0-9_.:@-]{1,128}"
-"""What a person's id looks like."""
-LONGEST_S = 30 * 86_400
+KEY_NAME_PATTERN = r"[A-Za-z0-9_.-]{1,64}"
+LONGEST_TOKEN_S = 30 * 86_400
 """No token is valid for longer."""
 
 _VERSION = 2
 _HEAD = struct.Struct(">BQQ")
 # Signatures of tokens are signatures of nothing else.
 _PURPOSE = b"nearveil person token\0"
-_PERSON = re.compile(PERSON_PATTERN)
 _TOKEN = re.compile(rf"{TOKEN_PREFIX}([A-Za-z0-9_-]{{24,194}})\.([A-Za-z0-9_-]{{43}})")
 
 
@@ -56,10 +54,10 @@ class Token:
 
 def write_token(key: bytes, person: str, mark: int, *, now: float, expires_in_s: float) -> tuple[str, Token]:
     """Sign a token; return it and what it says."""
-    if _PERSON.fullmatch(person) is None:
+    if not is_person_id(person):
         raise UsageError("a person's id has 1 to 128 letters, digits or any of _ . : @ -")
-    if not (math.isfinite(expires_in_s) and 0 < expires_in_s <= LONGEST_S):
-        raise UsageError(f"a token is valid for more than 0 and at most {LONGEST_S:,} seconds (30 days)")
+    if not (math.isfinite(expires_in_s) and 0 < expires_in_s <= LONGEST_TOKEN_S):
+        raise UsageError(f"a token is valid for more than 0 and at most {LONGEST_TOKEN_S:,} seconds (30 days)")
     ends_ms = math.floor((now + expires_in_s) * 1000)
     payload = _HEAD.pack(_VERSION, ends_ms, mark) + person.encode()
     return f"{TOKEN_PREFIX}{_to_text(payload)}.{_to_text(_signature(key, payload))}", Token(
@@ -76,7 +74,7 @@ def read_token(key: bytes, text: str, *, now: float) -> Token | None:
     if payload is None or signature is None or not hmac.compare_digest(signature, _signature(key, payload)):
         return None
     version, ends_ms, mark = _HEAD.unpack_from(payload)
-    if version != _VERSION or not now < ends_ms / 1000 <= now + LONGEST_S:
+    if version != _VERSION or not now < ends_ms / 1000 <= now + LONGEST_TOKEN_S:
         return None
     return Token(payload[_HEAD.size :].decode(), ends_ms / 1000, mark)
 
@@ -101,7 +99,7 @@ def _from_text(text: str) -> bytes | None:
 
 
 HORIZON_S = 5.0
-"""So long at most somebody who was erased by another process, or whose tokens were revoked there, is known here."""
+"""How long somebody is known here at most, and a key or token works, after another process erased or revoked it."""
 
 _MOST_PEOPLE_REMEMBERED = 50_000
 
@@ -160,14 +158,13 @@ class KnownPeople:
 
 
 KEY_PREFIX = "nvk_"
-"""A key that was removed from the store works no longer than this."""
 
 _SECRET_BYTES = 32
 _SECOND_LOOK_S = 1.0
 _LONGEST_HEADER = 300
 _MOST_REMEMBERED = 20_000
 _KEY = re.compile(rf"{KEY_PREFIX}[A-Za-z0-9_-]{{43}}")
-_KEY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_KEY_NAME = re.compile(KEY_NAME_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)

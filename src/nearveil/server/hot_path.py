@@ -16,41 +16,38 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nearveil.errors import DataError
 from nearveil.nearby.publishing.publisher import Answer, Report, Status
-from nearveil.nearby.stores.base import StoreError
-from nearveil.server.auth import Caller
-from nearveil.server.guard import CALLER, App, Scope
-from nearveil.server.logs import log_exception
-from nearveil.server.models import (
+from nearveil.nearby.stores.base import is_person_id
+from nearveil.server.asgi import (
     MOST_BYTES,
-    PERSON_PATTERN,
+    Answers,
+    App,
     ClientLeftError,
-    Place,
-    Question,
+    RawHeaders,
     Receive,
+    Scope,
+    Send,
+    authorization_of,
     check_headers,
     check_size,
     read_body,
-    validation_problem,
 )
+from nearveil.server.auth import Caller
+from nearveil.server.guard import CALLER
+from nearveil.server.models import Place, Question, validation_problem
 from nearveil.server.problems import (
-    Answers,
     Problem,
-    RawHeaders,
-    Send,
     forbidden,
-    internal,
     invalid,
     not_found,
-    not_kept,
     not_ready,
     outside_region,
     problem_body,
+    problem_of,
 )
 from nearveil.server.service import Service
 
 NEARBY_PATH = "/v1/nearby"
 _LOCATION = re.compile(r"/v1/people/[^/]+/location")
-_PERSON = re.compile(PERSON_PATTERN.strip("^$"))
 Wanted = tuple[float, float, int, str | None, float | None]
 """Place in metres, k, whom to leave out, and within how many metres."""
 
@@ -98,19 +95,12 @@ class HotRoutes:
     ) -> None:
         try:
             status, body = await handle(scope, receive)
-        except Problem as problem:
-            self._service.metrics.rejected(problem.name)
-            await self._answers.send_problem(send, problem)
         except ClientLeftError:
             return
-        except StoreError as error:
-            log_exception("store failed", error)
-            self._service.metrics.rejected("not-kept")
-            await self._answers.send_problem(send, not_kept())
-        except Exception as error:  # a bug: its values may be places, so nothing of it is passed on
-            log_exception("request failed", error)
-            self._service.metrics.rejected("internal")
-            await self._answers.send_problem(send, internal())
+        except Exception as error:
+            problem = problem_of(error)
+            self._service.metrics.rejected(problem.name)
+            await self._answers.send_problem(send, problem)
         else:
             await self._answers.send_json(send, status, body)
 
@@ -146,20 +136,12 @@ class HotRoutes:
             started = time.perf_counter()
             wanted = self._wanted(caller, check_size(body, MOST_BYTES))
             answer = self._found(self._service.index.ranked_metres(*wanted), started)
-        except Problem as problem:
-            return self._refuse(problem)
-        except StoreError as error:
-            log_exception("store failed", error)
-            return self._refuse(not_kept())
-        except Exception as error:  # a bug: its values may be places, so nothing of it is passed on
-            log_exception("request failed", error)
-            return self._refuse(internal())
+        except Exception as error:
+            problem = problem_of(error)
+            self._service.metrics.rejected(problem.name)
+            body = problem_body(problem)
+            return problem.status, self._answers.problem_headers(problem, body), body
         return 200, self._answers.json_headers(200, answer), answer
-
-    def _refuse(self, problem: Problem) -> tuple[int, RawHeaders, bytes]:
-        self._service.metrics.rejected(problem.name)
-        body = problem_body(problem)
-        return problem.status, self._answers.problem_headers(problem, body), body
 
     def _wanted(self, caller: Caller, body: bytes) -> Wanted:
         """Return what is asked for, once it is known that the caller may ask it."""
@@ -179,12 +161,9 @@ class HotRoutes:
     def _place(self, question: Question, asker: str | None, caller: Caller) -> tuple[float, float]:
         """Return the place asked about, once it is known to be one and the asker may ask."""
         service = self._service
-        if service.clockwork.epoch is None:
+        if service.scheduler.epoch is None:
             raise not_ready()
-        try:
-            x_m, y_m = service.index.to_metres(question.latitude, question.longitude)
-        except DataError:
-            raise outside_region() from None
+        x_m, y_m = self._to_metres(question)
         if asker is not None:
             if caller.kind == "platform":
                 service.spend_for(asker)
@@ -200,7 +179,7 @@ class HotRoutes:
         service, headers = self._service, scope["headers"]
         caller = scope.get(CALLER) or await service.admit(authorization_of(headers))
         person = scope["path"].split("/")[3]
-        if _PERSON.fullmatch(person) is None:
+        if not is_person_id(person):
             raise invalid("The id in the path is not valid.")
         if caller.kind == "person" and caller.name != person:
             raise forbidden()
@@ -209,10 +188,7 @@ class HotRoutes:
             place = self._parse_place(body)
         except ValidationError as error:
             raise validation_problem(error, _PLACE_FIELDS) from None
-        try:
-            x_m, y_m = service.index.to_metres(place.latitude, place.longitude)
-        except DataError:
-            raise outside_region() from None
+        x_m, y_m = self._to_metres(place)
         if caller.kind == "platform":
             service.spend_for(person)
         # Noted before it is kept: whoever erases the person meanwhile erases this too.
@@ -226,6 +202,12 @@ class HotRoutes:
             service.forget(person)
             raise not_found()
         return 202, _report_taken(answer)
+
+    def _to_metres(self, place: Place | Question) -> tuple[float, float]:
+        try:
+            return self._service.index.to_metres(place.latitude, place.longitude)
+        except DataError:
+            raise outside_region() from None
 
 
 def _asker(caller: Caller, question: Question) -> str | None:
@@ -242,14 +224,6 @@ def _report_taken(answer: Answer) -> bytes:
     when = "null" if answer.publishes_at is None else repr(answer.publishes_at)
     text = f'{{"status":"{answer.status.value}","receipt":"{answer.receipt}","publishes_at":{when}}}'
     return text.ljust(_ANSWER_BYTES).encode()
-
-
-def authorization_of(headers: RawHeaders) -> str | None:
-    """Return who a request says that it comes from."""
-    for name, value in headers:
-        if name == b"authorization":
-            return value.decode("latin-1")
-    return None
 
 
 # The fast lane: questions are answered where the request has just been parsed, without a task of their own.

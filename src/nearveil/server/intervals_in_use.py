@@ -12,7 +12,7 @@ import numpy as np
 from nearveil.errors import DataError
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document, intervals_from_json
-from nearveil.nearby.published_index import Remap
+from nearveil.nearby.index import Remap
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores.base import STEP_M, Store
 from nearveil.region import Region
@@ -39,7 +39,7 @@ class Dated:
 
 
 class IntervalsInUse:
-    """The intervals of a service, now and from the next border on.
+    """The intervals of a service, now and from the next epoch on.
 
     Parameters
     ----------
@@ -111,10 +111,10 @@ class IntervalsInUse:
         self._store.keep_setting(name, json.dumps(document, allow_nan=False))
 
 
-def safe_border(publisher: Publisher, now_s: float) -> int:
-    """Return the epoch from which on something new may hold: the next one, unless its border is upon us.
+def next_safe_epoch(publisher: Publisher, now_s: float) -> int:
+    """Return the epoch from which on something new may hold: the next one, unless it is about to begin.
 
-    Other processes read at the border what holds from then on; they must all read the same.
+    Other processes read at the epoch boundary what holds from then on; they must all read the same.
     """
     following = publisher.epoch + 1
     margin_s = min(_LONGEST_MARGIN_S, publisher.protection.schedule.epoch_s / 4)

@@ -88,7 +88,7 @@ def log_event(event: str, *, level: str = "info", **fields: object) -> None:
 
 def log_exception(event: str, error: BaseException, **fields: object) -> None:
     """Log an error by its type and where in Nearveil it arose, without its message."""
-    log_event(event, level="error", **fields, **_facts(error))
+    log_event(event, level="error", **fields, **_summary(error))
 
 
 def _take_over(logger: logging.Logger, number: int) -> None:
@@ -114,19 +114,19 @@ def _is_allowed(name: str, value: object) -> bool:
 # -- errors ------------------------------------------------------------------------------------------------------
 
 
-def _facts(error: BaseException) -> dict[str, object]:
+def _summary(error: BaseException) -> dict[str, object]:
     """Return an error's type, those of the errors before it, codes that are numbers, and the lines it passed."""
     causes = [type(cause).__name__ for cause in _causes(error)]
-    facts: dict[str, object] = {"error": type(error).__name__, "where": _own_lines(error)}
+    summary: dict[str, object] = {"error": type(error).__name__, "where": _own_lines(error)}
     if causes:
-        facts["caused_by"] = " < ".join(causes)
+        summary["caused_by"] = " < ".join(causes)
     for found in (error, *_causes(error)):
         number, state = getattr(found, "errno", None), getattr(found, "sqlstate", None)
         if isinstance(number, int):
-            facts.setdefault("code_number", number)
+            summary.setdefault("code_number", number)
         if isinstance(state, str) and re.fullmatch("[0-9A-Z]{5}", state):
-            facts.setdefault("code", state)
-    return facts
+            summary.setdefault("code", state)
+    return summary
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -179,7 +179,7 @@ class _Formatter(logging.Formatter):
         event = record.msg.partition(" [")[0].strip() if known else "message of another package"
         fields = _allowed({"logger": record.name, "where": f"{record.module}:{record.lineno}"})
         error = record.exc_info[1] if record.exc_info else None
-        return {"event": event, **fields, **(_allowed(_facts(error)) if error is not None else {})}
+        return {"event": event, **fields, **(_allowed(_summary(error)) if error is not None else {})}
 
 
 class _Handler(logging.StreamHandler[TextIO]):

@@ -37,14 +37,14 @@ class Metrics:
         self._rejected = {name: self._all_rejected.labels(name) for name in sorted(PROBLEM_NAMES)}
         self._borders = Histogram(
             "nearveil_publication_seconds",
-            "Borders of epochs, by the time until what was published there could be found.",
+            "Epochs of epochs, by the time until what was published there could be found.",
             buckets=_BORDER_SECONDS,
             registry=self._registry,
         )
         self._epoch = self._gauge("nearveil_epoch", "Newest epoch that was published.")
         self._index_size = self._gauge("nearveil_index_people", "People who can be found.")
         self._people = self._gauge("nearveil_people", "People who are known.")
-        self._pending = self._gauge("nearveil_pending_draws", "Draws that wait for the next border.")
+        self._pending = self._gauge("nearveil_pending_draws", "Noisy locations that wait for the next epoch boundary.")
         self._charged = self._gauge("nearveil_charged_places", "Places charged in this window, of everybody together.")
 
     def question(self, seconds: float) -> None:
@@ -69,7 +69,7 @@ class Metrics:
         counter.inc()
 
     def published(self, seconds: float, *, epoch: int) -> None:
-        """Count a border that this process published or took over, and how long it took."""
+        """Count an epoch that this process published or took over, and how long it took."""
         self._borders.observe(seconds)
         self._epoch.set(epoch)
 
@@ -78,7 +78,7 @@ class Metrics:
         self._index_size.set(people)
 
     def set_totals(self, *, people: int, pending: int, charged: int) -> None:
-        """Say how many people are known and how many draws wait, and how many places are charged in this window."""
+        """Say how many people are known, how many noisy locations wait, and how many places are charged."""
         self._people.set(people)
         self._pending.set(pending)
         self._charged.set(charged)

@@ -1,129 +1,35 @@
-"""Bodies of requests: read up to a size, and parsed strictly. What was sent is never repeated in an error."""
+"""What requests and answers hold, and how a body becomes a request.
+
+Requests are strict: no unknown field, no text for a number, no infinity. What was sent is never repeated in an error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from nearveil.server.problems import Problem, invalid, malformed_json, too_large, wrong_media_type
+from nearveil.nearby.stores.base import LONGEST_ID, PERSON_PATTERN
+from nearveil.server.auth import LONGEST_TOKEN_S
+from nearveil.server.problems import Problem, invalid, malformed_json
 
-MOST_BYTES = 64 * 1024
-MOST_BYTES_OF_PEOPLE = 1024 * 1024
-MOST_BYTES_OF_INTERVALS = 8 * 1024 * 1024
-
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Headers = Iterable[tuple[bytes, bytes]]
 Model = TypeVar("Model", bound=BaseModel)
 
-_TOO_DEEP = "recursion limit exceeded"
-
-
-class ClientLeftError(Exception):
-    """Nobody is there any more to be answered."""
-
-
-async def read_body(receive: Receive, headers: Headers, most_bytes: int) -> bytes:
-    """Return the body, once it is known to be JSON by its header and not too large."""
-    check_headers(headers, most_bytes)
-    return await receive_body(receive, most_bytes)
-
-
-def check_headers(headers: Headers, most_bytes: int) -> None:
-    """Raise if the headers tell that a body is no JSON, or too large."""
-    for name, value in headers:
-        if name == b"content-length" and (not value.isdigit() or int(value) > most_bytes):
-            raise _too_large(most_bytes)
-        if name == b"content-type" and value.lower().partition(b";")[0].strip() != b"application/json":
-            raise wrong_media_type()
-
-
-async def receive_body(receive: Receive, most_bytes: int) -> bytes:
-    """Return the body, however it is cut in pieces."""
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise ClientLeftError
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body", False):
-        return check_size(body, most_bytes)
-    pieces, size = [body], len(body)
-    while message.get("more_body", False):
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientLeftError
-        pieces.append(message.get("body", b""))
-        size += len(pieces[-1])
-        if size > most_bytes:
-            raise _too_large(most_bytes)
-    return check_size(b"".join(pieces), most_bytes)
-
-
-def parsed(model: type[Model], body: bytes) -> Model:
-    """Return the body as a model; raise the problem with it in words of fields and rules."""
-    try:
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        raise validation_problem(error, set(model.model_fields)) from None
-
-
-def parsed_document(body: bytes) -> Any:
-    """Return the body as plain values."""
-    try:
-        return from_json(body)
-    except ValueError as error:
-        problem = invalid("The document is nested too deeply.") if _TOO_DEEP in str(error) else malformed_json()
-        raise problem from None
-
-
-def validation_problem(error: ValidationError, fields: AbstractSet[str]) -> Problem:
-    """Return the problem of the first error, by known fields only: names of other fields are the client's words."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    if first["type"] == "json_invalid":
-        return invalid("The document is nested too deeply.") if _TOO_DEEP in first["msg"] else malformed_json()
-    place = first["loc"][0] if first["loc"] else None
-    if place not in fields:
-        return invalid("The body has a field that is not known, or is no JSON object.")
-    return invalid(f"{place}: {first['msg']}.")
-
-
-def check_size(body: bytes, most_bytes: int) -> bytes:
-    """Return the body unless it is too large."""
-    if len(body) > most_bytes:
-        raise _too_large(most_bytes)
-    return body
-
-
-def _too_large(most_bytes: int) -> Problem:
-    problem = too_large(most_bytes)
-    # The rest is not worth reading.
-    return Problem(problem.name, problem.status, problem.title, problem.detail, {"Connection": "close"})
-
-
-# What requests and answers hold. Requests are strict: no unknown field, no text for a number, no infinity.
-
-
-PERSON_PATTERN = r"^[A-Za-z0-9_.:@-]{1,128}$"
-LONGEST_PERSON = 128
-KEY_NAME_PATTERN = r"^[A-Za-z0-9_.-]{1,64}$"
 MOST_PEOPLE_AT_ONCE = 10_000
 MOST_NEIGHBOURS = 100
-LONGEST_TOKEN_S = 30 * 24 * 3600
 EARTH_HALF_ROUND_M = 20_100_000.0
 """No two places on Earth are farther apart."""
 
-PersonId = Annotated[
-    str,
-    Field(
-        pattern=PERSON_PATTERN,
-        min_length=1,
-        max_length=LONGEST_PERSON,
-        description="1 to 128 characters of A-Z a-z 0-9 _ . : @ -",
-        examples=["ann"],
-    ),
-]
+PERSON_ID: dict[str, Any] = {
+    "pattern": f"^{PERSON_PATTERN}$",
+    "min_length": 1,
+    "max_length": LONGEST_ID,
+    "description": f"1 to {LONGEST_ID} characters of A-Z a-z 0-9 _ . : @ -",
+    "examples": ["ann"],
+}
+PersonId = Annotated[str, Field(**PERSON_ID)]
 Latitude = Annotated[float, Field(ge=-90, le=90, description="Degrees north, WGS84.", examples=[37.7749])]
 Longitude = Annotated[float, Field(ge=-180, le=180, description="Degrees east, WGS84.", examples=[-122.4194])]
 
@@ -227,7 +133,8 @@ class ReportTaken(_Model):
         str,
         Field(
             description=(
-                "pending: a draw waits for the next border. same place: what is published is right already. "
+                "pending: a noisy location waits for the next epoch boundary. "
+                "same place: what is published is right already. "
                 "budget spent: one new place too many in this window, what is published stays, if anything is. "
                 "published: protection is off."
             ),
@@ -235,7 +142,7 @@ class ReportTaken(_Model):
             examples=["pending"],
         ),
     ]
-    receipt: Annotated[str, Field(description="Names the draw that holds now; empty if there is none.")]
+    receipt: Annotated[str, Field(description="Names the noisy location that holds now; empty if there is none.")]
     publishes_at: Annotated[float | None, Field(description="Seconds since 1970.", examples=[1_750_003_200.0])]
 
 
@@ -274,7 +181,9 @@ class Ledger(_Model):
     window: int
     next_border: Annotated[float, Field(description="Seconds since 1970.")]
     policy: str
-    new_places_per_window: Annotated[int, Field(description="How many draws of one person are published at most.")]
+    new_places_per_window: Annotated[
+        int, Field(description="How many noisy locations of one person are published at most.")
+    ]
 
 
 class IntervalsTaken(_Model):
@@ -284,7 +193,7 @@ class IntervalsTaken(_Model):
 
 
 class IntervalsShown(_Model):
-    """The intervals in use, and those that wait for a border."""
+    """The intervals in use, and those that wait for an epoch boundary."""
 
     fingerprint: Annotated[str | None, Field(description="SHA-256 of the intervals; null if there are none.")]
     number: int
@@ -297,3 +206,34 @@ class EpochShown(_Model):
     """The epoch that it is now."""
 
     epoch: int
+
+
+_TOO_DEEP = "recursion limit exceeded"
+
+
+def parsed(model: type[Model], body: bytes) -> Model:
+    """Return the body as a model; raise the problem with it in words of fields and rules."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise validation_problem(error, set(model.model_fields)) from None
+
+
+def parsed_document(body: bytes) -> Any:
+    """Return the body as plain values."""
+    try:
+        return from_json(body)
+    except ValueError as error:
+        problem = invalid("The document is nested too deeply.") if _TOO_DEEP in str(error) else malformed_json()
+        raise problem from None
+
+
+def validation_problem(error: ValidationError, fields: AbstractSet[str]) -> Problem:
+    """Return the problem of the first error, by known fields only: names of other fields are the client's words."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    if first["type"] == "json_invalid":
+        return invalid("The document is nested too deeply.") if _TOO_DEEP in first["msg"] else malformed_json()
+    place = first["loc"][0] if first["loc"] else None
+    if place not in fields:
+        return invalid("The body has a field that is not known, or is no JSON object.")
+    return invalid(f"{place}: {first['msg']}.")

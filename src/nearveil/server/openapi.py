@@ -35,8 +35,9 @@ from nearveil.server.problems import (
 
 DESCRIPTION = """People report where they are; others ask who is near; answers are made from noisy places.
 
-A report is perturbed on receipt, and only the draw is kept. Draws are published at the borders of epochs. Answers are
-ranked ids, without distances and coordinates. Errors are problem details (RFC 9457) and repeat nothing that was sent.
+A report is perturbed on receipt, and only the noisy location is kept. It is published at the epoch boundary. Answers
+are ranked ids, without distances and coordinates. Errors are problem details (RFC 9457) and repeat nothing that was
+sent.
 """
 PLATFORM = "platformKey"
 PERSON = "personToken"

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+
+from nearveil.nearby.stores.base import StoreError
+from nearveil.server.logs import log_exception
 
 PROBLEM_TYPE = "application/problem+json"
 URN = "urn:nearveil:problem:"
@@ -50,6 +52,7 @@ _KINDS: dict[str, tuple[int, str, str]] = {
     "method-not-allowed": (405, "Method not allowed", "Use a method that the API's description has for this path."),
     "conflict": (409, "Not as things are", "Something of this name is there already, or is still needed."),
     "too-large": (413, "The body is too large", "Send less at once."),
+    "wrong-media-type": (415, "Not JSON", "Send the body with 'Content-Type: application/json'."),
     "invalid": (422, "The request is not valid", "Compare the request with the API's description."),
     "outside-region": (422, "Outside the region", "Send a place within the service's region, in degrees."),
     "too-many-requests": (429, "Too many requests", "Wait as long as Retry-After says, and ask less often."),
@@ -58,7 +61,10 @@ _KINDS: dict[str, tuple[int, str, str]] = {
         "Unusual behaviour",
         "Recent questions and moves of this person are not those of somebody who is looking around; try again later.",
     ),
+    "internal": (500, "The service failed", "This is a bug of the service; its log says where it arose."),
     "not-ready": (503, "Not ready", "The service is starting or stopping; try again in a moment."),
+    "not-kept": (503, "Not kept", "The store could not keep this; nothing was changed, send it again in a moment."),
+    "too-busy": (503, "Too busy", "More reports wait than can be written; send it again in a moment."),
 }
 
 PROBLEM_NAMES = frozenset(_KINDS)
@@ -100,9 +106,15 @@ def conflict(detail: str | None = None) -> Problem:
     return _problem("conflict", detail)
 
 
-def too_large(most_bytes: int) -> Problem:
-    """Return that the body has more bytes than may be sent."""
-    return _problem("too-large", f"Send at most {most_bytes:,} bytes at once.")
+def too_large(most_bytes: int, *, closes: bool = False) -> Problem:
+    """Return that the body has more bytes than may be sent, and whether to close rather than read the rest."""
+    headers = {"Connection": "close"} if closes else None
+    return _problem("too-large", f"Send at most {most_bytes:,} bytes at once.", headers)
+
+
+def wrong_media_type() -> Problem:
+    """Return that the body is said to be something else than JSON."""
+    return _problem("wrong-media-type")
 
 
 def invalid(detail: str | None = None) -> Problem:
@@ -130,6 +142,35 @@ def not_ready(wait_s: float = 1.0) -> Problem:
     return _problem("not-ready", headers=_retry_after(wait_s))
 
 
+def not_kept() -> Problem:
+    """Return that the store did not keep what was sent, so that nothing is promised about it."""
+    return _problem("not-kept", headers=_retry_after(1.0))
+
+
+def too_busy() -> Problem:
+    """Return that more waits to be written than can be."""
+    return _problem("too-busy", headers=_retry_after(1.0))
+
+
+def internal() -> Problem:
+    """Return that the service failed; nothing is said of where, which may hold a place."""
+    return _problem("internal")
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return how a request ends in which an error was raised, and log what is not the client's doing.
+
+    Of an error nothing is passed on: its values may be places.
+    """
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, StoreError):
+        log_exception("store failed", error)
+        return not_kept()
+    log_exception("request failed", error)
+    return internal()
+
+
 def _retry_after(wait_s: float) -> dict[str, str]:
     # Whole seconds, never 0: who comes back too early only waits longer.
     return {"Retry-After": str(max(1, math.ceil(wait_s)))}
@@ -144,93 +185,3 @@ def problem_body(problem: Problem) -> bytes:
         "detail": problem.detail,
     }
     return json.dumps(document, ensure_ascii=False).encode()
-
-
-# Answers in plain ASGI: heads that are made once and problems, with the headers that every answer has.
-
-
-Message = MutableMapping[str, Any]
-Send = Callable[[Message], Awaitable[None]]
-RawHeaders = list[tuple[bytes, bytes]]
-
-UNPROTECTED_HEADER = (b"nearveil-protection", b"off")
-ALWAYS: tuple[tuple[bytes, bytes], ...] = (
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-)
-_MOST_HEADS = 4096
-
-
-class Answers:
-    """Sends JSON and problems.
-
-    Parameters
-    ----------
-    is_unprotected : bool
-        Protection is off: every answer says so.
-    """
-
-    def __init__(self, *, is_unprotected: bool) -> None:
-        self.always = (*ALWAYS, UNPROTECTED_HEADER) if is_unprotected else ALWAYS
-        self._heads: dict[tuple[int, int], Message] = {}
-
-    def json_headers(self, status: int, body: bytes) -> RawHeaders:
-        """Return the headers of a JSON document."""
-        head = self._heads.get((status, len(body))) or self._new_head(status, len(body))
-        headers: RawHeaders = head["headers"]
-        return headers
-
-    def problem_headers(self, problem: Problem, body: bytes) -> RawHeaders:
-        """Return the headers of a problem."""
-        own = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
-        return [*_content(PROBLEM_TYPE.encode(), len(body)), *self.always, *own]
-
-    async def send_json(self, send: Send, status: int, body: bytes) -> None:
-        """Send a JSON document."""
-        size = len(body)
-        head = self._heads.get((status, size)) or self._new_head(status, size)
-        await send(head)
-        await send({"type": "http.response.body", "body": body})
-
-    async def send_problem(self, send: Send, problem: Problem) -> None:
-        """Send what is wrong."""
-        body = problem_body(problem)
-        headers = self.problem_headers(problem, body)
-        await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-    def _new_head(self, status: int, size: int) -> Message:
-        headers = [*_content(b"application/json", size), *self.always]
-        head: Message = {"type": "http.response.start", "status": status, "headers": headers}
-        if len(self._heads) < _MOST_HEADS:
-            self._heads[status, size] = head
-        return head
-
-
-def _content(kind: bytes, size: int) -> RawHeaders:
-    return [(b"content-type", kind), (b"content-length", str(size).encode())]
-
-
-# Problems that only the running service has: another type of body, a store that fails, a failure of its own.
-
-
-def wrong_media_type() -> Problem:
-    """Return that the body is said to be something else than JSON."""
-    return Problem("wrong-media-type", 415, "Not JSON", "Send the body with 'Content-Type: application/json'.")
-
-
-def not_kept() -> Problem:
-    """Return that the store did not keep what was sent, so that nothing is promised about it."""
-    detail = "The store could not keep this; nothing was changed, send it again in a moment."
-    return Problem("not-kept", 503, "Not kept", detail, {"Retry-After": "1"})
-
-
-def too_busy() -> Problem:
-    """Return that more waits to be written than can be."""
-    detail = "More reports wait than can be written; send it again in a moment."
-    return Problem("too-busy", 503, "Too busy", detail, {"Retry-After": "1"})
-
-
-def internal() -> Problem:
-    """Return that the service failed; nothing is said of where, which may hold a place."""
-    return Problem("internal", 500, "The service failed", "This is a bug of the service; its log says where it arose.")

@@ -11,13 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nearveil.nearby.publishing.publisher import Answer, Report
-from nearveil.nearby.stores.base import StoreError
-from nearveil.server.logs import log_exception
-from nearveil.server.problems import Problem, internal, not_kept, not_ready, too_busy
+from nearveil.server.problems import Problem, not_ready, problem_of, too_busy
 
 MOST_PER_TRANSACTION = 512
 MOST_WAITING = 20_000
-GATHERING_S = 0.02
+BATCH_WAIT_S = 0.02
 """Under load, how long reports gather for one transaction: many small ones cost far more than few large ones."""
 
 _UNDER_LOAD_S = 0.1
@@ -110,7 +108,7 @@ class ReportWriter:
             self._changed.wait_for(lambda: self._queue or self._closing)
             if gather:
                 # Nobody wakes a writer that has something to write, so this ends early only to stop.
-                self._changed.wait_for(lambda: self._closing, timeout=GATHERING_S)
+                self._changed.wait_for(lambda: self._closing, timeout=BATCH_WAIT_S)
             return [self._queue.popleft() for _ in range(min(len(self._queue), MOST_PER_TRANSACTION))]
 
     def _outcomes(self, reports: list[Report]) -> Sequence[Outcome]:
@@ -118,12 +116,8 @@ class ReportWriter:
             answers = self._receive(reports)
             if self._kept is not None:
                 self._kept(reports, answers)
-        except StoreError as error:
-            log_exception("reports not kept", error)
-            return [not_kept() for _ in reports]
         except Exception as error:  # the writer must outlive whatever goes wrong with one batch
-            log_exception("reports failed", error)
-            return [internal() for _ in reports]
+            return [problem_of(error)] * len(reports)
         return answers
 
     def _refuse_rest(self) -> None:

@@ -12,19 +12,11 @@ from pydantic import BaseModel
 
 from nearveil.errors import DataError
 from nearveil.server import models
-from nearveil.server.auth import Caller
+from nearveil.server.asgi import MOST_BYTES, MOST_BYTES_OF_INTERVALS, MOST_BYTES_OF_PEOPLE, read_body
+from nearveil.server.auth import KEY_NAME_PATTERN, Caller
 from nearveil.server.guard import CALLER, HEALTH_PATH, METRICS_PATH, OPENAPI_PATH, READY_PATH
 from nearveil.server.hot_path import HotRoutes
-from nearveil.server.models import (
-    LONGEST_PERSON,
-    MOST_BYTES,
-    MOST_BYTES_OF_INTERVALS,
-    MOST_BYTES_OF_PEOPLE,
-    PERSON_PATTERN,
-    parsed,
-    parsed_document,
-    read_body,
-)
+from nearveil.server.models import PERSON_ID, parsed, parsed_document
 from nearveil.server.openapi import ANYBODY, PERSON, PLATFORM, WITH_BODY, problems, secured, takes
 from nearveil.server.problems import conflict, forbidden, invalid, not_found, not_ready, unauthorised
 from nearveil.server.service import Service
@@ -67,15 +59,7 @@ AnyCaller = Annotated[Caller, Depends(caller_of)]
 PlatformOnly = Annotated[Caller, Depends(platform_of)]
 PlatformOrOwner = Annotated[Caller, Depends(owner_of)]
 PersonInPath = Annotated[
-    str,
-    Path(
-        alias="id",
-        pattern=PERSON_PATTERN,
-        min_length=1,
-        max_length=LONGEST_PERSON,
-        description="A person's id: 1 to 128 characters of A-Z a-z 0-9 _ . : @ -",
-        examples=["ann"],
-    ),
+    str, Path(alias="id", **{**PERSON_ID, "description": f"A person's id: {PERSON_ID['description']}"})
 ]
 
 
@@ -113,13 +97,13 @@ _EXAMPLE = {"latitude": 37.7749, "longitude": -122.4194}
     response_model=models.ReportTaken,
     status_code=202,
     responses={
-        202: {"description": "The report is perturbed, and the draw is kept durably."},
+        202: {"description": "The report is perturbed, and the noisy location is kept durably."},
         **problems(403, 404, *WITH_BODY, *ANYBODY),
     },
     openapi_extra=takes(models.Place, _EXAMPLE, PLATFORM, PERSON),
 )
 async def report_location(request: Request, _: PersonInPath) -> Response:
-    """Report a place: it is perturbed on receipt, and published at the border of the epoch at the earliest."""
+    """Report a place: it is perturbed on receipt, and published at the epoch boundary at the earliest."""
     status, body = await hot_of(request).report(request.scope, request.receive)
     return Response(body, status, media_type="application/json")
 
@@ -195,7 +179,7 @@ async def add_people(request: Request, service: Here, _: PlatformOnly) -> Respon
     summary="Export what is held about a person",
     responses={
         200: {
-            "description": "Everything held about the person: draws, never true places.",
+            "description": "Everything held about the person: noisy locations, never true places.",
             "content": {"application/json": {"schema": {"type": "object"}}},
         },
         **problems(403, 404, 422, *ANYBODY),
@@ -270,7 +254,7 @@ KeyName = Annotated[
     str,
     Path(
         alias="name",
-        pattern=models.KEY_NAME_PATTERN,
+        pattern=f"^{KEY_NAME_PATTERN}$",
         min_length=1,
         max_length=64,
         description="A key's name: 1 to 64 characters of A-Z a-z 0-9 _ . -",
@@ -380,7 +364,7 @@ async def ledger(service: Here, _: PlatformOnly) -> Response:
     openapi_extra={**_INTERVALS_BODY, **secured(PLATFORM)},
 )
 async def put_intervals(request: Request, service: Here, _: PlatformOnly) -> Response:
-    """Use other intervals from the next border on; old and new are never mixed in one epoch."""
+    """Use other intervals from the next epoch on; old and new are never mixed in one epoch."""
     document = parsed_document(await body_of(request, MOST_BYTES_OF_INTERVALS))
     try:
         from_epoch = await asyncio.to_thread(service.put_intervals, document)
@@ -397,7 +381,7 @@ async def put_intervals(request: Request, service: Here, _: PlatformOnly) -> Res
     openapi_extra=secured(PLATFORM, PERSON),
 )
 async def intervals(service: Here, _: AnyCaller) -> Response:
-    """Say which intervals are in use, and which wait for a border."""
+    """Say which intervals are in use, and which wait for an epoch boundary."""
     return answer(await asyncio.to_thread(_intervals, service))
 
 
@@ -474,7 +458,7 @@ async def health() -> Response:
 async def readiness(request: Request, service: Here) -> Response:
     """Answer 503 until the index is loaded and while the store is out of reach."""
     _refuse_people(request)
-    epoch = service.clockwork.epoch
+    epoch = service.scheduler.epoch
     if epoch is None or not service.is_ready:
         raise not_ready()
     await asyncio.to_thread(service.store.last_epoch)

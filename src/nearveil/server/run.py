@@ -15,8 +15,8 @@ from pathlib import Path
 import uvicorn
 
 from nearveil.errors import OutputError, UsageError
+from nearveil.nearby.stores import is_postgres
 from nearveil.nearby.stores.base import Store
-from nearveil.nearby.stores.opening import is_postgres
 from nearveil.server.app import create_app
 from nearveil.server.auth import new_platform_key
 from nearveil.server.hot_path import HotRoutes, fast_lane
@@ -128,7 +128,7 @@ def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], 
 
 
 def _settle_down(service: Service, when_ready: Callable[[], None] | None) -> None:
-    service.clockwork.loaded.wait()
+    service.scheduler.loaded.wait()
     # What lives as long as the process, everybody's id among it, need not be looked at again and again.
     gc.freeze()
     if when_ready is not None:

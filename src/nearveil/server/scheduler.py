@@ -1,4 +1,4 @@
-"""Clockwork: publishes at the borders of epochs and lets the index follow, in a thread of its own."""
+"""Scheduler: publishes at epoch boundaries and lets the index follow, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from nearveil.nearby.published_index import PublishedIndex
+from nearveil.nearby.index import ServiceIndex
 from nearveil.nearby.publishing.keys import Keys
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores.base import Store
-from nearveil.server.database_index import DatabaseIndex
 from nearveil.server.intervals_in_use import IntervalsInUse
 from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
-
-Index = PublishedIndex | DatabaseIndex
 
 LONGEST_WAIT_S = 30.0
 """Clocks are set and machines sleep: the time is looked at again at least this often."""
@@ -23,7 +20,7 @@ LONGEST_WAIT_S = 30.0
 RETRY_S = 1.0
 
 
-class Clockwork:
+class Scheduler:
     """Keeps the store and the index at the epoch that it is; ``loaded`` is set when it has an epoch at all.
 
     Parameters
@@ -32,7 +29,7 @@ class Clockwork:
         Of the service.
     clock : callable
         Seconds since 1970.
-    at_border : callable, optional
+    at_epoch : callable, optional
         Told each epoch that was loaded.
     at_times : callable, optional
         Called from time to time, twice a minute at least.
@@ -43,12 +40,12 @@ class Clockwork:
         *,
         publisher: Publisher,
         store: Store,
-        index: Index,
+        index: ServiceIndex,
         intervals: IntervalsInUse,
         keys: Keys,
         metrics: Metrics,
         clock: Callable[[], float] = time.time,
-        at_border: Callable[[int], None] | None = None,
+        at_epoch: Callable[[int], None] | None = None,
         at_times: Callable[[], None] | None = None,
     ) -> None:
         self._publisher = publisher
@@ -58,23 +55,22 @@ class Clockwork:
         self._keys = keys
         self._metrics = metrics
         self._clock = clock
-        self._at_border = at_border
+        self._at_epoch = at_epoch
         self._at_times = at_times
         self._is_behind = False
         self.loaded = threading.Event()
         self._turning = threading.Lock()
-        self._published: int | None = None
         self._loaded: tuple[int, str | None] | None = None
         self._missed_something = False
         self._stopping = threading.Event()
         self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="nearveil-clockwork", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="nearveil-scheduler", daemon=True)
 
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Publish what is overdue at once, and load the index in the background."""
-        self.publish()
+        self._publisher.publish_due()
         self._thread.start()
 
     def close(self) -> None:
@@ -94,21 +90,13 @@ class Clockwork:
         """Whether the index is loaded, the thread is there to renew it, and the clock goes right."""
         return self._loaded is not None and not self._stopping.is_set() and not self._is_behind
 
-    # -- borders ---------------------------------------------------------------------------------------------
-
-    def publish(self) -> None:
-        """Publish if a border has passed; cheap if not."""
-        epoch = self._publisher.epoch
-        if self._published is None or self._published < epoch:
-            self._publisher.publish_due()
-            # Somebody else may have done it; either way it is done.
-            self._published = epoch
+    # -- epochs ----------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
         """Publish what is due and let the index follow, whoever published it."""
         with self._turning:
             started = time.perf_counter()
-            self.publish()
+            self._publisher.publish_due()
             newest = self._store.last_epoch()
             self._look_at_clock(newest)
             missed, self._missed_something = self._missed_something, False
@@ -148,8 +136,8 @@ class Clockwork:
         self.loaded.set()
         self._metrics.set_index_size(len(self._index))
         log_event("epoch", epoch=epoch, people=len(self._index))
-        if self._at_border is not None:
-            self._at_border(epoch)
+        if self._at_epoch is not None:
+            self._at_epoch(epoch)
 
     # -- the thread --------------------------------------------------------------------------------------------
 
@@ -167,10 +155,10 @@ class Clockwork:
             if self._at_times is not None:
                 self._at_times()
             self.turn()
-            # After what is loaded, not after now: a border may have passed while it was loaded.
+            # After what is loaded, not after now: an epoch may have begun while it was loaded.
             loaded = self._publisher.epoch if self._loaded is None else self._loaded[0]
-            border = self._publisher.starts_at(loaded + 1)
-        except Exception as error:  # whatever went wrong, the next border must not be missed
-            log_exception("border failed", error)
+            begins_at = self._publisher.starts_at(loaded + 1)
+        except Exception as error:  # whatever went wrong, the next epoch must not be missed
+            log_exception("epoch failed", error)
             return RETRY_S
-        return min(max(border - self._clock(), 0.0), LONGEST_WAIT_S)
+        return min(max(begins_at - self._clock(), 0.0), LONGEST_WAIT_S)

@@ -1,4 +1,4 @@
-"""The card of a running service: what its policy promises, and what its intervals cost."""
+"""Service: everything that runs behind the HTTP interface, put together."""
 
 from __future__ import annotations
 
@@ -13,55 +13,24 @@ import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
-from nearveil.nearby.published_index import PublishedIndex
-from nearveil.nearby.publishing.keys import Keys
+from nearveil.nearby.index import DatabaseIndex, NearbyIndex, ServiceIndex
+from nearveil.nearby.publishing.keys import Keys, check_identity
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status
+from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, SearchableStore, Store, StoreError, Totals
-from nearveil.nearby.stores.opening import open_store
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
-from nearveil.server.database_index import DatabaseIndex
-from nearveil.server.identity import check_identity
-from nearveil.server.intervals_in_use import IntervalsInUse, read_intervals_file, safe_border
+from nearveil.server.intervals_in_use import IntervalsInUse, next_safe_epoch, read_intervals_file
 from nearveil.server.limits import Limits
 from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
 from nearveil.server.problems import too_many_requests, unauthorised, unusual_behaviour
 from nearveil.server.reports import ReportWriter
-from nearveil.server.scheduler import Clockwork, Index
+from nearveil.server.scheduler import Scheduler
 from nearveil.server.settings import Settings
 from nearveil.server.suspicion import Suspicion
-
-_FIT_DELTA = 1e-5
-
-
-def service_card(protection: Protection, intervals: Intervals | None) -> Guarantee:
-    """Return what the people of a service are promised."""
-    card = protection.guarantee
-    if intervals is None or protection.policy is Policy.OFF:
-        return card
-    return replace(card, also=(*card.also, intervals.guarantee(_FIT_DELTA)))
-
-
-# Who is published at once while protection is off.
-
-
-def published_at_once(reports: Sequence[Report], answers: Sequence[Answer], region: Region) -> PublishedBatch:
-    """Return who was published, in the steps that the store has; of several reports of one person the last counts."""
-    last = {
-        report.person: (report.x_m, report.y_m)
-        for report, answer in zip(reports, answers, strict=True)
-        if answer.status is Status.PUBLISHED
-    }
-    half_extent = np.array(region.half_extent_m)
-    places = np.array(list(last.values()), dtype=np.float64).reshape(-1, 2)
-    steps = np.rint(np.clip(places, -half_extent, half_extent) / STEP_M).astype(np.int64)
-    return PublishedBatch(list(last), steps)
-
-
-# Service: everything that runs behind the HTTP interface, put together.
 
 
 class Service:
@@ -101,7 +70,7 @@ class Service:
             person_burst=settings.question_burst,
         )
         self.suspicion = Suspicion()
-        self.clockwork = Clockwork(
+        self.scheduler = Scheduler(
             publisher=self.publisher,
             store=store,
             index=self.index,
@@ -109,7 +78,7 @@ class Service:
             keys=keys,
             metrics=self.metrics,
             clock=clock,
-            at_border=self._at_border,
+            at_epoch=self._at_epoch,
             at_times=self.suspicion.sweep,
         )
         self._checked_window: int | None = None
@@ -144,22 +113,22 @@ class Service:
             on_erased=self.forget,
             on_withdrawn=self._withdrawn,
             on_published_now=self._published_now,
-            on_epoch=lambda _: self.clockwork.soon(),
+            on_epoch=lambda _: self.scheduler.soon(),
             on_lost=self._lost_track,
         )
-        self.clockwork.start()
+        self.scheduler.start()
         self.reports.start()
 
     def close(self) -> None:
         """Write what waits, stop the threads and let go of the store."""
         self.reports.close()
-        self.clockwork.close()
+        self.scheduler.close()
         self.store.close()
 
     @property
     def is_ready(self) -> bool:
         """Whether reports and questions are taken."""
-        return self.clockwork.is_ready and self.reports.is_running and not self._has_other_keys
+        return self.scheduler.is_ready and self.reports.is_running and not self._has_other_keys
 
     @property
     def is_unprotected(self) -> bool:
@@ -210,7 +179,7 @@ class Service:
 
     def watch_question(self, person: str, x_m: float, y_m: float) -> None:
         """Let a question count as part of somebody's behaviour; raise if they are throttled for it."""
-        flag = self.suspicion.note_question(person, x_m, y_m)
+        flag = self.suspicion.note(person, x_m, y_m)
         if flag is not None:
             self.metrics.suspect(flag)
             if self.settings.throttle_suspects:
@@ -218,7 +187,7 @@ class Service:
 
     def watch_move(self, person: str, x_m: float, y_m: float) -> None:
         """Let a report count as part of somebody's behaviour; a report is never refused for it."""
-        flag = self.suspicion.note_move(person, x_m, y_m)
+        flag = self.suspicion.note(person, x_m, y_m)
         if flag is not None:
             self.metrics.suspect(flag)
 
@@ -274,12 +243,12 @@ class Service:
     # -- reports -----------------------------------------------------------------------------------------------
 
     def _receive(self, reports: Sequence[Report]) -> list[Answer]:
-        # A border that has just passed comes first: what waited for it must not be replaced by what comes after it.
-        self.clockwork.publish()
+        # An epoch that has just begun comes first: what waited for it must not be replaced by what comes after it.
+        self.publisher.publish_due()
         return self.publisher.receive(reports)
 
     def _check_noise(self, window: int) -> None:
-        """Take no report into a window with a key that others on the store do not use: it would be a second draw."""
+        """Take no report into a window with a key that others on the store do not use: noise would be drawn twice."""
         if window == self._checked_window:
             return
         try:
@@ -310,24 +279,24 @@ class Service:
 
     def _lost_track(self) -> None:
         self.people.forget_all()
-        self.clockwork.lost()
+        self.scheduler.lost()
 
     # -- the operator ------------------------------------------------------------------------------------------
 
     def put_intervals(self, document: Any) -> int:
-        """Let uploaded intervals hold from the next border on; return from which epoch."""
+        """Let uploaded intervals hold from the next epoch on; return from which epoch."""
         intervals = intervals_from_document(document)
         self.intervals.check(intervals)
         with self._by_operators:
             epoch = self.publisher.epoch
-            from_epoch = safe_border(self.publisher, self.clock())
+            from_epoch = next_safe_epoch(self.publisher, self.clock())
             self.intervals.put(intervals, epoch=epoch, from_epoch=from_epoch)
         return from_epoch
 
     def advance(self) -> int:
         """Go to the next epoch at once: a test hook."""
         epoch = self.publisher.advance()
-        self.clockwork.turn()
+        self.scheduler.turn()
         return epoch
 
     def card(self) -> Guarantee:
@@ -344,14 +313,44 @@ class Service:
         )
         return totals
 
-    def _at_border(self, epoch: int) -> None:
+    def _at_epoch(self, epoch: int) -> None:
         check_identity(self.store, self.protection, self.keys, self.protection.schedule.window_of(epoch))
         self.totals()
 
 
-def _index(region: Region, store: Store, *, in_memory: bool) -> Index:
+def _index(region: Region, store: Store, *, in_memory: bool) -> ServiceIndex:
     if in_memory:
-        return PublishedIndex(region)
+        return NearbyIndex(region)
     if not hasattr(store, "nearest"):
         raise UsageError("this store cannot answer questions by itself; choose --index memory")
     return DatabaseIndex(region, cast("SearchableStore", store))
+
+
+# The guarantee of a running service: what its policy promises, and what its intervals cost.
+
+
+_FIT_DELTA = 1e-5
+
+
+def service_card(protection: Protection, intervals: Intervals | None) -> Guarantee:
+    """Return what the people of a service are promised."""
+    card = protection.guarantee
+    if intervals is None or protection.policy is Policy.OFF:
+        return card
+    return replace(card, also=(*card.also, intervals.guarantee(_FIT_DELTA)))
+
+
+# Who is published at once while protection is off.
+
+
+def published_at_once(reports: Sequence[Report], answers: Sequence[Answer], region: Region) -> PublishedBatch:
+    """Return who was published, in the steps that the store has; of several reports of one person the last counts."""
+    last = {
+        report.person: (report.x_m, report.y_m)
+        for report, answer in zip(reports, answers, strict=True)
+        if answer.status is Status.PUBLISHED
+    }
+    half_extent = np.array(region.half_extent_m)
+    places = np.array(list(last.values()), dtype=np.float64).reshape(-1, 2)
+    steps = np.rint(np.clip(places, -half_extent, half_extent) / STEP_M).astype(np.int64)
+    return PublishedBatch(list(last), steps)

@@ -21,11 +21,11 @@ from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field, Str
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from nearveil.cli._options import DEFAULT_REGION, metres
 from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.nearby.publishing.keys import KeyFile, Keys, keys_from_json, new_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
-from nearveil.region import parse_region
+from nearveil.nearby.stores import is_postgres
+from nearveil.region import DEFAULT_REGION, metres, parse_region
 
 LOUD_OPTION = "--i-understand-that-this-protects-nobody"
 _SHARED_KEYS = (
@@ -163,17 +163,19 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    store: _Text = _setting("nearveil-data/nearveil.db", "Where draws are kept: a SQLite file, or postgresql://…")
+    store: _Text = _setting(
+        "nearveil-data/nearveil.db", "Where noisy locations are kept: a SQLite file, or postgresql://…"
+    )
     host: _Text = _setting("127.0.0.1", "Address to listen on.")
     port: _Whole = _setting(8000, "Port to listen on; 0 for any that is free.", least=0, most=65_535)
     region: _Text = _setting(
         DEFAULT_REGION, "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
     )
     policy: Annotated[Policy, BeforeValidator(_word)] = _setting(
-        Policy.PLACE, "Noise per place, fresh noise at every border, or off (demonstrations).", panel="Protection"
+        Policy.PLACE, "Noise per place, fresh noise in every epoch, or off (demonstrations).", panel="Protection"
     )
     hide_within: _Length = _setting("500m", "Mean length of the noise, such as 500m or 0.5km.", panel="Protection")
-    epoch: _Duration = _setting("1h", "Time between two borders, such as 15m or 1h.", panel="Protection")
+    epoch: _Duration = _setting("1h", "Time between two publications, such as 15m or 1h.", panel="Protection")
     window: _Duration = _setting("30d", "How long a budget lasts: a whole number of epochs.", panel="Protection")
     new_places: _Whole = _setting(
         20, "How many places of a person are published in a window.", panel="Protection", least=1, most=10_000
@@ -257,7 +259,7 @@ class Settings(BaseSettings):
         """Refuse what does not go together."""
         if self.policy is Policy.OFF and not self.unprotected:
             raise UsageError(f"the policy off publishes true places; if nobody is real, add {LOUD_OPTION}")
-        if self.index == "database" and not self.is_postgresql:
+        if self.index == "database" and not is_postgres(self.store):
             raise UsageError("only PostgreSQL answers by itself: choose the index memory, or a store postgresql://…")
         if self.keys is not None and self.keys_text is not None:
             raise UsageError("there are keys in a file and in NEARVEIL_KEYS; leave out one of them")
@@ -267,11 +269,6 @@ class Settings(BaseSettings):
     def sources(self) -> Mapping[str, str]:
         """Where each value comes from."""
         return dict.fromkeys(KNOWN_SETTINGS, "default") | self._sources
-
-    @property
-    def is_postgresql(self) -> bool:
-        """Whether the store is a PostgreSQL database."""
-        return self.store.startswith(("postgresql://", "postgres://"))
 
     def protection(self) -> Protection:
         """Return what is done to reports."""
@@ -296,7 +293,7 @@ class Settings(BaseSettings):
             return keys
         if self.keys is not None:
             return KeyFile(self.keys, schedule=schedule, on_trouble=on_trouble)
-        if self.is_postgresql:
+        if is_postgres(self.store):
             raise UsageError(_SHARED_KEYS)
         beside = Path(self.store).parent / "keys.json"
         if not beside.exists():
@@ -392,18 +389,6 @@ def _as_people_write(default: object) -> str:
 
 
 KNOWN_SETTINGS = {name: _described(name, field) for name, field in Settings.model_fields.items()}
-
-
-def settings_as_markdown() -> str:
-    """Return the table of all settings in the documentation."""
-    rows = ["| in the file | environment | option | default | |", "|---|---|---|---|---|"]
-    for each in KNOWN_SETTINGS.values():
-        in_file = f"`{each.name}`" if each.only is None else ""
-        variable = f"`{each.variable}`" if each.only != "option" else ""
-        option = f"`{each.option}`" if each.only != "environment" else ""
-        default = f"`{each.default}`" if each.default else ""
-        rows.append(f"| {in_file} | {variable} | {option} | {default} | {each.help} |")
-    return "\n".join(rows) + "\n"
 
 
 # Where values come from: a TOML file, then the environment, then options; the last one counts.

@@ -1,4 +1,4 @@
-"""Trail: where somebody asked and moved lately, and whether people travel like that. Never printed, never kept.
+"""Suspicion: what an asker does that people who look around do not, judged by their own history alone.
 
 Two patterns of inference attacks are looked for, at scales beyond the errors of a phone's location:
 
@@ -8,7 +8,8 @@ Two patterns of inference attacks are looked for, at scales beyond the errors of
   looks somebody who asks from all sides of a place.
 
 An attack within the error of a phone's location looks like a phone, and one that is spread over enough accounts, or
-slow enough, looks like people: this is a second line of defence, and the noise is the first.
+slow enough, looks like people: this is a second line of defence, and the noise is the first. Trails are never printed
+and never kept.
 """
 
 from __future__ import annotations
@@ -140,9 +141,6 @@ def _different(spots: Iterable[_Spot]) -> int:
     return len(found)
 
 
-# Suspicion: what an asker does that people who look around do not, judged by their own history alone.
-
-
 HOLD_S = 600.0
 """So long somebody stays flagged."""
 
@@ -165,8 +163,8 @@ class Suspicion:
     Examples
     --------
     >>> suspicion = Suspicion(clock=lambda: 0.0)
-    >>> suspicion.note_question("ann", 0.0, 0.0)
-    >>> suspicion.note_question("ann", 30_000.0, 0.0)
+    >>> suspicion.note("ann", 0.0, 0.0)
+    >>> suspicion.note("ann", 30_000.0, 0.0)
     <Flag.IMPLAUSIBLE_TRAVEL: 'implausible-travel'>
     """
 
@@ -186,13 +184,8 @@ class Suspicion:
     def __repr__(self) -> str:
         return f"Suspicion({len(self._trails)} people)"
 
-    def note_question(self, person: str, x_m: float, y_m: float) -> Flag | None:
-        """Remember a question asked from a place; return what was unusual lately, if anything."""
-        with self._changing:
-            return self._note(person, x_m, y_m)
-
-    def note_move(self, person: str, x_m: float, y_m: float) -> Flag | None:
-        """Remember that somebody reported a place of their own; return what was unusual lately, if anything."""
+    def note(self, person: str, x_m: float, y_m: float) -> Flag | None:
+        """Remember where somebody asked from, or reported to be; return what was unusual lately, if anything."""
         with self._changing:
             return self._note(person, x_m, y_m)
 

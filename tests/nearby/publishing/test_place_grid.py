@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import UsageError
-from nearveil.nearby.publishing.noise import PlaceGrid, grid_for
+from nearveil.nearby.publishing.protection import PlaceGrid, grid_for
 
 METRES = st.floats(-60_000, 60_000)
 GRID = PlaceGrid(125.0)

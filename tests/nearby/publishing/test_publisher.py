@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from nearveil.errors import DataError
-from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, new_keys
-from nearveil.nearby.publishing.noise import place_tag
+from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, new_keys, place_tag, service_key
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.nearby.publishing.publisher import BUDGET_SETTING, Publisher, Status
-from nearveil.nearby.stores.base import STEP_M, Draw
+from nearveil.nearby.stores.base import STEP_M, NoisyLocation
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
 from nearveil.types import FloatArray
@@ -41,7 +40,7 @@ class World:
         self.now_s += 3600.0
         assert self.publisher.publish_due()
 
-    def published(self, person: str) -> Draw | None:
+    def published(self, person: str) -> NoisyLocation | None:
         with self.store.writing() as writing:
             return writing.held([person], self.window)[person].published
 
@@ -383,6 +382,6 @@ def test_a_window_that_began_with_a_shared_key_ends_with_it() -> None:
     world.now_s = 36_000.0
     assert world.report("ann", HOME) is Status.PENDING
     world.next_epoch()
-    own = world.protection.own_key(SHARED.noise_key(1))
+    own = service_key(SHARED.noise_key(1), world.protection)
     assert (draw := world.published("ann")) is not None
     assert draw.tag == place_tag(own, "ann", (0, 0), 1, world.protection.grid.side_m)

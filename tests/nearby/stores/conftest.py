@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from nearveil.nearby.stores import is_postgres, open_store
 from nearveil.nearby.stores.base import Store
-from nearveil.nearby.stores.opening import is_postgres, open_store
 from nearveil.nearby.stores.sqlite import SqliteStore
 from tests.services.postgres import postgis_cluster, private_database
 

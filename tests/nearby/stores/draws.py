@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from nearveil.nearby.stores.base import Draw, Held, Store
+from nearveil.nearby.stores.base import Held, NoisyLocation, Store
 
 WINDOW = 5
 EPOCH = 100
 OLDEST = WINDOW - 1
 
 
-def draw(person: str, place: int = 1, *, window: int = WINDOW, receipt: str | None = None) -> Draw:
+def draw(person: str, place: int = 1, *, window: int = WINDOW, receipt: str | None = None) -> NoisyLocation:
     """A draw at the place of this number, with the place's tag."""
-    return Draw(
+    return NoisyLocation(
         person=person,
         x_steps=1000 * place,
         y_steps=-1000 * place - 1,
@@ -21,7 +21,7 @@ def draw(person: str, place: int = 1, *, window: int = WINDOW, receipt: str | No
     )
 
 
-def put(store: Store, *draws: Draw, epoch: int = EPOCH) -> None:
+def put(store: Store, *draws: NoisyLocation, epoch: int = EPOCH) -> None:
     with store.writing() as writing:
         writing.put_pending(draws, epoch)
 

@@ -12,10 +12,10 @@ import signal
 import sys
 from typing import Any
 
+from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores._postgis_connections import Session
 from nearveil.nearby.stores._sqlite_connections import Connection
-from nearveil.nearby.stores.base import Draw
-from nearveil.nearby.stores.opening import open_store
+from nearveil.nearby.stores.base import NoisyLocation
 
 PEOPLE = tuple(f"person {number}" for number in range(40))
 WINDOW = 1
@@ -23,11 +23,11 @@ WINDOW = 1
 _statements = 0
 
 
-def draws(number: int) -> list[Draw]:
+def draws(number: int) -> list[NoisyLocation]:
     """All draws of a transaction; every one is a place of its own."""
     tag = number.to_bytes(16, "big")
     return [
-        Draw(person=person, x_steps=number, y_steps=-number, tag=tag, window=WINDOW, receipt=str(number))
+        NoisyLocation(person=person, x_steps=number, y_steps=-number, tag=tag, window=WINDOW, receipt=str(number))
         for person in PEOPLE
     ]
 

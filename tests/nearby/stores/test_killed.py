@@ -11,8 +11,8 @@ from typing import IO
 
 import pytest
 
+from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import Store
-from nearveil.nearby.stores.opening import open_store
 from tests.nearby.stores.draws import known
 from tests.nearby.stores.killed_writer import PEOPLE, WINDOW
 

@@ -11,8 +11,8 @@ import psycopg
 from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.publishing.publisher import Publisher, Status
+from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import Held, Store
-from nearveil.nearby.stores.opening import open_store
 from nearveil.nearby.stores.postgis import PostgisStore
 from nearveil.region import Region
 from tests.nearby.stores.draws import EPOCH, WINDOW, draw, held, known, publish, published_steps, put

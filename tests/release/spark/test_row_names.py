@@ -11,7 +11,7 @@ from nearveil.hashing import (
     noise_of,
     order_of,
     place_digest,
-    row_names,
+    row_hashes,
     rows_digest,
     subkey,
 )
@@ -29,18 +29,18 @@ SECRET = bytes(range(16))
     ],
 )
 def test_different_keys_have_different_names(keys: pa.Array) -> None:
-    names = row_names(keys, SECRET)
+    names = row_hashes(keys, SECRET)
     assert names.shape == (5, 2)
     assert len(np.unique(names, axis=0)) == 5
 
 
 def test_a_name_does_not_depend_on_its_company() -> None:
     for keys in (pa.array([5, 6, 7]), pa.array(["x", "y", "z"])):
-        assert np.array_equal(row_names(keys, SECRET)[1:2], row_names(keys.slice(1, 1), SECRET))
+        assert np.array_equal(row_hashes(keys, SECRET)[1:2], row_hashes(keys.slice(1, 1), SECRET))
 
 
 def test_whole_numbers_of_any_width_have_one_name() -> None:
-    narrow, wide = (row_names(pa.array([3, -4], kind), SECRET) for kind in (pa.int8(), pa.int64()))
+    narrow, wide = (row_hashes(pa.array([3, -4], kind), SECRET) for kind in (pa.int8(), pa.int64()))
     assert np.array_equal(narrow, wide)
 
 
@@ -50,7 +50,7 @@ def test_missing_keys_are_found() -> None:
 
 
 def test_noise_and_order_are_unrelated_and_secret() -> None:
-    names = row_names(pa.array(np.arange(1000)), SECRET)
+    names = row_hashes(pa.array(np.arange(1000)), SECRET)
     order = order_of(names, SECRET)
     assert len(np.unique(order, axis=0)) == 1000
     assert not np.array_equal(order, order_of(names, subkey(SECRET, "job")))
@@ -62,9 +62,9 @@ def test_the_digest_of_rows_does_not_depend_on_their_order_but_on_everything_els
     rng = np.random.default_rng(1)
     keys, points = np.arange(50), rng.random((50, 2))
     shuffle = rng.permutation(50)
-    whole = rows_digest(row_names(pa.array(keys), SECRET), points, SECRET)
+    whole = rows_digest(row_hashes(pa.array(keys), SECRET), points, SECRET)
     parts = [
-        rows_digest(row_names(pa.array(keys[part]), SECRET), points[part], SECRET)
+        rows_digest(row_hashes(pa.array(keys[part]), SECRET), points[part], SECRET)
         for part in (shuffle[:20], shuffle[20:])
     ]
     assert np.array_equal(whole, parts[0] + parts[1])
@@ -72,8 +72,8 @@ def test_the_digest_of_rows_does_not_depend_on_their_order_but_on_everything_els
     moved[7, 1] = np.nextafter(moved[7, 1], 2)
     swapped = points[[1, 0, *range(2, 50)]]
     for other in (moved, swapped):
-        assert not np.array_equal(whole, rows_digest(row_names(pa.array(keys), SECRET), other, SECRET))
-    assert not np.array_equal(whole, rows_digest(row_names(pa.array(keys), bytes(16)), points, bytes(16)))
+        assert not np.array_equal(whole, rows_digest(row_hashes(pa.array(keys), SECRET), other, SECRET))
+    assert not np.array_equal(whole, rows_digest(row_hashes(pa.array(keys), bytes(16)), points, bytes(16)))
 
 
 def test_a_place_has_one_digest() -> None:

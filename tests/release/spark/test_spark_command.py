@@ -1,6 +1,7 @@
 """``nearveil protect --engine spark``: what the local engine says and does, on a cluster."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,51 @@ def test_one_sentence_says_what_is_wrong(
     assert outcome.err.startswith("error: ")
     assert outcome.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+MINE = """
+import numpy as np
+import nearveil as nv
+
+
+class Rounded(nv.Mechanism):
+    name = "rounded"
+    frame = "metres"
+
+    def __init__(self, *, region="san-francisco"):
+        self.region = region
+
+    def draw(self, x, rows):
+        return np.rint(x / 500) * 500
+
+    @property
+    def guarantee(self):
+        return nv.Guarantee.claimed_by_nobody()
+"""
+
+
+def test_somebody_elses_file_is_sent_along_and_a_package_must_be_there(
+    run: Run, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    package = tmp_path / "nobodys_package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    for file in (tmp_path / "mine_on_spark.py", package / "mine.py"):
+        file.write_text(MINE)
+    done = run(
+        "protect",
+        source,
+        tmp_path / "there",
+        *SPARK,
+        "--mechanism",
+        f"{tmp_path / 'mine_on_spark.py'}:Rounded",
+        "--json",
+    )
+    assert done.code == 0, done.err
+    assert parsed(done.out)["mechanism"] == "rounded"
+    assert parsed(done.out)["holds_for_these_people"] is None
+    refused = run("protect", source, tmp_path / "not", *SPARK, "--mechanism", "nobodys_package.mine:Rounded")
+    assert refused.code != 0
+    assert "executors cannot import nobodys_package; install it on them" in refused.err
+    assert not (tmp_path / "not").exists()

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from nearveil.errors import DataError, NearveilError, OutputError, UsageError
-from nearveil.release.spark.errors import SparkFailedError, sparks_errors_told
+from nearveil.release.spark.errors import SparkFailedError, spark_errors
 from nearveil.release.spark.session import _with_defaults
 
 Act = Callable[[SparkSession, Path], object]
@@ -73,7 +73,7 @@ def ask_for_nothing_known(spark: SparkSession, _: Path) -> None:
 def test_one_sentence_says_whose_fault_it_is(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str], act: Act, kind: type, words: str
 ) -> None:
-    with pytest.raises(NearveilError) as caught, sparks_errors_told():
+    with pytest.raises(NearveilError) as caught, spark_errors():
         act(spark, tmp_path)
     assert type(caught.value) is kind
     sentence = str(caught.value)
@@ -96,7 +96,7 @@ def test_a_python_that_does_not_serve(spark: SparkSession, monkeypatch: pytest.M
         raise ImportError("37.7123")
 
     monkeypatch.setattr(spark.sparkContext, "pythonExec", python)
-    with pytest.raises(SparkFailedError, match="PYSPARK_PYTHON") as caught, sparks_errors_told():
+    with pytest.raises(SparkFailedError, match="PYSPARK_PYTHON") as caught, spark_errors():
         spark.range(3).mapInArrow(fails, "id long").collect()  # type: ignore[arg-type]
     assert "37.7123" not in str(caught.value)
     assert python not in str(caught.value)
@@ -112,7 +112,7 @@ def test_java_that_ended_and_java_that_is_missing(
     for home, path in ((str(tmp_path), "/nowhere"), ("", str(tmp_path / "bin"))):
         monkeypatch.setenv("JAVA_HOME", home)
         monkeypatch.setenv("PATH", path)
-        with pytest.raises(UsageError, match=words), sparks_errors_told():
+        with pytest.raises(UsageError, match=words), spark_errors():
             raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
 
@@ -121,7 +121,7 @@ def test_java_that_ended_and_java_that_is_missing(
 def test_other_errors_stay_as_they_are(error: Exception, there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Around a function, too, more than once, and where there is no pyspark."""
 
-    @sparks_errors_told()
+    @spark_errors()
     def fails() -> None:
         raise error
 

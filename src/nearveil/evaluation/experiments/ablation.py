@@ -63,7 +63,7 @@ def pic_gains(scope: Scope, results: Results, name: str) -> dict[tuple[str, floa
 
 def _lines(scope: Scope) -> list[Line]:
     return [
-        line_of(scope, dataset, Defence(label=LABELS[source], kind="dprs", epsilon=epsilon, centres_from=source))
+        line_of(scope, dataset, Defence(label=LABELS[source], mechanism="dprs", epsilon=epsilon, centres_from=source))
         for dataset in scope.datasets
         for epsilon in scope.epsilons
         for source in LABELS

@@ -59,7 +59,7 @@ def _gammas(scope: Scope) -> tuple[float, ...]:
 
 
 def _cells(scope: Scope, dataset: str, gamma: float) -> list[UtilityCell]:
-    defence = Defence(label="DPRS", kind="dprs", epsilon=EPSILON, gamma=gamma)
+    defence = Defence(label="DPRS", mechanism="dprs", epsilon=EPSILON, gamma=gamma)
     return [
         UtilityCell(dataset=dataset, seed=scope.seed, run=run, defence=defence, queries=scope.queries)
         for run in scope.each_run()

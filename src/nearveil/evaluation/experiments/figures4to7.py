@@ -20,7 +20,7 @@ _CENTRES = (600, 700, 800, 900, 1000)
 _QUICK_CENTRES = (600, 1000)
 _PAPER_CENTRES = 800
 _PAPER_NAMES = {"DPRS": "DPRS", "DPRS, Laplace": "DPRS", "SRR": "SRR", "Square": "Square", "2D Laplace": "Laplace"}
-_GAUSSIAN = Defence(label="DPRS, Gaussian", kind="dprs", noise="gaussian", epsilon=_EPSILON_BY_K)
+_GAUSSIAN = Defence(label="DPRS, Gaussian", mechanism="dprs", noise="gaussian", epsilon=_EPSILON_BY_K)
 _NO_NUMBERS = "The paper draws this figure and prints no numbers for it; values of its Table 3 stand where they apply."
 
 
@@ -226,7 +226,7 @@ def _lines_by_centres(scope: Scope, noise: Noise) -> dict[str, tuple[Step, ...]]
         f"epsilon = {epsilon:g}": tuple(
             Step(
                 centres,
-                Defence(label=label, kind="dprs", noise=noise, epsilon=epsilon, centres=centres),
+                Defence(label=label, mechanism="dprs", noise=noise, epsilon=epsilon, centres=centres),
                 paper_name="DPRS" if noise == "laplace" and centres == _PAPER_CENTRES else None,
             )
             for centres in (_QUICK_CENTRES if scope.quick else _CENTRES)

@@ -6,25 +6,24 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from typing import Literal
 
 from nearveil.evaluation.attack_experiment import Estimate, Mean, mean_over_runs
 from nearveil.evaluation.cells import FrontierCell
-from nearveil.evaluation.defences import Centres, Defence, Kind
+from nearveil.evaluation.defences import Centres, Defence
 from nearveil.evaluation.experiments.scope import SHARE_WORDS, Results, Scope, mean_of, share_of
 from nearveil.evaluation.results import Chart, Column, Outcome, Panel, Series, Table, Value
 from nearveil.evaluation.runner import Result
 from nearveil.evaluation.utility import QUERY_WORDS, REGION_WORDS
+from nearveil.mechanisms.registry import MECHANISMS, mechanism_entry
 from nearveil.privacy.accounting import Noise
+from nearveil.privacy.guarantee import Notion
+from nearveil.region import named_region
 
-LENGTHS_M = (50.0, 100.0, 200.0, 350.0, 500.0, 800.0, 1500.0)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 PAPER_EPSILONS = (0.5, 1.0, 3.0, 5.0, 10.0, 20.0)
-# Where each of them begins to be of use: below, nothing is left of a list.
-SRR_EPSILONS = (6.0, 8.0, 9.0, 10.0, 11.0, 12.0, 14.0, 20.0)
-SQUARE_EPSILONS = (6.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 25.0)
-AXIS_EPSILONS = (10.0, 20.0, 45.0)
 CENTRES = (50, 100, 200, 400, 1600)
 FIT_EPSILON = 1.0
 
@@ -39,22 +38,28 @@ class Family:
         Whether its guarantee holds as stated; only such can be recommended.
     between_all_places : bool
         Whether the guarantee holds between any two places, and not only within an interval.
+    promised : bool
+        Whether there is a guarantee at all.
+    is_own : bool
+        Whether it is one of ours, and not somebody else's class.
     """
 
     label: str
     members: tuple[Defence, ...]
     sound: bool = True
     between_all_places: bool = True
+    promised: bool = True
+    is_own: bool = True
 
     def thinned(self, steps: int) -> Family:
-        """Return the family with a few members, two at least, the ends among them."""
-        last = len(self.members) - 1
+        """Return the family with a few members, the ends among them."""
+        last, steps = len(self.members) - 1, max(steps, 2)
         kept = sorted({round(last * step / (steps - 1)) for step in range(steps)})
         return replace(self, members=tuple(self.members[index] for index in kept))
 
     def inner(self) -> Family:
-        """Return the family without its ends."""
-        return replace(self, members=self.members[1:-1])
+        """Return the family without its ends, where something is left."""
+        return replace(self, members=self.members[1:-1] or self.members)
 
 
 def all_families() -> tuple[Family, ...]:
@@ -65,16 +70,14 @@ def all_families() -> tuple[Family, ...]:
         _paper("paper, Gaussian, private k-means", noise="gaussian"),
         _paper("paper, private grid", centres_from="private-grid"),
         _paper("paper, public random centres", centres_from="public"),
-        _local("SRR", "srr", SRR_EPSILONS),
-        _local("Square", "square", SQUARE_EPSILONS),
-        _local("per-axis Laplace", "axis-laplace", AXIS_EPSILONS),
+        *(family_of(name) for name, entry in MECHANISMS.items() if entry.strengths and not entry.in_plans),
     )
 
 
 def sound_families() -> tuple[Family, ...]:
-    """Return those that one could deploy: planar Laplace, and the sound releases of DPRS."""
+    """Return those that one could deploy: of the registry, and the sound releases of DPRS."""
     return (
-        _by_length(Defence(label="planar Laplace", kind="planar-laplace", region="isotropic")),
+        *(family_of(name) for name, entry in MECHANISMS.items() if entry.in_plans),
         _by_length(_metric("metric, private grid", "private-grid")),
         _by_length(_metric("metric, private k-means", "pic")),
         _interval("interval, private grid", _by_epsilon(_confined("private-grid"), EPSILONS)),
@@ -87,8 +90,30 @@ def sound_families() -> tuple[Family, ...]:
     )
 
 
+@cache
+def family_of(name: str) -> Family:
+    """Return a mechanism of the registry, or somebody else's, along its parameter, with what its guarantee says."""
+    entry = mechanism_entry(name)
+    defence = Defence(label=entry.label, mechanism=entry.name, region="isotropic")
+    members: tuple[Defence, ...] = (defence,)
+    if entry.strength == "hide_within_m":
+        members = tuple(replace(defence, hide_within_m=value) for value in entry.strengths)
+    elif entry.strength == "epsilon":
+        members = tuple(replace(defence, epsilon=value) for value in entry.strengths)
+    stated = members[0].build(named_region("san-francisco"), seed=0).guarantee
+    return Family(
+        entry.label,
+        members,
+        sound=stated.holds and all(one.holds for one in stated.also),
+        between_all_places=stated.is_promised and stated.notion in (Notion.LOCAL, Notion.METRIC),
+        promised=stated.is_promised,
+        is_own=entry.is_own,
+    )
+
+
 def _by_length(defence: Defence) -> Family:
-    return Family(defence.label, tuple(replace(defence, hide_within_m=length_m) for length_m in LENGTHS_M))
+    lengths_m = MECHANISMS["planar-laplace"].strengths
+    return Family(defence.label, tuple(replace(defence, hide_within_m=length_m) for length_m in lengths_m))
 
 
 def _by_epsilon(defence: Defence, epsilons: tuple[float, ...]) -> tuple[Defence, ...]:
@@ -96,14 +121,10 @@ def _by_epsilon(defence: Defence, epsilons: tuple[float, ...]) -> tuple[Defence,
     return tuple(replace(defence, epsilon=epsilon) for epsilon in sorted(epsilons, reverse=True))
 
 
-def _local(label: str, kind: Kind, epsilons: tuple[float, ...]) -> Family:
-    return Family(label, _by_epsilon(Defence(label=label, kind=kind, region="isotropic"), epsilons))
-
-
 def _metric(label: str, centres_from: Centres) -> Defence:
     return Defence(
         label=label,
-        kind="dprs",
+        mechanism="dprs",
         release="metric",
         centres_from=centres_from,
         fit_epsilon=FIT_EPSILON,
@@ -114,7 +135,7 @@ def _metric(label: str, centres_from: Centres) -> Defence:
 def _confined(centres_from: Centres, noise: Noise = "laplace") -> Defence:
     return Defence(
         label="",
-        kind="dprs",
+        mechanism="dprs",
         release="interval",
         noise=noise,
         centres_from=centres_from,
@@ -129,7 +150,7 @@ def _interval(label: str, members: tuple[Defence, ...]) -> Family:
 
 
 def _paper(label: str, *, noise: Noise = "laplace", centres_from: Centres = "pic") -> Family:
-    defence = Defence(label=label, kind="dprs", noise=noise, centres_from=centres_from, region="isotropic")
+    defence = Defence(label=label, mechanism="dprs", noise=noise, centres_from=centres_from, region="isotropic")
     return Family(label, _by_epsilon(defence, PAPER_EPSILONS), sound=False, between_all_places=False)
 
 
@@ -498,13 +519,22 @@ def _compared(result: Result) -> tuple[float, float, float]:
 
 def _left_out(scope: Scope) -> str:
     missing = [family.label for family in all_families() if scope.quick and family.label not in _QUICK_FAMILIES]
-    return f" Left out of a quick look: {'; '.join(missing)}." if missing else ""
+    said = f" Left out of a quick look: {'; '.join(missing)}." if missing else ""
+    drawn = [entry.label for entry in map(mechanism_entry, scope.mechanisms) if not entry.has_density]
+    if drawn:
+        said += (
+            f" Without a density: {'; '.join(drawn)}; there the attacker goes by draws of its own, and may be wrong by "
+            "more than one who knows the density."
+        )
+    return said
 
 
 def _families(scope: Scope) -> tuple[Family, ...]:
+    others = tuple(family_of(name) for name in scope.mechanisms)
     if not scope.quick:
-        return all_families()
-    return tuple(family.inner().thinned(_QUICK_STEPS) for family in all_families() if family.label in _QUICK_FAMILIES)
+        return (*all_families(), *others)
+    ours = tuple(family for family in all_families() if family.label in _QUICK_FAMILIES)
+    return tuple(family.inner().thinned(_QUICK_STEPS) for family in (*ours, *others))
 
 
 _POINT_COLUMNS = (
@@ -524,6 +554,8 @@ _POINT_COLUMNS = (
 
 def promise(family: Family) -> str:
     """What the guarantee of a family is, in a few words."""
+    if not family.promised:
+        return "none"
     if not family.sound:
         return "claim refuted"
     return "between all places" if family.between_all_places else "within an interval"

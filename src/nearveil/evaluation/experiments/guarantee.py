@@ -109,7 +109,7 @@ def _epsilons(scope: Scope) -> tuple[float, ...]:
 
 
 def _audited(scope: Scope) -> list[Defence]:
-    paper = Defence(label="paper", kind="dprs", region="isotropic")
+    paper = Defence(label="paper", mechanism="dprs", region="isotropic")
     interval = replace(paper, release="interval", centres_from="private-grid")
     return [
         *(replace(paper, epsilon=epsilon) for epsilon in _epsilons(scope)),

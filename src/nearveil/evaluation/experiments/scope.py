@@ -32,6 +32,9 @@ class Scope:
         Fixed once for everything.
     quick : bool
         Fewer steps where a parameter is swept.
+    mechanisms, attacks : tuple of str
+        Somebody else's, measured beside ours: mechanisms on the frontier, attacks in Table 1. Names as in the
+        registries, ``module:Class``.
     """
 
     datasets: Mapping[str, Dataset]
@@ -41,6 +44,8 @@ class Scope:
     targets: int = 60
     seed: int = 1
     quick: bool = False
+    mechanisms: tuple[str, ...] = ()
+    attacks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if min(self.runs, self.instances, self.queries) < 1 or self.targets < 2:

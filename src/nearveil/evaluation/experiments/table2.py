@@ -201,7 +201,7 @@ def _intervals(dataset: Dataset, seed: int) -> dict[str, Intervals]:
     methods: dict[str, Centres] = {"private k-means": "pic", "private grid": "private-grid"}
     found = {}
     for label, method in methods.items():
-        defence = Defence(label=label, kind="dprs", epsilon=_EPSILON, centres_from=method, region="isotropic")
+        defence = Defence(label=label, mechanism="dprs", epsilon=_EPSILON, centres_from=method, region="isotropic")
         mechanism = fitted(defence.build(dataset.region, seed), dataset)
         if isinstance(mechanism, DPRS):
             found[label] = mechanism.current_intervals

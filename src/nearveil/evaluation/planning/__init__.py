@@ -1,1 +1,1 @@
-"""From somebody's people and a wish to a mechanism with its parameters: measured on those people, not promised."""
+"""From somebody's people and a goal to a mechanism with its parameters: measured on those people, not promised."""

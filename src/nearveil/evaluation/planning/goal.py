@@ -1,4 +1,4 @@
-"""What somebody wants of a defence: one thing at least, and then as much as can be had of the other."""
+"""What somebody wants of a mechanism: one thing at least, and then as much as can be had of the other."""
 
 from __future__ import annotations
 
@@ -13,21 +13,26 @@ from nearveil.evaluation.experiments.frontier import Family
 from nearveil.evaluation.planning.measuring import Point
 from nearveil.mechanisms.intervals import PAPER_CENTRES, PEOPLE_PER_CENTRE
 from nearveil.mechanisms.planar_laplace import check_hide_within
-from nearveil.region import Region
+from nearveil.privacy.guarantee import Notion
+from nearveil.region import Region, named_region
 
 Kind = Literal["attacker-error", "recall", "hide-within"]
 
 MOST_K = 100
 
-# What is measured is aimed at a little beyond the wish, since the last measurement has fresh noise, and counts as
+# What is measured is aimed at a little beyond the goal, since the last measurement has fresh noise, and counts as
 # wasteful where it lies far beyond.
 _ERROR_MARGIN, _RECALL_MARGIN = 0.04, 0.004
 _WASTEFUL_ERROR, _WASTEFUL_RECALL = 1.1, 0.015
+# What to hide within a length means: a loss of 2 for two places that far apart.
+_LOSS_AT_LENGTH = 2 * (1 + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
-class PlanWish:
-    """One wish.
+class Goal:
+    """What a plan is for.
+
+    `Goal.attacker_error`, `Goal.recall` and `Goal.hide_within` make one.
 
     Attributes
     ----------
@@ -38,11 +43,31 @@ class PlanWish:
         much recall as possible.
     k : int
         How many people a list has.
+
+    Examples
+    --------
+    >>> print(Goal.recall(0.5, k=20))
+    recall@20 of at least 0.5; then the largest error of the best attacker
     """
 
     kind: Kind
     value: float
     k: int = 10
+
+    @classmethod
+    def attacker_error(cls, metres: float, *, k: int = 10) -> Goal:
+        """The best attacker is wrong by at least so many metres on average; then as much recall as possible."""
+        return cls("attacker-error", metres, k)
+
+    @classmethod
+    def recall(cls, share: float, *, k: int = 10) -> Goal:
+        """Recall@k of at least this; then the largest error of the best attacker."""
+        return cls("recall", share, k)
+
+    @classmethod
+    def hide_within(cls, metres: float, *, k: int = 10) -> Goal:
+        """The metric promise at this length for the people that are protected; then as much recall as possible."""
+        return cls("hide-within", metres, k)
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= MOST_K:
@@ -78,7 +103,15 @@ class PlanWish:
 
         A loss in proportion to the distance has no part that is paid at any distance, such as that of a fit.
         """
-        return self.kind != "hide-within" or (defence.hide_within_m is not None and not defence.fit_loss)
+        if self.kind != "hide-within":
+            return True
+        if defence.hide_within_m is None or defence.fit_loss:
+            return False
+        if defence.entry.is_own:
+            return True
+        stated = replace(defence, hide_within_m=self.value).build(named_region("san-francisco"), seed=0).guarantee
+        per_metre = stated.notion is Notion.METRIC and not stated.offset and stated.holds
+        return per_metre and stated.epsilon * self.value <= _LOSS_AT_LENGTH
 
     def wasteful(self, point: Point) -> bool:
         """Whether a point has far more than was asked for, which something else pays for."""
@@ -87,21 +120,21 @@ class PlanWish:
         return self.kind == "recall" and point.recall.value > self.value + _WASTEFUL_RECALL
 
     def prize(self, point: Point) -> float:
-        """What there should be as much as possible of, once the wish is met."""
+        """What there should be as much as possible of, once the goal is met."""
         return point.error_m.value if self.kind == "recall" else point.recall.value
 
     def shortfall(self, point: Point) -> float:
-        """How far a point is from the wish; 0 where it is met."""
+        """How far a point is from the goal; 0 where it is met."""
         if self.met(point):
             return 0.0
         return abs(self.aim(0.0) - self.level(point))
 
     def level(self, point: Point) -> float:
-        """What the wish is about, as a number that grows as a defence is turned up and is nearly straight in that."""
+        """What the goal is about, as a number that grows as a defence is turned up and is nearly straight in that."""
         return -point.recall.value if self.kind == "recall" else math.log(max(point.error_m.value, 1e-3))
 
     def aim(self, margins: float = 1.0) -> float:
-        """The level to aim at: that of the wish, and so many margins on its safe side."""
+        """The level to aim at: that of the goal, and so many margins on its safe side."""
         if self.kind == "recall":
             return -self.value - margins * _RECALL_MARGIN
         return math.log(self.value) + margins * _ERROR_MARGIN
@@ -110,7 +143,7 @@ class PlanWish:
 # The dial of a family: the one parameter that its members differ in, turned so that more hides more.
 
 
-Swept = Literal["hide_within_m", "epsilon", "centres"]
+Swept = Literal["hide_within_m", "epsilon", "centres", "nothing"]
 
 _LEAST_LENGTH_M = 1.0
 # Below, noise is as good as uniform in the disc; above, next to nothing is hidden.
@@ -125,7 +158,7 @@ class Dial:
     Attributes
     ----------
     swept : str
-        Its name.
+        Its name; ``nothing`` where a mechanism has no parameter to turn.
     least, most : float
         Values that make sense.
     """
@@ -141,11 +174,12 @@ class Dial:
 
     def read(self, defence: Defence) -> float:
         """How far it is turned up: a longer length, a smaller epsilon, fewer centres."""
-        value = getattr(defence, self.swept)
-        return self._turn(float(value))
+        return 0.0 if self.swept == "nothing" else self._turn(float(getattr(defence, self.swept)))
 
     def turned(self, defence: Defence, turn: float) -> Defence:
         """Return the defence with the dial turned so far, at a value of three digits, such as a person would write."""
+        if self.swept == "nothing":
+            return defence
         low, high = self.ends
         value = math.exp(self._sign * min(max(turn, low), high))
         if self.swept == "centres":
@@ -170,6 +204,8 @@ def _three_digits(value: float) -> float:
 def dial_of(family: Family, region: Region, people: int) -> Dial:
     """Return the dial of a family whose members were fitted to a population."""
     first, last = family.members[0], family.members[-1]
+    if len(family.members) == 1:
+        return Dial("nothing", 1.0, 1.0)
     if first.hide_within_m is not None:
         return Dial("hide_within_m", _LEAST_LENGTH_M, _three_digits(2 * region.radius_m))
     if first.epsilon != last.epsilon:
@@ -183,7 +219,7 @@ def fitted_to(families: Sequence[Family], people: int) -> tuple[list[Family], li
     most = people // PEOPLE_PER_CENTRE
     for family in families:
         members = tuple(_with_fewer_centres(family, most))
-        if len(members) >= 2:
+        if len(members) >= 2 or members == family.members:
             kept.append(replace(family, members=members))
         else:
             left_out.append(
@@ -193,7 +229,7 @@ def fitted_to(families: Sequence[Family], people: int) -> tuple[list[Family], li
 
 
 def _with_fewer_centres(family: Family, most: int) -> list[Defence]:
-    if family.members[0].kind != "dprs":
+    if not family.members[0].is_dprs:
         return list(family.members)
     if most < 2 * _LEAST_CENTRES:
         return []

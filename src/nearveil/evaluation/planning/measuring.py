@@ -75,7 +75,7 @@ class Point:
     Attributes
     ----------
     recall, ratio : Mean
-        Recall and distance ratio at the k wished for, asked from where people are.
+        Recall and distance ratio at the k asked for, asked from where people are.
     error_m : Mean
         The best attacker's mean error.
     acc : Share

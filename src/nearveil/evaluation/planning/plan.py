@@ -1,279 +1,61 @@
-"""Where on a family's dial a wish is just met: a coarse sweep, then straight lines between neighbouring points."""
+"""From somebody's people and a goal to a mechanism with its parameters: measured on those people, not promised."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-
-import numpy as np
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from nearveil.errors import DataError, UsageError
-from nearveil.evaluation.defences import Defence
-from nearveil.evaluation.experiments.frontier import Family, sound_families
-from nearveil.evaluation.planning.goal import Dial, PlanWish, dial_of, fitted_to
-from nearveil.evaluation.planning.measuring import Bench, Point, Sizes, measure_runs
+from nearveil.evaluation.attack_experiment import Mean
+from nearveil.evaluation.experiments.frontier import Family, family_of, sound_families
+from nearveil.evaluation.planning.goal import Goal, dial_of, fitted_to
+from nearveil.evaluation.planning.measuring import Point, Sizes
+from nearveil.evaluation.planning.people import PeopleSource, PlanningPeople
+from nearveil.evaluation.planning.search import (
+    Contender,
+    Search,
+    SearchTask,
+    SettleTask,
+    most_promising,
+    ranked,
+    search_family,
+    settle,
+    stage_seed,
+)
 from nearveil.evaluation.results import Chart, Panel, Series, exact
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.io.datasets import Dataset
-from nearveil.types import Progress
-
-_STEP_BEYOND = float(np.log(2.0))
-_MOST_STEPS_BEYOND = 6
-# A new point keeps away from those that are there already, so that each step learns something.
-_NEAREST, _FARTHEST = 0.1, 0.9
-_LEAST_SLOPE = 0.02
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SearchTask:
-    """What one process does: one family on one population."""
-
-    dataset: Dataset
-    wish: PlanWish
-    family: Family
-    dial: Dial
-    seed: int
-    sizes: Sizes
-    refinements: int
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """What was found.
-
-    Attributes
-    ----------
-    points : tuple of Point
-        Measured, in the order of the dial.
-    turn : float
-        Where the wish is just met, as far as these points show; the end of the dial that is nearest to it if nowhere.
-    slope : float
-        How the wish's level changes there for each unit of the dial.
-    """
-
-    family: Family
-    dial: Dial
-    points: tuple[Point, ...]
-    turn: float
-    slope: float
-
-    @property
-    def error_m(self) -> float:
-        """The attacker's error there, on a straight line between points."""
-        return self._between([point.error_m.value for point in self.points])
-
-    @property
-    def recall(self) -> float:
-        """Recall there."""
-        return self._between([point.recall.value for point in self.points])
-
-    def _between(self, values: list[float]) -> float:
-        return float(np.interp(self.turn, [self.dial.read(point.defence) for point in self.points], values))
-
-
-def search_family(task: SearchTask) -> Search:
-    """Sweep a family, widen the sweep until it holds the wish, and close in on it."""
-    bench = Bench(task.dataset, task.wish.k, task.seed)
-    points = [bench.measure(member, task.sizes) for member in task.family.members]
-    if task.wish.kind == "hide-within":
-        return Search(task.family, task.dial, tuple(points), float(np.log(task.wish.value)), 1.0)
-    points = _widened(points, bench, task)
-    for _ in range(task.refinements):
-        pair = _around(points, task.wish)
-        if pair is None:
-            break
-        defence = task.dial.turned(points[0].defence, _crossing(*pair, task))
-        if any(defence == point.defence for point in points):
-            break
-        points = _in_order([*points, bench.measure(defence, task.sizes)], task.dial)
-    return Search(task.family, task.dial, tuple(points), *_found(points, task))
-
-
-def _widened(points: list[Point], bench: Bench, task: SearchTask) -> list[Point]:
-    """Go beyond the ends of the sweep, as far as the dial turns, while the wish lies there."""
-    low, high = task.dial.ends
-    for _ in range(_MOST_STEPS_BEYOND):
-        turns = [task.dial.read(point.defence) for point in points]
-        if task.wish.level(points[0]) >= task.wish.aim() and turns[0] - low > 1e-3:
-            following = turns[0] - _STEP_BEYOND
-        elif task.wish.level(points[-1]) < task.wish.aim() and high - turns[-1] > 1e-3:
-            following = turns[-1] + _STEP_BEYOND
-        else:
-            break
-        point = bench.measure(task.dial.turned(points[0].defence, following), task.sizes)
-        points = _in_order([*points, point], task.dial)
-    return points
-
-
-def _in_order(points: list[Point], dial: Dial) -> list[Point]:
-    return sorted(points, key=lambda point: dial.read(point.defence))
-
-
-def _around(points: list[Point], wish: PlanWish) -> tuple[Point, Point] | None:
-    """The first two neighbours that the wish lies between."""
-    return next(
-        (pair for pair in pairwise(points) if wish.level(pair[0]) < wish.aim() <= wish.level(pair[1])),
-        None,
-    )
-
-
-def _crossing(below: Point, above: Point, task: SearchTask) -> float:
-    low, high = task.dial.read(below.defence), task.dial.read(above.defence)
-    share = (task.wish.aim() - task.wish.level(below)) / (task.wish.level(above) - task.wish.level(below))
-    return low + min(max(share, _NEAREST), _FARTHEST) * (high - low)
-
-
-def _found(points: list[Point], task: SearchTask) -> tuple[float, float]:
-    """Where the wish is met, and the slope there."""
-    turns = [task.dial.read(point.defence) for point in points]
-    levels = [task.wish.level(point) for point in points]
-    whole = max((levels[-1] - levels[0]) / (turns[-1] - turns[0]), _LEAST_SLOPE)
-    pair = _around(points, task.wish)
-    if pair is None:
-        return (turns[0] if levels[0] >= task.wish.aim() else turns[-1]), whole
-    below, above = pair
-    low, high = task.dial.read(below.defence), task.dial.read(above.defence)
-    share = (task.wish.aim() - task.wish.level(below)) / (task.wish.level(above) - task.wish.level(below))
-    return low + share * (high - low), whole
-
-
-# Who is measured again, and who is recommended.
-
-
-def most_promising(searches: Sequence[Search], wish: PlanWish, count: int) -> list[Search]:
-    """The best few as far as the search shows, and the best whose guarantee holds between all places."""
-
-    def promise(search: Search) -> tuple[float, float]:
-        measured = [wish.shortfall(point) for point in search.points]
-        prize = search.error_m if wish.kind == "recall" else search.recall
-        return -min(measured), prize
-
-    in_order = sorted(searches, key=promise, reverse=True)
-    strong = [search for search in in_order if search.family.between_all_places]
-    kept = in_order[:count]
-    return kept if not strong or strong[0] in kept else [*kept, strong[0]]
-
-
-def ranked(contenders: Sequence[Contender], wish: PlanWish) -> tuple[Contender, ...]:
-    """The recommended one first: the best, or what cannot be told apart from it and promises more."""
-    by_prize = sorted(
-        contenders,
-        key=lambda one: (one.met, -wish.shortfall(one.point), wish.prize(one.point)),
-        reverse=True,
-    )
-    best = by_prize[0]
-    equals = [one for one in by_prize if one.met and _cannot_be_told_apart(best.point, one.point, wish)]
-    if best.met and equals:
-        best = max(equals, key=lambda one: (_strength(one.family), wish.prize(one.point)))
-    return (best, *(one for one in by_prize if one is not best))
-
-
-def _strength(family: Family) -> int:
-    """How much a family promises: within an interval; between all places; and so without fitting on anybody."""
-    return int(family.between_all_places) + int(family.between_all_places and family.members[0].kind != "dprs")
-
-
-def _cannot_be_told_apart(first: Point, second: Point, wish: PlanWish) -> bool:
-    widths = [(point.error_m if wish.kind == "recall" else point.recall).half_width or 0.0 for point in (first, second)]
-    return abs(wish.prize(first) - wish.prize(second)) <= math.hypot(*widths)
-
-
-# The last word on a contender: measured with fresh seeds, and turned until the wish is just met.
-
-
-_MOST_ROUNDS = 3
-_LONGEST_STEP = 0.7
-_CHECK_STAGE = 100
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SettleTask:
-    """What one process does: one contender."""
-
-    dataset: Dataset
-    wish: PlanWish
-    search: Search
-    seed: int
-    runs: int
-    check: Sizes
-    final: Sizes
-
-
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """A family at its best point, measured; whether it meets the wish by its point estimate."""
-
-    family: Family
-    point: Point
-    met: bool
-
-
-def settle(task: SettleTask) -> Contender:
-    """Measure a contender with seeds that the search has not seen; turn its dial and measure afresh until it fits.
-
-    Every round has seeds of its own. What is returned is one round's measurement, never a mixture, and never a point
-    that was not measured.
-    """
-    dial, wish = task.search.dial, task.wish
-    turn = task.search.turn
-    if wish.kind != "hide-within":
-        bench = Bench(task.dataset, wish.k, stage_seed(task.seed, _CHECK_STAGE))
-        checked = bench.measure(dial.turned(task.search.points[0].defence, turn), task.check)
-        turn = _corrected(checked, task, margins=1.0)
-    best: Contender | None = None
-    for number in range(_MOST_ROUNDS):
-        defence = _defence(task, turn)
-        seeds = [stage_seed(task.seed, number + 1, run) for run in range(task.runs)]
-        point = measure_runs(task.dataset, wish.k, defence, seeds, task.final)
-        best = _better(best, Contender(task.search.family, point, wish.met(point)), wish)
-        if wish.kind == "hide-within" or (wish.met(point) and not wish.wasteful(point)):
-            break
-        # After each miss a little farther to the safe side.
-        turn = _corrected(point, task, margins=1.0 + number)
-        if dial.turned(defence, turn) == defence:
-            break
-    if best is None:
-        raise RuntimeError("there is at least one round")
-    return best
-
-
-def _defence(task: SettleTask, turn: float) -> Defence:
-    defence = task.search.points[0].defence
-    # A promise is asked for to the letter, and not rounded.
-    if task.wish.kind == "hide-within":
-        return replace(defence, hide_within_m=task.wish.value)
-    return task.search.dial.turned(defence, turn)
-
-
-def stage_seed(*parts: int) -> int:
-    """Return a seed for one purpose, apart from those of all others."""
-    return int(np.random.SeedSequence(list(parts)).generate_state(1)[0])
-
-
-def _corrected(point: Point, task: SettleTask, *, margins: float) -> float:
-    """Where the dial should be, given what was measured."""
-    step = (task.wish.aim(margins) - task.wish.level(point)) / task.search.slope
-    return task.search.dial.read(point.defence) + min(max(step, -_LONGEST_STEP), _LONGEST_STEP)
-
-
-def _better(first: Contender | None, second: Contender, wish: PlanWish) -> Contender:
-    """The one that meets the wish; of two that do, the one with more of the other thing; else the nearer one."""
-    if first is None or second.met > first.met:
-        return second
-    if second.met < first.met:
-        return first
-    if second.met:
-        return max(first, second, key=lambda each: wish.prize(each.point))
-    return min(first, second, key=lambda each: wish.shortfall(each.point))
-
-
-# A plan: every family searched, the best measured again, and one of them recommended.
-
+from nearveil.io.people import ReadOptions
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.registry import MechanismEntry, entry_of_class, mechanism_entry
+from nearveil.privacy.guarantee import Guarantee
+from nearveil.region import Region, as_region
+from nearveil.types import FloatArray, Progress, ProgressBar, no_bar
 
 LEAST_PEOPLE = 50
 
+NOT_COVERED = (
+    "This plan was made on true places: what is printed and drawn here, the choice itself among it, is not covered by "
+    "any guarantee. Keep it to yourself and do not publish it. With --private-epsilon 1 a plan is made on a noisy "
+    "histogram instead, and its cost is stated."
+)
+COVERED = (
+    "This plan was made on made-up people drawn from one noisy histogram, and looked at nothing else. Whatever is done "
+    "with it costs the people of the file no more than its own card says, on top of what protecting them costs. "
+    "Made-up people are less clumped than real ones, so on the true ones recall is likely lower than it says here."
+)
+SEEDED = "A seed was given, so this plan protects nobody: whoever knows the seed can undo the noise."
+
+_ONE_FIT = (
+    "The intervals of this card are those of one fit for this plan. 'nearveil protect' fits its own on the people of "
+    "the file, for whom the statement that begins with 'Together' is the one that holds."
+)
+_SEED = 1
 _SEARCH_STAGE, _SETTLE_STAGE = 1, 2
 
 
@@ -294,68 +76,267 @@ FULL = Effort(4, 2, 3, 5, Sizes(1000, 40), Sizes(1000, 150), Sizes(2000, 80))
 QUICK = Effort(3, 1, 3, 4, Sizes(500, 20), Sizes(500, 60), Sizes(1000, 40))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Plan:
-    """What came out.
+    """What came out. `nearveil.report.plan.plan_text` words it, and `plan_chart` draws it.
 
     Attributes
     ----------
+    goal : Goal
+        What was wanted.
     contenders : tuple of Contender
-        The best few, measured; the recommended one first, then those that meet the wish, the best first.
-    met : bool
-        Whether the first meets the wish. If not, nothing that was tried does, and the first comes nearest.
+        The best few, measured; the recommended one first, then those that meet the goal, the best first.
     searches : tuple of Search
         What was measured on the way, for each family.
     left_out : tuple of str
         Families that were not tried, and why.
+    notes : tuple of str
+        What to know of how some of them were judged.
+    people : PlanningPeople
+        Whom it was measured on.
+    seeded : bool
+        Whether made-up people were drawn from a seed, so that nobody is protected.
     """
 
-    wish: PlanWish
-    people: int
+    goal: Goal
     contenders: tuple[Contender, ...]
     searches: tuple[Search, ...]
     left_out: tuple[str, ...]
     seed: int
     effort: Effort
+    people: PlanningPeople
+    notes: tuple[str, ...] = ()
+    seeded: bool = False
+    seconds: float = 0.0
+    source: PeopleSource | None = field(default=None, repr=False)
+    named: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def best(self) -> Contender:
-        """The one recommended; if the wish is not met, the nearest to it."""
+        """The one recommended; if the goal is not met, the nearest to it."""
         return self.contenders[0]
 
     @property
     def met(self) -> bool:
-        """Whether it meets the wish."""
-        return self.best.met
+        """Whether it meets the goal, with a promise that holds."""
+        return self.best.met and self.best.family.sound
+
+    @property
+    def recommended(self) -> Contender | None:
+        """The one recommended; None if nothing meets the goal."""
+        return self.best if self.met else None
 
     @property
     def best_between_all_places(self) -> Contender | None:
-        """The best of those that meet the wish and whose guarantee holds between any two places."""
-        return next((one for one in self.contenders if one.met and one.family.between_all_places), None)
+        """The best of those that meet the goal and whose guarantee holds between any two places."""
+        return next(
+            (one for one in self.contenders if one.met and one.family.sound and one.family.between_all_places), None
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The card of the best mechanism, run without a seed."""
+        dataset = self.people.dataset
+        built = self.best.point.defence.build(dataset.region, seed=0).with_params(seed=None)
+        guarantee = built.fit(dataset.places).guarantee
+        return guarantee.with_note(_ONE_FIT) if isinstance(built, DPRS) else guarantee
+
+    @property
+    def coverage(self) -> str:
+        """Whether the plan itself is covered by a guarantee, in words."""
+        if self.people.guarantee is None:
+            return NOT_COVERED
+        return SEEDED if self.seeded else COVERED
+
+    def command(self, contender: Contender) -> str | None:
+        """Return the ``nearveil protect`` that runs a contender; None for a plan whose people have no source."""
+        defence = contender.point.defence
+        return (
+            None
+            if self.source is None
+            else self.source.protect_command(defence, named=self.named.get(defence.mechanism))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain values for JSON."""
+        strong = self.best_between_all_places
+        planning = self.people.guarantee
+        return {
+            "goal": {"kind": self.goal.kind, "value": self.goal.value, "k": self.goal.k, "words": str(self.goal)},
+            "met": self.met,
+            "recommended": self._facts(self.best) if self.met else None,
+            "nearest": None if self.met else self._facts(self.best),
+            "between_all_places": None if strong is None else self._facts(strong),
+            "alternatives": [self._facts(contender) for contender in self.contenders],
+            "guarantee": self.guarantee.to_dict(),
+            "planning_guarantee": planning.to_dict() if planning else None,
+            "covered_by_a_guarantee": planning is not None and not self.seeded,
+            "words": self.coverage,
+            "measured_on": self.people.words,
+            "people": len(self.people.dataset.places),
+            "sweep": [
+                {"mechanism": search.family.label, **_figures(point)}
+                for search in self.searches
+                for point in search.points
+            ],
+            "left_out": list(self.left_out),
+            "notes": list(self.notes),
+            "seed": self.seed,
+            "seeded": self.seeded,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def _facts(self, contender: Contender) -> dict[str, Any]:
+        return {
+            "mechanism": contender.family.label,
+            "met": contender.met,
+            "promised": contender.family.promised,
+            "between_all_places": contender.family.between_all_places,
+            "command": self.command(contender),
+            **_figures(contender.point),
+        }
+
+
+def plan(
+    people: str | Path | FloatArray,
+    goal: Goal,
+    *,
+    region: Region | str = "san-francisco",
+    read: ReadOptions | None = None,
+    mechanisms: Sequence[str | type[Mechanism]] = (),
+    between_all_places: bool = False,
+    private_epsilon: float | None = None,
+    quick: bool = False,
+    cores: int | None = None,
+    seed: int | None = None,
+    progress: ProgressBar | None = None,
+) -> Plan:
+    """Recommend a mechanism and its parameters for some people and a goal.
+
+    Planar Laplace, the sound releases of DPRS and the mechanisms given are measured on these people: what users keep,
+    and how wrong the best attacker is. On true places, the plan and the choice itself are not covered by any guarantee.
+
+    Parameters
+    ----------
+    people : path, or array-like of shape (n, 2)
+        A file of true places, or the places (latitude, longitude).
+    goal : Goal
+        What is wanted.
+    region : Region or str
+        The public region.
+    read : ReadOptions, optional
+        Which columns of a file are what; ``clip`` counts for places in memory as well.
+    mechanisms : sequence of str or class
+        Further candidates: names of the registry, ``file.py:Class``, or classes. One that promises nothing is
+        measured and shown, and never recommended.
+    between_all_places : bool
+        Only mechanisms whose guarantee holds between any two places.
+    private_epsilon : float, optional
+        Plan on made-up people from one noisy histogram, which costs everybody this once.
+    quick : bool
+        Measure less: faster, with wider intervals.
+    cores : int, optional
+        Processes to use; all cores by default.
+    seed : int, optional
+        Makes the plan repeatable. With ``private_epsilon`` it protects nobody.
+    progress : callable, optional
+        Gives a progress bar.
+
+    Examples
+    --------
+    >>> from nearveil.io.synthetic import synthetic_city
+    >>> from nearveil.region import named_region
+    >>> points = synthetic_city(100, named_region("san-francisco"), rng=1)
+    >>> found = plan(points, Goal.hide_within(500), quick=True, cores=1)
+    >>> found.recommended.family.label, found.recommended.point.defence.parameter
+    ('planar Laplace', 'hide within 500 m')
+    """
+    started = time.perf_counter()
+    if seed is not None and seed < 0:
+        raise UsageError("--seed is a whole number, 0 or more")
+    entries = [mechanism_entry(one) if isinstance(one, str) else entry_of_class(one) for one in mechanisms]
+    source = PeopleSource(
+        people=people, region=as_region(region), region_text=_region_text(region), read=read or ReadOptions()
+    )
+    if private_epsilon is None:
+        found = source.true_people()
+    else:
+        found = source.private_people(private_epsilon, seed)
+        # How long the file takes to read is a fact about it, and not covered by what was spent.
+        started = time.perf_counter()
+    ours = families_for(goal, between_all_places=between_all_places)
+    others, left_out = _others(entries, ours, strong=between_all_places)
+    effort = QUICK if quick else FULL
+    with (progress or no_bar)("planning", steps_of_plan((*ours, *others), effort)) as advance:
+        made = make_plan(
+            found.dataset,
+            goal,
+            families=(*ours, *others),
+            effort=effort,
+            seed=_SEED if seed is None else seed,
+            cores=cores or os.cpu_count() or 1,
+            progress=advance,
+        )
+    return replace(
+        made,
+        people=found,
+        left_out=(*left_out, *made.left_out),
+        notes=tuple(_NO_DENSITY.format(entry.label) for entry in entries if not entry.has_density),
+        seeded=private_epsilon is not None and seed is not None,
+        seconds=time.perf_counter() - started,
+        source=source,
+        named={entry.name: one for entry, one in zip(entries, mechanisms, strict=True) if isinstance(one, str)},
+    )
+
+
+_NO_DENSITY = (
+    "{} has no density: the attacker goes by draws of its own, and one who knew the density may be nearer than it says"
+)
+
+
+def _region_text(region: Region | str) -> str:
+    return region if isinstance(region, str) else f"{region.south},{region.west},{region.north},{region.east}"
+
+
+def _others(
+    entries: Sequence[MechanismEntry], ours: Sequence[Family], *, strong: bool
+) -> tuple[list[Family], list[str]]:
+    """Return the families that were asked for, and a sentence on each that is left out."""
+    taken = {family.label for family in ours}
+    kept, left_out = [], []
+    for family in [family_of(entry.name) for entry in dict.fromkeys(entries)]:
+        if strong and not family.between_all_places:
+            left_out.append(f"{family.label}: its guarantee does not hold between all places")
+        elif family.label in taken and not family.is_own:
+            raise UsageError(f"two mechanisms are called {family.label!r}; give the class another name")
+        elif family.label not in taken:
+            kept.append(family)
+        taken.add(family.label)
+    return kept, left_out
 
 
 def steps_of_plan(families: Sequence[Family], effort: Effort) -> int:
     """How often `make_plan` reports progress, at most."""
-    return len(families) + effort.contenders + 1
+    return len(families) + effort.contenders + 1 + sum(not family.is_own for family in families)
 
 
 def make_plan(
     dataset: Dataset,
-    wish: PlanWish,
+    goal: Goal,
     *,
     families: Sequence[Family] | None = None,
     effort: Effort = FULL,
-    seed: int = 1,
+    seed: int = _SEED,
     cores: int = 1,
     progress: Progress | None = None,
 ) -> Plan:
-    """Search every family for the point where the wish is just met, measure the best again, and choose.
+    """Search every family for the point where the goal is just met, measure the best again, and choose.
 
     Parameters
     ----------
     dataset : Dataset
         The people to plan for, one place each.
-    wish : PlanWish
+    goal : Goal
         What is wanted.
     families : sequence of Family, optional
         What may be recommended; every sound family by default (`families_for`).
@@ -370,42 +351,48 @@ def make_plan(
     """
     people = len(dataset.places)
     # Whoever asks is not in their own list.
-    least = max(LEAST_PEOPLE, wish.k + 1)
+    least = max(LEAST_PEOPLE, goal.k + 1)
     if people < least:
         raise DataError(
             f"there are {people:,} people to plan for, and at least {least} at different places "
             "are needed; measure on more people, or ask for a shorter list (--k)"
         )
-    able, unable = _able(wish, families_for(wish) if families is None else families)
+    able, unable = _able(goal, families_for(goal) if families is None else families)
     chosen, left_out = fitted_to(able, people)
-    searches = _search(dataset, wish, chosen, effort, seed, cores, progress)
-    contenders = _settle(dataset, wish, searches, effort, seed, cores, progress)
-    return Plan(wish, people, ranked(contenders, wish), tuple(searches), (*unable, *left_out), seed, effort)
+    searches = _search(dataset, goal, chosen, effort, seed, cores, progress)
+    contenders = _settle(dataset, goal, searches, effort, seed, cores, progress)
+    whom = PlanningPeople(dataset, f"the {people:,} places of {dataset.name}")
+    return Plan(goal, ranked(contenders, goal), tuple(searches), (*unable, *left_out), seed, effort, whom)
 
 
-def families_for(wish: PlanWish, *, between_all_places: bool = False) -> tuple[Family, ...]:
-    """Return the sound families that can have what is wished for; the metric promise is one between all places."""
-    strong = between_all_places or wish.kind == "hide-within"
+def families_for(goal: Goal, *, between_all_places: bool = False) -> tuple[Family, ...]:
+    """Return the sound families that can have what is wanted; the metric promise is one between all places."""
+    strong = between_all_places or goal.kind == "hide-within"
     return tuple(family for family in sound_families() if family.between_all_places or not strong)
 
 
-def _able(wish: PlanWish, families: Sequence[Family]) -> tuple[list[Family], list[str]]:
-    """Return the families that can promise what is wished for, and a sentence on each that cannot."""
-    able = [family for family in families if wish.can_be_promised(family.members[0])]
+def _able(goal: Goal, families: Sequence[Family]) -> tuple[list[Family], list[str]]:
+    """Return the families that can promise what is wanted, and a sentence on each that cannot."""
+    able = [family for family in families if goal.can_be_promised(family.members[0])]
     if not able:
         raise UsageError("none of these mechanisms can promise the length to those it is fitted on; try planar Laplace")
-    unable = [
-        f"{family.label}: a person that the intervals are fitted on loses {family.members[0].fit_loss:g} more at any "
-        "distance, so that the promise does not hold for the people of the file"
-        for family in families
-        if family not in able
-    ]
+    unable = []
+    for family in families:
+        if family not in able:
+            lost = family.members[0].fit_loss
+            why = (
+                f"a person that the intervals are fitted on loses {lost:g} more at any distance, so that the promise "
+                "does not hold for the people of the file"
+                if lost
+                else "its guarantee is not the metric promise at that length"
+            )
+            unable.append(f"{family.label}: {why}")
     return able, unable
 
 
 def _search(
     dataset: Dataset,
-    wish: PlanWish,
+    goal: Goal,
     families: Sequence[Family],
     effort: Effort,
     seed: int,
@@ -415,7 +402,7 @@ def _search(
     tasks = [
         SearchTask(
             dataset,
-            wish,
+            goal,
             family.thinned(min(effort.steps, len(family.members))),
             dial_of(family, dataset.region, len(dataset.places)),
             stage_seed(seed, _SEARCH_STAGE),
@@ -435,7 +422,7 @@ def _search(
 
 def _settle(
     dataset: Dataset,
-    wish: PlanWish,
+    goal: Goal,
     searches: Sequence[Search],
     effort: Effort,
     seed: int,
@@ -444,11 +431,11 @@ def _settle(
 ) -> list[Contender]:
     # Those that are fitted take longest, and go first.
     promising = sorted(
-        most_promising(searches, wish, effort.contenders), key=lambda search: search.family.members[0].kind != "dprs"
+        most_promising(searches, goal, effort.contenders), key=lambda search: not search.family.members[0].is_dprs
     )
     own_seed = stage_seed(seed, _SETTLE_STAGE)
     tasks = [
-        SettleTask(dataset, wish, search, own_seed, effort.runs, effort.check, effort.final) for search in promising
+        SettleTask(dataset, goal, search, own_seed, effort.runs, effort.check, effort.final) for search in promising
     ]
     found = []
     for _, contender in map_in_processes(settle, tasks, cores=cores):
@@ -461,19 +448,19 @@ def _settle(
 # A plan as a picture: recall against the best attacker's error, a line for each family.
 
 
-RECOMMENDED, NEAREST = "recommended", "nearest to the wish"
+RECOMMENDED, NEAREST = "recommended", "nearest to the goal"
 
 
 def plan_chart(plan: Plan, whom: str) -> Chart:
     """Return the picture; ``whom`` says in a few words whom it was measured on."""
-    recall = f"recall@{plan.wish.k}"
+    recall = f"recall@{plan.goal.k}"
     series = []
     for search in plan.searches:
         line = _line(search, plan.contenders)
         series.append(
             Series(search.family.label, tuple(one.error_m for one in line), tuple(one.recall for one in line))
         )
-    wished = _wish_line(plan)
+    wanted = _goal_line(plan)
     best = plan.best.point
     label = RECOMMENDED if plan.met else NEAREST
     mark = Series(label, (best.error_m,), (best.recall,), "points", colour_of=plan.best.family.label)
@@ -481,14 +468,14 @@ def plan_chart(plan: Plan, whom: str) -> Chart:
         "",
         "mean error of the best attacker (m): farther right, more is hidden",
         f"{recall}, asked from where people are",
-        (*series, *([] if wished is None else [wished]), mark),
+        (*series, *([] if wanted is None else [wanted]), mark),
         log_x=True,
     )
     words = (
-        f"{recall} against the mean error of the best attacker on {whom}, a line for each mechanism, with the wish and "
+        f"{recall} against the mean error of the best attacker on {whom}, a line for each mechanism, with the goal and "
         f"the point that is {mark.label}: {best.defence.label}, {best.defence.parameter}."
     )
-    return Chart("plan", f"Wish: {plan.wish}", (panel,), 1, words)
+    return Chart("plan", f"Goal: {plan.goal}", (panel,), 1, words)
 
 
 def _line(search: Search, contenders: Sequence[Contender]) -> list[Point]:
@@ -499,13 +486,31 @@ def _line(search: Search, contenders: Sequence[Contender]) -> list[Point]:
     return sorted(points, key=lambda point: search.dial.read(point.defence))
 
 
-def _wish_line(plan: Plan) -> Series | None:
+def _goal_line(plan: Plan) -> Series | None:
     """A straight line through the picture; none for a length, which is not on its axes."""
     points = [point for search in plan.searches for point in search.points]
-    if plan.wish.kind == "attacker-error":
+    if plan.goal.kind == "attacker-error":
         top = max(point.recall.value for point in points)
-        return Series("the wish", (exact(plan.wish.value),) * 2, (exact(0.0), exact(top)))
-    if plan.wish.kind == "recall":
+        return Series("the goal", (exact(plan.goal.value),) * 2, (exact(0.0), exact(top)))
+    if plan.goal.kind == "recall":
         errors = [point.error_m.value for point in points]
-        return Series("the wish", (exact(min(errors)), exact(max(errors))), (exact(plan.wish.value),) * 2)
+        return Series("the goal", (exact(min(errors)), exact(max(errors))), (exact(plan.goal.value),) * 2)
     return None
+
+
+def _figures(point: Point) -> dict[str, Any]:
+    defence = point.defence
+    return {
+        "hide_within_m": defence.hide_within_m,
+        "epsilon": defence.epsilon,
+        "fit_epsilon": defence.fit_epsilon,
+        "fit_loss": defence.fit_loss,
+        "centres": defence.centres if defence.is_dprs else None,
+        **{name: _mean(getattr(point, name)) for name in ("recall", "ratio", "error_m")},
+        "acc": {"value": point.acc.value, "low": point.acc.low, "high": point.acc.high},
+        "seeds": list(point.seeds),
+    }
+
+
+def _mean(mean: Mean) -> dict[str, float | None]:
+    return {"value": mean.value, "half_width": mean.half_width}

@@ -1,25 +1,49 @@
-"""SecretKeys: what the noise, the tokens and the order of equals are keyed with. Never printed, never logged."""
+"""Keys: what the noise, the tokens and the order of equals are keyed with, and what is derived from them.
+
+Keys are never printed and never logged. What is derived is keyed BLAKE2b over a purpose and length-prefixed parts, so
+that no two inputs can be confused. (HMAC would do as well, but Python's gives up the interpreter's lock at every call,
+and a busy server waits for it.) A store remembers what its noise comes from: another key, region or grid would silently
+change everybody's noise.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import make_secret_file, replace_secret_file
-from nearveil.nearby.publishing.noise import keyed_bytes
-from nearveil.nearby.publishing.protection import Schedule
+from nearveil.nearby.publishing.protection import Cell, Protection, Schedule
+from nearveil.nearby.stores.base import Store
+from nearveil.types import FloatArray
 
 FORMAT = "nearveil-keys"
 FORMAT_VERSION = 1
 KEY_BYTES = 32
+TAG_BYTES = 16
 
+IDENTITY_SETTING = "identity"
+NOISE_SETTING = "identity of the noise of window"
+
+_OTHER_PROTECTION = (
+    "this store was made with another key file, region, policy, hide-within, epoch or window, and with these people's "
+    "noise would change; start with those, or with another store"
+)
+_OTHER_NOISE = (
+    "the key of the noise is not the one that this store was used with in this window; start with the keys that it was "
+    "used with, or, if the newest key came too late, let it begin later ('nearveil keys postpone FILE --store ADDRESS')"
+)
+_UNIFORMS = 6
 _UNITS_S = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 _NO_KEYS = "these are no Nearveil keys, or damaged ones; restore the file, or make new ones with 'nearveil keys create'"
 
@@ -121,86 +145,6 @@ class SecretKeys:
         return json.dumps(document, indent=1)
 
 
-def tie_key_from(noise_key: bytes, epoch: int) -> bytes:
-    """Return 16 bytes that order people at one distance in an epoch."""
-    return keyed_bytes(noise_key, "nearveil ties", str(epoch).encode())[:16]
-
-
-def schedule_as_written(schedule: Schedule) -> tuple[str, str]:
-    """Return the epoch and the window as options take them.
-
-    Examples
-    --------
-    >>> schedule_as_written(Schedule())
-    ('1h', '30d')
-    """
-    return _as_written(schedule.epoch), _as_written(schedule.window)
-
-
-def _as_written(length: timedelta) -> str:
-    seconds = int(length.total_seconds())
-    unit, unit_s = next(unit for unit in _UNITS_S.items() if seconds % unit[1] == 0)
-    return f"{seconds // unit_s}{unit}"
-
-
-def new_keys(schedule: Schedule | None = None) -> SecretKeys:
-    """Return fresh keys from the operating system's randomness, for a service with this schedule."""
-    first = NoiseKey(0, secrets.token_bytes(KEY_BYTES))
-    return SecretKeys(noise=(first,), tokens=secrets.token_bytes(KEY_BYTES), schedule=schedule)
-
-
-def keys_from_json(text: str) -> SecretKeys:
-    """Read what `SecretKeys.to_json` wrote."""
-    try:
-        document = json.loads(text)
-        if (document["format"], document["version"]) != (FORMAT, FORMAT_VERSION):
-            raise KeyError("format")
-        noise = tuple(NoiseKey(int(key["from_window"]), bytes.fromhex(key["secret"])) for key in document["noise"])
-        keys = SecretKeys(noise=noise, tokens=bytes.fromhex(document["tokens"]), schedule=_schedule_in(document))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise DataError(_NO_KEYS) from None
-    windows = [key.from_window for key in keys.noise]
-    long_enough = all(len(secret) >= KEY_BYTES for secret in (keys.tokens, *(key.secret for key in keys.noise)))
-    if not windows or windows != sorted(set(windows)) or not long_enough:
-        raise DataError(_NO_KEYS)
-    return keys
-
-
-def _schedule_in(document: dict[str, Any]) -> Schedule | None:
-    if "schedule" not in document:
-        return None
-    lengths = [document["schedule"][name] for name in ("epoch_s", "window_s")]
-    if any(type(length) is not int for length in lengths):
-        raise TypeError("schedule")
-    epoch, window = (timedelta(seconds=length) for length in lengths)
-    return Schedule(epoch=epoch, window=window)
-
-
-def read_keys(path: Path) -> SecretKeys:
-    """Read a key file; refuse one that others on this machine can read."""
-    try:
-        if os.name == "posix" and path.stat().st_mode & 0o077:
-            raise DataError(f"others can read the key file {path}; run 'chmod 600 {path}'")
-        return keys_from_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"the key file {path} cannot be read ({error.strerror}); name another, or make one") from None
-
-
-def write_keys(path: Path, keys: SecretKeys, *, replace_existing: bool = False) -> None:
-    """Write a key file that only its owner can read, whole or not at all.
-
-    A file that is replaced keeps its owner and group, and a symbolic link to it still leads to it.
-    """
-    text = keys.to_json()
-    if replace_existing:
-        replace_secret_file(path, text)
-    else:
-        make_secret_file(path, text)
-
-
-# KeyFile: keys that can be rotated while they are in use.
-
-
 class KeyFile:
     """The keys in a file, which is looked at again for every new window; the key of a window in use never changes.
 
@@ -268,3 +212,168 @@ class KeyFile:
         if None not in (newest.schedule, self._schedule) and newest.schedule != self._schedule:
             raise DataError(f"the key file {self._path} is for another epoch and window than the service; restore it")
         return newest
+
+
+def new_keys(schedule: Schedule | None = None) -> SecretKeys:
+    """Return fresh keys from the operating system's randomness, for a service with this schedule."""
+    first = NoiseKey(0, secrets.token_bytes(KEY_BYTES))
+    return SecretKeys(noise=(first,), tokens=secrets.token_bytes(KEY_BYTES), schedule=schedule)
+
+
+def keys_from_json(text: str) -> SecretKeys:
+    """Read what `SecretKeys.to_json` wrote."""
+    try:
+        document = json.loads(text)
+        if (document["format"], document["version"]) != (FORMAT, FORMAT_VERSION):
+            raise KeyError("format")
+        noise = tuple(NoiseKey(int(key["from_window"]), bytes.fromhex(key["secret"])) for key in document["noise"])
+        keys = SecretKeys(noise=noise, tokens=bytes.fromhex(document["tokens"]), schedule=_schedule_in(document))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise DataError(_NO_KEYS) from None
+    windows = [key.from_window for key in keys.noise]
+    long_enough = all(len(secret) >= KEY_BYTES for secret in (keys.tokens, *(key.secret for key in keys.noise)))
+    if not windows or windows != sorted(set(windows)) or not long_enough:
+        raise DataError(_NO_KEYS)
+    return keys
+
+
+def _schedule_in(document: dict[str, Any]) -> Schedule | None:
+    if "schedule" not in document:
+        return None
+    lengths = [document["schedule"][name] for name in ("epoch_s", "window_s")]
+    if any(type(length) is not int for length in lengths):
+        raise TypeError("schedule")
+    epoch, window = (timedelta(seconds=length) for length in lengths)
+    return Schedule(epoch=epoch, window=window)
+
+
+def read_keys(path: Path) -> SecretKeys:
+    """Read a key file; refuse one that others on this machine can read."""
+    try:
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            raise DataError(f"others can read the key file {path}; run 'chmod 600 {path}'")
+        return keys_from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"the key file {path} cannot be read ({error.strerror}); name another, or make one") from None
+
+
+def write_keys(path: Path, keys: SecretKeys, *, replace_existing: bool = False) -> None:
+    """Write a key file that only its owner can read, whole or not at all.
+
+    A file that is replaced keeps its owner and group, and a symbolic link to it still leads to it.
+    """
+    text = keys.to_json()
+    if replace_existing:
+        replace_secret_file(path, text)
+    else:
+        make_secret_file(path, text)
+
+
+def schedule_as_written(schedule: Schedule) -> tuple[str, str]:
+    """Return the epoch and the window as options take them.
+
+    Examples
+    --------
+    >>> schedule_as_written(Schedule())
+    ('1h', '30d')
+    """
+    return _as_written(schedule.epoch), _as_written(schedule.window)
+
+
+def _as_written(length: timedelta) -> str:
+    seconds = int(length.total_seconds())
+    unit, unit_s = next(unit for unit in _UNITS_S.items() if seconds % unit[1] == 0)
+    return f"{seconds // unit_s}{unit}"
+
+
+# -- derived from a key: the noise and the tag of a place, the order of equals, a service's own key
+
+
+def keyed_bytes(key: bytes, purpose: str, *parts: bytes, size: int = 64) -> bytes:
+    """Return so many bytes, at most 64, that depend on the key, the purpose and every part."""
+    message = b"".join([len(part).to_bytes(4, "big") + part for part in (purpose.encode(), *parts)])
+    return hashlib.blake2b(message, digest_size=size, key=key).digest()
+
+
+def place_tag(key: bytes, person: str, cell: Cell, window: int, grid_side_m: float) -> bytes:
+    """Return by what the ledger recognises a person's place within a window."""
+    return keyed_bytes(key, "nearveil place tag", *_place(person, cell, window, grid_side_m), size=TAG_BYTES)
+
+
+def place_uniforms(key: bytes, places: Iterable[tuple[str, Cell]], window: int, grid_side_m: float) -> FloatArray:
+    """Return the uniform numbers in [0, 1) that make the noise of people's places: shape (n, 3, 2)."""
+    drawn = b"".join(
+        keyed_bytes(key, "nearveil place noise", *_place(person, cell, window, grid_side_m), size=8 * _UNIFORMS)
+        for person, cell in places
+    )
+    words = np.frombuffer(drawn, dtype=">u8")
+    # The upper 53 bits, as NumPy's own generators do.
+    return ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(-1, 3, 2)
+
+
+def _place(person: str, cell: Cell, window: int, grid_side_m: float) -> tuple[bytes, ...]:
+    # The side is part of the place: another grid is another noise.
+    return (person.encode(), f"{cell[0]} {cell[1]} {window} {grid_side_m!r}".encode())
+
+
+def service_key(noise_key: bytes, protection: Protection) -> bytes:
+    """Return the key of one service's places.
+
+    Services that share a key file and differ in anything that is fixed have nothing in common: with one noise around
+    two centres, or at two scales, whoever sees both could solve for the place.
+    """
+    return keyed_bytes(noise_key, "nearveil service", *(part.encode() for part in protection.fixed))
+
+
+def tie_key_from(noise_key: bytes, epoch: int) -> bytes:
+    """Return 16 bytes that order people at one distance in an epoch."""
+    return keyed_bytes(noise_key, "nearveil ties", str(epoch).encode())[:16]
+
+
+# -- what a store was made with
+
+
+def check_identity(store: Store, protection: Protection, keys: Keys, window: int) -> None:
+    """Remember what the noise of a window comes from; raise if the store remembers otherwise."""
+    _check(store, IDENTITY_SETTING, _made_with(protection, keys), _OTHER_PROTECTION)
+    _check(store, _noise_setting(window), _noise_identity(keys, window), _OTHER_NOISE)
+
+
+def noise_in_use(store: Store, keys: Keys, window: int) -> bool | None:
+    """Whether the store was used in a window with the key that these keys have for it; None if it was not used then."""
+    settled = store.setting(_noise_setting(window))
+    return None if settled is None else hmac.compare_digest(settled, _noise_identity(keys, window))
+
+
+def check_postponable(store: Store, keys: Keys, postponed: Keys, windows: Iterable[int]) -> None:
+    """Refuse to postpone a key unless the store was used in one of these windows with the key before it instead."""
+    windows = list(windows)
+    if any(noise_in_use(store, keys, window) for window in windows):
+        raise UsageError("the newest key is in use, so that no service missed it; nothing was changed")
+    if not any(noise_in_use(store, postponed, window) for window in windows):
+        raise UsageError(
+            "the store was not used with the key before the newest one in this window; nothing was changed, start the "
+            "service with this file, or name its store with --store"
+        )
+
+
+def _noise_setting(window: int) -> str:
+    return f"{NOISE_SETTING} {window}"
+
+
+def _noise_identity(keys: Keys, window: int) -> str:
+    return _short_digest(keys.noise_key(window), "nearveil noise identity", str(window))
+
+
+def _check(store: Store, name: str, identity: str, complaint: str) -> None:
+    if not hmac.compare_digest(store.settle(name, identity), identity):
+        raise UsageError(complaint)
+
+
+def _made_with(protection: Protection, keys: Keys) -> str:
+    # Keyed, so that the setting tells nothing to whoever reads the store; the tokens' key outlives rotations.
+    return _short_digest(keys.tokens, "nearveil store identity", *protection.fixed)
+
+
+def _short_digest(key: bytes, purpose: str, *parts: str) -> str:
+    return keyed_bytes(key, purpose, *(part.encode() for part in parts))[:16].hex()

@@ -1,4 +1,8 @@
-"""Schedule: when draws are published, and in which window they count. Time alone decides, never that somebody moved."""
+"""Protection: what a running service does to every report, and what that promises.
+
+A `Schedule` says when noisy locations are published and in which budget window they count: time alone decides, never
+that somebody moved. A `PlaceGrid` says what counts as one place. A `Policy` says what happens to repeated reports.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,20 @@ from datetime import timedelta
 from enum import StrEnum
 
 from nearveil.errors import UsageError
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.nearby.publishing.noise import PlaceGrid, grid_for, keyed_bytes
+from nearveil.mechanisms.planar_laplace import PlanarLaplace, check_hide_within
 from nearveil.privacy.guarantee import NOT_COVERED_BY_METRIC, Basis, Guarantee, Notion
 from nearveil.privacy.ledger.budget import duration_text
 from nearveil.region import Region
+
+Cell = tuple[int, int]
+"""Column and row of the grid of places, counted from the region's centre."""
+
+CELLS_PER_HIDE_WITHIN = 4
+MARGIN_SHARE = 0.5
+"""How far beyond its cell somebody may go and still count as in it, as a share of the cell's side.
+
+So somebody has to be a whole side away to leave a cell that they came back to, which the error of a phone is not.
+"""
 
 _LONGEST = timedelta(days=36_525)
 
@@ -21,12 +34,12 @@ _LONGEST = timedelta(days=36_525)
 class Schedule:
     """Epochs of one length, counted from 1970-01-01 UTC, and windows of so many epochs.
 
-    A report that arrives in epoch e is published at the border to epoch e + 1, and counts in that epoch's window.
+    A report that arrives in epoch e is published at the beginning of epoch e + 1, and counts in that epoch's window.
 
     Parameters
     ----------
     epoch : timedelta
-        Time between two borders; whole seconds, at least one.
+        Time between two publications; whole seconds, at least one.
     window : timedelta
         How long a budget lasts; a whole number of epochs.
 
@@ -71,8 +84,157 @@ class Schedule:
         return epoch // self.epochs_per_window
 
 
-# What each policy of a running service promises, and what it does not.
+@dataclass(frozen=True, slots=True)
+class PlaceGrid:
+    """Square cells in metres around the region's centre, that of column 0 and row 0 centred on it.
 
+    Parameters
+    ----------
+    side_m : float
+        Side of a cell.
+
+    Examples
+    --------
+    >>> grid = PlaceGrid(125.0)
+    >>> grid.cell_at(60.0, -70.0)
+    (0, -1)
+    >>> grid.cells_near(60.0, 0.0)
+    [(0, 0), (1, 0), (0, 1), (1, 1)]
+    """
+
+    side_m: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.side_m) and self.side_m > 0):
+            raise UsageError("a grid needs cells of a side greater than 0 metres")
+
+    @property
+    def margin_m(self) -> float:
+        """How far beyond its cell somebody may go and still count as in it."""
+        return MARGIN_SHARE * self.side_m
+
+    @property
+    def farthest_from_centre_m(self) -> float:
+        """The largest distance between somebody and the centre of the cell they count as in."""
+        return math.sqrt(2.0) * (self.side_m / 2 + self.margin_m)
+
+    def cell_at(self, x_m: float, y_m: float) -> Cell:
+        """Return the cell in which a place lies."""
+        return math.floor(x_m / self.side_m + 0.5), math.floor(y_m / self.side_m + 0.5)
+
+    def cells_near(self, x_m: float, y_m: float) -> list[Cell]:
+        """Return every cell that somebody here may count as in, nearest centre first; the first is their own."""
+        columns = self._along(x_m)
+        rows = self._along(y_m)
+        cells = [(column, row) for column in columns for row in rows]
+        return sorted(cells, key=lambda cell: math.dist(self.centre_of(cell), (x_m, y_m)))
+
+    def centre_of(self, cell: Cell) -> tuple[float, float]:
+        """Return the centre of a cell in metres."""
+        return cell[0] * self.side_m, cell[1] * self.side_m
+
+    def _along(self, value_m: float) -> list[int]:
+        first = math.floor((value_m - self.margin_m) / self.side_m + 0.5)
+        last = math.floor((value_m + self.margin_m) / self.side_m + 0.5)
+        return list(range(first, last + 1))
+
+
+def grid_for(hide_within_m: float) -> PlaceGrid:
+    """Return the grid of a protection: cells a quarter of the distance to hide within."""
+    return PlaceGrid(check_hide_within(hide_within_m) / CELLS_PER_HIDE_WITHIN)
+
+
+class Policy(StrEnum):
+    """What happens to somebody who reports again and again."""
+
+    PLACE = "place"
+    """Noise per place: staying and coming back repeat the same point; only a new place is a new release."""
+    FRESH = "fresh"
+    """Fresh noise in every epoch, with the window's budget divided among its epochs."""
+    OFF = "off"
+    """No protection: true places are published at once. For demonstrations only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    """How reports are perturbed: the metric release, on a schedule.
+
+    Parameters
+    ----------
+    region : Region
+        Public.
+    policy : Policy
+        What happens to repeated reports.
+    hide_within_m : float
+        Mean length of the noise of a place; with fresh noise, what all noisy locations of a window give together.
+    new_places : int
+        Policy ``place``: how many places of a person are published in a window.
+    schedule : Schedule
+        Epochs and windows.
+    """
+
+    region: Region
+    policy: Policy = Policy.PLACE
+    hide_within_m: float = 500.0
+    new_places: int = 20
+    schedule: Schedule = field(default_factory=Schedule)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", _as_policy(self.policy))
+        if (
+            isinstance(self.new_places, bool)
+            or not isinstance(self.new_places, int)
+            or not 1 <= self.new_places <= 10_000
+        ):
+            raise UsageError("the budget of new places per window is a whole number from 1 to 10,000")
+        _ = self.noise
+
+    @property
+    def noise(self) -> PlanarLaplace:
+        """The noise of one report."""
+        draws = self.schedule.epochs_per_window if self.policy is Policy.FRESH else 1
+        return PlanarLaplace(hide_within_m=self.hide_within_m * draws, region=self.region)
+
+    @property
+    def grid(self) -> PlaceGrid:
+        """The public grid of places."""
+        return grid_for(self.hide_within_m)
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """What cannot change while a store is in use, as text: everything that the noise of a place depends on."""
+        region, schedule = self.region, self.schedule
+        return (
+            repr((region.south, region.west, region.north, region.east)),
+            str(self.policy),
+            repr(self.hide_within_m),
+            repr((schedule.epoch_s, schedule.epochs_per_window)),
+        )
+
+    @property
+    def most_charges(self) -> int:
+        """How many noisy locations of a person are published in a window at most."""
+        return self.new_places if self.policy is Policy.PLACE else self.schedule.epochs_per_window
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the published places promise, and what they do not."""
+        window = self.schedule.window
+        if self.policy is Policy.OFF:
+            return off_card()
+        if self.policy is Policy.FRESH:
+            return fresh_card(self.noise, draws=self.schedule.epochs_per_window, window=window)
+        return place_card(self.noise, grid=self.grid, places=self.new_places, window=window)
+
+
+def _as_policy(value: object) -> Policy:
+    try:
+        return Policy(value)  # type: ignore[arg-type]
+    except ValueError:
+        raise UsageError(f"the policy is one of: {', '.join(Policy)}") from None
+
+
+# What each policy promises, and what it does not.
 
 _KEY_NOTE = (
     "This holds against anyone who does not have the key. The noise comes from a keyed function (keyed BLAKE2b), and "
@@ -144,7 +306,7 @@ def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, window: ti
 
 
 def fresh_card(noise: PlanarLaplace, *, draws: int, window: timedelta) -> Guarantee:
-    """Fresh noise at every border, the window's budget divided among its epochs."""
+    """Fresh noise in every epoch, the window's budget divided among its epochs."""
     one = noise.guarantee
     whole = replace(
         one,
@@ -191,104 +353,3 @@ def _a_window(window: timedelta) -> str:
 
 def _bare(window: timedelta) -> str:
     return duration_text(window).removeprefix("1 ")
-
-
-# Protection: what a running service does to every report, and the card that says what it is worth.
-
-
-class Policy(StrEnum):
-    """What happens to somebody who reports again and again."""
-
-    PLACE = "place"
-    """Noise per place: staying and coming back repeat the same point; only a new place is a new release."""
-    FRESH = "fresh"
-    """Fresh noise at every border, with the window's budget divided among its epochs."""
-    OFF = "off"
-    """No protection: true places are published at once. For demonstrations only."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Protection:
-    """How reports are perturbed: the metric release, on a schedule.
-
-    Parameters
-    ----------
-    region : Region
-        Public.
-    policy : Policy
-        What happens to repeated reports.
-    hide_within_m : float
-        Mean length of the noise of a place; with fresh noise, what all draws of a window give together.
-    new_places : int
-        Policy ``place``: how many places of a person are published in a window.
-    schedule : Schedule
-        Epochs and windows.
-    """
-
-    region: Region
-    policy: Policy = Policy.PLACE
-    hide_within_m: float = 500.0
-    new_places: int = 20
-    schedule: Schedule = field(default_factory=Schedule)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "policy", _as_policy(self.policy))
-        if (
-            isinstance(self.new_places, bool)
-            or not isinstance(self.new_places, int)
-            or not 1 <= self.new_places <= 10_000
-        ):
-            raise UsageError("the budget of new places per window is a whole number from 1 to 10,000")
-        _ = self.noise
-
-    @property
-    def noise(self) -> PlanarLaplace:
-        """The noise of one draw."""
-        draws = self.schedule.epochs_per_window if self.policy is Policy.FRESH else 1
-        return PlanarLaplace(hide_within_m=self.hide_within_m * draws, region=self.region)
-
-    @property
-    def grid(self) -> PlaceGrid:
-        """The public grid of places."""
-        return grid_for(self.hide_within_m)
-
-    @property
-    def fixed(self) -> tuple[str, ...]:
-        """What cannot change while a store is in use, as text: everything that the noise of a place depends on."""
-        region, schedule = self.region, self.schedule
-        return (
-            repr((region.south, region.west, region.north, region.east)),
-            str(self.policy),
-            repr(self.hide_within_m),
-            repr((schedule.epoch_s, schedule.epochs_per_window)),
-        )
-
-    def own_key(self, noise_key: bytes) -> bytes:
-        """Return the key of this service's places.
-
-        Services that share a key file and differ in anything that is fixed have nothing in common: with one noise
-        around two centres, or at two scales, whoever sees both could solve for the place.
-        """
-        return keyed_bytes(noise_key, "nearveil service", *(part.encode() for part in self.fixed))
-
-    @property
-    def most_charges(self) -> int:
-        """How many draws of a person are published in a window at most."""
-        return self.new_places if self.policy is Policy.PLACE else self.schedule.epochs_per_window
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What the published places promise, and what they do not."""
-        window = self.schedule.window
-        if self.policy is Policy.OFF:
-            return off_card()
-        if self.policy is Policy.FRESH:
-            return fresh_card(self.noise, draws=self.schedule.epochs_per_window, window=window)
-        return place_card(self.noise, grid=self.grid, places=self.new_places, window=window)
-
-
-def _as_policy(value: object) -> Policy:
-    try:
-        return Policy(value)  # type: ignore[arg-type]
-    except ValueError:
-        raise UsageError(f"the policy is one of: {', '.join(Policy)}") from None

@@ -1,4 +1,4 @@
-"""Drawing: noise for many reports at once."""
+"""Publisher: perturbs reports on receipt, keeps only noisy locations, and publishes them at epoch boundaries."""
 
 from __future__ import annotations
 
@@ -12,84 +12,12 @@ from enum import StrEnum
 import numpy as np
 
 from nearveil.errors import DataError
-from nearveil.nearby.publishing.keys import Keys
-from nearveil.nearby.publishing.noise import TAG_BYTES, place_tag, place_uniforms
+from nearveil.mechanisms.planar_laplace import displaced
+from nearveil.nearby.publishing.keys import TAG_BYTES, Keys, place_tag, place_uniforms, service_key
 from nearveil.nearby.publishing.protection import Policy, Protection
-from nearveil.nearby.stores.base import STEP_M, Draw, Held, Store, Writing
+from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, Store, Writing
 from nearveil.randomness import exponential_from_uniforms, secure_generator
 from nearveil.types import FloatArray, IntArray
-
-RECEIPT_BYTES = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A draw to be made, in memory only: it never prints where.
-
-    Attributes
-    ----------
-    x_m, y_m : float
-        What the noise is drawn around: the centre of a cell or, with fresh noise, the place itself.
-    cell : Cell or None
-        Whose noise it is, where noise belongs to places.
-    tag : bytes or None
-        That of the place; random where noise does not belong to places.
-    """
-
-    person: str
-    x_m: float = field(repr=False)
-    y_m: float = field(repr=False)
-    cell: tuple[int, int] | None = field(default=None, repr=False)
-    tag: bytes | None = field(default=None, repr=False)
-
-
-class Drawer:
-    """Draws for a protection."""
-
-    def __init__(self, protection: Protection) -> None:
-        self._policy = protection.policy
-        self._noise = protection.noise
-        self._side_m = protection.grid.side_m
-        self._half_extent_m = np.array(protection.region.half_extent_m)
-        self._generator = secure_generator()
-        self._drawing = threading.Lock()
-
-    def draw(self, wanted: Sequence[Wanted], window: int, key: bytes) -> list[Draw]:
-        """Return a draw for each, in the order asked for; the key is that of the places of the window."""
-        if not wanted:
-            return []
-        places_m = np.array([(one.x_m, one.y_m) for one in wanted])
-        if self._policy is not Policy.OFF:
-            places_m = self._noise.displaced(places_m, exponential_from_uniforms(self._uniforms(wanted, window, key)))
-        # Asked for once: the system is asked far more slowly than it answers.
-        own = len(wanted) * (RECEIPT_BYTES + TAG_BYTES)
-        fresh = iter(np.frombuffer(secrets.token_bytes(own), dtype=np.uint8).reshape(len(wanted), -1))
-        return [
-            Draw(
-                person=one.person,
-                x_steps=x_steps,
-                y_steps=y_steps,
-                tag=one.tag or bytes(random[RECEIPT_BYTES:]),
-                window=window,
-                receipt=bytes(random[:RECEIPT_BYTES]).hex(),
-            )
-            for one, (x_steps, y_steps), random in zip(wanted, self._steps(places_m).tolist(), fresh, strict=True)
-        ]
-
-    def _uniforms(self, wanted: Sequence[Wanted], window: int, key: bytes) -> FloatArray:
-        if self._policy is Policy.FRESH:
-            with self._drawing:
-                return self._generator.random((len(wanted), 3, 2))
-        return place_uniforms(key, [(one.person, one.cell) for one in wanted if one.cell], window, self._side_m)
-
-    def _steps(self, places_m: FloatArray) -> IntArray:
-        """Whole steps, clamped to the region's box, which looks at nothing but the noisy place."""
-        inside = np.clip(places_m, -self._half_extent_m, self._half_extent_m)
-        return np.rint(inside / STEP_M).astype(np.int64)
-
-
-# Publisher: perturbs reports on receipt, keeps only draws, and publishes them at the borders of epochs.
-
 
 OFFSET_SETTING = "epoch_offset"
 BUDGET_SETTING = "most new places of window"
@@ -102,7 +30,7 @@ class Status(StrEnum):
     """What became of a report."""
 
     PENDING = "pending"
-    """A draw waits for the next border."""
+    """A noisy location waits for the next epoch boundary."""
     SAME_PLACE = "same place"
     """The person is where they were: what is published, or waits, is right already."""
     BUDGET_SPENT = "budget spent"
@@ -120,7 +48,7 @@ class Answer:
     Attributes
     ----------
     receipt : str
-        Names the draw that holds for the person now; empty if there is none.
+        Names the noisy location that holds for the person now; empty if there is none.
     publishes_at : float or None
         When it will be published, in seconds since 1970.
     """
@@ -140,7 +68,7 @@ class Report:
 
 
 class Publisher:
-    """Between people and a store: true places in, draws out.
+    """Between people and a store: true places in, noisy locations out.
 
     Usable inside anybody's own service: `report` and `publish_due` are all it takes.
 
@@ -151,7 +79,7 @@ class Publisher:
     keys : Keys
         Of the noise.
     store : Store
-        Where draws are kept.
+        Where noisy locations are kept.
     clock : callable, optional
         Seconds since 1970.
     check_window : callable, optional
@@ -184,7 +112,8 @@ class Publisher:
         self._clock = clock
         self._check_window = check_window
         self._grid = protection.grid
-        self._drawer = Drawer(protection)
+        self._noise = ReportNoise(protection)
+        self._published_epoch = -1
         self._most_charges: dict[int, int] = {}
         self._has_own_key: dict[int, bool] = {}
 
@@ -209,7 +138,7 @@ class Publisher:
         return int(self._store.setting(OFFSET_SETTING) or 0)
 
     def most_charges(self, window: int) -> int:
-        """Return how many draws of a person are published in a window: what was set when it was first used.
+        """Return how many noisy locations of a person are published in a window: what was set when it was first used.
 
         All processes on a store agree on it, and a promise that was given for a window is not changed within it.
         """
@@ -231,7 +160,7 @@ class Publisher:
 
     def _place_key(self, window: int) -> bytes:
         key = self._keys.noise_key(window)
-        return self.protection.own_key(key) if self._has_own_key[window] else key
+        return service_key(key, self.protection) if self._has_own_key[window] else key
 
     @property
     def promised(self) -> Protection:
@@ -257,7 +186,7 @@ class Publisher:
         return Report(person, float(x_m), float(y_m))
 
     def receive(self, reports: Sequence[Report]) -> list[Answer]:
-        """Perturb reports and keep the draws, in one transaction; when it returns, they are kept durably.
+        """Perturb reports and keep the noisy locations, in one transaction; when it returns, they are kept durably.
 
         Of several reports of one person the last counts, and all are answered alike.
         """
@@ -275,15 +204,22 @@ class Publisher:
                 for person, report in last.items()
                 if person in held
             }
-            fresh = self._drawer.draw([verdict.wanted for verdict in verdicts.values() if verdict.wanted], window, key)
+            fresh = self._noise.perturb(
+                [verdict.wanted for verdict in verdicts.values() if verdict.wanted], window, key
+            )
             self._keep(fresh, verdicts, held, writing, epoch)
-        receipts = {draw.person: draw.receipt for draw in fresh}
+        receipts = {location.person: location.receipt for location in fresh}
         publishes_at = self.starts_at(epoch)
         answers = {person: verdict.answer(receipts.get(person), publishes_at) for person, verdict in verdicts.items()}
         return [answers.get(report.person, Answer(Status.UNKNOWN_PERSON)) for report in reports]
 
     def _keep(
-        self, fresh: list[Draw], verdicts: dict[str, _Verdict], held: dict[str, Held], writing: Writing, epoch: int
+        self,
+        fresh: list[NoisyLocation],
+        verdicts: dict[str, _Verdict],
+        held: dict[str, Held],
+        writing: Writing,
+        epoch: int,
     ) -> None:
         """Write what changed and nothing else."""
         if self.protection.policy is Policy.OFF:
@@ -295,7 +231,7 @@ class Publisher:
         stale = [
             person
             for person, verdict in verdicts.items()
-            if held[person].pending is not None and not verdict.wanted and verdict.draw is not held[person].pending
+            if held[person].pending is not None and not verdict.wanted and verdict.location is not held[person].pending
         ]
         if stale:
             writing.drop_pending(stale)
@@ -312,9 +248,9 @@ class Publisher:
         cells = self._grid.cells_near(report.x_m, report.y_m)
         tags = {place_tag(key, report.person, cell, window, self._grid.side_m): cell for cell in cells}
         # Who was last in a cell that reaches as far as here is still in it; so borders do not flicker.
-        for draw in (held.pending, held.published):
-            if draw is not None and draw.tag in tags:
-                return _Verdict(Status.PENDING if draw is held.pending else Status.SAME_PLACE, draw)
+        for location in (held.pending, held.published):
+            if location is not None and location.tag in tags:
+                return _Verdict(Status.PENDING if location is held.pending else Status.SAME_PLACE, location)
         known = [tag for tag in tags if tag in held.charged]
         if not known and len(held.charged) >= most_charges:
             return _Verdict(Status.BUDGET_SPENT, held.published)
@@ -323,26 +259,104 @@ class Publisher:
             Status.PENDING, wanted=Wanted(report.person, *self._grid.centre_of(tags[tag]), cell=tags[tag], tag=tag)
         )
 
-    # -- borders ---------------------------------------------------------------------------------------------
+    # -- epochs ----------------------------------------------------------------------------------------------
 
     def publish_due(self) -> bool:
-        """Publish if a border has passed that was not published yet; whether this call did it."""
+        """Publish if an epoch has begun that was not published yet, cheap if not; whether this call did it."""
         epoch = self.epoch
-        last = self._store.last_epoch()
-        if last is not None and last >= epoch:
+        if self._published_epoch >= epoch:
             return False
-        return self._store.publish(epoch, oldest_window=self.protection.schedule.window_of(epoch) - 1)
+        last = self._store.last_epoch()
+        done = last is None or last < epoch
+        if done:
+            done = self._store.publish(epoch, oldest_window=self.protection.schedule.window_of(epoch) - 1)
+        # Somebody else may have done it; either way it is done.
+        self._published_epoch = epoch
+        return done
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What a report leads to: a draw that is held already, one to be made, or nothing."""
+    """What a report leads to: a noisy location that is held already, one to be drawn, or nothing."""
 
     status: Status
-    draw: Draw | None = None
+    location: NoisyLocation | None = None
     wanted: Wanted | None = None
 
     def answer(self, fresh_receipt: str | None, publishes_at: float) -> Answer:
         """Return what the person is told."""
-        receipt = fresh_receipt or (self.draw.receipt if self.draw else "")
+        receipt = fresh_receipt or (self.location.receipt if self.location else "")
         return Answer(self.status, receipt, publishes_at if self.status is Status.PENDING else None)
+
+
+# The noise of many reports at once.
+
+
+RECEIPT_BYTES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A noisy location to be drawn, in memory only: it never prints where.
+
+    Attributes
+    ----------
+    x_m, y_m : float
+        What the noise is drawn around: the centre of a cell or, with fresh noise, the place itself.
+    cell : Cell or None
+        Whose noise it is, where noise belongs to places.
+    tag : bytes or None
+        That of the place; random where noise does not belong to places.
+    """
+
+    person: str
+    x_m: float = field(repr=False)
+    y_m: float = field(repr=False)
+    cell: tuple[int, int] | None = field(default=None, repr=False)
+    tag: bytes | None = field(default=None, repr=False)
+
+
+class ReportNoise:
+    """Draws for a protection."""
+
+    def __init__(self, protection: Protection) -> None:
+        self._policy = protection.policy
+        self._rate_per_m = protection.noise.rate_per_m
+        self._side_m = protection.grid.side_m
+        self._half_extent_m = np.array(protection.region.half_extent_m)
+        self._generator = secure_generator()
+        self._drawing = threading.Lock()
+
+    def perturb(self, wanted: Sequence[Wanted], window: int, key: bytes) -> list[NoisyLocation]:
+        """Return a noisy location for each, in the order asked for; the key is that of the places of the window."""
+        if not wanted:
+            return []
+        places_m = np.array([(one.x_m, one.y_m) for one in wanted])
+        if self._policy is not Policy.OFF:
+            noise = exponential_from_uniforms(self._uniforms(wanted, window, key))
+            places_m = displaced(places_m, noise, self._rate_per_m)
+        # Asked for once: the system is asked far more slowly than it answers.
+        own = len(wanted) * (RECEIPT_BYTES + TAG_BYTES)
+        fresh = iter(np.frombuffer(secrets.token_bytes(own), dtype=np.uint8).reshape(len(wanted), -1))
+        return [
+            NoisyLocation(
+                person=one.person,
+                x_steps=x_steps,
+                y_steps=y_steps,
+                tag=one.tag or bytes(random[RECEIPT_BYTES:]),
+                window=window,
+                receipt=bytes(random[:RECEIPT_BYTES]).hex(),
+            )
+            for one, (x_steps, y_steps), random in zip(wanted, self._steps(places_m).tolist(), fresh, strict=True)
+        ]
+
+    def _uniforms(self, wanted: Sequence[Wanted], window: int, key: bytes) -> FloatArray:
+        if self._policy is Policy.FRESH:
+            with self._drawing:
+                return self._generator.random((len(wanted), 3, 2))
+        return place_uniforms(key, [(one.person, one.cell) for one in wanted if one.cell], window, self._side_m)
+
+    def _steps(self, places_m: FloatArray) -> IntArray:
+        """Whole steps, clamped to the region's box, which looks at nothing but the noisy place."""
+        inside = np.clip(places_m, -self._half_extent_m, self._half_extent_m)
+        return np.rint(inside / STEP_M).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The file of the embedded store: private, and one process's at a time."""
+"""The file behind the embedded store: private to its owner, one process's at a time, with a writer and readers."""
 
 from __future__ import annotations
 
@@ -12,264 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from nearveil.nearby.stores.base import StoreError
-
-
-def lock(path: Path) -> int:
-    """Keep every other store off the file: what it wrote, the index in this one's memory would miss."""
-    beside = path.with_name(f"{path.name}.lock")
-    descriptor = None
-    try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if descriptor is not None:
-            os.close(descriptor)
-        if isinstance(error, BlockingIOError):
-            raise StoreError(
-                f"another process uses the store {path}; end it, or let several share a PostGIS database"
-            ) from None
-        raise _cannot(path, error) from None
-    return descriptor
-
-
-def make(path: Path) -> None:
-    """Make the file, for its owner alone, if it is not there."""
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    except OSError as error:
-        raise _cannot(path, error) from None
-
-
-def make_private(path: Path) -> None:
-    """Let only the owner read and write the file; the log beside it inherits that."""
-    try:
-        if path.stat().st_mode & 0o077:
-            path.chmod(0o600)
-    except OSError as error:
-        raise _cannot(path, error) from None
-
-
-def _cannot(path: Path, error: OSError) -> StoreError:
-    reason = error.strerror or "the system refused"
-    return StoreError(f"the store {path} cannot be opened ({reason}); see to its folder and permissions")
-
-
-# The tables of the embedded store, and how a file of an earlier version becomes one of this.
-
-
-APPLICATION_ID = 0x4E76656C
-"""Marks a file as a Nearveil store, so that no other program's database is ever written to."""
-
-_DRAWS = """
-    CREATE TABLE DRAWS (
-        person INTEGER PRIMARY KEY REFERENCES people (number) ON DELETE CASCADE,
-        x_steps INTEGER NOT NULL,
-        y_steps INTEGER NOT NULL,
-        tag BLOB NOT NULL,
-        in_window INTEGER NOT NULL,
-        receipt TEXT NOT NULL,
-        epoch INTEGER NOT NULL
-    )"""
-
-# Steps are never changed once released; a new version of the tables is a new step at the end.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        "CREATE TABLE people (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, created_s INTEGER NOT NULL)",
-        _DRAWS.replace("DRAWS", "pending"),
-        _DRAWS.replace("DRAWS", "published"),
-        # By window first: a border asks for one window, and a window gone by is forgotten as one stretch. Nothing
-        # refers to people here, which would need a second index as large as the table.
-        """CREATE TABLE charges (
-            in_window INTEGER NOT NULL,
-            person INTEGER NOT NULL,
-            tag BLOB NOT NULL,
-            PRIMARY KEY (in_window, person, tag)
-        ) WITHOUT ROWID""",
-        "CREATE TABLE charged (in_window INTEGER PRIMARY KEY, places INTEGER NOT NULL)",
-        "CREATE TABLE epochs (epoch INTEGER PRIMARY KEY)",
-        "CREATE TABLE platform_keys (name TEXT PRIMARY KEY, digest BLOB NOT NULL) WITHOUT ROWID",
-        "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-    ),
-    ("ALTER TABLE people ADD COLUMN token_mark INTEGER NOT NULL DEFAULT 0",),
-)
-
-
-def check_ours(connection: Connection) -> None:
-    """Refuse another program's database, and one of a later version, before anything is written."""
-    application, version = _mark(connection, "application_id"), _mark(connection, "user_version")
-    has_tables = connection.one("SELECT 1 FROM sqlite_master LIMIT 1") is not None
-    if has_tables and application != APPLICATION_ID:
-        raise StoreError(f"{connection.name} is another program's database; name another file for the store")
-    if version > len(MIGRATIONS):
-        raise StoreError(f"the store {connection.name} was written by a later version of Nearveil; use that one")
-
-
-def migrate(connection: Connection) -> None:
-    """Take every step that a file has not seen, each as a whole or not at all."""
-    for version in range(_mark(connection, "user_version") + 1, len(MIGRATIONS) + 1):
-        connection.run("BEGIN IMMEDIATE")
-        try:
-            for statement in MIGRATIONS[version - 1]:
-                connection.run(statement)
-            connection.run(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.run(f"PRAGMA user_version = {version}")
-            connection.run("COMMIT")
-        except BaseException:
-            connection.roll_back()
-            raise
-
-
-def _mark(connection: Connection, pragma: str) -> int:
-    row = connection.one(f"PRAGMA {pragma}")
-    return int(row[0]) if row else 0
-
-
-# A connection to the embedded store whose errors are sentences.
-
-
-Parameters = Sequence[Any] | Mapping[str, Any]
-
-_BUSY_S = 10.0
-
-_SENTENCES = {
-    "SQLITE_FULL": "the disk of the store {name} is full and nothing of this was kept; make room and try again",
-    "SQLITE_NOTADB": "{name} is no Nearveil store, or a damaged one; name another file, or restore it from a backup",
-    "SQLITE_CORRUPT": "the store {name} is damaged; restore it from a backup",
-    "SQLITE_BUSY": "another program holds the store {name}; end it and try again",
-    "SQLITE_READONLY": "the store {name} cannot be written; see to the permissions of the file and its folder",
-    "SQLITE_CANTOPEN": "the store {name} cannot be opened; see to the permissions of the file and its folder",
-    "SQLITE_IOERR": "the disk of the store {name} fails and nothing of this was kept; see to it and try again",
-}
-
-
-class Connection:
-    """One connection. Every statement of the store goes through it, and none holds a value in its text.
-
-    Parameters
-    ----------
-    source : str
-        Path of the file, or ``:memory:``.
-    name : str
-        How errors speak of it.
-    """
-
-    def __init__(self, source: str, name: str, *, query_only: bool = False) -> None:
-        self.name = name
-        try:
-            self._connection = sqlite3.connect(
-                source, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=64
-            )
-        except sqlite3.Error as error:
-            raise told(error, name) from None
-        try:
-            self._set_up(query_only=query_only)
-        except StoreError:
-            self.close()
-            raise
-
-    def _set_up(self, *, query_only: bool) -> None:
-        # FULL: a commit has returned when the disk has it. What is deleted is overwritten with zeros.
-        for pragma in ("synchronous = FULL", "secure_delete = ON", "foreign_keys = ON", "temp_store = MEMORY"):
-            self.run(f"PRAGMA {pragma}")
-        self.run(f"PRAGMA cache_size = {-8_192 if query_only else -65_536}")
-        if query_only:
-            self.run("PRAGMA query_only = ON")
-
-    def run(self, statement: str, parameters: Parameters = ()) -> None:
-        """Run a statement that answers nothing."""
-        self.rows(statement, parameters)
-
-    def one(self, statement: str, parameters: Parameters = ()) -> tuple[Any, ...] | None:
-        """Return the first row."""
-        rows = self.rows(statement, parameters)
-        return rows[0] if rows else None
-
-    def rows(self, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
-        """Return all rows."""
-        try:
-            return self._connection.execute(statement, parameters).fetchall()
-        except sqlite3.Error as error:
-            raise told(error, self.name) from None
-
-    def count_changed(self, statement: str, parameters: Parameters = ()) -> int:
-        """Run a statement and return how many rows it changed."""
-        try:
-            return self._connection.execute(statement, parameters).rowcount
-        except sqlite3.Error as error:
-            raise told(error, self.name) from None
-
-    def roll_back(self) -> None:
-        """Undo a transaction, if one is open."""
-        # What a failing disk does not let us undo now is undone by whoever opens the file next.
-        with suppress(sqlite3.Error):
-            if self._connection.in_transaction:
-                self._connection.rollback()
-
-    def close(self) -> None:
-        """Let go of the file."""
-        with suppress(sqlite3.Error):
-            self._connection.close()
-
-
-def told(error: sqlite3.Error, name: str) -> StoreError:
-    """Say in one sentence what is wrong and what to do."""
-    code = getattr(error, "sqlite_errorname", "")
-    for begin, sentence in _SENTENCES.items():
-        if code.startswith(begin):
-            return StoreError(sentence.format(name=name))
-    return StoreError(f"the store {name} cannot be used ({error}); see to it and try again")
-
-
-# Turns: threads write one after the other, in the order in which they came.
-
-
-class Turns:
-    """A lock that is fair: whoever writes without a pause cannot keep a border waiting for ever.
-
-    Parameters
-    ----------
-    name : str
-        How errors speak of the store.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._door = threading.Lock()
-        self._lock = threading.Lock()
-        self._owner: int | None = None
-
-    @contextmanager
-    def mine(self) -> Iterator[None]:
-        """Wait for the turn, and have it during the block."""
-        if self._is_mine:
-            raise StoreError(f"a transaction on the store {self._name} is open in this thread already; end it first")
-        # Who waits for the turn stands in the door, where whoever had it must pass to have it again.
-        with self._door:
-            self._lock.acquire()
-        self._owner = threading.get_ident()
-        try:
-            yield
-        finally:
-            self._owner = None
-            self._lock.release()
-
-    @contextmanager
-    def mine_or_nested(self) -> Iterator[None]:
-        """Have the turn during the block, also if this thread has it already."""
-        if self._is_mine:
-            yield
-            return
-        with self.mine():
-            yield
-
-    @property
-    def _is_mine(self) -> bool:
-        return self._owner == threading.get_ident()
-
-
-# All connections to one file: a writer, readers of their own, and a lock that keeps other processes out.
-
 
 _OLDEST_SQLITE = (3, 35)
 
@@ -289,7 +31,7 @@ class Connections:
         self._path = path.absolute() if path else None
         self._name = str(self._path) if self._path else "in memory"
         self._lock = lock(self._path) if self._path else None
-        self._turns = Turns(self._name)
+        self._writer_lock = FairLock(self._name)
         self._idle: list[Connection] = []
         self._idle_lock = threading.Lock()
         self._closed = False
@@ -308,7 +50,7 @@ class Connections:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Begin a transaction, kept at the end of the block and undone if it raises."""
-        with self._turns.mine():
+        with self._writer_lock.held():
             self._check_open()
             self._writer.run("BEGIN IMMEDIATE")
             try:
@@ -324,7 +66,7 @@ class Connections:
     def reading(self) -> Iterator[Connection]:
         """Look at the store as it is now, whatever is written meanwhile."""
         if self.in_memory:
-            with self._turns.mine_or_nested():
+            with self._writer_lock.held_or_nested():
                 self._check_open()
                 yield self._writer
             return
@@ -348,19 +90,19 @@ class Connections:
             with self.reading() as connection:
                 connection.roll_back()
                 connection.run("PRAGMA wal_checkpoint(PASSIVE)")
-            with self._turns.mine():
+            with self._writer_lock.held():
                 self._empty_log()
 
     def rewrite(self) -> None:
         """Write the whole file anew, so that no page holds a left-over of what was moved or deleted."""
-        with self._turns.mine():
+        with self._writer_lock.held():
             self._check_open()
             self._writer.run("VACUUM")
         self.empty_log()
 
     def close(self) -> None:
         """Let go of everything; readers at work let go when they are done."""
-        with self._turns.mine():
+        with self._writer_lock.held():
             if self._closed:
                 return
             with self._idle_lock:
@@ -421,3 +163,260 @@ class Connections:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+# A connection to the embedded store whose errors are sentences.
+
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+_BUSY_S = 10.0
+
+_SENTENCES = {
+    "SQLITE_FULL": "the disk of the store {name} is full and nothing of this was kept; make room and try again",
+    "SQLITE_NOTADB": "{name} is no Nearveil store, or a damaged one; name another file, or restore it from a backup",
+    "SQLITE_CORRUPT": "the store {name} is damaged; restore it from a backup",
+    "SQLITE_BUSY": "another program holds the store {name}; end it and try again",
+    "SQLITE_READONLY": "the store {name} cannot be written; see to the permissions of the file and its folder",
+    "SQLITE_CANTOPEN": "the store {name} cannot be opened; see to the permissions of the file and its folder",
+    "SQLITE_IOERR": "the disk of the store {name} fails and nothing of this was kept; see to it and try again",
+}
+
+
+class Connection:
+    """One connection. Every statement of the store goes through it, and none holds a value in its text.
+
+    Parameters
+    ----------
+    source : str
+        Path of the file, or ``:memory:``.
+    name : str
+        How errors speak of it.
+    """
+
+    def __init__(self, source: str, name: str, *, query_only: bool = False) -> None:
+        self.name = name
+        try:
+            self._connection = sqlite3.connect(
+                source, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=64
+            )
+        except sqlite3.Error as error:
+            raise store_error(error, name) from None
+        try:
+            self._set_up(query_only=query_only)
+        except StoreError:
+            self.close()
+            raise
+
+    def _set_up(self, *, query_only: bool) -> None:
+        # FULL: a commit has returned when the disk has it. What is deleted is overwritten with zeros.
+        for pragma in ("synchronous = FULL", "secure_delete = ON", "foreign_keys = ON", "temp_store = MEMORY"):
+            self.run(f"PRAGMA {pragma}")
+        self.run(f"PRAGMA cache_size = {-8_192 if query_only else -65_536}")
+        if query_only:
+            self.run("PRAGMA query_only = ON")
+
+    def run(self, statement: str, parameters: Parameters = ()) -> None:
+        """Run a statement that answers nothing."""
+        self.rows(statement, parameters)
+
+    def one(self, statement: str, parameters: Parameters = ()) -> tuple[Any, ...] | None:
+        """Return the first row."""
+        rows = self.rows(statement, parameters)
+        return rows[0] if rows else None
+
+    def rows(self, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
+        """Return all rows."""
+        try:
+            return self._connection.execute(statement, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise store_error(error, self.name) from None
+
+    def count_changed(self, statement: str, parameters: Parameters = ()) -> int:
+        """Run a statement and return how many rows it changed."""
+        try:
+            return self._connection.execute(statement, parameters).rowcount
+        except sqlite3.Error as error:
+            raise store_error(error, self.name) from None
+
+    def roll_back(self) -> None:
+        """Undo a transaction, if one is open."""
+        # What a failing disk does not let us undo now is undone by whoever opens the file next.
+        with suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.rollback()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with suppress(sqlite3.Error):
+            self._connection.close()
+
+
+def store_error(error: sqlite3.Error, name: str) -> StoreError:
+    """Say in one sentence what is wrong and what to do."""
+    code = getattr(error, "sqlite_errorname", "")
+    for begin, sentence in _SENTENCES.items():
+        if code.startswith(begin):
+            return StoreError(sentence.format(name=name))
+    return StoreError(f"the store {name} cannot be used ({error}); see to it and try again")
+
+
+# FairLock: threads write one after the other, in the order in which they came.
+
+
+class FairLock:
+    """A lock that is fair: whoever writes without a pause cannot keep a publication waiting for ever.
+
+    Parameters
+    ----------
+    name : str
+        How errors speak of the store.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._door = threading.Lock()
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait for the turn, and have it during the block."""
+        if self._is_own:
+            raise StoreError(f"a transaction on the store {self._name} is open in this thread already; end it first")
+        # Who waits for the turn stands in the door, where whoever had it must pass to have it again.
+        with self._door:
+            self._lock.acquire()
+        self._owner = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._owner = None
+            self._lock.release()
+
+    @contextmanager
+    def held_or_nested(self) -> Iterator[None]:
+        """Have the turn during the block, also if this thread has it already."""
+        if self._is_own:
+            yield
+            return
+        with self.held():
+            yield
+
+    @property
+    def _is_own(self) -> bool:
+        return self._owner == threading.get_ident()
+
+
+# The tables of the embedded store, and how a file of an earlier version becomes one of this.
+
+
+APPLICATION_ID = 0x4E76656C
+"""Marks a file as a Nearveil store, so that no other program's database is ever written to."""
+
+_DRAWS = """
+    CREATE TABLE DRAWS (
+        person INTEGER PRIMARY KEY REFERENCES people (number) ON DELETE CASCADE,
+        x_steps INTEGER NOT NULL,
+        y_steps INTEGER NOT NULL,
+        tag BLOB NOT NULL,
+        in_window INTEGER NOT NULL,
+        receipt TEXT NOT NULL,
+        epoch INTEGER NOT NULL
+    )"""
+
+# Steps are never changed once released; a new version of the tables is a new step at the end.
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE people (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, created_s INTEGER NOT NULL)",
+        _DRAWS.replace("DRAWS", "pending"),
+        _DRAWS.replace("DRAWS", "published"),
+        # By window first: a publication asks for one window, and a window gone by is forgotten as one stretch. Nothing
+        # refers to people here, which would need a second index as large as the table.
+        """CREATE TABLE charges (
+            in_window INTEGER NOT NULL,
+            person INTEGER NOT NULL,
+            tag BLOB NOT NULL,
+            PRIMARY KEY (in_window, person, tag)
+        ) WITHOUT ROWID""",
+        "CREATE TABLE charged (in_window INTEGER PRIMARY KEY, places INTEGER NOT NULL)",
+        "CREATE TABLE epochs (epoch INTEGER PRIMARY KEY)",
+        "CREATE TABLE platform_keys (name TEXT PRIMARY KEY, digest BLOB NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    ),
+    ("ALTER TABLE people ADD COLUMN token_mark INTEGER NOT NULL DEFAULT 0",),
+)
+
+
+def check_ours(connection: Connection) -> None:
+    """Refuse another program's database, and one of a later version, before anything is written."""
+    application, version = _mark(connection, "application_id"), _mark(connection, "user_version")
+    has_tables = connection.one("SELECT 1 FROM sqlite_master LIMIT 1") is not None
+    if has_tables and application != APPLICATION_ID:
+        raise StoreError(f"{connection.name} is another program's database; name another file for the store")
+    if version > len(MIGRATIONS):
+        raise StoreError(f"the store {connection.name} was written by a later version of Nearveil; use that one")
+
+
+def migrate(connection: Connection) -> None:
+    """Take every step that a file has not seen, each as a whole or not at all."""
+    for version in range(_mark(connection, "user_version") + 1, len(MIGRATIONS) + 1):
+        connection.run("BEGIN IMMEDIATE")
+        try:
+            for statement in MIGRATIONS[version - 1]:
+                connection.run(statement)
+            connection.run(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.run(f"PRAGMA user_version = {version}")
+            connection.run("COMMIT")
+        except BaseException:
+            connection.roll_back()
+            raise
+
+
+def _mark(connection: Connection, pragma: str) -> int:
+    row = connection.one(f"PRAGMA {pragma}")
+    return int(row[0]) if row else 0
+
+
+# The file itself: locked against other processes, and readable by its owner alone.
+
+
+def lock(path: Path) -> int:
+    """Keep every other store off the file: what it wrote, the index in this one's memory would miss."""
+    beside = path.with_name(f"{path.name}.lock")
+    descriptor = None
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if descriptor is not None:
+            os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise StoreError(
+                f"another process uses the store {path}; end it, or let several share a PostGIS database"
+            ) from None
+        raise _cannot(path, error) from None
+    return descriptor
+
+
+def make(path: Path) -> None:
+    """Make the file, for its owner alone, if it is not there."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise _cannot(path, error) from None
+
+
+def make_private(path: Path) -> None:
+    """Let only the owner read and write the file; the log beside it inherits that."""
+    try:
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+    except OSError as error:
+        raise _cannot(path, error) from None
+
+
+def _cannot(path: Path, error: OSError) -> StoreError:
+    reason = error.strerror or "the system refused"
+    return StoreError(f"the store {path} cannot be opened ({reason}); see to its folder and permissions")

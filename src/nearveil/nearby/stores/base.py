@@ -1,7 +1,12 @@
-"""Which ids people can have, in every store alike."""
+"""Store: what every place to keep noisy locations and the ledger in can do. No true place ever reaches it.
+
+What is kept of a person is the noisy location before it is moved to the intervals, in whole steps of a public grid.
+Moving it looks at nothing else, so the intervals can be exchanged at an epoch boundary without new noise.
+"""
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,89 +17,6 @@ from typing import Any, Protocol
 
 from nearveil.errors import DataError, NearveilError
 from nearveil.types import FloatArray, IntArray
-
-LONGEST_ID = 128
-_MARK_BITS = 63
-
-
-def is_id(person: str) -> bool:
-    """Whether a store can know somebody by this id."""
-    return 0 < len(person) <= LONGEST_ID and person.isprintable()
-
-
-def check_ids(people: Sequence[str]) -> None:
-    """Refuse ids that are empty, too long, or hold characters that cannot be printed."""
-    for row, person in enumerate(people):
-        if not is_id(person):
-            raise DataError(f"id number {row + 1} must be 1 to {LONGEST_ID} printable characters; nobody was added")
-
-
-def new_token_mark() -> int:
-    """Return a number that no other call returns: tokens of whoever is erased do not fit whoever comes after them."""
-    return secrets.randbits(_MARK_BITS)
-
-
-# A person's record: everything that a store holds about somebody, as plain values for an export.
-
-
-def person_record(
-    person: str,
-    created_s: int,
-    token_mark: int,
-    *,
-    pending: tuple[Draw, int] | None,
-    published: tuple[Draw, int] | None,
-    charges: Sequence[tuple[int, bytes]],
-) -> dict[str, Any]:
-    """Write a record; draws come with their epoch, charges as windows and tags."""
-    numbers = Counter(window for window, _ in charges)
-    return {
-        "id": person,
-        "created": datetime.fromtimestamp(created_s, UTC).isoformat(),
-        "token_mark": token_mark,
-        "pending": _waiting_record(pending),
-        "published": _draw_record(published),
-        "charges": {str(window): numbers[window] for window in sorted(numbers)},
-        "tags": [tag.hex() for _, tag in sorted(charges)],
-    }
-
-
-def held_draw(person: str, row: Sequence[Any] | None) -> tuple[Draw, int] | None:
-    """Read a draw and its epoch from a row of either table of draws."""
-    if row is None:
-        return None
-    x_steps, y_steps, tag, window, receipt, epoch = row
-    draw = Draw(person=person, x_steps=x_steps, y_steps=y_steps, tag=bytes(tag), window=window, receipt=receipt)
-    return draw, epoch
-
-
-def _waiting_record(held: tuple[Draw, int] | None) -> dict[str, Any] | None:
-    """That something waits, and not what: a draw that is never published is not charged, so nobody may see it."""
-    if held is None:
-        return None
-    draw, epoch = held
-    return {"window": draw.window, "receipt": draw.receipt, "publishes_in_epoch": epoch}
-
-
-def _draw_record(held: tuple[Draw, int] | None) -> dict[str, Any] | None:
-    if held is None:
-        return None
-    draw, epoch = held
-    return {
-        "x_m": draw.x_steps * STEP_M,
-        "y_m": draw.y_steps * STEP_M,
-        "tag": draw.tag.hex(),
-        "window": draw.window,
-        "receipt": draw.receipt,
-        "epoch": epoch,
-    }
-
-
-# Store: what every place to keep draws and the ledger in can do. No true place ever reaches it.
-#
-# What is kept of a draw is the noisy place before it is moved to the intervals, in whole steps of a public grid.
-# Moving it looks at nothing else, so the intervals can be exchanged at an epoch's border without a new draw.
-
 
 STEP_M = 0.125
 """Noisy places are kept in whole steps of this length, so that no low-order bit of a sum survives."""
@@ -107,7 +29,7 @@ class StoreError(NearveilError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draw:
+class NoisyLocation:
     """One person's noisy place.
 
     Attributes
@@ -115,9 +37,9 @@ class Draw:
     x_steps, y_steps : int
         The noisy place in steps of `STEP_M` metres east and north of the region's centre.
     tag : bytes
-        By what the ledger recognises the place that was drawn for: a keyed tag, or random bytes for a fresh draw.
+        By what the ledger recognises the place that was drawn for: a keyed tag, or random bytes for a fresh location.
     window : int
-        The window that the draw counts in.
+        The window that the location counts in.
     receipt : str
         Names the report; a person's last acknowledged report can be found by it.
     """
@@ -136,14 +58,14 @@ class Held:
 
     Attributes
     ----------
-    pending, published : Draw or None
-        The draw that waits for the border, and the one that is published.
+    pending, published : NoisyLocation or None
+        The location that waits for the epoch boundary, and the one that is published.
     charged : frozenset of bytes
         Tags of the places charged in the window asked about.
     """
 
-    pending: Draw | None = None
-    published: Draw | None = None
+    pending: NoisyLocation | None = None
+    published: NoisyLocation | None = None
     charged: frozenset[bytes] = frozenset()
 
 
@@ -185,18 +107,18 @@ class Writing(Protocol):
     def held(self, people: Sequence[str], window: int) -> dict[str, Held]:
         """Return what is held about those of the people who are known, who stay locked until the end."""
 
-    def put_pending(self, draws: Sequence[Draw], epoch: int) -> None:
-        """Let draws wait for the border to this epoch, each in place of what waited before."""
+    def put_pending(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
+        """Let locations wait for this epoch, each in place of what waited before."""
 
     def drop_pending(self, people: Sequence[str]) -> None:
         """Forget what waits."""
 
-    def publish_now(self, draws: Sequence[Draw], epoch: int) -> None:
+    def publish_now(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
         """Publish without waiting, and without charge: only where protection is off."""
 
 
 class Store(Protocol):
-    """Published and pending draws, the ledger, keys and a few settings."""
+    """Published and pending locations, the ledger, keys and a few settings."""
 
     def close(self) -> None:
         """Let go of files and connections, and follow nobody any more."""
@@ -239,10 +161,10 @@ class Store(Protocol):
     def record(self, person: str) -> dict[str, Any] | None:
         """Return what is held about a person as plain values, tags in hexadecimal; None if not known.
 
-        Of a draw that waits only that it does: drawn and never published, it is not charged, and nobody may see it.
+        Of a location that waits only that it does: drawn and never published, it is not charged, and nobody may see it.
         """
 
-    # -- reports and borders -----------------------------------------------------------------------------------
+    # -- reports and epochs ------------------------------------------------------------------------------------
 
     def writing(self) -> AbstractContextManager[Writing]:
         """Begin a transaction; it is kept at the end of the block, and undone if the block raises."""
@@ -306,3 +228,94 @@ class SearchableStore(Store, Protocol):
         tie_key: bytes = b"",
     ) -> list[str]:
         """Return the k nearest published people, nearest first; a keyed hash orders those at one distance."""
+
+
+# Which ids people can have, in every store alike, and the mark of their tokens.
+
+
+LONGEST_ID = 128
+PERSON_PATTERN = rf"[A-Za-z0-9_.:@-]{{1,{LONGEST_ID}}}"
+"""What ids in a service look like: of those that a store takes, the ones that a URL holds as they are."""
+
+_PERSON = re.compile(PERSON_PATTERN)
+_MARK_BITS = 63
+
+
+def is_id(person: str) -> bool:
+    """Whether a store can know somebody by this id."""
+    return 0 < len(person) <= LONGEST_ID and person.isprintable()
+
+
+def is_person_id(person: str) -> bool:
+    """Whether a person of a service can have this id; a service is stricter than a store."""
+    return _PERSON.fullmatch(person) is not None
+
+
+def check_ids(people: Sequence[str]) -> None:
+    """Refuse ids that are empty, too long, or hold characters that cannot be printed."""
+    for row, person in enumerate(people):
+        if not is_id(person):
+            raise DataError(f"id number {row + 1} must be 1 to {LONGEST_ID} printable characters; nobody was added")
+
+
+def new_token_mark() -> int:
+    """Return a number that no other call returns: tokens of whoever is erased do not fit whoever comes after them."""
+    return secrets.randbits(_MARK_BITS)
+
+
+# A person's record: everything that a store holds about somebody, as plain values for an export.
+
+
+def person_record(
+    person: str,
+    created_s: int,
+    token_mark: int,
+    *,
+    pending: tuple[NoisyLocation, int] | None,
+    published: tuple[NoisyLocation, int] | None,
+    charges: Sequence[tuple[int, bytes]],
+) -> dict[str, Any]:
+    """Write a record; locations come with their epoch, charges as windows and tags."""
+    numbers = Counter(window for window, _ in charges)
+    return {
+        "id": person,
+        "created": datetime.fromtimestamp(created_s, UTC).isoformat(),
+        "token_mark": token_mark,
+        "pending": _waiting_record(pending),
+        "published": _location_record(published),
+        "charges": {str(window): numbers[window] for window in sorted(numbers)},
+        "tags": [tag.hex() for _, tag in sorted(charges)],
+    }
+
+
+def held_location(person: str, row: Sequence[Any] | None) -> tuple[NoisyLocation, int] | None:
+    """Read a location and its epoch from a row of either table of locations."""
+    if row is None:
+        return None
+    x_steps, y_steps, tag, window, receipt, epoch = row
+    location = NoisyLocation(
+        person=person, x_steps=x_steps, y_steps=y_steps, tag=bytes(tag), window=window, receipt=receipt
+    )
+    return location, epoch
+
+
+def _waiting_record(held: tuple[NoisyLocation, int] | None) -> dict[str, Any] | None:
+    """That something waits, and not what: a location that is never published is not charged, so nobody may see it."""
+    if held is None:
+        return None
+    location, epoch = held
+    return {"window": location.window, "receipt": location.receipt, "publishes_in_epoch": epoch}
+
+
+def _location_record(held: tuple[NoisyLocation, int] | None) -> dict[str, Any] | None:
+    if held is None:
+        return None
+    location, epoch = held
+    return {
+        "x_m": location.x_steps * STEP_M,
+        "y_m": location.y_steps * STEP_M,
+        "tag": location.tag.hex(),
+        "window": location.window,
+        "receipt": location.receipt,
+        "epoch": epoch,
+    }

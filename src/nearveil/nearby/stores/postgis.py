@@ -11,15 +11,15 @@ import numpy as np
 
 from nearveil.nearby.stores._postgis_connections import Announcer, Database, Follower, Session, as_batch
 from nearveil.nearby.stores.base import (
-    Draw,
     Held,
+    NoisyLocation,
     PlatformKey,
     PublishedBatch,
     StoreError,
     Totals,
     Writing,
     check_ids,
-    held_draw,
+    held_location,
     is_id,
     new_token_mark,
     person_record,
@@ -99,8 +99,8 @@ class PostgisPeople:
     def record(self, person: str) -> dict[str, Any] | None:
         """Return everything held about a person; None if not known."""
         with self._database.transaction() as session:
-            # Between a draw that waits and one that is published must be no border.
-            share_border(session)
+            # Between a location that waits and one that is published there must be no epoch boundary.
+            share_epoch_lock(session)
             known = _person(session, person)
             if known is None:
                 return None
@@ -109,15 +109,15 @@ class PostgisPeople:
                 person,
                 created_s,
                 token_mark,
-                pending=held_draw(person, session.one(_PENDING, (number,))),
-                published=held_draw(person, session.one(_PUBLISHED, (number,))),
+                pending=held_location(person, session.one(_PENDING, (number,))),
+                published=held_location(person, session.one(_PUBLISHED, (number,))),
                 charges=[(window, bytes(tag)) for window, tag in session.rows(_CHARGES, (number,))],
             )
 
     @contextmanager
     def _locked(self, person: str) -> Iterator[tuple[Session, int | None]]:
         with self._database.transaction() as session:
-            share_border(session)
+            share_epoch_lock(session)
             yield session, lock_people(session, [person]).get(person)
 
 
@@ -140,7 +140,7 @@ _REMOVE_BUT_LAST = "DELETE FROM platform_keys WHERE name = %s AND (SELECT count(
 _SETTLE = "INSERT INTO settings (name, value) VALUES (%s, %s) ON CONFLICT DO NOTHING"
 
 
-class PostgisKeeping:
+class PostgisSettings:
     """The part of the store that keeps keys and settings."""
 
     _database: Database
@@ -192,7 +192,7 @@ class PostgisKeeping:
             session.run(_KEEP_SETTING, (name, value))
 
 
-# What happens in PostgreSQL at an epoch's border.
+# What happens in PostgreSQL at an epoch boundary.
 
 
 _LOCK = "SELECT pg_advisory_xact_lock(%s)"
@@ -306,7 +306,7 @@ def _rows(batches: Iterable[tuple[list[str], FloatArray]]) -> Iterator[tuple[str
 
 # One transaction in PostgreSQL that takes reports.
 #
-# It shares the border's lock with others of its kind, and a border has that lock alone: what is held about somebody
+# It shares the epoch's lock with others of its kind, and a publication has that lock alone: what is held about somebody
 # cannot be published between being read and being written. People are locked in the order of their numbers.
 
 
@@ -334,9 +334,9 @@ _PUT_PUBLISHED = _PUT.replace("DRAWS", "published")
 _DROP = "DELETE FROM pending WHERE person = ANY(%s)"
 
 
-def share_border(session: Session) -> None:
-    """Keep borders out until the transaction ends."""
-    # A statement of its own, so that the next one sees what the last border did.
+def share_epoch_lock(session: Session) -> None:
+    """Keep epochs from being published until the transaction ends."""
+    # A statement of its own, so that the next one sees what the last publication did.
     session.run(_LOCK_SHARED, (BORDER_LOCK,))
 
 
@@ -353,7 +353,7 @@ class PostgisWriting:
         self._session = session
         self._announcer = announcer
         self._numbers: dict[str, int] = {}
-        share_border(session)
+        share_epoch_lock(session)
 
     def held(self, people: Sequence[str], window: int) -> dict[str, Held]:
         """Return what is held about those who are known, who stay locked until the end."""
@@ -362,34 +362,34 @@ class PostgisWriting:
         rows = self._session.rows(_HELD, (window, list(names)))
         return {names[row[0]]: _held(names[row[0]], row) for row in rows}
 
-    def put_pending(self, draws: Sequence[Draw], epoch: int) -> None:
-        """Let draws wait, each in place of what waited before."""
-        self._put(_PUT_PENDING, draws, epoch)
+    def put_pending(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
+        """Let locations wait, each in place of what waited before."""
+        self._put(_PUT_PENDING, locations, epoch)
 
     def drop_pending(self, people: Sequence[str]) -> None:
         """Forget what waits."""
         if people:
             self._session.run(_DROP, (list(self._known(people).values()),))
 
-    def publish_now(self, draws: Sequence[Draw], epoch: int) -> None:
+    def publish_now(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
         """Publish without waiting and without charge."""
-        kept = self._put(_PUT_PUBLISHED, draws, epoch)
-        self.drop_pending([draw.person for draw in kept])
+        kept = self._put(_PUT_PUBLISHED, locations, epoch)
+        self.drop_pending([location.person for location in kept])
         self._announcer.published_now(self._session, kept)
 
-    def _put(self, statement: str, draws: Sequence[Draw], epoch: int) -> list[Draw]:
-        # Of several draws of one person the last counts; PostgreSQL refuses to change a row twice in a statement.
-        last = {draw.person: draw for draw in draws}
+    def _put(self, statement: str, locations: Sequence[NoisyLocation], epoch: int) -> list[NoisyLocation]:
+        # Of several locations of one person the last counts; PostgreSQL refuses to change a row twice in a statement.
+        last = {location.person: location for location in locations}
         numbers = self._known(list(last))
-        kept = [draw for person, draw in last.items() if person in numbers]
+        kept = [location for person, location in last.items() if person in numbers]
         if kept:
             columns: list[list[Any]] = [
-                [numbers[draw.person] for draw in kept],
-                [draw.x_steps for draw in kept],
-                [draw.y_steps for draw in kept],
-                [draw.tag for draw in kept],
-                [draw.window for draw in kept],
-                [draw.receipt for draw in kept],
+                [numbers[location.person] for location in kept],
+                [location.x_steps for location in kept],
+                [location.y_steps for location in kept],
+                [location.tag for location in kept],
+                [location.window for location in kept],
+                [location.receipt for location in kept],
             ]
             self._session.run(statement, (epoch, *columns))
         return kept
@@ -404,17 +404,19 @@ class PostgisWriting:
 
 def _held(person: str, row: Sequence[Any]) -> Held:
     return Held(
-        pending=_draw(person, row[1:6]),
-        published=_draw(person, row[6:11]),
+        pending=_location(person, row[1:6]),
+        published=_location(person, row[6:11]),
         charged=frozenset(bytes(tag) for tag in row[11]),
     )
 
 
-def _draw(person: str, columns: Sequence[Any]) -> Draw | None:
+def _location(person: str, columns: Sequence[Any]) -> NoisyLocation | None:
     x_steps, y_steps, tag, window, receipt = columns
     if receipt is None:
         return None
-    return Draw(person=person, x_steps=x_steps, y_steps=y_steps, tag=bytes(tag), window=window, receipt=receipt)
+    return NoisyLocation(
+        person=person, x_steps=x_steps, y_steps=y_steps, tag=bytes(tag), window=window, receipt=receipt
+    )
 
 
 # PostgisStore: the tables in PostgreSQL, shared by several processes.
@@ -427,7 +429,7 @@ _EVERYBODY = """
     JOIN people ON people.number = published.person WHERE published.epoch >= %s"""
 
 
-class PostgisStore(PostgisPeople, PostgisKeeping):
+class PostgisStore(PostgisPeople, PostgisSettings):
     """PostgreSQL with PostGIS, in a schema of its own; any number of processes can use one database.
 
     Erased rows are invisible at once; their bytes stay in PostgreSQL's files until it vacuums the tables and recycles
@@ -476,7 +478,7 @@ class PostgisStore(PostgisPeople, PostgisKeeping):
         follower.start()
         self._followers.append(follower)
 
-    # -- reports and borders -----------------------------------------------------------------------------------
+    # -- reports and epochs ------------------------------------------------------------------------------------
 
     @contextmanager
     def writing(self) -> Iterator[Writing]:
@@ -490,7 +492,7 @@ class PostgisStore(PostgisPeople, PostgisKeeping):
             if not publish_waiting(session, epoch):
                 return False
             self._announcer.epoch(session, epoch)
-        # It is published, whatever becomes of the rest, which the next border does again.
+        # It is published, whatever becomes of the rest, which the next epoch does again.
         with suppress(StoreError):
             self._forget(oldest_window)
         return True
@@ -532,7 +534,7 @@ class PostgisStore(PostgisPeople, PostgisKeeping):
     def keep_places(self, batches: Iterable[tuple[list[str], FloatArray]]) -> None:
         """Keep where people are published after the move to the intervals, in metres, all at once."""
         with self._database.transaction() as session:
-            share_border(session)
+            share_epoch_lock(session)
             keep_places(session, batches)
 
     def nearest(

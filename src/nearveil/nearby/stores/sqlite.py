@@ -14,15 +14,15 @@ import numpy as np
 
 from nearveil.nearby.stores._sqlite_connections import Connection, Connections
 from nearveil.nearby.stores.base import (
-    Draw,
     Held,
+    NoisyLocation,
     PlatformKey,
     PublishedBatch,
     StoreError,
     Totals,
     Writing,
     check_ids,
-    held_draw,
+    held_location,
     is_id,
     new_token_mark,
     person_record,
@@ -106,8 +106,8 @@ class SqlitePeople:
             return person_record(
                 person,
                 *made,
-                pending=held_draw(person, connection.one(_PENDING, (number,))),
-                published=held_draw(person, connection.one(_PUBLISHED, (number,))),
+                pending=held_location(person, connection.one(_PENDING, (number,))),
+                published=held_location(person, connection.one(_PUBLISHED, (number,))),
                 charges=[(window, bytes(tag)) for window, tag in connection.rows(_CHARGES, (number,))],
             )
 
@@ -120,7 +120,7 @@ def _number(connection: Connection, person: str) -> int | None:
 # Platforms' keys and settings in the embedded store.
 
 
-class SqliteKeeping:
+class SqliteSettings:
     """The part of the store that keeps keys and settings."""
 
     _connections: Connections
@@ -174,7 +174,7 @@ class SqliteKeeping:
         self._settings[name] = value
 
 
-# What the embedded store does at an epoch's border.
+# What the embedded store does at an epoch boundary.
 
 
 # The total comes first: it counts the places that are not charged yet.
@@ -243,7 +243,7 @@ _HELD = """
     LEFT JOIN pending ON pending.person = people.number
     LEFT JOIN published ON published.person = people.number"""
 
-# Tags come as one run of bytes, of which each draw knows its part: JSON has no bytes.
+# Tags come as one run of bytes, of which each location knows its part: JSON has no bytes.
 _PUT = """
     INSERT INTO DRAWS (person, x_steps, y_steps, tag, in_window, receipt, epoch)
     SELECT
@@ -273,32 +273,34 @@ class SqliteWriting:
         self._numbers.update((row[0], row[1]) for row in rows)
         return {row[0]: _held(row) for row in rows}
 
-    def put_pending(self, draws: Sequence[Draw], epoch: int) -> None:
-        """Let draws wait, each in place of what waited before."""
-        self._put(_PUT_PENDING, draws, epoch)
+    def put_pending(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
+        """Let locations wait, each in place of what waited before."""
+        self._put(_PUT_PENDING, locations, epoch)
 
     def drop_pending(self, people: Sequence[str]) -> None:
         """Forget what waits."""
         if people:
             self._connection.run(_DROP, (json.dumps(list(self._known(people).values())),))
 
-    def publish_now(self, draws: Sequence[Draw], epoch: int) -> None:
+    def publish_now(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
         """Publish without waiting and without charge."""
-        self._put(_PUT_PUBLISHED, draws, epoch)
-        self.drop_pending([draw.person for draw in draws])
+        self._put(_PUT_PUBLISHED, locations, epoch)
+        self.drop_pending([location.person for location in locations])
 
-    def _put(self, statement: str, draws: Sequence[Draw], epoch: int) -> None:
-        if not draws:
+    def _put(self, statement: str, locations: Sequence[NoisyLocation], epoch: int) -> None:
+        if not locations:
             return
-        numbers = self._known([draw.person for draw in draws])
+        numbers = self._known([location.person for location in locations])
         rows: list[tuple[int, int, int, int, int, int, str]] = []
         begin = 1
-        for draw in draws:
-            if draw.person in numbers:
-                number, length = numbers[draw.person], len(draw.tag)
-                rows.append((number, draw.x_steps, draw.y_steps, begin, length, draw.window, draw.receipt))
-            begin += len(draw.tag)
-        tags = b"".join(draw.tag for draw in draws)
+        for location in locations:
+            if location.person in numbers:
+                number, length = numbers[location.person], len(location.tag)
+                rows.append(
+                    (number, location.x_steps, location.y_steps, begin, length, location.window, location.receipt)
+                )
+            begin += len(location.tag)
+        tags = b"".join(location.tag for location in locations)
         self._connection.run(statement, {"rows": json.dumps(rows), "tags": tags, "epoch": epoch})
 
     def _known(self, people: Sequence[str]) -> dict[str, int]:
@@ -320,17 +322,19 @@ def _json_ids(people: Sequence[str]) -> str:
 def _held(row: Sequence[Any]) -> Held:
     charged = row[12].split(",") if row[12] else []
     return Held(
-        pending=_draw(row[0], row[2:7]),
-        published=_draw(row[0], row[7:12]),
+        pending=_location(row[0], row[2:7]),
+        published=_location(row[0], row[7:12]),
         charged=frozenset(bytes.fromhex(tag) for tag in charged),
     )
 
 
-def _draw(person: str, columns: Sequence[Any]) -> Draw | None:
+def _location(person: str, columns: Sequence[Any]) -> NoisyLocation | None:
     x_steps, y_steps, tag, window, receipt = columns
     if receipt is None:
         return None
-    return Draw(person=person, x_steps=x_steps, y_steps=y_steps, tag=bytes.fromhex(tag), window=window, receipt=receipt)
+    return NoisyLocation(
+        person=person, x_steps=x_steps, y_steps=y_steps, tag=bytes.fromhex(tag), window=window, receipt=receipt
+    )
 
 
 # SqliteStore: everything in one file, for one process; nothing else to install or to run.
@@ -349,11 +353,11 @@ _BATCH = """
     )"""
 
 
-class SqliteStore(SqlitePeople, SqliteKeeping):
+class SqliteStore(SqlitePeople, SqliteSettings):
     """The embedded store: SQLite in one file, with a write-ahead log beside it while it is open.
 
     A write has returned when the disk has it. One process uses the file at a time; its threads share the store. What is
-    erased or replaced is overwritten with zeros, and the log is emptied after an erasure and after every border. SQLite
+    erased or replaced is overwritten with zeros, and the log is emptied after an erasure and after every epoch. SQLite
     may leave a copy of a row in the free part of a page when it moves rows to another; so the file is written anew when
     a window begins, after which nothing of what was erased before is in it.
 
@@ -399,7 +403,7 @@ class SqliteStore(SqlitePeople, SqliteKeeping):
     ) -> None:
         """Nothing to follow: no other process can be on the file."""
 
-    # -- reports and borders -----------------------------------------------------------------------------------
+    # -- reports and epochs ------------------------------------------------------------------------------------
 
     @contextmanager
     def writing(self) -> Iterator[Writing]:
@@ -412,7 +416,7 @@ class SqliteStore(SqlitePeople, SqliteKeeping):
         with self._connections.writing() as connection:
             if not publish_waiting(connection, epoch):
                 return False
-        # It is published, whatever becomes of the rest, which the next border does again.
+        # It is published, whatever becomes of the rest, which the next epoch does again.
         with suppress(StoreError):
             self._tidy(oldest_window)
         return True

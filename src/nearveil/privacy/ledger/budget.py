@@ -1,4 +1,4 @@
-"""The refusal to overspend."""
+"""Budgets: what may be spent on one person in a window of time, and the refusal to overspend."""
 
 from __future__ import annotations
 

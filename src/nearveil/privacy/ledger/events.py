@@ -1,4 +1,4 @@
-"""Amounts of epsilon and delta: which ones are accepted, and how they are added without error.
+"""What happened: a release or a fit, to whom, when, under which notion. What it costs is decided elsewhere.
 
 An amount is the decimal number that it prints as: 0.1 is one tenth. Sums and comparisons are exact, so that ten
 releases of 0.1 fill a budget of 1 and nothing more fits in, however many and however small the amounts are. Where a

@@ -1,4 +1,4 @@
-"""A release, and what is true of it."""
+"""Protect a Spark DataFrame: the same mechanisms, card and ledger as on one machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from nearveil.release.spark.columns import (
     refuse_repeated_keys,
     warn_of_predicting,
 )
-from nearveil.release.spark.errors import sparks_errors_told
+from nearveil.release.spark.errors import spark_errors
 from nearveil.release.spark.paths import (
     check_count,
     check_files,
@@ -92,73 +92,180 @@ class Protected:
     warnings: tuple[str, ...]
 
 
-# From true rows to a plan for published ones, and from the plan to rows that are written down.
+# Protect a Spark DataFrame: the same mechanisms, card and ledger as on one machine, for as many as fit a cluster.
+#
+# Nothing is drawn twice: a row's noise follows from a secret of the job and the row's key, so a task that is repeated
+# repeats it, and what is returned has been written down once. Nothing shows in the order: rows are dealt to
+# partitions and sorted within them by numbers that look random to whoever lacks the secret.
 
 
-def job_key(secret: bytes, mechanism: Mechanism, tally: Tally) -> bytes:
-    """Return the key of one release: of these rows, by this mechanism.
-
-    One secret used for two releases would give a row the same noise twice, and the difference of the two places would
-    be the true one. With this key any other row or parameter makes all noise new.
-    """
-    settings = sorted(vars(mechanism).items())
-    parts = [f"{name}={_as_text(value)}".encode() for name, value in settings]
-    if isinstance(mechanism, DPRS):
-        parts.append(_as_text(mechanism.current_intervals).encode())
-    return subkey(secret, "job", type(mechanism).__qualname__.encode(), *parts, tally.digest.tobytes())
-
-
-def _as_text(value: object) -> str:
-    return value.to_json() if isinstance(value, Intervals) else repr(value)
-
-
-def released_rows(
-    people: DataFrame,
-    columns: Columns,
-    places: PlaceColumns,
+@spark_errors()
+def protect(
+    df: DataFrame,
+    *,
     mechanism: Mechanism,
-    secret: bytes,
-    partition_by: tuple[str, ...] = (),
-) -> DataFrame:
-    """Return a plan for the published rows, dealt to partitions and sorted by numbers that only the secret explains.
+    key: str,
+    read: ReadOptions | None = None,
+    ledger: Ledger | None = None,
+    secret: bytes | None = None,
+    progress: Progress | None = None,
+) -> Protected:
+    """Publish other places for everybody in a DataFrame.
 
-    True places are replaced before anything is shuffled, so shuffle files hold published places only.
+    The rows returned are in a checkpoint: in the checkpoint folder of the Spark context if it has one, which outlives
+    executors, and on the executors otherwise. With those gone the rows are gone, too, rather than drawn again.
+
+    Parameters
+    ----------
+    df : DataFrame
+        True places, one row each. It is read several times and must be the same each time.
+    mechanism : Mechanism
+        DPRS without intervals is fitted on these people, at the cost that the card states.
+    key : str
+        A column of whole numbers or text with a different value in every row.
+    read : ReadOptions, optional
+        Which columns are what. The key may be among those dropped, and tells people apart unless ``person`` does.
+    ledger : Ledger, optional
+        Everybody is charged in it before anything is published. It keeps ids on the driver.
+    secret : bytes, optional
+        16 random bytes, to repeat a release of the same rows by the same mechanism, whose intervals are given or found
+        already; fresh if not given. Whoever has them can undo the noise.
+    progress : callable, optional
+        Called with 1 after each round of a fit.
     """
-    # The mechanism may be large, and what is large Spark keeps in files; so the secret does not go with it.
-    shared = people.sparkSession.sparkContext.broadcast(pickled(mechanism))
-    task = ReleaseRows(shared, secret, places, columns.key, columns.carries_key)
-    names = [columns.names[place] for place in columns.published]
-    order = _new_names(names)
-    rows = run_on_batches(people, task, _schema(people, columns)).toDF(*names, *order)
-    within = [quoted(name) for name in (*partition_by, *order)]
-    return rows.repartition(*order).sortWithinPartitions(*within).drop(*order)
+    job = Job(
+        mechanism=mechanism,
+        key=key,
+        read=read or ReadOptions(),
+        ledger=ledger,
+        secret=checked_secret(secret),
+        repeats=secret is not None,
+        progress=progress,
+    )
+    planned = job.planned(df)
+    job.charge(df, planned)
+    rows = written_down(planned.rows)
+    check_count(rows, planned.count)
+    return replace(planned, rows=rows)
 
 
-def written_down(plan: DataFrame) -> DataFrame:
-    """Compute the rows once and forget how: a plan that is computed again could meet other data."""
-    if plan.sparkSession.sparkContext.getCheckpointDir() is not None:
-        return plan.checkpoint(eager=True)
-    return plan.localCheckpoint(eager=True)
+@spark_errors()
+def protect_path(
+    spark: SparkSession,
+    source: str,
+    output: str,
+    *,
+    mechanism: Mechanism,
+    key: str,
+    input_format: str | None = None,
+    output_format: str | None = None,
+    partition_by: tuple[str, ...] = (),
+    force: bool = False,
+    read: ReadOptions | None = None,
+    ledger: Ledger | None = None,
+    secret: bytes | None = None,
+    progress: Progress | None = None,
+) -> Protected:
+    """Publish other places for everybody at a path, at another path.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        A classic session.
+    source, output : str
+        Any paths that Spark reads and writes. The output is a folder, written whole or not at all.
+    input_format, output_format : str, optional
+        Spark's names of formats, such as ``"delta"``. Otherwise the extension decides: CSV, ORC, or else Parquet.
+    partition_by : tuple of str
+        Columns to make folders of.
+    force : bool
+        Replace the output if it exists.
+    mechanism, key, read, ledger, secret, progress
+        As of `protect`.
+    """
+    job = Job(
+        mechanism=mechanism,
+        key=key,
+        read=read or ReadOptions(),
+        ledger=ledger,
+        secret=checked_secret(secret),
+        repeats=secret is not None,
+        progress=progress,
+    )
+    check_session(spark)
+    written_as = output_format or format_of(output)
+    for kind in (input_format, written_as):
+        if kind is not None:
+            check_format(spark, kind)
+    check_paths(spark, source, output, force=force)
+    df, _ = read_path(spark, source, input_format)
+    check_files(df, output)
+    planned = job.planned(df, partition_by)
+    rows = write_path(
+        planned.rows,
+        output,
+        written_as,
+        count=planned.count,
+        force=force,
+        partition_by=partition_by,
+        before_it_shows=lambda: job.charge(df, planned),
+    )
+    return replace(planned, rows=rows)
 
 
-def _schema(people: DataFrame, columns: Columns) -> StructType:
-    from pyspark.sql.types import DoubleType, LongType, StructField, StructType  # noqa: PLC0415 - an extra
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkEngine:
+    """A Spark cluster, for `nearveil.protect_file`: reads and writes any path that Spark knows.
 
-    coordinates = (columns.latitude, columns.longitude)
-    kinds = [
-        DoubleType() if place in coordinates else plain_field_type(people.schema[place].dataType)
-        for place in columns.published
-    ]
-    kinds += [LongType(), LongType()]
-    return StructType([StructField(f"c{number}", kind) for number, kind in enumerate(kinds)])
+    Parameters
+    ----------
+    key : str
+        A column of whole numbers or text with a different value in every row.
+    input_format, output_format : str, optional
+        Spark's names of formats. Otherwise the extension decides.
+    partition_by : tuple of str
+        Columns to make folders of.
+    settings : mapping of str
+        Spark's own settings, for a session that is not there yet.
+    show_progress : bool
+        Show Spark's own progress bar.
+    """
 
+    key: str
+    input_format: str | None = None
+    output_format: str | None = None
+    partition_by: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    show_progress: bool = False
 
-def _new_names(names: list[str]) -> list[str]:
-    """Return two names that no column has."""
-    stem = "nearveil_order"
-    while any(name.lower().startswith(stem) for name in names):
-        stem += "_"
-    return [f"{stem}_1", f"{stem}_2"]
+    def protect(self, job: ProtectJob) -> ProtectResult:
+        """Run the release in the session that is there, or in one that the settings describe."""
+        if job.keep_order:
+            raise UsageError("the Spark engine publishes rows in random order; leave keep_order out")
+        with session(dict(self.settings), show_progress=self.show_progress) as spark:
+            done = protect_path(
+                spark,
+                job.source,
+                job.output,
+                mechanism=job.mechanism,
+                key=self.key,
+                input_format=self.input_format,
+                output_format=self.output_format,
+                partition_by=self.partition_by,
+                force=job.force,
+                read=job.read,
+                ledger=job.ledger,
+            )
+        return ProtectResult(
+            rows=done.count,
+            mechanism=done.mechanism,
+            guarantee=done.guarantee,
+            several_rows=done.several_rows,
+            fitted_here=done.fitted_here,
+            keeps_order=False,
+            warnings=done.warnings,
+            true_figures=TrueFigures(clipped=done.clipped),
+        )
 
 
 # One release with Spark, step by step: look at all rows, refuse what cannot be used, fit, charge, plan.
@@ -287,177 +394,70 @@ def _check_folders(partition_by: tuple[str, ...], columns: Columns) -> None:
             raise DataError(f"{name!r} is no column to make folders of; name one that is published and no coordinate")
 
 
-# Protect a Spark DataFrame: the same mechanisms, card and ledger as on one machine, for as many as fit a cluster.
-#
-# Nothing is drawn twice: a row's noise follows from a secret of the job and the row's key, so a task that is repeated
-# repeats it, and what is returned has been written down once. Nothing shows in the order: rows are dealt to
-# partitions and sorted within them by numbers that look random to whoever lacks the secret.
+# From true rows to a plan for published ones, and from the plan to rows that are written down.
 
 
-@sparks_errors_told()
-def protect(
-    df: DataFrame,
-    *,
-    mechanism: Mechanism,
-    key: str,
-    read: ReadOptions | None = None,
-    ledger: Ledger | None = None,
-    secret: bytes | None = None,
-    progress: Progress | None = None,
-) -> Protected:
-    """Publish other places for everybody in a DataFrame.
+def job_key(secret: bytes, mechanism: Mechanism, tally: Tally) -> bytes:
+    """Return the key of one release: of these rows, by this mechanism.
 
-    The rows returned are in a checkpoint: in the checkpoint folder of the Spark context if it has one, which outlives
-    executors, and on the executors otherwise. With those gone the rows are gone, too, rather than drawn again.
-
-    Parameters
-    ----------
-    df : DataFrame
-        True places, one row each. It is read several times and must be the same each time.
-    mechanism : Mechanism
-        DPRS without intervals is fitted on these people, at the cost that the card states.
-    key : str
-        A column of whole numbers or text with a different value in every row.
-    read : ReadOptions, optional
-        Which columns are what. The key may be among those dropped, and tells people apart unless ``person`` does.
-    ledger : Ledger, optional
-        Everybody is charged in it before anything is published. It keeps ids on the driver.
-    secret : bytes, optional
-        16 random bytes, to repeat a release of the same rows by the same mechanism, whose intervals are given or found
-        already; fresh if not given. Whoever has them can undo the noise.
-    progress : callable, optional
-        Called with 1 after each round of a fit.
+    One secret used for two releases would give a row the same noise twice, and the difference of the two places would
+    be the true one. With this key any other row or parameter makes all noise new.
     """
-    job = Job(
-        mechanism=mechanism,
-        key=key,
-        read=read or ReadOptions(),
-        ledger=ledger,
-        secret=checked_secret(secret),
-        repeats=secret is not None,
-        progress=progress,
-    )
-    planned = job.planned(df)
-    job.charge(df, planned)
-    rows = written_down(planned.rows)
-    check_count(rows, planned.count)
-    return replace(planned, rows=rows)
+    settings = sorted(vars(mechanism).items())
+    parts = [f"{name}={_as_text(value)}".encode() for name, value in settings]
+    if isinstance(mechanism, DPRS):
+        parts.append(_as_text(mechanism.current_intervals).encode())
+    return subkey(secret, "job", type(mechanism).__qualname__.encode(), *parts, tally.digest.tobytes())
 
 
-@sparks_errors_told()
-def protect_path(
-    spark: SparkSession,
-    source: str,
-    output: str,
-    *,
+def _as_text(value: object) -> str:
+    return value.to_json() if isinstance(value, Intervals) else repr(value)
+
+
+def released_rows(
+    people: DataFrame,
+    columns: Columns,
+    places: PlaceColumns,
     mechanism: Mechanism,
-    key: str,
-    input_format: str | None = None,
-    output_format: str | None = None,
+    secret: bytes,
     partition_by: tuple[str, ...] = (),
-    force: bool = False,
-    read: ReadOptions | None = None,
-    ledger: Ledger | None = None,
-    secret: bytes | None = None,
-    progress: Progress | None = None,
-) -> Protected:
-    """Publish other places for everybody at a path, at another path.
+) -> DataFrame:
+    """Return a plan for the published rows, dealt to partitions and sorted by numbers that only the secret explains.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        A classic session.
-    source, output : str
-        Any paths that Spark reads and writes. The output is a folder, written whole or not at all.
-    input_format, output_format : str, optional
-        Spark's names of formats, such as ``"delta"``. Otherwise the extension decides: CSV, ORC, or else Parquet.
-    partition_by : tuple of str
-        Columns to make folders of.
-    force : bool
-        Replace the output if it exists.
-    mechanism, key, read, ledger, secret, progress
-        As of `protect`.
+    True places are replaced before anything is shuffled, so shuffle files hold published places only.
     """
-    job = Job(
-        mechanism=mechanism,
-        key=key,
-        read=read or ReadOptions(),
-        ledger=ledger,
-        secret=checked_secret(secret),
-        repeats=secret is not None,
-        progress=progress,
-    )
-    check_session(spark)
-    written_as = output_format or format_of(output)
-    for kind in (input_format, written_as):
-        if kind is not None:
-            check_format(spark, kind)
-    check_paths(spark, source, output, force=force)
-    df, _ = read_path(spark, source, input_format)
-    check_files(df, output)
-    planned = job.planned(df, partition_by)
-    rows = write_path(
-        planned.rows,
-        output,
-        written_as,
-        count=planned.count,
-        force=force,
-        partition_by=partition_by,
-        before_it_shows=lambda: job.charge(df, planned),
-    )
-    return replace(planned, rows=rows)
+    # The mechanism may be large, and what is large Spark keeps in files; so the secret does not go with it.
+    shared = people.sparkSession.sparkContext.broadcast(pickled(mechanism))
+    task = ReleaseRows(shared, secret, places, columns.key, columns.carries_key)
+    names = [columns.names[place] for place in columns.published]
+    order = _new_names(names)
+    rows = run_on_batches(people, task, _schema(people, columns)).toDF(*names, *order)
+    within = [quoted(name) for name in (*partition_by, *order)]
+    return rows.repartition(*order).sortWithinPartitions(*within).drop(*order)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkEngine:
-    """A Spark cluster, for `nearveil.protect_file`: reads and writes any path that Spark knows.
+def written_down(plan: DataFrame) -> DataFrame:
+    """Compute the rows once and forget how: a plan that is computed again could meet other data."""
+    if plan.sparkSession.sparkContext.getCheckpointDir() is not None:
+        return plan.checkpoint(eager=True)
+    return plan.localCheckpoint(eager=True)
 
-    Parameters
-    ----------
-    key : str
-        A column of whole numbers or text with a different value in every row.
-    input_format, output_format : str, optional
-        Spark's names of formats. Otherwise the extension decides.
-    partition_by : tuple of str
-        Columns to make folders of.
-    settings : mapping of str
-        Spark's own settings, for a session that is not there yet.
-    show_progress : bool
-        Show Spark's own progress bar.
-    """
 
-    key: str
-    input_format: str | None = None
-    output_format: str | None = None
-    partition_by: tuple[str, ...] = ()
-    settings: Mapping[str, str] = field(default_factory=dict)
-    show_progress: bool = False
+def _schema(people: DataFrame, columns: Columns) -> StructType:
+    from pyspark.sql.types import DoubleType, LongType, StructField, StructType  # noqa: PLC0415 - an extra
 
-    def protect(self, job: ProtectJob) -> ProtectResult:
-        """Run the release in the session that is there, or in one that the settings describe."""
-        if job.keep_order:
-            raise UsageError("the Spark engine publishes rows in random order; leave keep_order out")
-        with session(dict(self.settings), show_progress=self.show_progress) as spark:
-            done = protect_path(
-                spark,
-                job.source,
-                job.output,
-                mechanism=job.mechanism,
-                key=self.key,
-                input_format=self.input_format,
-                output_format=self.output_format,
-                partition_by=self.partition_by,
-                force=job.force,
-                read=job.read,
-                ledger=job.ledger,
-            )
-        return ProtectResult(
-            rows=done.count,
-            mechanism=done.mechanism,
-            guarantee=done.guarantee,
-            several_rows=done.several_rows,
-            fitted_here=done.fitted_here,
-            keeps_order=False,
-            warnings=done.warnings,
-            true_figures=TrueFigures(clipped=done.clipped),
-        )
+    coordinates = (columns.latitude, columns.longitude)
+    kinds = [
+        DoubleType() if place in coordinates else plain_field_type(people.schema[place].dataType)
+        for place in columns.published
+    ]
+    kinds += [LongType(), LongType()]
+    return StructType([StructField(f"c{number}", kind) for number, kind in enumerate(kinds)])
+
+
+def _new_names(names: list[str]) -> list[str]:
+    """Return two names that no column has."""
+    stem = "nearveil_order"
+    while any(name.lower().startswith(stem) for name in names):
+        stem += "_"
+    return [f"{stem}_1", f"{stem}_2"]

@@ -1,4 +1,4 @@
-"""Which column is which in a DataFrame, and that none of them gives the true place away besides."""
+"""Which column is which in a DataFrame, that none of them gives the true place away, and that ids occur once."""
 
 from __future__ import annotations
 

@@ -54,7 +54,10 @@ _OF_OUTPUT = (
 )
 _OF_ANALYSIS = ("org.apache.spark.sql.AnalysisException", "org.apache.spark.sql.catalyst.ExtendedAnalysisException")
 # What a task of ours says of an error that it did not expect.
-_OWN = re.compile(r"Nearveil failed on an executor \(\w+\); please report it")
+_OWN = re.compile(
+    r"Nearveil failed on an executor \(\w+\); please report it"
+    r"|executors cannot import [\w.]+; install it on them, or use the local engine"
+)
 _PHRASES = ("Cannot run program", "Mkdirs failed", "No space left on device")
 # Both print a whole message of Spark, with values, as soon as there is an error.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -77,7 +80,7 @@ class _Failure(NamedTuple):
 
 
 @contextmanager
-def sparks_errors_told() -> Iterator[None]:
+def spark_errors() -> Iterator[None]:
     """Turn an error of Spark into a sentence with its kind; what else it says may have values of the data in it.
 
     Also a decorator. Without pyspark it does nothing.
@@ -88,9 +91,9 @@ def sparks_errors_told() -> Iterator[None]:
     except NearveilError:
         raise
     except Exception as error:
-        if (told := _told(error)) is None:
+        if (ours := _as_error(error)) is None:
             raise
-        raise told from None
+        raise ours from None
 
 
 @contextmanager
@@ -111,7 +114,7 @@ def _nothing_logged() -> Iterator[None]:
             logger.disabled = disabled
 
 
-def _told(error: Exception) -> NearveilError | None:
+def _as_error(error: Exception) -> NearveilError | None:
     """Return what to raise instead; nothing where it is no error of Spark."""
     if not sys.modules.get("pyspark"):
         return None

@@ -1,4 +1,4 @@
-"""Spark itself: whether it is there, and what is wrong with a session that cannot be used."""
+"""A Spark session: whether it can be used, and how it is interrupted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from nearveil.errors import UsageError, require_package
-from nearveil.release.spark.errors import sparks_errors_told
+from nearveil.release.spark.errors import spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ def session(settings: Mapping[str, str], *, show_progress: bool) -> Iterator[Spa
     One that was made here is stopped at the end. Errors of Spark become a sentence without values.
     """
     require_spark()
-    with warnings.catch_warnings(), sparks_errors_told():
+    with warnings.catch_warnings(), spark_errors():
         # Of libraries that Spark would rather have older, and that are not used here.
         warnings.simplefilter("ignore", FutureWarning)
         spark, made_here = _started({**settings, "spark.ui.showConsoleProgress": str(show_progress).lower()})

@@ -1,8 +1,9 @@
-"""Places in Arrow batches, as executors get them: numbers or text, checked or counted, never shown."""
+"""What executors do with Arrow batches: check every row, sum for a private fit, publish. No place is ever shown."""
 
 from __future__ import annotations
 
 import pickle
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import wrap_longitude
-from nearveil.hashing import missing_keys, noise_of, order_of, place_digest, row_names, rows_digest
+from nearveil.hashing import missing_keys, noise_of, order_of, place_digest, row_hashes, rows_digest
 from nearveil.io.columns import degrees_column
 from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.base import Mechanism
@@ -103,9 +104,13 @@ def run_on_batches(df: DataFrame, task: Callable[[Batches], Batches], schema: St
 
 def pickled(value: object) -> bytes:
     """Return a value as bytes, with its class if executors cannot import that."""
-    from pyspark.cloudpickle import dumps  # noqa: PLC0415 - an extra
+    from pyspark import cloudpickle  # noqa: PLC0415 - an extra
 
-    made: bytes = dumps(value)  # type: ignore[no-untyped-call]
+    module = sys.modules[type(value).__module__]
+    # Somebody else's single file is sent along; a package must be on the executors.
+    if isinstance(value, Mechanism) and "." not in module.__name__ and not hasattr(module, "__path__"):
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    made: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
     return made
 
 
@@ -237,7 +242,7 @@ class TallyRows:
             return tally
         points = columns.places(batch)
         _count_faults(tally, points, self.region)
-        tally.digest = rows_digest(row_names(keys, self.secret), points, self.secret)
+        tally.digest = rows_digest(row_hashes(keys, self.secret), points, self.secret)
         if (points == points[0]).all():
             tally.place = place_digest(points[0], self.secret)
         return tally
@@ -416,7 +421,7 @@ class ReleaseRows:
                 yield self._release(batch, mechanism)
 
     def _release(self, batch: pa.RecordBatch, mechanism: Mechanism) -> pa.RecordBatch:
-        names = row_names(batch.column(self.key), self.secret)
+        names = row_hashes(batch.column(self.key), self.secret)
         published = mechanism.perturb_rows(self.places.places(batch), noise_of(names, self.secret))
         order = order_of(names, self.secret)
         columns = list(batch.columns)
@@ -431,5 +436,8 @@ class ReleaseRows:
 @lru_cache(maxsize=2)
 def _unpickled(mechanism: bytes) -> Mechanism:
     # Once per process and not per task: the tables a mechanism looks places up in are made once, too.
-    made: Mechanism = pickle.loads(mechanism)  # noqa: S301 - from the driver, as this very code is
+    try:
+        made: Mechanism = pickle.loads(mechanism)  # noqa: S301 - from the driver, as this very code is
+    except ImportError as error:
+        raise UsageError(f"executors cannot import {error.name}; install it on them, or use the local engine") from None
     return made

@@ -1,4 +1,7 @@
-"""A made-up city in a service's region, protected the way the service protects: for demonstrations and predictions."""
+"""A demonstration: one attack on one made-up person, in memory and bounded in time, as the page shows it.
+
+Nobody of the service has anything to do with it: the city is made up, and protected the way the service protects.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -18,76 +20,115 @@ from nearveil.attacks.oracle import CountedOracle, Oracle, OutOfQueriesError, Sp
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_trials import Contender, Instance, contenders, draw_instances, instances_of_person
 from nearveil.geodesy import exact_projection
-from nearveil.io.synthetic import synthetic_city
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
+from nearveil.mechanisms.planar_laplace import PlanarLaplace, displaced
 from nearveil.nearby.index import Person
-from nearveil.nearby.publishing.noise import grid_for
+from nearveil.nearby.publishing.protection import grid_for
 from nearveil.randomness import standard_exponential
 from nearveil.region import Region
 from nearveil.report.attack_scene import Frame, Scene, frames_of, length, verdict
 from nearveil.report.maps import land_in
 from nearveil.server.problems import too_many_requests
-from nearveil.types import BoolArray, FloatArray
+from nearveil.types import FloatArray
 
-PEOPLE = 25_000
-SEED = 2026
+FOUND_WITHIN_M = 100.0
+MOST_QUESTIONS = 400
+MOST_SECONDS = 30.0
+MOST_AT_ONCE = 2
 
-# Of three people made up at random, at least one is on land wherever the coast is known.
-_SPARE = 3
+# The adaptive attack goes on until it is this sure, with so many accounts; the others end by themselves.
+_SURE_WITHIN_M = 20.0
+_ACCOUNTS = 4
+# Somebody about a walk away, not next door and not out in the country.
+_A_WALK_M = 500.0
+_CHOICE = 20
 
 
-def made_up_people(region: Region, people: int = PEOPLE, seed: int = SEED) -> FloatArray:
-    """Return places in degrees, the same ones every time; on land, where the coast is known.
+class DemonstrationOptions(BaseModel):
+    """What to show."""
 
-    Examples
-    --------
-    >>> from nearveil.region import named_region
-    >>> made_up_people(named_region("paris"), 100).shape
-    (100, 2)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+    attack: Literal["gi-lia", "zo-lia", "adaptive", "unfolding"]
+    protected: bool
+    hide_within_m: Annotated[float, Field(ge=50, le=2000)] = 500.0
+    k: Annotated[int, Field(ge=5, le=100)] = 10
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
+
+
+class DemonstrationLock:
+    """Lets one demonstration at a time run for a key, and few in all."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[str] = set()
+
+    @contextmanager
+    def held_by(self, key: str) -> Iterator[None]:
+        """Take a turn, or raise that it is too early."""
+        with self._lock:
+            if key in self._running or len(self._running) >= MOST_AT_ONCE:
+                raise too_many_requests(2.0)
+            self._running.add(key)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(key)
+
+
+def attack_somebody(options: DemonstrationOptions, region: Region, *, most_seconds: float = MOST_SECONDS) -> Scene:
+    """Attack a made-up person; the same seed means the same person, protected or not.
+
+    The attacker's accounts are believed to be where they are put, which a live service does not grant: what protection
+    does is shown against an attacker who finds the published place without fail.
     """
-    rings = land_in(region)
-    if not rings:
-        return synthetic_city(people, region, rng=seed)
-    generator = np.random.default_rng(seed)
-    found = np.empty((0, 2))
-    while len(found) < people:
-        more = synthetic_city(_SPARE * people, region, rng=seed if not len(found) else generator)
-        found = np.vstack([found, more[on_land(more, rings)]])
-    return found[:people]
+    true_m = _city_m(region)
+    rng = np.random.default_rng(options.seed)
+    instance = _somebody(SimulatedService(region, true_m, rng=options.seed), true_m, options.k, rng)
+    served_m = true_m
+    if options.protected:
+        served_m = published_m(true_m, PlanarLaplace(hide_within_m=options.hide_within_m, region=region), rng)
+    service = SimulatedService(region, served_m, rng=options.seed)
+    if options.protected:
+        instance = instances_of_person(service, served_m, instance.target, k=options.k, count=1, rng=rng)[0]
+    contender = _contender(options.attack, region)
+    oracle = service.oracle(k=options.k, colluders=contender.colluders, most_queries=MOST_QUESTIONS)
+    result = contender.attack.infer(_until(oracle, time.monotonic() + most_seconds), instance.target, instance.start)
+    return Scene(
+        result,
+        region,
+        served_m,
+        truth=spot_of(true_m[instance.target]),
+        tau_m=FOUND_WITHIN_M,
+        published=spot_of(served_m[instance.target]) if options.protected else None,
+    )
 
 
-def on_land(places: FloatArray, rings: Sequence[FloatArray]) -> BoolArray:
-    """Whether each place lies within one of the outlines, by how often a line to the east crosses it.
-
-    Examples
-    --------
-    >>> square = np.array([[0, 0], [0, 1], [1, 1], [1, 0], [0, 0]], dtype=float)
-    >>> on_land(np.array([[0.5, 0.5], [0.5, 1.5]]), [square]).tolist()
-    [True, False]
-    """
-    inside = np.zeros(len(places), dtype=np.bool_)
-    latitude, longitude = places.T
-    for ring in rings:
-        for (south, west), (north, east) in pairwise(ring):
-            if south != north:
-                level = (latitude >= min(south, north)) & (latitude < max(south, north))
-                inside ^= level & (longitude < west + (latitude - south) * (east - west) / (north - south))
-    return inside
+@lru_cache(maxsize=2)
+def _city_m(region: Region) -> FloatArray:
+    return region.to_metres(synthetic_city(PEOPLE, region, rng=SEED, land=land_in(region)))
 
 
-def snapped(places_m: FloatArray, hide_within_m: float) -> FloatArray:
-    """Return the centres of the public grid's cells in which places lie."""
-    grid = grid_for(hide_within_m)
-    columns_rows = np.floor(places_m / grid.side_m + 0.5)
-    centres: FloatArray = columns_rows * grid.side_m
-    return centres
+def _somebody(service: SimulatedService, true_m: FloatArray, k: int, rng: np.random.Generator) -> Instance:
+    drawn = draw_instances(service, true_m, k=k, count=_CHOICE, rng=rng)
+    return min(drawn, key=lambda one: abs(math.dist(one.start, true_m[one.target]) - _A_WALK_M))
 
 
-def published_m(places_m: FloatArray, noise: PlanarLaplace, rng: np.random.Generator) -> FloatArray:
-    """Publish first reports as the policy ``place`` does: the cell's centre, planar Laplace noise, the region's box."""
-    drawn = noise.displaced(snapped(places_m, noise.hide_within_m), standard_exponential(rng, len(places_m), 3))
-    half_extent = np.array(noise.resolved_region.half_extent_m)
-    return np.clip(drawn, -half_extent, half_extent)
+def _contender(attack: str, region: Region) -> Contender:
+    tau_m = _SURE_WITHIN_M if attack == "adaptive" else FOUND_WITHIN_M
+    return contenders((attack,), region, colluders=(_ACCOUNTS,), tau_m=tau_m)[0]
+
+
+def _until(oracle: Oracle, deadline_s: float) -> CountedOracle:
+    """Answer no question after a moment of the monotonic clock."""
+
+    def ask(place: Spot) -> Sequence[Person]:
+        if time.monotonic() > deadline_s:
+            raise OutOfQueriesError("the demonstration has taken as long as it may")
+        return oracle.nearby(place)
+
+    return CountedOracle(ask, oracle.put, k=oracle.k, colluders=oracle.colluders, most_queries=MOST_QUESTIONS)
 
 
 # A demonstration as the page gets it: every step in degrees and in words.
@@ -100,7 +141,7 @@ _NEAR, _FAR = 700, 800
 _LEAST_VIEW_M = 250.0
 
 
-def told(scene: Scene) -> dict[str, Any]:
+def scene_to_dict(scene: Scene) -> dict[str, Any]:
     """Return the whole story of a made-up person."""
     *questions, result = frames_of(scene)
     estimate = scene.result.estimate
@@ -117,11 +158,11 @@ def told(scene: Scene) -> dict[str, Any]:
         "others": _places(scene, np.array(list(scene.result.others.values())).reshape(-1, 2)),
         "people": _places(scene, _some_people(scene)),
         "steps": [_step(scene, frame) for frame in questions],
-        "result": {**_frame(scene, result), "words": result_words(scene)},
+        "result": {**_frame(scene, result), "words": result_message(scene)},
     }
 
 
-def result_words(scene: Scene) -> str:
+def result_message(scene: Scene) -> str:
     """Say what came of it to somebody who knows nothing of outcomes and certificates."""
     result, several = scene.result, scene.result.queries != 1
     asked = f"After {result.queries} question{'s' if several else ''} the attacker"
@@ -219,104 +260,20 @@ def degrees(spots_m: FloatArray, region: Region) -> FloatArray:
     return np.column_stack([latitude, longitude])
 
 
-# One attack on one made-up person, in memory, bounded in time: nobody of the service has anything to do with it.
+# Publish the city as the policy ``place`` does.
 
 
-FOUND_WITHIN_M = 100.0
-MOST_QUESTIONS = 400
-MOST_SECONDS = 30.0
-MOST_AT_ONCE = 2
-
-# The adaptive attack goes on until it is this sure, with so many accounts; the others end by themselves.
-_SURE_WITHIN_M = 20.0
-_ACCOUNTS = 4
-# Somebody about a walk away, not next door and not out in the country.
-_A_WALK_M = 500.0
-_CHOICE = 20
+def snapped(places_m: FloatArray, hide_within_m: float) -> FloatArray:
+    """Return the centres of the public grid's cells in which places lie."""
+    grid = grid_for(hide_within_m)
+    columns_rows = np.floor(places_m / grid.side_m + 0.5)
+    centres: FloatArray = columns_rows * grid.side_m
+    return centres
 
 
-class DemonstrationWish(BaseModel):
-    """What to show."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True)
-
-    attack: Literal["gi-lia", "zo-lia", "adaptive", "unfolding"]
-    protected: bool
-    hide_within_m: Annotated[float, Field(ge=50, le=2000)] = 500.0
-    k: Annotated[int, Field(ge=5, le=100)] = 10
-    seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
-
-
-class Turns:
-    """Lets one demonstration at a time run for a key, and few in all."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running: set[str] = set()
-
-    @contextmanager
-    def of(self, key: str) -> Iterator[None]:
-        """Take a turn, or raise that it is too early."""
-        with self._lock:
-            if key in self._running or len(self._running) >= MOST_AT_ONCE:
-                raise too_many_requests(2.0)
-            self._running.add(key)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._running.discard(key)
-
-
-def attack_somebody(wish: DemonstrationWish, region: Region, *, most_seconds: float = MOST_SECONDS) -> Scene:
-    """Attack a made-up person; the same seed means the same person, protected or not.
-
-    The attacker's accounts are believed to be where they are put, which a live service does not grant: what protection
-    does is shown against an attacker who finds the published place without fail.
-    """
-    true_m = _city_m(region)
-    rng = np.random.default_rng(wish.seed)
-    instance = _somebody(SimulatedService(region, true_m, rng=wish.seed), true_m, wish.k, rng)
-    served_m = true_m
-    if wish.protected:
-        served_m = published_m(true_m, PlanarLaplace(hide_within_m=wish.hide_within_m, region=region), rng)
-    service = SimulatedService(region, served_m, rng=wish.seed)
-    if wish.protected:
-        instance = instances_of_person(service, served_m, instance.target, k=wish.k, count=1, rng=rng)[0]
-    contender = _contender(wish.attack, region)
-    oracle = service.oracle(k=wish.k, colluders=contender.colluders, most_queries=MOST_QUESTIONS)
-    result = contender.attack.infer(_until(oracle, time.monotonic() + most_seconds), instance.target, instance.start)
-    return Scene(
-        result,
-        region,
-        served_m,
-        truth=spot_of(true_m[instance.target]),
-        tau_m=FOUND_WITHIN_M,
-        published=spot_of(served_m[instance.target]) if wish.protected else None,
-    )
-
-
-@lru_cache(maxsize=2)
-def _city_m(region: Region) -> FloatArray:
-    return region.to_metres(made_up_people(region))
-
-
-def _somebody(service: SimulatedService, true_m: FloatArray, k: int, rng: np.random.Generator) -> Instance:
-    drawn = draw_instances(service, true_m, k=k, count=_CHOICE, rng=rng)
-    return min(drawn, key=lambda one: abs(math.dist(one.start, true_m[one.target]) - _A_WALK_M))
-
-
-def _contender(attack: str, region: Region) -> Contender:
-    tau_m = _SURE_WITHIN_M if attack == "adaptive" else FOUND_WITHIN_M
-    return contenders((attack,), region, colluders=(_ACCOUNTS,), tau_m=tau_m)[0]
-
-
-def _until(oracle: Oracle, deadline_s: float) -> CountedOracle:
-    """Answer no question after a moment of the monotonic clock."""
-
-    def ask(place: Spot) -> Sequence[Person]:
-        if time.monotonic() > deadline_s:
-            raise OutOfQueriesError("the demonstration has taken as long as it may")
-        return oracle.nearby(place)
-
-    return CountedOracle(ask, oracle.put, k=oracle.k, colluders=oracle.colluders, most_queries=MOST_QUESTIONS)
+def published_m(places_m: FloatArray, noise: PlanarLaplace, rng: np.random.Generator) -> FloatArray:
+    """Publish first reports as the policy ``place`` does: the cell's centre, planar Laplace noise, the region's box."""
+    steps = standard_exponential(rng, len(places_m), 3)
+    drawn = displaced(snapped(places_m, noise.hide_within_m), steps, noise.rate_per_m)
+    half_extent = np.array(noise.resolved_region.half_extent_m)
+    return np.clip(drawn, -half_extent, half_extent)

@@ -14,9 +14,11 @@ import numpy as np
 from nearveil.attacks._channels import DensityChannel, Likelihood
 from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attacker
 from nearveil.evaluation.utility import draw_queries, measure_utilities
+from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import Region, named_region
-from nearveil.server.console.demonstration import PEOPLE, made_up_people, published_m, snapped
+from nearveil.report.maps import land_in
+from nearveil.server.console.demonstration import published_m, snapped
 from nearveil.types import FloatArray
 
 HIDE_WITHIN_M = (50.0, 70.0, 100.0, 140.0, 200.0, 280.0, 400.0, 500.0, 700.0, 1000.0, 1400.0, 2000.0)
@@ -80,7 +82,7 @@ def _text() -> str:
 
 def _main() -> None:
     region = named_region("san-francisco")
-    places = made_up_people(region)
+    places = synthetic_city(PEOPLE, region, rng=SEED, land=land_in(region))
     points = []
     for hide_within_m in HIDE_WITHIN_M:
         runs = [measure(hide_within_m, places, region, run) for run in range(1, _RUNS + 1)]

@@ -1,4 +1,4 @@
-// The ledger's state, and the time until the next border.
+// The ledger's state, and the time until the next epoch boundary.
 
 import { $, count, duration, make, moment } from "./words.js";
 

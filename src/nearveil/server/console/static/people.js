@@ -14,7 +14,7 @@ export function showPeople(found) {
   const whose = about.protected ? "No true place is on this map, and none is kept."
     : "Protection is off: these are the places as they were reported.";
   $("map-words").textContent = about.number ? `${all} ${count(about.number)} people, where they are published. ${whose}`
-    : "Nobody is published yet. Reports appear here after the next border of an epoch.";
+    : "Nobody is published yet. Reports appear here after the next epoch boundary.";
   showLegend($("people-legend"), [["dot", "vermilion", "a published place"], ["outline", "soft", "edge of the region"]]);
   if (ground) ground.draw();
   else ground = new Ground($("people-plot"), about, traces);

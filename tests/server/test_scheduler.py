@@ -1,4 +1,4 @@
-"""Borders: what is due is published, the index follows, and intervals change at borders alone."""
+"""Epochs: what is due is published, the index follows, and intervals change at borders alone."""
 
 import json
 import math
@@ -14,11 +14,10 @@ import pytest
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.nearby.publishing.keys import SecretKeys, new_keys
+from nearveil.nearby.publishing.keys import SecretKeys, check_identity, new_keys
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
-from nearveil.server.identity import check_identity
 from nearveil.server.intervals_in_use import IntervalsInUse, fingerprint
 from nearveil.server.settings import Settings
 from tests.server.running import HERE, HOUR_S, START_S, Clock, Running, in_folder, running
@@ -44,7 +43,7 @@ def fine() -> Intervals:
 def test_a_draw_is_found_after_the_border_and_not_before(place: Running) -> None:
     place.report("ann")
     place.clock.now += HOUR_S / 2
-    place.service.clockwork.turn()
+    place.service.scheduler.turn()
     assert place.nearby() == []
     place.next_epoch()
     assert place.nearby() == ["ann"]
@@ -74,29 +73,29 @@ def test_a_report_after_the_border_does_not_replace_what_waited_for_it(place: Ru
 def test_the_thread_turns_when_it_is_woken(place: Running) -> None:
     place.report("ann")
     turned = threading.Event()
-    place.service.clockwork._at_border = lambda _: turned.set()
+    place.service.scheduler._at_epoch = lambda _: turned.set()
     place.clock.now += HOUR_S
-    place.service.clockwork.soon()
+    place.service.scheduler.soon()
     assert turned.wait(60)
     assert place.nearby() == ["ann"]
 
 
 def test_a_store_that_fails_at_a_border_is_tried_again(place: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    clockwork = place.service.clockwork
+    scheduler = place.service.scheduler
     place.report("ann")
     place.clock.now += HOUR_S
     with monkeypatch.context() as broken:
         broken.setattr(place.service.store, "publish", _fails)
-        assert clockwork._turn_and_wait() == 1.0
-    assert clockwork._turn_and_wait() > 1.0
+        assert scheduler._turn_and_wait() == 1.0
+    assert scheduler._turn_and_wait() > 1.0
     assert place.nearby() == ["ann"]
 
 
 def test_it_waits_until_the_border_but_never_for_long(place: Running) -> None:
     place.clock.now = START_S + HOUR_S - 60.0 - 7.0
-    assert place.service.clockwork._turn_and_wait() == pytest.approx(7.0)
+    assert place.service.scheduler._turn_and_wait() == pytest.approx(7.0)
     place.clock.now = START_S
-    assert place.service.clockwork._turn_and_wait() == 30.0
+    assert place.service.scheduler._turn_and_wait() == 30.0
 
 
 def test_a_border_that_passes_while_the_index_is_loaded_is_not_missed(
@@ -111,8 +110,8 @@ def test_a_border_that_passes_while_the_index_is_loaded_is_not_missed(
     place.clock.now += HOUR_S
     with monkeypatch.context() as slow:
         slow.setattr(place.service.index, "advance", slowly)
-        assert place.service.clockwork._turn_and_wait() == 0.0
-    assert place.service.clockwork._turn_and_wait() == 30.0
+        assert place.service.scheduler._turn_and_wait() == 0.0
+    assert place.service.scheduler._turn_and_wait() == 30.0
 
 
 def _fails(*_: Any, **__: Any) -> Any:
@@ -165,7 +164,7 @@ def test_whoever_lost_track_loads_everything() -> None:
         store.withdraw("ann")
         assert sorted(place.nearby()) == ["ann", "bob"]
         store.told["on_lost"]()
-        place.service.clockwork.turn()
+        place.service.scheduler.turn()
         assert place.nearby() == ["bob"]
 
 
@@ -193,8 +192,8 @@ def test_new_intervals_hold_from_the_border_on_and_for_everybody(place: Running,
     assert answer.status_code == 202
     epoch = place.service.publisher.epoch
     assert answer.json() == {"from_epoch": epoch + 1}
-    place.service.clockwork.lost()
-    place.service.clockwork.turn()
+    place.service.scheduler.lost()
+    place.service.scheduler.turn()
     assert _shown(place) == before
     assert place.call("GET", "/v1/intervals").json()["next_from_epoch"] == epoch + 1
     place.next_epoch()
@@ -304,10 +303,10 @@ def test_a_store_ahead_of_the_clock_is_not_ready(tmp_path: Path) -> None:
     with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
         assert place.call("GET", "/readyz").status_code == 200
         clock.now = START_S
-        place.service.clockwork.turn()
+        place.service.scheduler.turn()
         assert place.call("GET", "/readyz").status_code == 503
         clock.now = START_S + 1001 * HOUR_S
-        place.service.clockwork.turn()
+        place.service.scheduler.turn()
         assert place.call("GET", "/readyz").status_code == 200
 
 

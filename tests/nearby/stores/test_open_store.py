@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from nearveil.nearby.stores import is_postgres, open_store
 from nearveil.nearby.stores.base import StoreError
-from nearveil.nearby.stores.opening import is_postgres, open_store
 from nearveil.nearby.stores.sqlite import SqliteStore
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nearveil.errors import OutputError
 from nearveil.release import unique_ids
-from nearveil.release.unique_ids import WordRuns
+from nearveil.release.unique_ids import HashRuns
 from nearveil.types import WordArray
 
 WORDS = st.one_of(st.integers(0, 9), st.integers(0, 2**64 - 1), st.just(2**64 - 1))
@@ -22,8 +22,8 @@ def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unique_ids, "_WORDS_COMPARED", 3)
 
 
-def added(words: list[int], size: int = 5) -> WordRuns:
-    runs, array = WordRuns(), np.array(words, dtype=np.uint64)
+def added(words: list[int], size: int = 5) -> HashRuns:
+    runs, array = HashRuns(), np.array(words, dtype=np.uint64)
     for start in range(0, len(array), size):
         runs.add(array[start : start + size])
     return runs
@@ -44,15 +44,15 @@ def test_the_earliest_run_with_a_repeat(words: list[int], size: int, first_run: 
         patch.setattr(unique_ids, "_RUN_WORDS", 4)
         patch.setattr(unique_ids, "_WORDS_COMPARED", 3)
         repeats = added(words, size).repeats(first_run)
-    found = repeats and (repeats.run, repeats.rows, set(repeats.words.tolist()))
+    found = repeats and (repeats.run, repeats.rows, set(repeats.hashes.tolist()))
     assert found == expected(words, first_run)
 
 
 def test_asking_twice_gives_the_same(small_runs: None) -> None:
     runs = added([7, 1, 9, 3, 8, 2, 9, 5, 6, 7])
     for _ in range(2):
-        assert [int(word) for word in (runs.repeats() or pytest.fail()).words] == [9]
-        assert [int(word) for word in (runs.repeats(2) or pytest.fail()).words] == [7]
+        assert [int(word) for word in (runs.repeats() or pytest.fail()).hashes] == [9]
+        assert [int(word) for word in (runs.repeats(2) or pytest.fail()).hashes] == [7]
         assert runs.repeats(3) is None
 
 
@@ -117,8 +117,8 @@ def test_words_that_are_mostly_the_same_are_few_to_compare(sizes: list[int], sha
     found = added(words.tolist(), 700).repeats(first_run)
     assert found is not None
     assert (found.run, found.rows) == (first_run, min(1000 * (first_run + 1), len(words)))
-    assert set(found.words.tolist()) == {7}
-    assert len(found.words) <= 2
+    assert set(found.hashes.tolist()) == {7}
+    assert len(found.hashes) <= 2
     assert max(sizes) <= 1000
 
 
@@ -129,4 +129,4 @@ def test_the_third_of_a_run_changes_nothing(small_runs: None, count: int) -> Non
     found = runs.repeats()
     assert (found is None) == (count == 1)
     again = runs.repeats()
-    assert (again and again.words.tolist()) == (found and found.words.tolist())
+    assert (again and again.hashes.tolist()) == (found and found.hashes.tolist())

@@ -1,0 +1,168 @@
+"""Whom a plan is measured on: people as they are, or made-up ones drawn from a noisy histogram of them."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearveil.evaluation.defences import Defence
+from nearveil.io.columns import person_columns
+from nearveil.io.datasets import Dataset
+from nearveil.io.files import FORMATS, read_people
+from nearveil.io.people import People, ReadOptions
+from nearveil.mechanisms.base import SEEDED_NOTE
+from nearveil.mechanisms.fit_grid import synthetic_delta, synthetic_people
+from nearveil.privacy.guarantee import Basis, Guarantee, Notion, check_epsilon
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanningPeople:
+    """Whom a plan is measured on.
+
+    Attributes
+    ----------
+    words : str
+        Who they are.
+    guarantee : Guarantee, optional
+        What holds for the people as far as the plan goes; None where it was made on their true places.
+    warnings : tuple of str
+        To be printed.
+    """
+
+    dataset: Dataset
+    words: str
+    guarantee: Guarantee | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeopleSource:
+    """Where people are: a file, or places in memory; with how to read them and the public region."""
+
+    people: str | Path | FloatArray
+    region: Region
+    region_text: str
+    read: ReadOptions
+
+    @property
+    def name(self) -> str:
+        """What the people are called."""
+        return self._path.name if self._path else "the people given"
+
+    @property
+    def _path(self) -> Path | None:
+        return Path(self.people) if isinstance(self.people, str | Path) else None
+
+    def true_people(self) -> PlanningPeople:
+        """Return the people as they are, one at each place."""
+        rows, found = self._places()
+        places = np.unique(rows, axis=0)
+        words = f"the {len(places):,} different places of {self.name}"
+        return PlanningPeople(
+            Dataset(self.name, self.region, places), words, None, _warnings(found, len(rows) - len(places))
+        )
+
+    def private_people(self, epsilon: float, seed: int | None) -> PlanningPeople:
+        """Return made-up people from one noisy histogram; nothing else is kept, said or looked at again.
+
+        Not even warnings: how many rows repeat is a fact about true people.
+        """
+        check_epsilon(epsilon, "--private-epsilon")
+        # One row more or less is at most one place more or less, so this costs no more than counting rows would.
+        places = np.unique(self._places()[0], axis=0)
+        made_up = synthetic_people(places, region=self.region, epsilon=epsilon, rng=seed)
+        return PlanningPeople(
+            Dataset("made-up people", self.region, made_up),
+            f"{len(made_up):,} made-up people, drawn from one noisy histogram of {self.name}",
+            _planning_guarantee(epsilon, seed),
+            (f"a seed was given. {SEEDED_NOTE}",) if seed is not None else (),
+        )
+
+    def _places(self) -> tuple[FloatArray, People | None]:
+        found = None if self._path is None else read_people(self._path, self.read, carry=False)
+        points = self.people if found is None else found.points
+        return (self.region.clip if self.read.clip else self.region.check)(points), found
+
+    def protect_command(self, defence: Defence, *, named: str | None = None) -> str:
+        """Return the ``nearveil protect`` that runs a defence, without a seed.
+
+        ``named`` is what somebody else's class was called by.
+        """
+        columns = [("--latitude", self.read.latitude), ("--longitude", self.read.longitude)]
+        words = [
+            *("nearveil", "protect", str(self._path or "INPUT"), self._output()),
+            *("--region", self.region_text),
+            *(word for name, value in columns if value is not None for word in (name, value)),
+            *(["--clip"] if self.read.clip else []),
+        ]
+        return shlex.join([*words, *_defence_words(defence, named or defence.mechanism)])
+
+    def _output(self) -> str:
+        """A file beside nobody's."""
+        name = "OUTPUT" if self._path is None else self._path.name
+        extension = next((each for each in sorted(FORMATS, key=len, reverse=True) if name.lower().endswith(each)), "")
+        output = f"protected{extension}"
+        return output if output != name else f"published{extension}"
+
+
+def _defence_words(defence: Defence, named: str) -> list[str]:
+    strength = [] if defence.epsilon is None else ["--epsilon", f"{defence.epsilon:g}"]
+    if defence.hide_within_m is not None:
+        strength = ["--hide-within", f"{defence.hide_within_m:.12g}m"]
+    if not defence.is_dprs:
+        return ["--mechanism", named, *strength]
+    if defence.release == "paper" or defence.centres_from == "public":
+        raise TypeError("a plan recommends only the sound releases of DPRS")
+    return [
+        *("--release", defence.release, *strength, *(["--noise", "gaussian"] if defence.noise == "gaussian" else [])),
+        *("--fit-method", defence.centres_from, "--fit-epsilon", f"{defence.fit_epsilon:g}"),
+        *("--centres", f"{defence.centres}"),
+    ]
+
+
+def _planning_guarantee(epsilon: float, seed: int | None) -> Guarantee:
+    return Guarantee(
+        title="This plan: all that is printed, drawn and recommended",
+        notion=Notion.CENTRAL,
+        epsilon=epsilon,
+        unit="per row",
+        delta=synthetic_delta(epsilon),
+        neighbours="the file with and without one row, both such as are not refused",
+        promise="how much the plan can depend on any one row is bounded by epsilon, spent once",
+        not_covered=(
+            "a row with another place counts twice, and each of a person's rows counts; this comes on top of what the "
+            "protection costs, and no ledger was charged"
+        ),
+        basis=Basis.THEOREM,
+        because=(
+            "Laplace noise on a head count and on every cell of a public grid; all else was measured on people drawn "
+            "from those noisy numbers; delta is what no number drawn can reach"
+        ),
+        notes=(SEEDED_NOTE,) if seed is not None else (),
+        per_row=True,
+    )
+
+
+def _warnings(people: People | None, repeated: int) -> tuple[str, ...]:
+    found = []
+    if repeated:
+        found.append(
+            f"{repeated:,} rows have the place of another row and were left out: a plan has one person at each place"
+        )
+    carried = pa.table({}) if people is None else people.carried
+    for name in person_columns(carried.column_names):
+        ids = carried.column(name)
+        if not pa.types.is_nested(ids.type) and len(pc.unique(ids)) < len(ids):
+            found.append(
+                f"column {name!r} looks like a person's id and repeats: the plan takes every place for a person of its "
+                "own, but several rows of a person protect that person less than it says"
+            )
+            break
+    return tuple(found)

@@ -1,0 +1,272 @@
+"""Where a family just meets a goal: a coarse sweep, then straight lines between points, then fresh measurements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from nearveil.evaluation.defences import Defence
+from nearveil.evaluation.experiments.frontier import Family
+from nearveil.evaluation.planning.goal import Dial, Goal
+from nearveil.evaluation.planning.measuring import Bench, Point, Sizes, measure_runs
+from nearveil.io.datasets import Dataset
+
+_STEP_BEYOND = float(np.log(2.0))
+_MOST_STEPS_BEYOND = 6
+# A new point keeps away from those that are there already, so that each step learns something.
+_NEAREST, _FARTHEST = 0.1, 0.9
+_LEAST_SLOPE = 0.02
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchTask:
+    """What one process does: one family on one population."""
+
+    dataset: Dataset
+    goal: Goal
+    family: Family
+    dial: Dial
+    seed: int
+    sizes: Sizes
+    refinements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What was found.
+
+    Attributes
+    ----------
+    points : tuple of Point
+        Measured, in the order of the dial.
+    turn : float
+        Where the goal is just met, as far as these points show; the end of the dial that is nearest to it if nowhere.
+    slope : float
+        How the goal's level changes there for each unit of the dial.
+    """
+
+    family: Family
+    dial: Dial
+    points: tuple[Point, ...]
+    turn: float
+    slope: float
+
+    @property
+    def error_m(self) -> float:
+        """The attacker's error there, on a straight line between points."""
+        return self._between([point.error_m.value for point in self.points])
+
+    @property
+    def recall(self) -> float:
+        """Recall there."""
+        return self._between([point.recall.value for point in self.points])
+
+    def _between(self, values: list[float]) -> float:
+        return float(np.interp(self.turn, [self.dial.read(point.defence) for point in self.points], values))
+
+
+def search_family(task: SearchTask) -> Search:
+    """Sweep a family, widen the sweep until it holds the goal, and close in on it."""
+    bench = Bench(task.dataset, task.goal.k, task.seed)
+    points = [bench.measure(member, task.sizes) for member in task.family.members]
+    if task.goal.kind == "hide-within":
+        return Search(task.family, task.dial, tuple(points), float(np.log(task.goal.value)), 1.0)
+    points = _widened(points, bench, task)
+    for _ in range(task.refinements):
+        pair = _around(points, task.goal)
+        if pair is None:
+            break
+        defence = task.dial.turned(points[0].defence, _crossing(*pair, task))
+        if any(defence == point.defence for point in points):
+            break
+        points = _in_order([*points, bench.measure(defence, task.sizes)], task.dial)
+    return Search(task.family, task.dial, tuple(points), *_found(points, task))
+
+
+def _widened(points: list[Point], bench: Bench, task: SearchTask) -> list[Point]:
+    """Go beyond the ends of the sweep, as far as the dial turns, while the goal lies there."""
+    low, high = task.dial.ends
+    for _ in range(_MOST_STEPS_BEYOND):
+        turns = [task.dial.read(point.defence) for point in points]
+        if task.goal.level(points[0]) >= task.goal.aim() and turns[0] - low > 1e-3:
+            following = turns[0] - _STEP_BEYOND
+        elif task.goal.level(points[-1]) < task.goal.aim() and high - turns[-1] > 1e-3:
+            following = turns[-1] + _STEP_BEYOND
+        else:
+            break
+        point = bench.measure(task.dial.turned(points[0].defence, following), task.sizes)
+        points = _in_order([*points, point], task.dial)
+    return points
+
+
+def _in_order(points: list[Point], dial: Dial) -> list[Point]:
+    return sorted(points, key=lambda point: dial.read(point.defence))
+
+
+def _around(points: list[Point], goal: Goal) -> tuple[Point, Point] | None:
+    """The first two neighbours that the goal lies between."""
+    return next(
+        (pair for pair in pairwise(points) if goal.level(pair[0]) < goal.aim() <= goal.level(pair[1])),
+        None,
+    )
+
+
+def _crossing(below: Point, above: Point, task: SearchTask) -> float:
+    low, high = task.dial.read(below.defence), task.dial.read(above.defence)
+    share = (task.goal.aim() - task.goal.level(below)) / (task.goal.level(above) - task.goal.level(below))
+    return low + min(max(share, _NEAREST), _FARTHEST) * (high - low)
+
+
+def _found(points: list[Point], task: SearchTask) -> tuple[float, float]:
+    """Where the goal is met, and the slope there."""
+    turns = [task.dial.read(point.defence) for point in points]
+    levels = [task.goal.level(point) for point in points]
+    if len(points) == 1:
+        return turns[0], 1.0
+    whole = max((levels[-1] - levels[0]) / (turns[-1] - turns[0]), _LEAST_SLOPE)
+    pair = _around(points, task.goal)
+    if pair is None:
+        return (turns[0] if levels[0] >= task.goal.aim() else turns[-1]), whole
+    below, above = pair
+    low, high = task.dial.read(below.defence), task.dial.read(above.defence)
+    share = (task.goal.aim() - task.goal.level(below)) / (task.goal.level(above) - task.goal.level(below))
+    return low + share * (high - low), whole
+
+
+# Who is measured again, and who is recommended.
+
+
+def most_promising(searches: Sequence[Search], goal: Goal, count: int) -> list[Search]:
+    """The best few as far as the search shows, the best that holds between all places, and somebody else's."""
+
+    def promise(search: Search) -> tuple[float, float]:
+        measured = [goal.shortfall(point) for point in search.points]
+        prize = search.error_m if goal.kind == "recall" else search.recall
+        return -min(measured), prize
+
+    in_order = sorted(searches, key=promise, reverse=True)
+    strong = [search for search in in_order if search.family.between_all_places and search.family.sound]
+    kept = [search for search in in_order if search.family.sound][:count]
+    asked_for = [search for search in in_order if not search.family.is_own]
+    return list({search.family.label: search for search in (*kept, *strong[:1], *asked_for)}.values())
+
+
+def ranked(contenders: Sequence[Contender], goal: Goal) -> tuple[Contender, ...]:
+    """The recommended one first: the best, or what cannot be told apart from it and promises more.
+
+    What makes no promise that holds is measured and shown, but never recommended.
+    """
+    by_prize = sorted(
+        contenders,
+        key=lambda one: (one.family.sound, one.met, -goal.shortfall(one.point), goal.prize(one.point)),
+        reverse=True,
+    )
+    best = by_prize[0]
+    may_be = [one for one in by_prize if one.met and one.family.sound]
+    equals = [one for one in may_be if _cannot_be_told_apart(best.point, one.point, goal)]
+    if best.met and equals:
+        best = max(equals, key=lambda one: (_strength(one.family), goal.prize(one.point)))
+    return (best, *(one for one in by_prize if one is not best))
+
+
+def _strength(family: Family) -> int:
+    """How much a family promises: within an interval; between all places; and so without fitting on anybody."""
+    return int(family.between_all_places) + int(family.between_all_places and not family.members[0].is_dprs)
+
+
+def _cannot_be_told_apart(first: Point, second: Point, goal: Goal) -> bool:
+    widths = [(point.error_m if goal.kind == "recall" else point.recall).half_width or 0.0 for point in (first, second)]
+    return abs(goal.prize(first) - goal.prize(second)) <= math.hypot(*widths)
+
+
+# The last word on a contender: measured with fresh seeds, and turned until the goal is just met.
+
+
+_MOST_ROUNDS = 3
+_LONGEST_STEP = 0.7
+_CHECK_STAGE = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SettleTask:
+    """What one process does: one contender."""
+
+    dataset: Dataset
+    goal: Goal
+    search: Search
+    seed: int
+    runs: int
+    check: Sizes
+    final: Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A family at its best point, measured; whether it meets the goal by its point estimate."""
+
+    family: Family
+    point: Point
+    met: bool
+
+
+def settle(task: SettleTask) -> Contender:
+    """Measure a contender with seeds that the search has not seen; turn its dial and measure afresh until it fits.
+
+    Every round has seeds of its own. What is returned is one round's measurement, never a mixture, and never a point
+    that was not measured.
+    """
+    dial, goal = task.search.dial, task.goal
+    turn = task.search.turn
+    if goal.kind != "hide-within":
+        bench = Bench(task.dataset, goal.k, stage_seed(task.seed, _CHECK_STAGE))
+        checked = bench.measure(dial.turned(task.search.points[0].defence, turn), task.check)
+        turn = _corrected(checked, task, margins=1.0)
+    best: Contender | None = None
+    for number in range(_MOST_ROUNDS):
+        defence = _defence(task, turn)
+        seeds = [stage_seed(task.seed, number + 1, run) for run in range(task.runs)]
+        point = measure_runs(task.dataset, goal.k, defence, seeds, task.final)
+        best = _better(best, Contender(task.search.family, point, goal.met(point)), goal)
+        if goal.kind == "hide-within" or (goal.met(point) and not goal.wasteful(point)):
+            break
+        # After each miss a little farther to the safe side.
+        turn = _corrected(point, task, margins=1.0 + number)
+        if dial.turned(defence, turn) == defence:
+            break
+    if best is None:
+        raise RuntimeError("there is at least one round")
+    return best
+
+
+def _defence(task: SettleTask, turn: float) -> Defence:
+    defence = task.search.points[0].defence
+    # A promise is asked for to the letter, and not rounded.
+    if task.goal.kind == "hide-within":
+        return replace(defence, hide_within_m=task.goal.value)
+    return task.search.dial.turned(defence, turn)
+
+
+def stage_seed(*parts: int) -> int:
+    """Return a seed for one purpose, apart from those of all others."""
+    return int(np.random.SeedSequence(list(parts)).generate_state(1)[0])
+
+
+def _corrected(point: Point, task: SettleTask, *, margins: float) -> float:
+    """Where the dial should be, given what was measured."""
+    step = (task.goal.aim(margins) - task.goal.level(point)) / task.search.slope
+    return task.search.dial.read(point.defence) + min(max(step, -_LONGEST_STEP), _LONGEST_STEP)
+
+
+def _better(first: Contender | None, second: Contender, goal: Goal) -> Contender:
+    """The one that meets the goal; of two that do, the one with more of the other thing; else the nearer one."""
+    if first is None or second.met > first.met:
+        return second
+    if second.met < first.met:
+        return first
+    if second.met:
+        return max(first, second, key=lambda each: goal.prize(each.point))
+    return min(first, second, key=lambda each: goal.shortfall(each.point))

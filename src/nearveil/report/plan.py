@@ -1,0 +1,123 @@
+"""A plan in words: a table, a recommendation with its command line, a card, and whether it may be passed on."""
+
+from __future__ import annotations
+
+import textwrap
+
+from nearveil.evaluation.attack_experiment import Mean, Share
+from nearveil.evaluation.defences import Defence
+from nearveil.evaluation.experiments.frontier import promise
+from nearveil.evaluation.planning.plan import Plan
+from nearveil.evaluation.planning.search import Contender
+from nearveil.report.tables import text_table
+
+_WIDTH = 100
+
+
+def plan_text(plan: Plan) -> str:
+    """Return a plan for people."""
+    planning = plan.people.guarantee
+    parts = [
+        _wrapped(f"Goal: {plan.goal}."),
+        text_table(*_table(plan)),
+        _wrapped(_how_measured(plan)),
+        *(_wrapped(f"Left out: {reason}.") for reason in plan.left_out),
+        *(_wrapped(f"{note}.") for note in plan.notes),
+        *_advice(plan),
+        str(plan.guarantee),
+        *([str(planning)] if planning else []),
+        _wrapped(plan.coverage),
+    ]
+    return "\n\n".join(parts)
+
+
+def _table(plan: Plan) -> tuple[list[str], list[list[str]]]:
+    k = plan.goal.k
+    headers = [
+        "mechanism", "parameter", "guarantee", "loss", f"recall@{k}", f"ratio@{k}", "attacker's error (m)",
+        "Acc at 100 m", "goal",
+    ]  # fmt: skip
+    rows = [
+        [
+            one.family.label,
+            _parameter(one.point.defence),
+            promise(one.family),
+            one.point.defence.loss,
+            _number(one.point.recall, 3),
+            _number(one.point.ratio, 3),
+            _number(one.point.error_m, 0),
+            _share(one.point.acc),
+            "met" if one.met else "not met",
+        ]
+        for one in plan.contenders
+    ]
+    return headers, rows
+
+
+def _how_measured(plan: Plan) -> str:
+    return (
+        f"Measured on {plan.people.words}, in {plan.seconds:.0f} s: means of {plan.effort.runs} runs with seeds "
+        "that the search had not seen, ± half a 95 % interval over runs; Acc has a binomial one. Recall and ratio: "
+        f"asked from where people are. Tried: {_tried(plan)}. Loss: what holds for the people of the file, for whom "
+        "fitting intervals on them counts too. The attacker knows the mechanism, its intervals and every address, "
+        "but not who lives there; it does not use what intervals give away of those they were fitted on."
+    )
+
+
+def _tried(plan: Plan) -> str:
+    families = [search.family for search in plan.searches]
+    names = [family.label for family in families if not family.members[0].is_dprs]
+    releases = {family.members[0].release for family in families if family.members[0].is_dprs}
+    return "; ".join([*names, *([f"DPRS, release {' and '.join(sorted(releases))}"] if releases else [])])
+
+
+def _advice(plan: Plan) -> list[str]:
+    best = plan.best
+    if not plan.met:
+        return [
+            _wrapped(
+                f"Nothing that was tried meets the goal{_with_a_promise(plan)}; the nearest is {_named(best)}, with "
+                f"recall@{plan.goal.k} of {_number(best.point.recall, 3)} and an error of the best attacker of "
+                f"{_number(best.point.error_m, 0)} m, whose card follows."
+            )
+        ]
+    said = [_wrapped(f"Recommended: {_named(best)}."), f"    {plan.command(best)}"]
+    strong = plan.best_between_all_places
+    if not best.family.between_all_places:
+        warning = "Its guarantee holds within an interval only, and which interval somebody is in is disclosed."
+        if strong is None:
+            return [*said, _wrapped(f"{warning} Nothing whose guarantee holds between all places meets the goal.")]
+        said += [
+            _wrapped(
+                f"{warning} Of those whose guarantee holds between all places, the best is {_named(strong)}, with "
+                f"recall@{plan.goal.k} of {_number(strong.point.recall, 3)} and an error of "
+                f"{_number(strong.point.error_m, 0)} m:"
+            ),
+            f"    {plan.command(strong)}",
+        ]
+    return said
+
+
+def _with_a_promise(plan: Plan) -> str:
+    return " with a promise that holds" if any(one.met for one in plan.contenders) else ""
+
+
+def _parameter(defence: Defence) -> str:
+    return f"{defence.parameter}, {defence.centres} centres" if defence.is_dprs else defence.parameter
+
+
+def _named(contender: Contender) -> str:
+    return f"{contender.family.label}, {_parameter(contender.point.defence)}"
+
+
+def _number(mean: Mean, digits: int) -> str:
+    half_width = "" if mean.half_width is None else f" ± {mean.half_width:,.{digits}f}"
+    return f"{mean.value:,.{digits}f}{half_width}"
+
+
+def _share(share: Share) -> str:
+    return f"{share.value:.2f} ({share.low:.2f}–{share.high:.2f})"
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, break_on_hyphens=False, break_long_words=False)

@@ -1,0 +1,314 @@
+"""A mechanism and an attack from outside the package, by file and by entry point, everywhere that ours are."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nearveil.audit.conformance import check_mechanism
+from nearveil.errors import UsageError
+from nearveil.evaluation.cells import FrontierCell
+from nearveil.evaluation.defences import Defence
+from nearveil.evaluation.experiments import frontier, table1
+from nearveil.evaluation.experiments.scope import Scope
+from nearveil.evaluation.planning import plan as planning
+from nearveil.evaluation.planning.measuring import Sizes
+from nearveil.evaluation.planning.plan import Effort
+from nearveil.io.people import ReadOptions
+from nearveil.mechanisms.registry import MECHANISMS, mechanism_entry
+from nearveil.region import named_region
+from nearveil.report import reproduce as reproducing
+from nearveil.types import FloatArray
+from tests.cli.conftest import Run
+from tests.evaluation.made_up_results import made_up_results, tiny_town
+
+OWN = '''
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+import nearveil as nv
+from nearveil.attacks.base import Finding, Outcome
+
+
+class Rounded(nv.Mechanism):
+    """Round to a grid: no noise, no density, and nothing is promised."""
+
+    name = "rounded"
+    frame = "metres"
+
+    def __init__(self, *, cell_m=500.0, region="san-francisco"):
+        self.cell_m, self.region = cell_m, region
+
+    def draw(self, x, rows):
+        return np.rint(x / self.cell_m) * self.cell_m
+
+    @property
+    def guarantee(self):
+        return nv.Guarantee.claimed_by_nobody()
+
+
+class Planar(nv.PlanarLaplace):
+    """With a parameter, a density and a guarantee of its own."""
+
+    name = "planar of mine"
+
+
+class Shared(Rounded):
+    """Everybody is moved by the same generator."""
+
+    def draw(self, x, rows):
+        return x + np.random.default_rng().normal(size=x.shape)
+
+
+class Short(Rounded):
+    def draw(self, x, rows):
+        return x[:-1]
+
+
+class Nowhere(Rounded):
+    def draw(self, x, rows):
+        return x * np.nan
+
+
+class NoRegion(Rounded):
+    def __init__(self, *, cell_m=500.0):
+        self.cell_m, self.region = cell_m, "san-francisco"
+
+
+class Needy(Rounded):
+    def __init__(self, *, cell_m, region="san-francisco"):
+        self.cell_m, self.region = cell_m, region
+
+
+class Broken(Rounded):
+    def draw(self, x, rows):
+        raise RuntimeError("out of order")
+
+
+class NoGuarantee(Rounded):
+    guarantee = None
+
+
+class NoMechanism:
+    pass
+
+
+@dataclass(frozen=True)
+class StartIsIt(nv.Attack):
+    """Says that the target is where the attack starts."""
+
+    name: ClassVar[str] = "start-is-it"
+    colluders_needed: ClassVar[int] = 0
+
+    def _run(self, inquiry, start):
+        inquiry.ask(start)
+        return Finding(Outcome.FOUND, start)
+'''
+TINY = Effort(2, 1, 2, 2, Sizes(100, 6), Sizes(100, 12), Sizes(200, 8))
+
+
+@pytest.fixture
+def own_file(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
+    # Modules are there once in a process, so each test has its own.
+    path = tmp_path / f"others_{abs(hash(request.node.name))}.py"
+    path.write_text(OWN)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return path
+
+
+@pytest.fixture
+def announced(own_file: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The same classes as those of an installed package."""
+    folder = own_file.parent / "others-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(
+        f"[nearveil.mechanisms]\ntheir-rounding = {own_file.stem}:Rounded\n"
+        f"[nearveil.attacks]\ntheir-attack = {own_file.stem}:StartIsIt\n"
+    )
+    monkeypatch.syspath_prepend(str(own_file.parent))
+    return "their-rounding"
+
+
+@pytest.fixture
+def few_csv(tmp_path: Path, city: FloatArray) -> Path:
+    path = tmp_path / "people.csv"
+    np.savetxt(path, city[:300], delimiter=",", header="latitude,longitude", comments="", fmt="%.7f")
+    return path
+
+
+@pytest.mark.parametrize("way", ["file", "entry point"])
+def test_protect_and_attack(way: str, run: Run, own_file: Path, announced: str, few_csv: Path) -> None:
+    mechanism = f"{own_file}:Rounded" if way == "file" else announced
+    attack = f"{own_file}:StartIsIt" if way == "file" else "their-attack"
+    output = few_csv.with_name("out.csv")
+    done = run("protect", few_csv, output, "--mechanism", mechanism, "--seed", 3, "--json")
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    assert document["mechanism"] == "rounded"
+    assert (document["guarantee"]["epsilon"], document["guarantee"]["holds"]) == (None, False)
+    assert (document["epsilon_holds"], document["holds_for_these_people"]) == (False, None)
+    assert any("protects nobody" in note for note in document["guarantee"]["notes"])
+    card = run("protect", few_csv, output, "--mechanism", mechanism, "--force")
+    assert "NOTHING IS PROMISED" in card.out
+    assert len(output.read_text().splitlines()) == 301
+    assert "Nothing is promised" in run("guarantee", "--mechanism", mechanism).out
+    found = run(
+        "attack", "--input", few_csv, "--mechanism", mechanism, "--attack", attack, "--runs", 1, "--instances", 2,
+        "--cores", 1, "--json",
+    )  # fmt: skip
+    assert found.code == 0, found.err
+    (row,) = json.loads(found.out)
+    assert row["attack"] == "start-is-it"
+
+
+def test_audit_and_certify(run: Run, own_file: Path, tmp_path: Path) -> None:
+    named = ("--mechanism", f"{own_file}:Rounded")
+    witness, certificate = tmp_path / "witness.json", tmp_path / "certificate.json"
+    assert "promises nothing" in run("audit", *named).err
+    outcome = run("audit", *named, "--claim", "metric:4/km", "--samples", 20_000, "--seed", 1, "--witness", witness)
+    assert outcome.code == 1, outcome.err
+    assert "rounded" in outcome.out
+    # A file alone does not have somebody's code run.
+    assert "not run because a file says so" in run("audit", "--check", witness).err
+    assert "not run because a file says so" in run("audit", "--check", witness, "--mechanism", "square").err
+    assert run("audit", "--check", witness, *named, "--samples", 20_000).code == 1
+    assert "no certificate" in run("certify", *named).err
+    named = ("--mechanism", f"{own_file}:Planar")
+    assert run("certify", *named, "--out", certificate).code == 0
+    assert run("certify", "--check", certificate).code == 2
+    assert run("certify", "--check", certificate, *named).code == 0
+
+
+def test_plan_and_its_text(run: Run, own_file: Path, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "QUICK", TINY)
+    asked = ("plan", few_csv, "--attacker-error", "1m", "--between-all-places", "--quick", "--cores", 1)
+    both = ("--with", f"{own_file}:Rounded", "--with", f"{own_file}:Planar")
+    document = json.loads(run(*asked, *both, "--json").out)
+    tried = {one["mechanism"]: one for one in document["alternatives"]}
+    assert "rounded: its guarantee does not hold between all places" in document["left_out"]
+    assert tried["planar of mine"]["met"]
+    assert tried["planar of mine"]["promised"]
+    assert f"--mechanism {own_file}:Planar --hide-within" in tried["planar of mine"]["command"]
+    text = run(*[one for one in asked if one != "--between-all-places"], *both)
+    assert text.code == 0, text.err
+    words = re.sub(r"\s+", " ", text.out)
+    assert "rounded as it is none nothing is promised" in words
+    assert "rounded has no density: the attacker goes by draws of its own" in words
+    # It meets the goal, and is not recommended.
+    assert "Recommended: rounded" not in words
+    length = run("plan", few_csv, "--hide-within", "400m", "--quick", "--cores", 1, *both, "--json")
+    reasons = json.loads(length.out)["left_out"]
+    assert "rounded: its guarantee is not the metric promise at that length" in reasons
+    assert not any("planar of mine" in reason for reason in reasons)
+
+
+def test_the_frontier_and_the_report(own_file: Path, announced: str) -> None:
+    mechanisms = reproducing._mechanisms([f"{own_file}:Rounded", announced], "frontier")
+    attacks = reproducing._attacks([f"{own_file}:StartIsIt"], "all")
+    assert (mechanisms, attacks) == ((f"{own_file.stem}:Rounded",), (f"{own_file.stem}:StartIsIt",))
+    town = tiny_town("people")
+    scope = Scope(
+        datasets={"people": town}, runs=1, instances=2, queries=10, targets=2, quick=True, mechanisms=mechanisms,
+        attacks=attacks,
+    )  # fmt: skip
+    for part, label in ((frontier, "rounded"), (table1, "start-is-it")):
+        outcome = part.outcome(scope, made_up_results(part.cells(scope)))
+        assert label in [value for table in outcome.tables for row in table.rows for value in row]
+        assert label in [one.label for picture in outcome.pictures for panel in picture.panels for one in panel.series]
+    assert (
+        "Without a density: rounded"
+        in frontier.outcome(scope, made_up_results(frontier.cells(scope))).tables[0].protocol
+    )
+    command = dict(reproducing.facts_of(scope, reproducing.QUICK))["Command"]
+    assert f"--mechanism {own_file.stem}:Rounded --attack {own_file.stem}:StartIsIt" in command
+
+
+def test_reproduce_on_own_people(run: Run, own_file: Path, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frontier, "_QUICK_FAMILIES", ("planar Laplace",))
+    out = few_csv.with_name("report")
+    asked = ("reproduce", "frontier", "--input", few_csv, "--quick", "--runs", 1, "--cores", 1, "--out", out)
+    done = run(*asked, "--mechanism", f"{own_file}:Rounded")
+    assert done.code == 0, done.err
+    assert re.search(r"^people +rounded +as it is +none", done.out, re.MULTILINE)
+    assert "computed from true places" in done.err
+    assert (out / "frontier-people.png").exists()
+    assert ",rounded," in (out / "frontier.csv").read_text()
+    own = reproducing.own_population(few_csv, named_region("san-francisco"), ReadOptions())
+    facts = dict(reproducing.facts_of(Scope(datasets={"people": own}), reproducing.FULL))
+    assert "digest" not in facts["Data: people"]
+    assert "--input FILE --region REGION" in facts["Command"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("table1", "--region", "berlin"), "--region goes with --input"),
+        (("table1", "--input", "gaussian.csv"), "gaussian is a population of the paper"),
+        (("table1", "--dataset", "gaussian", "--mechanism", "{file}:Rounded"), "goes on the frontier"),
+        (("frontier", "--dataset", "gaussian", "--attack", "{file}:StartIsIt"), "goes into table1"),
+    ],
+)
+def test_what_reproduce_refuses(
+    arguments: tuple[str, ...], words: str, run: Run, own_file: Path, few_csv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(few_csv.parent)
+    few_csv.rename(few_csv.with_name("gaussian.csv"))
+    outcome = run("reproduce", *(one.format(file=own_file) for one in arguments), "--out", "out")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert words in outcome.err
+    assert not Path("out").exists()
+
+
+def test_other_code_is_another_result(own_file: Path) -> None:
+    def key(name: str) -> str:
+        entry = mechanism_entry(name)
+        defence = Defence(label="mine", mechanism=entry.name)
+        return FrontierCell(dataset="people", seed=1, run=0, defence=defence, queries=1, targets=2).key("the same")
+
+    before = key(f"{own_file}:Rounded")
+    assert key(f"{own_file}:Rounded") == before
+    own_file.write_text(own_file.read_text() + "\n# another\n")
+    assert key(f"{own_file}:Rounded") != before
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nobodys", "there is no mechanism 'nobodys'.*planar-laplace"),
+        ("missing.py:Mine", "there is no file missing.py"),
+        ("{file}:Missing", "there is no class Missing"),
+        ("{file}:NoMechanism", "must be a class that inherits from nearveil.Mechanism"),
+        ("{file}:Shared", "rows draw something else again"),
+        ("{file}:Short", "not one published place for each person"),
+        ("{file}:Nowhere", "not finite"),
+        ("{file}:NoRegion", "its constructor must take region"),
+        ("{file}:Needy", "its constructor needs cell_m"),
+        ("{file}:Broken", "it fails with RuntimeError: out of order"),
+        ("{file}:NoGuarantee", "claimed_by_nobody"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_a_sentence(name: str, sentence: str, own_file: Path) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        mechanism_entry(name.format(file=own_file))
+
+
+def test_options_that_a_class_does_not_take(run: Run, own_file: Path, few_csv: Path) -> None:
+    for options in (("--epsilon", 1), ("--hide-within", "500m"), ("--gamma", 0.5)):
+        outcome = run("protect", few_csv, few_csv.with_name("out.csv"), "--mechanism", f"{own_file}:Rounded", *options)
+        assert outcome.code == 2
+        assert f"{options[0]} cannot be used with rounded" in outcome.err
+
+
+def test_a_class_without_density_and_promise_passes_the_suite(own_file: Path, city: FloatArray) -> None:
+    mechanism = mechanism_entry(f"{own_file}:Rounded").build(region="san-francisco")
+    check_mechanism(mechanism, city[:300], draws=1000)
+
+
+def test_every_mechanism_of_ours_has_its_name() -> None:
+    assert all(entry.name == name and entry.is_own for name, entry in MECHANISMS.items())
