@@ -10,7 +10,7 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 from nearveil.io.files import read_people, write_people
-from nearveil.io.people import Layout, People, Place
+from nearveil.io.people import Layout, LocationColumn, People
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 from tests.release.conftest import table_of
@@ -172,7 +172,7 @@ def test_whatever_the_places_are_the_same_is_said(
         people = People(
             places.round(7),
             pa.table({"id": np.random.default_rng(4).permutation(len(places))}),
-            Layout(latitude=Place("latitude", 1), longitude=Place("longitude", 2)),
+            Layout(latitude=LocationColumn("latitude", 1), longitude=LocationColumn("longitude", 2)),
         )
         write_people(people, tmp_path / f"in.{name}", force=True)
         outcome = run(

@@ -46,9 +46,9 @@ def test_csv_there_and_back(rows: list[tuple[str, float]]) -> None:
     table = pa.table({"note": [text for text, _ in rows]})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "p.csv"
-        from nearveil.io.people import Layout, Place
+        from nearveil.io.people import Layout, LocationColumn
 
-        write_people(People(points, table, Layout(Place("lat", 1), Place("lon", 2))), path)
+        write_people(People(points, table, Layout(LocationColumn("lat", 1), LocationColumn("lon", 2))), path)
         back = read_people(path)
     assert back.carried["note"].to_pylist() == [text for text, _ in rows]
     assert (back.points == points).all()

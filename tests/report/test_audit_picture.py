@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from nearveil.audit.claims import Claim
-from nearveil.audit.events import DensityScore, Event, HistogramScore, NearnessScore
+from nearveil.audit.events import DensityScore, HistogramScore, NearnessScore, OutputEvent
 from nearveil.audit.external import CallableSubject
 from nearveil.audit.pair_search import interval_pairs
 from nearveil.audit.pairs import Pair
@@ -37,7 +37,7 @@ def witness_of(
     return Witness(
         claim=Claim(Notion.LOCAL, 1.0, 0.0, "everything"),
         pair=pair,
-        event=Event(score or DensityScore(), threshold, "first"),
+        event=OutputEvent(score or DensityScore(), threshold, "first"),
         counts=Counts(hits=1000, trials=1000, false_hits=0, false_trials=1000),
         confidence=0.99,
         events_counted=1,

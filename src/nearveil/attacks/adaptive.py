@@ -104,7 +104,7 @@ class _Search:
         place, radii = self._planner.next_question(len(self._accounts) - sentinel, sentinel=sentinel)
         makes_sense = self._ask(place, radii, sentinel=sentinel)
         if makes_sense:
-            self._planner.heed(place)
+            self._planner.observe(place)
         return makes_sense
 
     def _ask_first(self) -> bool:

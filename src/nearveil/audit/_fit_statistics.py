@@ -59,7 +59,7 @@ class Statistic:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class FitEvent:
     """Something that an output is or is not: the statistic lies above the threshold, or does not."""
 
     statistic: Statistic
@@ -82,11 +82,11 @@ class Event:
         return f"whose {self.statistic.words} is {'above' if self.above else 'at most'} {self.threshold:.6g}"
 
 
-def event_from_dict(document: dict[str, Any]) -> Event:
-    """Make an event again from `Event.to_dict`."""
+def event_from_dict(document: dict[str, Any]) -> FitEvent:
+    """Make an event again from `FitEvent.to_dict`."""
     statistic = dict(document["statistic"])
     statistic["values"] = tuple(statistic["values"])
-    return Event(Statistic(**statistic), float(document["threshold"]), bool(document["above"]))
+    return FitEvent(Statistic(**statistic), float(document["threshold"]), bool(document["above"]))
 
 
 def statistics_for(with_person: FloatArray, without: FloatArray, place: FloatArray | None) -> list[Statistic]:

@@ -49,7 +49,7 @@ class Score(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Event:
+class OutputEvent:
     """An output scores at or above a threshold, for the place that the event speaks for.
 
     Parameters
@@ -87,12 +87,12 @@ class Event:
         return {"score": self.score.to_dict(), "threshold": self.threshold, "direction": self.direction}
 
 
-def event_from_dict(document: dict[str, Any]) -> Event:
-    """Read what `Event.to_dict` gave."""
+def event_from_dict(document: dict[str, Any]) -> OutputEvent:
+    """Read what `OutputEvent.to_dict` gave."""
     direction = document["direction"]
     if direction not in DIRECTIONS or not np.isfinite(document["threshold"]):
         raise ValueError("event")
-    return Event(_score_from_dict(document["score"]), float(document["threshold"]), direction)
+    return OutputEvent(_score_from_dict(document["score"]), float(document["threshold"]), direction)
 
 
 def learn_scores(first: FloatArray, second: FloatArray, pair: Pair, subject: Subject) -> list[Score]:

@@ -18,8 +18,8 @@ from nearveil.audit.events import (
     TELL_TALES,
     UNLEARNED,
     Direction,
-    Event,
     NearnessScore,
+    OutputEvent,
     Score,
     learn_scores,
 )
@@ -59,7 +59,7 @@ class Suspect:
 
     pair: Pair
     claimed_loss: float
-    events: tuple[Event, ...]
+    events: tuple[OutputEvent, ...]
     expected_bound: float
     hopeful_bound: float
 
@@ -82,7 +82,7 @@ class Suspect:
 class _Found:
     """The best event of a score and a direction at one level of caution, and the bound to expect of it."""
 
-    event: Event
+    event: OutputEvent
     caution: float
     bound: float
 
@@ -152,7 +152,7 @@ def _best_events(score: Score, direction: Direction, scores: list[FloatArray], a
             confidence=aim.confidence,
         )
         best = int(promising[np.argmax(bounds)])
-        event = Event(score, float(thresholds[best]), direction)
+        event = OutputEvent(score, float(thresholds[best]), direction)
         # One object for one event, so that it is counted once.
         event = next((option.event for option in found if option.event.threshold == event.threshold), event)
         found.append(_Found(event, caution, float(bounds.max())))

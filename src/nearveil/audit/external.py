@@ -511,12 +511,12 @@ class CommandSubject(ExternalSubject):
         """Run the command on a file with these rows and read what it wrote."""
         del rng
         with TemporaryDirectory(prefix="nearveil-audit-") as folder:
-            files = _Files(Path(folder))
+            files = _CallFiles(Path(folder))
             _write_rows(points, files.input)
             self._run(files, len(points))
             return _read_rows(files.written_by(self.arguments))
 
-    def _run(self, files: _Files, rows: int) -> None:
+    def _run(self, files: _CallFiles, rows: int) -> None:
         with ExitStack() as stack:
             source = stack.enter_context(files.input.open("rb"))
             printed, errors = (stack.enter_context(path.open("wb")) for path in (files.printed, files.errors))
@@ -531,7 +531,9 @@ class CommandSubject(ExternalSubject):
                 "there is no verdict on it"
             )
 
-    def _start(self, files: _Files, source: BinaryIO, printed: BinaryIO, errors: BinaryIO) -> subprocess.Popen[bytes]:
+    def _start(
+        self, files: _CallFiles, source: BinaryIO, printed: BinaryIO, errors: BinaryIO
+    ) -> subprocess.Popen[bytes]:
         names = {INPUT: str(files.input), OUTPUT: str(files.output)}
         arguments = [_filled_in(argument, names) for argument in self.arguments]
         stdin = subprocess.DEVNULL if _mentions(self.arguments, INPUT) else source
@@ -542,7 +544,7 @@ class CommandSubject(ExternalSubject):
         except (OSError, ValueError):
             raise UsageError(f"{arguments[0]!r} cannot be run as a program; check the command's first word") from None
 
-    def _wait(self, process: subprocess.Popen[bytes], files: _Files, rows: int) -> None:
+    def _wait(self, process: subprocess.Popen[bytes], files: _CallFiles, rows: int) -> None:
         """Wait until the command ends; raise if it takes too long or writes without end."""
         until = time.monotonic() + self.timeout_s
         most = _MOST_BYTES + _MOST_BYTES_PER_ROW * rows
@@ -560,7 +562,7 @@ class CommandSubject(ExternalSubject):
                 raise AuditError(f"the command wrote more than {most:,} bytes on {rows:,} rows and was ended")
 
 
-class _Files:
+class _CallFiles:
     """The files of one call."""
 
     def __init__(self, folder: Path) -> None:
@@ -608,7 +610,7 @@ def _write_rows(points: FloatArray, path: Path) -> None:
 
 def _read_rows(path: Path) -> FloatArray:
     try:
-        return open_csv(path, ReadOptions(), carry=False).gathered().points
+        return open_csv(path, ReadOptions(), carry=False).read_all().points
     except DataError as error:
         reason = str(error).replace(str(path), "it").split(";")[0]
         raise AuditError(

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from nearveil.audit._fit_statistics import Event, event_from_dict
+from nearveil.audit._fit_statistics import FitEvent, event_from_dict
 from nearveil.audit.claims import Claim, claim_from_dict
 from nearveil.audit.subjects import RECHECK_STREAM, AuditError, chosen_seed
 from nearveil.audit.witness import Counts, bound_of, shared_confidence
@@ -35,7 +35,7 @@ class FitWitness:
         What the fit is said to promise.
     data : DataPair
         Made-up people, with and without one of them.
-    event : Event
+    event : FitEvent
         The outputs that were counted.
     speaks_for_person : bool
         Whether the event is likelier with the person (its hits are counted there), or without.
@@ -47,7 +47,7 @@ class FitWitness:
 
     claim: Claim
     data: DataPair
-    event: Event
+    event: FitEvent
     speaks_for_person: bool
     counts: Counts
     confidence: float

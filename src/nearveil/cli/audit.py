@@ -23,7 +23,7 @@ from nearveil.audit.auditor import (
 )
 from nearveil.audit.auditor import audit as run_audit
 from nearveil.audit.check import check_witness, printable, read_witness
-from nearveil.audit.claims import CLAIM_FORMS, Claim, claim_from_json, is_claim_in_words
+from nearveil.audit.claims import CLAIM_FORMS, Claim, claim_from_json, is_claim_text
 from nearveil.audit.external import (
     DEFAULT_TIMEOUT_S,
     CommandSubject,
@@ -423,7 +423,7 @@ class _External:
 
 def _read_claim(text: str | None) -> Claim | str | None:
     """Return the words as they are, or the claim that a file holds."""
-    if text is None or text in ("own", "paper") or is_claim_in_words(text):
+    if text is None or text in ("own", "paper") or is_claim_text(text):
         return text
     path = Path(text)
     if not path.suffix and not path.exists():

@@ -19,7 +19,7 @@ from nearveil.cli._output import progress_bar, say
 from nearveil.errors import OutputError, UsageError
 from nearveil.evaluation.attack import AttackOutcome, outcome_of
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, compare
-from nearveil.evaluation.attack_trials import Contender, Instance, Trial, contenders, run_trials
+from nearveil.evaluation.attack_trials import AttackSetup, Instance, Trial, run_trials, set_up_attacks
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
 from nearveil.evaluation.utility import (
     Displacement,
@@ -32,7 +32,7 @@ from nearveil.evaluation.utility import (
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
 from nearveil.io.files import write_people
-from nearveil.io.people import Layout, People, Place
+from nearveil.io.people import Layout, LocationColumn, People
 from nearveil.io.synthetic import PEOPLE, synthetic_city
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
@@ -158,7 +158,7 @@ class Service:
 
     def record(self, trial: Trial, results: Sequence[AttackResult]) -> None:
         """Put the results of one attack beside the truth."""
-        experiment, attack = self.experiment, trial.contender
+        experiment, attack = self.experiment, trial.attack_setup
         true_m, pairs = experiment.true_m, list(zip(results, trial.instances, strict=True))
         attempts = [
             compare(
@@ -182,7 +182,7 @@ class City:
         region = named_region("san-francisco")
         self.people = Dataset("a made-up city", region, synthetic_city(PEOPLE, region, rng=seed, land=land_in(region)))
         self.protocol = AttackProtocol(runs=1, instances=INSTANCES, seed=seed)
-        self._fighters = contenders(tuple(_ATTACKS), region, colluders=(1,), tau_m=self.protocol.tau_m)
+        self._attack_setups = set_up_attacks(tuple(_ATTACKS), region, colluders=(1,), tau_m=self.protocol.tau_m)
         self.open = self._service("open", "true places", None)
         self.paper = self._service(
             "the paper's DPRS", f"epsilon = {EPSILON:g}",
@@ -217,7 +217,7 @@ class City:
         half_extent_m = self.people.region.half_extent_m
         attack = Adaptive(half_extent_m=half_extent_m, tau_m=_SURE_WITHIN_M, colluders=_ACCOUNTS)
         setup = service.experiment.setup(0)
-        trial = Trial(setup, Contender(attack, _ACCOUNTS), K, (self._start(service),))
+        trial = Trial(setup, AttackSetup(attack, _ACCOUNTS), K, (self._start(service),))
         result = trial.run_one(0, setup.open())
         return outcome_of(service.experiment, self.instance.target, result, tau_m=_SURE_WITHIN_M)
 
@@ -233,13 +233,13 @@ class City:
     @property
     def attacks_in_all(self) -> int:
         """How many attacks `attack_many` makes."""
-        return len(self.services) * len(self._fighters) * INSTANCES
+        return len(self.services) * len(self._attack_setups) * INSTANCES
 
     def attack_many(self, progress: Progress) -> None:
         """Attack people of each service from the same places."""
         for service in self.services:
             setup, instances = service.experiment.setup(0), service.experiment.instances(0, K)
-            trials = [Trial(setup, fighter, K, instances) for fighter in self._fighters]
+            trials = [Trial(setup, attack_setup, K, instances) for attack_setup in self._attack_setups]
             for trial, results in zip(trials, run_trials(trials, cores=self._cores, progress=progress), strict=True):
                 service.record(trial, results)
 
@@ -293,7 +293,7 @@ def _title(city: City, service: Service) -> str:
 
 
 def _as_people(places: FloatArray) -> People:
-    layout = Layout(latitude=Place("latitude", 1), longitude=Place("longitude", 2))
+    layout = Layout(latitude=LocationColumn("latitude", 1), longitude=LocationColumn("longitude", 2))
     return People(places.round(6), pa.table({"person": np.arange(1, len(places) + 1)}), layout)
 
 

@@ -118,7 +118,7 @@ def plan(
         from nearveil.report.charts import draw_chart  # noqa: PLC0415
 
         with replacing(picture, force=force) as partial:
-            draw_chart(plan_chart(made, made.people.words), partial)
+            draw_chart(plan_chart(made, made.people.description), partial)
 
 
 def _goal(attacker_error: str | None, recall: float | None, hide_within: str | None, k: int) -> Goal:

@@ -12,7 +12,7 @@ from nearveil.cli._options import ClipOption, LatitudeOption, LongitudeOption, O
 from nearveil.cli._output import say, warn, work_bar
 from nearveil.errors import UsageError
 from nearveil.evaluation.experiments.registry import EXPERIMENTS
-from nearveil.evaluation.results import Outcome
+from nearveil.evaluation.results import ExperimentResult
 from nearveil.io.datasets import DatasetName
 from nearveil.io.people import ReadOptions
 from nearveil.region import DEFAULT_REGION
@@ -104,13 +104,13 @@ def reproduce(
         warn(f"what is in {out} was computed from true places, and maps show them: keep it to yourself")
     if part == ALL:
         for finding in done.findings:
-            say(f"{finding.headline}\n  {finding.words}\n")
+            say(f"{finding.headline}\n  {finding.text}\n")
         say(f"Written: {done.files[0]}, and every table as CSV and Markdown and every picture as PNG beside it")
         return
     _say_outcome(done.outcomes[0], done.files)
 
 
-def _say_outcome(outcome: Outcome, paths: tuple[Path, ...]) -> None:
+def _say_outcome(outcome: ExperimentResult, paths: tuple[Path, ...]) -> None:
     for table in outcome.tables:
         say(f"{text_table(*table_cells(table))}\n\n{table.protocol}\n")
     say("\n".join(f"- {remark}" for remark in outcome.remarks))

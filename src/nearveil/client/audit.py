@@ -19,7 +19,7 @@ from nearveil.attacks.oracle import Spot
 from nearveil.client.http import Client, ServiceError
 from nearveil.client.oracle import Accounts, Attacker, Epochs, Patience, StartSearch, degrees_of
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_trials import Contender, contenders
+from nearveil.evaluation.attack_trials import AttackSetup, set_up_attacks
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import Region
 from nearveil.report.tables import text_table
@@ -284,13 +284,13 @@ class Audit:
     ) -> None:
         self._client, self._region, self._plan, self._pause = client, region, plan, pause
         self._rng = np.random.default_rng(plan.seed)
-        self._fighters = contenders(plan.names, region, colluders=plan.colluders, tau_m=plan.tau_m)
+        self._attack_setups = set_up_attacks(plan.names, region, colluders=plan.colluders, tau_m=plan.tau_m)
         self._epochs = Epochs(client, longest_wait_s=plan.longest_epoch_s, pause=pause, clock=clock)
 
     @property
     def attacks(self) -> int:
         """How many attacks it will make at most."""
-        return len(self._fighters) * (1 if self._plan.known_target else self._plan.targets)
+        return len(self._attack_setups) * (1 if self._plan.known_target else self._plan.targets)
 
     def run(self, progress: Progress) -> ServiceAudit:
         """Attack, measure, and remove every account again, whatever happens."""
@@ -300,7 +300,9 @@ class Audit:
         with accounts:
             targets = self._targets(accounts)
             starts = self._starts(accounts, targets)
-            rows = tuple(self._attack_all(accounts, fighter, starts, progress) for fighter in self._fighters)
+            rows = tuple(
+                self._attack_all(accounts, attack_setup, starts, progress) for attack_setup in self._attack_setups
+            )
             after = self._suspects()
         if not starts:
             raise UsageError(
@@ -351,22 +353,22 @@ class Audit:
     # -- attacks -----------------------------------------------------------------------------------------------
 
     def _attack_all(
-        self, accounts: Accounts, fighter: Contender, starts: list[tuple[_Target, Spot]], progress: Progress
+        self, accounts: Accounts, attack_setup: AttackSetup, starts: list[tuple[_Target, Spot]], progress: Progress
     ) -> AttackAudit:
         attempts = []
         for target, start in starts:
-            attempts.append(self._attack(accounts, fighter, target, start))
+            attempts.append(self._attack(accounts, attack_setup, target, start))
             progress(1)
-        return AttackAudit(fighter.attack.name, fighter.colluders, self._plan.tau_m, tuple(attempts))
+        return AttackAudit(attack_setup.attack.name, attack_setup.colluders, self._plan.tau_m, tuple(attempts))
 
-    def _attack(self, accounts: Accounts, fighter: Contender, target: _Target, start: Spot) -> Attempt:
+    def _attack(self, accounts: Accounts, attack_setup: AttackSetup, target: _Target, start: Spot) -> Attempt:
         """Attack one target with accounts that have no history."""
         plan = self._plan
         attacker = Attacker(
             accounts, self._region, self._epochs,
-            k=plan.k, colluders=fighter.colluders, askers=plan.askers, patience=plan.patience, pause=self._pause,
+            k=plan.k, colluders=attack_setup.colluders, askers=plan.askers, patience=plan.patience, pause=self._pause,
         )  # fmt: skip
-        result = fighter.attack.infer(attacker.oracle(most_queries=plan.most_queries), target.person, start)
+        result = attack_setup.attack.infer(attacker.oracle(most_queries=plan.most_queries), target.person, start)
         attacker.leave()
         # Who believes nothing stays with where it began.
         guess = start if result.estimate is None else result.estimate

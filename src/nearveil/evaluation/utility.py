@@ -140,15 +140,15 @@ RegionProtocol = Literal["paper", "isotropic"]
 ColluderProtocol = Literal["exact", "published"]
 """Whether the service knows an attacker's accounts where they are, or publishes them like everybody else's."""
 
-QUERY_WORDS: dict[QueryProtocol, str] = {
+QUERY_TEXT: dict[QueryProtocol, str] = {
     "uniform": "queries uniform in the region",
     "users": "queries from where people truly are (whoever asks is not their own neighbour)",
 }
-REGION_WORDS: dict[RegionProtocol, str] = {
+REGION_TEXT: dict[RegionProtocol, str] = {
     "paper": "the paper's region (each axis scaled on its own)",
     "isotropic": "isotropic region (both axes scaled alike)",
 }
-COLLUDER_WORDS: dict[ColluderProtocol, str] = {
+COLLUDER_TEXT: dict[ColluderProtocol, str] = {
     "exact": "the attacker's accounts known exactly",
     "published": "the attacker's accounts published like everybody else's",
 }

@@ -261,7 +261,7 @@ class PartialDownload:
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class Basis(StrEnum):
+class ChecksumBasis(StrEnum):
     """Why a file is taken for the right one."""
 
     GIVEN = "its SHA-256 is the one given"
@@ -283,7 +283,7 @@ class Fetched:
         The file.
     sha256 : str
         Its checksum.
-    basis : Basis
+    basis : ChecksumBasis
         Why it is taken for the right one.
     was_there : bool
         Whether it was there already.
@@ -291,7 +291,7 @@ class Fetched:
 
     path: Path
     sha256: str
-    basis: Basis
+    basis: ChecksumBasis
     was_there: bool
 
 
@@ -349,35 +349,35 @@ def fetch_snap(
 
 
 _WHOSE = {
-    Basis.GIVEN: "the one given with --sha256",
-    Basis.PUBLISHED: "the one known for this file",
-    Basis.RECORDED: "the one recorded when it was first fetched",
+    ChecksumBasis.GIVEN: "the one given with --sha256",
+    ChecksumBasis.PUBLISHED: "the one known for this file",
+    ChecksumBasis.RECORDED: "the one recorded when it was first fetched",
 }
 _REMEDIES = {
-    Basis.GIVEN: "check --sha256 and try again",
-    Basis.PUBLISHED: "try again, or give the SHA-256 of a newer file with --sha256",
-    Basis.RECORDED: "try again, or give the SHA-256 of a newer file with --sha256",
-    Basis.FIRST_USE: "try again, or from a mirror with --from",
+    ChecksumBasis.GIVEN: "check --sha256 and try again",
+    ChecksumBasis.PUBLISHED: "try again, or give the SHA-256 of a newer file with --sha256",
+    ChecksumBasis.RECORDED: "try again, or give the SHA-256 of a newer file with --sha256",
+    ChecksumBasis.FIRST_USE: "try again, or from a mirror with --from",
 }
 
 
-def _expected(file: SnapFile, path: Path, given: str | None) -> tuple[str | None, Basis]:
+def _expected(file: SnapFile, path: Path, given: str | None) -> tuple[str | None, ChecksumBasis]:
     if given is not None:
         if not _SHA256.fullmatch(given.lower()):
             raise UsageError("a SHA-256 is 64 hexadecimal digits; check --sha256")
-        return given.lower(), Basis.GIVEN
+        return given.lower(), ChecksumBasis.GIVEN
     if file.sha256 is not None:
-        return file.sha256, Basis.PUBLISHED
+        return file.sha256, ChecksumBasis.PUBLISHED
     record = _record_of(path)
     if not record.exists():
-        return None, Basis.FIRST_USE
+        return None, ChecksumBasis.FIRST_USE
     words = record.read_text(encoding="utf-8", errors="replace").split()
     if not words or not _SHA256.fullmatch(words[0]):
         raise DataError(f"{record} holds no SHA-256; remove it and fetch again")
-    return words[0], Basis.RECORDED
+    return words[0], ChecksumBasis.RECORDED
 
 
-def _sha256_fault(path: Path, expected: str | None, basis: Basis) -> str | None:
+def _sha256_fault(path: Path, expected: str | None, basis: ChecksumBasis) -> str | None:
     if expected is None or _sha256_of(path) == expected:
         return None
     return f"its SHA-256 is not {_WHOSE[basis]}"

@@ -86,7 +86,7 @@ def open_people(path: Path, read: ReadOptions | None = None, *, carry: bool = Tr
 
 def read_people(path: Path, read: ReadOptions | None = None, *, carry: bool = True) -> People:
     """Read everybody of a file into memory; see `open_people`."""
-    return open_people(path, read, carry=carry).gathered()
+    return open_people(path, read, carry=carry).read_all()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from nearveil.errors import DataError
 from nearveil.io.columns import check_carried, kept_columns
-from nearveil.io.people import Layout, People, PeopleInMemory, PeopleStream, PeopleWriter, Place, ReadOptions
+from nearveil.io.people import Layout, LocationColumn, People, PeopleInMemory, PeopleStream, PeopleWriter, ReadOptions
 
 _LOCATION_MEMBERS = {"geometry", "bbox"}
 _CARRIED_MEMBERS = {"type", "id", "properties"}
@@ -30,7 +30,7 @@ def open_geojson(path: Path, read: ReadOptions, *, carry: bool = True) -> People
     members = _members_to_carry(features, read.drop)
     warnings = (*check_carried(carried, points), *_left_out(features, members, read.drop)) if carry else ()
     kept = [_without_location(feature, members, read.drop) for feature in features]
-    return PeopleInMemory(People(points, carried, Layout(geometry=Place("geometry", 0)), kept, warnings))
+    return PeopleInMemory(People(points, carried, Layout(geometry=LocationColumn("geometry", 0)), kept, warnings))
 
 
 def _features(path: Path) -> list[dict[str, Any]]:

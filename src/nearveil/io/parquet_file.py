@@ -17,11 +17,11 @@ from nearveil.io.columns import kept_columns, plain_field, wkb_from_points
 from nearveil.io.people import (
     Columns,
     Layout,
+    LocationColumn,
     People,
     PeopleInTable,
     PeopleStream,
     PeopleWriter,
-    Place,
     ReadOptions,
     TableSource,
     TableSplit,
@@ -201,9 +201,9 @@ class ParquetWriter(PeopleWriter):
             with suppress(OSError, pa.ArrowException):
                 self._writer.close()
 
-    def _geometry(self, layout: Layout, columns: int) -> Place | None:
+    def _geometry(self, layout: Layout, columns: int) -> LocationColumn | None:
         if layout.geometry is None and (layout.gains_geometry or self._named_geo):
-            return Place("geometry", columns)
+            return LocationColumn("geometry", columns)
         return layout.geometry
 
     def _write_row_group(self) -> None:

@@ -56,7 +56,7 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LocationColumn:
     """A column that holds part of the location: its name, and where it stood in the file."""
 
     name: str
@@ -71,9 +71,9 @@ class Layout:
     Parquet file stays one.
     """
 
-    latitude: Place | None = None
-    longitude: Place | None = None
-    geometry: Place | None = None
+    latitude: LocationColumn | None = None
+    longitude: LocationColumn | None = None
+    geometry: LocationColumn | None = None
     gains_geometry: bool = True
 
 
@@ -142,7 +142,7 @@ def table_of_people(people: People) -> pa.Table:
     """Return all columns in one table, the places in its last two; `people_from_table` reads it."""
     table = people.carried
     for axis, name in enumerate(("latitude", "longitude")):
-        table = with_column(table, Place(name, table.num_columns), arrow_floats(people.points[:, axis]))
+        table = with_column(table, LocationColumn(name, table.num_columns), arrow_floats(people.points[:, axis]))
     return table
 
 
@@ -159,7 +159,7 @@ def table_with_coordinates(people: People) -> pa.Table:
     latitude, longitude = layout.latitude, layout.longitude
     if latitude is None or longitude is None:
         position = layout.geometry.position if layout.geometry else people.carried.num_columns
-        latitude, longitude = Place("latitude", position), Place("longitude", position + 1)
+        latitude, longitude = LocationColumn("latitude", position), LocationColumn("longitude", position + 1)
     table = people.carried
     values = [(latitude, people.points[:, 0]), (longitude, people.points[:, 1])]
     for place, column in sorted(values, key=lambda pair: pair[0].position):
@@ -167,7 +167,7 @@ def table_with_coordinates(people: People) -> pa.Table:
     return table
 
 
-def with_column(table: pa.Table, place: Place, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+def with_column(table: pa.Table, place: LocationColumn, column: pa.Array | pa.ChunkedArray) -> pa.Table:
     """Return the table with one more column, at its place; a table without columns gets its rows with it."""
     if table.num_columns == 0:
         return pa.table({place.name: column})
@@ -201,7 +201,7 @@ class PeopleStream(ABC):
     def batches(self, carried: Sequence[int] | None = None) -> Iterator[People]:
         """Read the file from its first row, with all carried columns or with those at some positions only."""
 
-    def gathered(self) -> People:
+    def read_all(self) -> People:
         """Read everybody into memory."""
         parts = list(self.batches())
         if len(parts) == 1:
@@ -422,8 +422,8 @@ def split_at_coordinates(
         )
     own = kept[found.latitude], kept[found.longitude]
     layout = Layout(
-        latitude=Place(names[own[0]], found.latitude),
-        longitude=Place(names[own[1]], found.longitude),
+        latitude=LocationColumn(names[own[0]], found.latitude),
+        longitude=LocationColumn(names[own[1]], found.longitude),
         gains_geometry=gains_geometry,
     )
     return TableSplit(layout, *own, None, False, tuple(place for place in kept if place not in own))
@@ -438,7 +438,7 @@ def split_at_geometry(
     native: bool,
 ) -> TableSplit:
     """Take the geometry, and coordinate columns beside it: the same place written twice, to be replaced in both."""
-    shown = Place(names[geometry], kept.index(geometry))
+    shown = LocationColumn(names[geometry], kept.index(geometry))
     rest = tuple(place for place in kept if place != geometry)
     if find_coordinates([names[place] for place in rest], read.latitude, read.longitude) is None:
         return TableSplit(Layout(geometry=shown), None, None, geometry, native, rest)

@@ -24,7 +24,7 @@ from nearveil.randomness import FIT_STREAM, seeded_randomness
 from nearveil.region import Region, as_region
 from nearveil.release.charging import charge_fit, checked_ids
 from nearveil.release.parallel_map import mapped_in_order
-from nearveil.release.unique_ids import Look, PeopleWatch
+from nearveil.release.unique_ids import BatchIds, PeopleWatch
 from nearveil.types import FloatArray, IntArray, Progress, ProgressBar, no_bar
 
 SmallIntArray = npt.NDArray[np.int32]
@@ -81,7 +81,7 @@ class _Part:
 
     rows: int
     faults: Faults
-    look: Look | None
+    look: BatchIds | None
     one_place: tuple[float, float] | None
     whole: SmallIntArray | None
 

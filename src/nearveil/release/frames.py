@@ -14,12 +14,12 @@ from nearveil.io.columns import check_carried, kept_columns, plain_field
 from nearveil.io.people import (
     Columns,
     Layout,
+    LocationColumn,
     People,
     PeopleInMemory,
     PeopleInTable,
     PeopleStream,
     PeopleWriter,
-    Place,
     ReadOptions,
     TableSource,
     joined_people,
@@ -163,7 +163,7 @@ def _people_in_geometries(frame: Any, read: ReadOptions) -> PeopleStream:
     kept_columns(list(frame.columns), read.drop)
     kept = pa.Table.from_pandas(left, preserve_index=False)
     plain = kept.cast(pa.schema([plain_field(field) for field in kept.schema]))
-    layout = Layout(geometry=Place(name, 0))
+    layout = Layout(geometry=LocationColumn(name, 0))
     return PeopleInMemory(People(points, plain, layout, None, check_carried(plain, points)))
 
 

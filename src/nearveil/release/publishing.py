@@ -21,7 +21,7 @@ from nearveil.randomness import NumberedRows, stream_key
 from nearveil.region import Region
 from nearveil.release.parallel_map import mapped_in_order
 from nearveil.release.row_shuffle import RowShuffle, UnorderedRows
-from nearveil.release.unique_ids import Look, PeopleWatch
+from nearveil.release.unique_ids import BatchIds, PeopleWatch
 from nearveil.types import FloatArray, IntArray, Progress
 
 # As much as a core keeps at hand from one step of the release to the next.
@@ -258,7 +258,7 @@ class _Batch:
 
     rows: int
     faults: Faults
-    look: Look
+    look: BatchIds
     ready: Any = None
     sample: Any = None
     clipped: int = 0

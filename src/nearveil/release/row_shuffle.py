@@ -50,11 +50,11 @@ class DealtRows:
     """Published rows sorted by bucket, and where each bucket begins and the last one ends."""
 
     people: People = field(repr=False)
-    borders: IntArray = field(repr=False)
+    bounds: IntArray = field(repr=False)
 
     def of_bucket(self, bucket: int) -> People:
         """Return the rows of one bucket."""
-        return self.people.part(int(self.borders[bucket]), int(self.borders[bucket + 1]))
+        return self.people.part(int(self.bounds[bucket]), int(self.bounds[bucket + 1]))
 
 
 class RowShuffle:
@@ -85,8 +85,8 @@ class RowShuffle:
     def dealt(self, people: People) -> DealtRows:
         """Deal published rows to buckets, on any thread."""
         buckets = self._generator().integers(_BUCKETS, size=len(people), dtype=np.uint8)
-        borders = np.concatenate([[0], np.cumsum(np.bincount(buckets, minlength=_BUCKETS))])
-        return DealtRows(people.taken(np.argsort(buckets, kind="stable")), borders)
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(buckets, minlength=_BUCKETS))])
+        return DealtRows(people.taken(np.argsort(buckets, kind="stable")), bounds)
 
     def take(self, dealt: DealtRows) -> None:
         """Take rows in."""

@@ -25,7 +25,7 @@ from nearveil.release.parallel_map import mapped_in_order
 from nearveil.types import IntArray, WordArray
 
 
-class Look(NamedTuple):
+class BatchIds(NamedTuple):
     """What was seen of one batch."""
 
     first_missing: int | None
@@ -67,13 +67,13 @@ class PeopleWatch:
         self._unique = [UniqueIds() for _ in self.positions]
         self._ids: list[pa.ChunkedArray] | None = [] if keep_ids else None
 
-    def look(self, columns: Sequence[pa.ChunkedArray]) -> Look:
+    def look(self, columns: Sequence[pa.ChunkedArray]) -> BatchIds:
         """Look at a batch of the columns at `positions`, on any thread."""
         missing = None if self._person is None else _first_missing(columns[0])
         looks = tuple(unique.look(column) for unique, column in zip(self._unique, columns, strict=True))
-        return Look(missing, looks, None if self._ids is None else columns[0])
+        return BatchIds(missing, looks, None if self._ids is None else columns[0])
 
-    def take(self, look: Look, rows_before: int) -> None:
+    def take(self, look: BatchIds, rows_before: int) -> None:
         """Take in what was seen of the next batch; refuse a row without a person."""
         if look.first_missing is not None:
             row = rows_before + look.first_missing + 1
@@ -273,15 +273,15 @@ def _codes(ids: pa.Array) -> IntArray:
 
 
 # 8 MiB in memory; fewer hashes than that are never written to disk.
-_RUN_WORDS = 1 << 20
+_RUN_HASHES = 1 << 20
 # 4 MiB, and some more to put them in order.
-_WORDS_COMPARED = 1 << 19
+_HASHES_COMPARED = 1 << 19
 _RANGE_BITS = 10
-_WORD_BYTES = 8
+_HASH_BYTES = 8
 
 
 class Repeats(NamedTuple):
-    """Words that had come before, of the earliest run that has some; and the number of rows up to that run's end."""
+    """Hashes that had come before, of the earliest run that has some; and the number of rows up to that run's end."""
 
     run: int
     rows: int
@@ -289,9 +289,9 @@ class Repeats(NamedTuple):
 
 
 class HashRuns:
-    """Words in the order of their rows, cut into runs of equal length and sorted within each.
+    """Hashes in the order of their rows, cut into runs of equal length and sorted within each.
 
-    All runs but the last lie in a temporary file without a name, 8 bytes a word: 8 MB per million rows on disk, where
+    All runs but the last lie in a temporary file without a name, 8 bytes a hash: 8 MB per million rows on disk, where
     ``TMPDIR`` says, and some 25 MB in memory. (Where that folder is in memory itself, so are the runs.)
 
     A hash that is in a run more than twice is kept twice: that it repeats there is all that matters, and hashes that
@@ -310,7 +310,7 @@ class HashRuns:
         taken = 0
         while taken < len(hashes):
             if self._open is None:
-                self._open = np.empty(_RUN_WORDS, dtype=np.uint64)
+                self._open = np.empty(_RUN_HASHES, dtype=np.uint64)
             elif self._filled == len(self._open):
                 self._put_away(self._open)
             part = hashes[taken : taken + len(self._open) - self._filled]
@@ -366,7 +366,7 @@ class HashRuns:
     def _read(self, run: int, start: np.int64, end: np.int64) -> WordArray:
         assert self._file is not None  # noqa: S101 - there are runs in it
         assert self._open is not None  # noqa: S101 - it was filled before
-        self._file.seek((run * len(self._open) + int(start)) * _WORD_BYTES)
+        self._file.seek((run * len(self._open) + int(start)) * _HASH_BYTES)
         hashes = np.empty(int(end - start), dtype=np.uint64)
         left = hashes.data.cast("B")
         while left:
@@ -396,7 +396,7 @@ def _grouped(bounds: list[IntArray]) -> Iterator[tuple[int, int]]:
     ends = np.sum(bounds, axis=0)
     first = 0
     while first < len(ends) - 1:
-        after = max(int(np.searchsorted(ends, ends[first] + _WORDS_COMPARED, side="right")) - 1, first + 1)
+        after = max(int(np.searchsorted(ends, ends[first] + _HASHES_COMPARED, side="right")) - 1, first + 1)
         yield first, after
         first = after
 

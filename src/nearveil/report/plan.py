@@ -56,7 +56,7 @@ def _table(plan: Plan) -> tuple[list[str], list[list[str]]]:
 
 def _how_measured(plan: Plan) -> str:
     return (
-        f"Measured on {plan.people.words}, in {plan.seconds:.0f} s: means of {plan.effort.runs} runs with seeds "
+        f"Measured on {plan.people.description}, in {plan.seconds:.0f} s: means of {plan.effort.runs} runs with seeds "
         "that the search had not seen, ± half a 95 % interval over runs; Acc has a binomial one. Recall and ratio: "
         f"asked from where people are. Tried: {_tried(plan)}. Loss: what holds for the people of the file, for whom "
         "fitting intervals on them counts too. The attacker knows the mechanism, its intervals and every address, "

@@ -23,7 +23,7 @@ from nearveil.errors import OutputError, UsageError
 from nearveil.evaluation.experiments.frontier import all_families
 from nearveil.evaluation.experiments.registry import EXPERIMENTS, findings
 from nearveil.evaluation.experiments.scope import Results, Scope
-from nearveil.evaluation.results import Finding, Outcome
+from nearveil.evaluation.results import ExperimentResult, KeyFinding
 from nearveil.evaluation.runner import code_fingerprint, data_fingerprint, open_journal, run_cells
 from nearveil.io.datasets import Dataset, DatasetName, find_check_ins, load_dataset
 from nearveil.io.files import FORMATS, read_people
@@ -84,17 +84,17 @@ class Reproduction:
     ----------
     scope : Scope
         The populations, and how much was measured.
-    outcomes : tuple of Outcome
+    outcomes : tuple of ExperimentResult
         Tables, pictures and remarks of each part, in the order of the report.
-    findings : tuple of Finding
+    findings : tuple of KeyFinding
         The main findings; only where everything was measured.
     files : tuple of Path
         What was written.
     """
 
     scope: Scope
-    outcomes: tuple[Outcome, ...]
-    findings: tuple[Finding, ...] = ()
+    outcomes: tuple[ExperimentResult, ...]
+    findings: tuple[KeyFinding, ...] = ()
     files: tuple[Path, ...] = ()
 
 
@@ -209,8 +209,8 @@ def _measure(names: Sequence[str], scope: Scope, folder: Path, cores: int, bar: 
 
 
 def _write(
-    scope: Scope, outcomes: Sequence[Outcome], found: Sequence[Finding], folder: Path, cores: int, bar: WorkBar, *,
-    whole: bool,
+    scope: Scope, outcomes: Sequence[ExperimentResult], found: Sequence[KeyFinding], folder: Path, cores: int,
+    bar: WorkBar, *, whole: bool,
 ) -> tuple[Path, ...]:  # fmt: skip
     pictures = sum(len(outcome.pictures) for outcome in outcomes)
     with bar(f"drawing {pictures} pictures", pictures) as advance:
@@ -224,7 +224,11 @@ def _write(
 
 
 def write_page(
-    scope: Scope, outcomes: Sequence[Outcome], found: Sequence[Finding], drawn: dict[str, Drawn], folder: Path
+    scope: Scope,
+    outcomes: Sequence[ExperimentResult],
+    found: Sequence[KeyFinding],
+    drawn: dict[str, Drawn],
+    folder: Path,
 ) -> Path:
     """Write the report of everything: one page that asks nobody for anything."""
     write_report(

@@ -164,15 +164,15 @@ class Plan:
         return {
             "goal": {"kind": self.goal.kind, "value": self.goal.value, "k": self.goal.k, "words": str(self.goal)},
             "met": self.met,
-            "recommended": self._facts(self.best) if self.met else None,
-            "nearest": None if self.met else self._facts(self.best),
-            "between_all_places": None if strong is None else self._facts(strong),
-            "alternatives": [self._facts(contender) for contender in self.contenders],
+            "recommended": self._summary(self.best) if self.met else None,
+            "nearest": None if self.met else self._summary(self.best),
+            "between_all_places": None if strong is None else self._summary(strong),
+            "alternatives": [self._summary(contender) for contender in self.contenders],
             "guarantee": self.guarantee.to_dict(),
             "planning_guarantee": planning.to_dict() if planning else None,
             "covered_by_a_guarantee": planning is not None and not self.seeded,
             "words": self.coverage,
-            "measured_on": self.people.words,
+            "measured_on": self.people.description,
             "people": len(self.people.dataset.places),
             "sweep": [
                 {"mechanism": search.family.label, **_figures(point)}
@@ -186,7 +186,7 @@ class Plan:
             "seconds": round(self.seconds, 3),
         }
 
-    def _facts(self, contender: Contender) -> dict[str, Any]:
+    def _summary(self, contender: Contender) -> dict[str, Any]:
         return {
             "mechanism": contender.family.label,
             "met": contender.met,
@@ -471,11 +471,11 @@ def plan_chart(plan: Plan, whom: str) -> Chart:
         (*series, *([] if wanted is None else [wanted]), mark),
         log_x=True,
     )
-    words = (
+    description = (
         f"{recall} against the mean error of the best attacker on {whom}, a line for each mechanism, with the goal and "
         f"the point that is {mark.label}: {best.defence.label}, {best.defence.parameter}."
     )
-    return Chart("plan", f"Goal: {plan.goal}", (panel,), 1, words)
+    return Chart("plan", f"Goal: {plan.goal}", (panel,), 1, description)
 
 
 def _line(search: Search, contenders: Sequence[Contender]) -> list[Point]:

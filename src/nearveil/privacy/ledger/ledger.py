@@ -43,7 +43,7 @@ class Charge:
 _AT = attrgetter("at")
 
 
-class Accounts:
+class PersonalAccounts:
     """The charges of everybody."""
 
     def __init__(self) -> None:
@@ -303,7 +303,7 @@ class Ledger:
 
     def _start_over(self) -> None:
         self._journal.start_over()
-        self._accounts = Accounts()
+        self._accounts = PersonalAccounts()
         self._draws: dict[str, Event] = {}
 
     def _take_in(self, event: Event) -> None:
