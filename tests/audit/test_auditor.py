@@ -236,7 +236,7 @@ def test_the_papers_claim_is_refuted_with_a_witness_to_read(city: FloatArray) ->
     assert report.epsilon_lower > 8
     assert report.witness is not None
     text = report.witness.explain()
-    assert text.startswith("Two places 60 m apart, on either side of a border between two intervals")
+    assert text.startswith("Two places 60 m apart, on either side of a boundary between two intervals")
     assert "outputs that the second cannot give" in text
     assert "never out of" in text
     assert "allows 2.72 times as likely, plus delta 1e-05" in text

@@ -58,7 +58,7 @@ def test_sixty_metres_across_a_border(city: FloatArray) -> None:
     first = mechanism_pairs(mechanism, paper_claim(mechanism.guarantee))[0]
     assert first.distance_m == pytest.approx(60, abs=0.5)
     assert first.same_interval is False
-    assert str(first).startswith("two places 60 m apart, on either side of a border between two intervals")
+    assert str(first).startswith("two places 60 m apart, on either side of a boundary between two intervals")
 
 
 @pytest.mark.parametrize("region", REGIONS, ids=str)

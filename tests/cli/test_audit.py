@@ -227,7 +227,7 @@ def test_a_command(run: Run, tmp_path: Path) -> None:
         ("nothing", "not a number"),
         ("too_few", "gave"),
         ("elsewhere", "outside the region"),
-        ("words", "no array of numbers"),
+        ("words", "not an array of numbers"),
     ],
 )
 @pytest.mark.parametrize("as_json", [(), ("--json",)])

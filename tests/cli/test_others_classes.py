@@ -198,7 +198,7 @@ def test_plan_and_its_text(run: Run, own_file: Path, few_csv: Path, monkeypatch:
     text = run(*[one for one in asked if one != "--between-all-places"], *both)
     assert text.code == 0, text.err
     words = re.sub(r"\s+", " ", text.out)
-    assert "rounded as it is none nothing is promised" in words
+    assert "rounded default settings none nothing is promised" in words
     assert "rounded has no density: the attacker goes by draws of its own" in words
     # It meets the goal, and is not recommended.
     assert "Recommended: rounded" not in words
@@ -235,7 +235,7 @@ def test_reproduce_on_own_people(run: Run, own_file: Path, few_csv: Path, monkey
     asked = ("reproduce", "frontier", "--input", few_csv, "--quick", "--runs", 1, "--cores", 1, "--out", out)
     done = run(*asked, "--mechanism", f"{own_file}:Rounded")
     assert done.code == 0, done.err
-    assert re.search(r"^people +rounded +as it is +none", done.out, re.MULTILINE)
+    assert re.search(r"^people +rounded +default settings +none", done.out, re.MULTILINE)
     assert "computed from true places" in done.err
     assert (out / "frontier-people.png").exists()
     assert ",rounded," in (out / "frontier.csv").read_text()

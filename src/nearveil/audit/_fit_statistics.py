@@ -45,8 +45,8 @@ class Statistic:
         return _TAKE[self.kind](self, outputs)
 
     @property
-    def words(self) -> str:
-        """The statistic in a few words."""
+    def text(self) -> str:
+        """The statistic as text."""
         return {
             "coordinate": f"entry ({self.row + 1}, {self.column + 1})",
             "sorted": f"the {self.row + 1}. smallest entry of column {self.column + 1}",
@@ -76,10 +76,10 @@ class FitEvent:
         return {**asdict(self), "words": self.describe()}
 
     def describe(self) -> str:
-        """Say in words which outputs it is."""
+        """Describe the outputs in the event."""
         if self.statistic.kind == "equal":
-            return f"{'with' if self.above else 'without'} {self.statistic.words}"
-        return f"whose {self.statistic.words} is {'above' if self.above else 'at most'} {self.threshold:.6g}"
+            return f"{'with' if self.above else 'without'} {self.statistic.text}"
+        return f"whose {self.statistic.text} is {'above' if self.above else 'at most'} {self.threshold:.6g}"
 
 
 def event_from_dict(document: dict[str, Any]) -> FitEvent:

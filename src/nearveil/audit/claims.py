@@ -188,8 +188,8 @@ def claim_from_json(text: str) -> Claim:
     except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         reason = f": {error}" if isinstance(error, UsageError) else ""
         raise DataError(
-            f'this is no claim{reason}; write {{"notion": "local", "epsilon": 1.0, "delta": 0}} with a notion out of '
-            "local, interval and metric (epsilon per metre)"
+            f'this is not a claim{reason}; write {{"notion": "local", "epsilon": 1.0, "delta": 0}} with a notion '
+            "out of local, interval and metric (epsilon per metre)"
         ) from None
 
 

@@ -34,7 +34,7 @@ from nearveil.types import FloatArray
 
 FALSE_ALARM_RATE = 1e-6
 AUDIT_DRAWS = 5
-"""The audit draws so many times as often as the other checks."""
+"""Ratio of the draws of the audit to those of the other checks."""
 
 _BINS = 24
 _LATTICE = 1597
@@ -126,7 +126,7 @@ def check_output_in_support(subject: MechanismUnderTest) -> None:
 
 
 def check_rows_draw_alike_in_any_split(subject: MechanismUnderTest) -> None:
-    """Rows draw the same again, and in whatever parts their keystream is cut, one at a time among others."""
+    """Rows draw the same again, also in other batches and one at a time."""
     wrong = check_draws(subject.mechanism, subject.people[: 20 * _PLACES], stream_key(subject.seed))
     _require(wrong is None, str(wrong), subject.mechanism)
 

@@ -48,7 +48,7 @@ from nearveil.types import BoolArray, FloatArray
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
     """End a process that was started in a session of its own, and what it has started, unless it has ended already."""
-    # Until it is waited for, its number, which is also that of its group, belongs to nobody else.
+    # Until it is waited for, its process id, which is also that of its group, is not reused.
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -112,9 +112,9 @@ def within(timeout_s: float, work: Callable[[], _Result]) -> _Result:
 # - rows at the same position in different calls are alike no more often than rows at different ones. Fails for a
 #   mechanism with a fixed seed.
 #
-# A call whose rows are all equal is no fault by itself: publishing the same point always is a mechanism, and may be a
-# bad one. Rows of one place in a random order are no fault either; `check_order` is for calls with many places, whose
-# rows must keep their order. Dependence that shows in none of these ways goes unseen.
+# A call whose rows are all equal is not a fault by itself: always publishing the same point is a mechanism, if a bad
+# one. Rows of one place in a random order are not a fault either; `check_order` is for calls with many places,
+# whose rows must keep their order. Dependence that shows in none of these ways goes unseen.
 
 
 _ERROR = 1e-10
@@ -144,7 +144,7 @@ class IndependenceWatch:
         self._first: dict[Place, FloatArray] = {}
 
     def look_at(self, place: Place, true_place: FloatArray, outputs: FloatArray) -> None:
-        """Raise `AuditError` if the outputs of one call are no independent draws.
+        """Raise `AuditError` if the outputs of one call are not independent draws.
 
         Parameters
         ----------
@@ -340,7 +340,7 @@ class CallableSubject(ExternalSubject):
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            # The error's own words may hold a coordinate.
+            # The error message may hold a coordinate.
             raise AuditError(f"the mechanism failed with {type(error).__name__}; there is no verdict on it") from None
 
 
@@ -463,7 +463,7 @@ def _refuse(answer: dict[str, Any], target: str) -> None:
     if answer["kind"] == _module_worker.FAILURE:
         raise AuditError(f"the mechanism failed with {answer['what']}; there is no verdict on it")
     if answer["kind"] == _module_worker.NO_NUMBERS:
-        raise AuditError("the mechanism gave something that is no array of numbers; it must give two columns")
+        raise AuditError("the mechanism gave something that is not an array of numbers; it must give two columns")
 
 
 # A command that reads places as CSV and writes published places as CSV.
@@ -587,7 +587,7 @@ def _arguments(command: str | Sequence[str]) -> tuple[str, ...]:
     try:
         arguments = tuple(shlex.split(command)) if isinstance(command, str) else tuple(command)
     except ValueError:
-        raise UsageError("the command cannot be split into words; check its quotation marks") from None
+        raise UsageError("the command cannot be split into arguments; check its quotation marks") from None
     if not arguments or not all(isinstance(argument, str) for argument in arguments) or not arguments[0]:
         raise UsageError("the command is empty; give a program and its arguments")
     return arguments

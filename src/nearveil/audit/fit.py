@@ -61,7 +61,7 @@ class FitReport:
     Attributes
     ----------
     attainable_loss : float
-        The largest bound that so many fits can give; a claim beyond it cannot be tested.
+        The largest bound that this number of fits can give; a claim beyond it cannot be tested.
     witness : FitWitness
         The data and the event that were counted, also where they break nothing.
     fits, seed : int
@@ -91,7 +91,7 @@ class FitReport:
             return f"The claim is violated. {self.witness.explain()}"
         if self.verdict is Verdict.INCONCLUSIVE:
             return (
-                f"A loss of {self.claim.epsilon:.3g} is claimed, and so many fits can show at most "
+                f"A loss of {self.claim.epsilon:.3g} is claimed, and this number of fits can show at most "
                 f"{self.attainable_loss:.3g}: nothing could have been found. Testing the claim needs more fits."
             )
         return (
@@ -266,7 +266,7 @@ def _audit_view(
 
 @dataclass(frozen=True, slots=True)
 class _Aim:
-    """What the confirming fits will be: so many on either side, at this delta and confidence for each event."""
+    """The confirming fits: their number on either side, and delta and confidence for each event."""
 
     trials: int
     delta: float
@@ -275,7 +275,7 @@ class _Aim:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Suspect:
-    """A pair of data sets, at most so many events, each with its direction, and the bound to expect."""
+    """A pair of data sets, its events, each with its direction, and the bound to expect."""
 
     data: DataPair
     events: tuple[tuple[FitEvent, bool], ...]

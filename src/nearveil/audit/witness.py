@@ -57,7 +57,7 @@ class Witness:
     seed : int
         The audit's seed.
     subject : dict
-        How to find the mechanism again, for whoever wrote the witness down; opaque here.
+        How to find the mechanism again, for the caller who wrote the witness; opaque here.
     """
 
     claim: Claim
@@ -120,7 +120,7 @@ def witness_from_json(text: str) -> Witness:
         if version == FORMAT_VERSION:
             return _from_document(document)
     except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-        raise DataError("this is no witness file, or a damaged one; make one with 'nearveil audit'") from None
+        raise DataError("this is not a witness file, or it is damaged; make one with 'nearveil audit'") from None
     raise DataError(f"the witness has format version {version}, this Nearveil reads {FORMAT_VERSION}; audit again")
 
 

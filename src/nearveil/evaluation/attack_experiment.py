@@ -78,7 +78,7 @@ def mean_over_runs(values: Sequence[float]) -> Mean:
 
 
 def share_over_runs(hits: Sequence[int], cases: int) -> Share:
-    """Return the share of hits among all cases, so many in each run, with a 95 % interval for runs pooled.
+    """Return the share of hits among all cases, ``cases`` in each run, with a 95 % interval for runs pooled.
 
     By Clopper and Pearson. Cases of one run share its noise, so where runs differ by more than chance, the number of
     cases is first divided by the design effect: the variance between runs over that of independent cases (Korn and
@@ -157,7 +157,7 @@ def compare(
 
 
 def _into_region(spot: Spot, half_extent_m: tuple[float, float]) -> Spot:
-    """The region is public: nobody believes a target to be outside."""
+    """Move an estimate into the region, which is public."""
     (x, y), (width, height) = spot, half_extent_m
     return min(max(x, -width), width), min(max(y, -height), height)
 
@@ -260,7 +260,7 @@ class AttackProtocol:
     Attributes
     ----------
     runs, instances : int
-        So many runs with seeds of their own, and so many targets in each.
+        Number of runs, each with its own seed, and of targets in each.
     tau_m : float
         Found means within this distance.
     seed : int
@@ -328,7 +328,7 @@ class AttackExperiment:
         self._published: dict[int, PublishedRun] = {}
 
     def check_k(self, k: int) -> None:
-        """Refuse lists that no service of so many people can give."""
+        """Refuse lists that are longer than the population allows."""
         if not 1 <= k <= len(self.true_m):
             raise UsageError(f"k must lie between 1 and the number of people, {len(self.true_m):,}")
 

@@ -183,5 +183,5 @@ def _warm_up(attack_setup: AttackSetup, region: Region) -> None:
 
 
 def _run_without_trace(trial: Trial) -> list[AttackResult]:
-    # Traces are large, and nobody draws hundreds of them.
+    # Traces are large, and hundreds of them are never drawn.
     return [replace(result, trace=Trace()) for result in trial.run()]

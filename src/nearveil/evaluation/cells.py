@@ -253,7 +253,7 @@ def released(release: ReleaseName, intervals: Intervals, epsilon: float, *, seed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackCell(Cell):
-    """One attack with so many accounts of its own against so many people."""
+    """One attack with ``accounts`` accounts against ``instances`` people."""
 
     attack: str
     accounts: int

@@ -138,7 +138,7 @@ class CellJournal:
     Parameters
     ----------
     stream : file
-        Open for reading and appending, held by nobody else.
+        Open for reading and appending, under an exclusive lock.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -245,7 +245,7 @@ def run_cells(
     for together in (False, True):
         part = [cell for cell in missing if cell.alone != together]
         work = [_Work(cell, datasets[cell.dataset]) for cell in part]
-        # Closed at once if a result cannot be kept, so that nobody waits for work in vain.
+        # Closed at once if a result cannot be kept, so that no process works in vain.
         with closing(map_in_processes(_Work.do, work, cores=cores if together else 1)) as finished:
             for index, result in finished:
                 journal.add(keys[part[index]], result)

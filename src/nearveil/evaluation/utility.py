@@ -21,7 +21,7 @@ from nearveil.types import FloatArray, IntArray
 QueryProtocol = Literal["uniform", "users"]
 """Where queries are asked from: anywhere in the region, or from people's true places.
 
-Whoever asks under `users` is not among their own neighbours, neither truly nor in the published list.
+A person who asks under `users` is not among their own neighbours, neither truly nor in the published list.
 """
 
 
@@ -34,7 +34,7 @@ class Queries:
     places_m : ndarray of shape (n, 2)
         In metres.
     askers : ndarray of shape (n,) or None
-        Who asks, by row of the population, under ``users``; None under ``uniform``, where nobody of them does.
+        Who asks, by row of the population, under ``users``; None under ``uniform``, where none of them does.
     """
 
     places_m: FloatArray
@@ -142,7 +142,7 @@ ColluderProtocol = Literal["exact", "published"]
 
 QUERY_TEXT: dict[QueryProtocol, str] = {
     "uniform": "queries uniform in the region",
-    "users": "queries from where people truly are (whoever asks is not their own neighbour)",
+    "users": "queries from where people truly are (a person who asks is not their own neighbour)",
 }
 REGION_TEXT: dict[RegionProtocol, str] = {
     "paper": "the paper's region (each axis scaled on its own)",

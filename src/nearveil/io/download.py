@@ -1,4 +1,4 @@
-"""Download a file over HTTP: go on where an earlier try ended, and keep nothing that is not what it should be."""
+"""Downloads over HTTP: resume an earlier attempt, check the file, and keep no file that fails the check."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _ask(client: httpx.Client, url: str, part: PartialDownload, progress: BytePr
         if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE and part.size_bytes:
             is_whole = _total_in(response.headers) == part.size_bytes
             if not is_whole:
-                # What is there is no beginning of what the server has now.
+                # The bytes on disk do not belong to the file that the server has now.
                 part.forget()
             return is_whole
         response.raise_for_status()
@@ -153,7 +153,7 @@ def _ask(client: httpx.Client, url: str, part: PartialDownload, progress: BytePr
 
 
 def _range_headers(part: PartialDownload) -> httpx.Headers:
-    """Ask for the rest; for the whole file, please, if it is no longer the one that was begun."""
+    """Ask for the rest; for the whole file if it has changed since the download began."""
     headers = {"Range": f"bytes={part.size_bytes}-"} if part.size_bytes else {}
     if headers and part.version:
         headers["If-Range"] = part.version
@@ -209,7 +209,7 @@ def _number(text: str) -> int | None:
 
 
 class PartialDownload:
-    """The file ``NAME.part``, and ``NAME.part.version`` with the server's word for which file it is a part of.
+    """The file ``NAME.part``, and ``NAME.part.version`` with the server's version of the file it is a part of.
 
     Parameters
     ----------
@@ -307,7 +307,7 @@ def fetch_snap(
     """Download a file of check-ins, unless it is there, and check it.
 
     The SHA-256 expected is the one given, else the one known, else the one in ``NAME.sha256`` beside the file, which
-    an earlier fetch wrote. Where there is none, the file is trusted on first use: gzip's own checksum and length and
+    an earlier fetch wrote. Where there is none, the file is trusted on first use: gzip's own checksum and length
     have to be right, the number of check-ins near the one on SNAP's page, and its SHA-256 is written to
     ``NAME.sha256``.
 
@@ -371,10 +371,10 @@ def _expected(file: SnapFile, path: Path, given: str | None) -> tuple[str | None
     record = _record_of(path)
     if not record.exists():
         return None, ChecksumBasis.FIRST_USE
-    words = record.read_text(encoding="utf-8", errors="replace").split()
-    if not words or not _SHA256.fullmatch(words[0]):
+    fields = record.read_text(encoding="utf-8", errors="replace").split()
+    if not fields or not _SHA256.fullmatch(fields[0]):
         raise DataError(f"{record} holds no SHA-256; remove it and fetch again")
-    return words[0], ChecksumBasis.RECORDED
+    return fields[0], ChecksumBasis.RECORDED
 
 
 def _sha256_fault(path: Path, expected: str | None, basis: ChecksumBasis) -> str | None:

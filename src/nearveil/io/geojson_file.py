@@ -46,7 +46,7 @@ def _features(path: Path) -> list[dict[str, Any]]:
     if isinstance(document, dict) and not _is_wgs84(document.get("crs")):
         raise DataError(f"{path} is not in WGS84 longitude and latitude; reproject it to OGC:CRS84 (EPSG:4326)")
     if not isinstance(features, list):
-        raise DataError(f"{path} is no GeoJSON FeatureCollection; export one feature per person")
+        raise DataError(f"{path} is not a GeoJSON FeatureCollection; export one feature per person")
     if not features:
         raise DataError(f"{path} has no features; give at least one person")
     return features
@@ -78,7 +78,7 @@ def _properties_table(features: list[dict[str, Any]]) -> pa.Table:
     for row, feature in enumerate(features, start=1):
         properties = feature.get("properties")
         if properties is not None and not isinstance(properties, dict):
-            raise DataError(f"row {row}: the feature's properties are no object; correct the file")
+            raise DataError(f"row {row}: the feature's properties are not an object; correct the file")
         names.update(dict.fromkeys(properties or {}))
         if any("\ud800" <= letter <= "\udfff" for name in properties or {} for letter in name):
             raise DataError(f"row {row}: the name of a property has half a character (a lone surrogate); rename it")
@@ -156,7 +156,7 @@ class GeoJsonWriter(PeopleWriter):
             self._stream.close()
 
     def abandon(self) -> None:
-        """Close the file as it is."""
+        """Close the file, incomplete."""
         with suppress(OSError):
             self._stream.close()
 

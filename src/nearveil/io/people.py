@@ -1,4 +1,4 @@
-"""People as read from a file: their places, and everything else about them, kept apart; whole, or a batch at a time."""
+"""People as read from a file: locations apart from all other columns, in memory or in batches."""
 
 from __future__ import annotations
 
@@ -162,16 +162,16 @@ def table_with_coordinates(people: People) -> pa.Table:
         latitude, longitude = LocationColumn("latitude", position), LocationColumn("longitude", position + 1)
     table = people.carried
     values = [(latitude, people.points[:, 0]), (longitude, people.points[:, 1])]
-    for place, column in sorted(values, key=lambda pair: pair[0].position):
-        table = with_column(table, place, arrow_floats(column))
+    for column, numbers in sorted(values, key=lambda pair: pair[0].position):
+        table = with_column(table, column, arrow_floats(numbers))
     return table
 
 
-def with_column(table: pa.Table, place: LocationColumn, column: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """Return the table with one more column, at its place; a table without columns gets its rows with it."""
+def with_column(table: pa.Table, column: LocationColumn, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Return the table with one more column, at its position; a table without columns gets its rows with it."""
     if table.num_columns == 0:
-        return pa.table({place.name: column})
-    return table.add_column(min(place.position, table.num_columns), place.name, column)
+        return pa.table({column.name: values})
+    return table.add_column(min(column.position, table.num_columns), column.name, values)
 
 
 # People of a file, a batch at a time: files may be larger than memory, and are read as often as needed.
@@ -202,7 +202,7 @@ class PeopleStream(ABC):
         """Read the file from its first row, with all carried columns or with those at some positions only."""
 
     def read_all(self) -> People:
-        """Read everybody into memory."""
+        """Read all rows into memory."""
         parts = list(self.batches())
         if len(parts) == 1:
             return replace(parts[0], warnings=self.warnings)
@@ -276,7 +276,7 @@ def no_rows() -> DataError:
 
 
 class PeopleWriter(ABC):
-    """A file in the making; in a ``with`` statement it is complete at the end, or closed as it is after an error."""
+    """A file in the making; in a ``with`` statement it is complete at the end, or closed incomplete after an error."""
 
     @abstractmethod
     def prepared(self, people: People) -> Any:
@@ -292,7 +292,7 @@ class PeopleWriter(ABC):
 
     @abstractmethod
     def abandon(self) -> None:
-        """Close the file as it is."""
+        """Close the file, incomplete."""
 
     def __enter__(self) -> Self:
         return self

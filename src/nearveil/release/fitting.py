@@ -1,4 +1,4 @@
-"""Exact answers about the people of a file, for a private fit: the file is read, on several cores, and not kept."""
+"""Private fits on a file: exact answers about its people, read on several cores and not kept."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class PlacesInStream(ExactAnswers):
 
     @property
     def all_in_one_place(self) -> bool:
-        """Whether everybody is at the same place."""
+        """Whether all people are at the same place."""
         return len(self._places) == 1 and None not in self._places
 
     def sums_around(self, centres: FloatArray) -> IntArray:
@@ -200,7 +200,7 @@ class PlacesInStream(ExactAnswers):
 
 
 def _one_place(points: FloatArray) -> tuple[float, float] | None:
-    """The place of everybody, if it is one."""
+    """The common place of all people, if there is one."""
     first = points[0]
     if (points[-1] != first).any() or (points != first).any():
         return None
@@ -209,7 +209,7 @@ def _one_place(points: FloatArray) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class FittedIntervals:
-    """Intervals, what they cost whoever they were fitted on, and what to think about."""
+    """Intervals, what they cost the people they were fitted on, and warnings."""
 
     intervals: Intervals
     guarantee: Guarantee

@@ -1,4 +1,4 @@
-"""Rows in a secret random order: the order of a file may follow the places of its people, and must not be published.
+"""Shuffling published rows: the order of a file may follow the places of its people, and must not be published.
 
 Every row goes to one of 256 buckets, drawn at random and on its own; then the rows of each bucket, or of several
 together, are put into a random order. All orders of all rows are equally likely then (Rao 1961, Sandelius 1962), and no
@@ -127,7 +127,7 @@ class RowShuffle:
 
     def _write_out(self) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - until nobody needs it
+            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - until it is no longer needed
             weakref.finalize(self, self._file.close)
         for bucket, written in enumerate(self._written):
             people = joined_people([dealt.of_bucket(bucket) for dealt in self._held])

@@ -1,7 +1,7 @@
-"""One person, one row: whether an id occurs twice in a long file, exactly and in the same memory however long it is.
+"""Unique ids: whether an id occurs twice in a long file, exactly and in constant memory.
 
 Ids that rise from row to row cost nothing. Others are hashed to 64 bits, and the hashes sorted, on disk beyond a
-million rows; what two rows share by chance is told apart by a second look at the file.
+million rows; equal hashes of different ids are resolved by reading the file again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nearveil.types import IntArray, WordArray
 
 
 class BatchIds(NamedTuple):
-    """What was seen of one batch."""
+    """The ids of one batch."""
 
     first_missing: int | None
     of_columns: tuple[IdLook, ...]
@@ -98,7 +98,7 @@ class PeopleWatch:
                 return
 
     def people_by_id(self) -> People:
-        """Everybody by id and without a place; nobody where ids are not kept."""
+        """All people by id, without places; empty where ids are not kept."""
         chunks = [chunk for column in self._ids or [] for chunk in column.chunks]
         table = pa.table({self._person: pa.chunked_array(chunks)}) if chunks else pa.table({})
         return People(np.empty((0, 2)), table, Layout())
@@ -144,7 +144,7 @@ def _first_missing(ids: pa.ChunkedArray) -> int | None:
     return pc.index(missing, True).as_py() if pc.any(missing).as_py() else None
 
 
-# Does an id occur twice in a long file? Exact, and in the same memory however long it is.
+# Whether an id occurs twice in a long file: exact, in constant memory.
 #
 # Ids that rise from row to row cost nothing. Others take some 25 MB of memory, and beyond a million rows also 8 MB of
 # disk per million, see `HashRuns`.
@@ -166,7 +166,7 @@ class UniqueIds:
     """Finds out about the ids of a column, a batch at a time."""
 
     def __init__(self) -> None:
-        # Secret, so that nobody can make up ids that look the same.
+        # Secret, so that ids with equal hashes cannot be made up.
         self._key = split_key(secrets.token_bytes(KEY_BYTES))
         self._rising = True
         self._most: Any = None
@@ -269,7 +269,7 @@ def _codes(ids: pa.Array) -> IntArray:
     return np.asarray(coded.indices)
 
 
-# Which of very many 64-bit hashes came before, in the same little memory however many there are.
+# External sort of 64-bit hashes: which of them occurred before, in constant memory.
 
 
 # 8 MiB in memory; fewer hashes than that are never written to disk.
@@ -356,7 +356,7 @@ class HashRuns:
         self._filled = 0
 
     def _between(self, first: int, after: int, last: WordArray, runs: int) -> list[WordArray]:
-        """Return the hashes of the first so many runs in these ranges."""
+        """Return the hashes of the first ``runs`` runs in these ranges."""
         parts = [self._read(run, own[first], own[after]) for run, own in enumerate(self._bounds[:runs])]
         if runs > len(self._bounds):
             own = _bounds(last)
@@ -422,7 +422,7 @@ def _repeats_among(parts: list[WordArray], first_run: int) -> tuple[int, WordArr
 # Ids of any type: whether they rise from row to row, and 64 bits that stand for each.
 
 
-# Stands for a missing id; what has the same 64 bits by chance is told apart by a second look.
+# Stands for a missing id; an id with the same 64 bits by chance is resolved by a second look.
 _MISSING = np.uint64(0x9E3779B97F4A7C15)
 
 

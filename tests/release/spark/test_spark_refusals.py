@@ -44,7 +44,7 @@ def refusal(df: DataFrame, **settings: Any) -> str:
         ("double(id) as id, latitude, longitude", "the key 'id' is neither whole numbers nor text"),
         ("id as other, latitude, longitude", "there is no column 'id' to tell rows apart by"),
         ("id, latitude as phi, longitude as lambda", "there are no coordinate columns such as"),
-        ("id, latitude, array(longitude) as longitude", "there are 50 rows with a coordinate that is no number"),
+        ("id, latitude, array(longitude) as longitude", "there are 50 rows with a coordinate that is not a number"),
     ],
 )
 def test_rows_that_cannot_be_used(change: str, sentence: str, people: DataFrame) -> None:

@@ -36,7 +36,7 @@ def outcome(scope: Scope, results: Results) -> ExperimentResult:
     table = Table(
         NAME,
         "DPRS, release paper, with the same noise in the intervals of three kinds of centres. Public random centres "
-        "are drawn uniformly in the region and use nobody's data.",
+        "are drawn uniformly in the region and use no data.",
         _COLUMNS,
         tuple(_cells(row) for row in rows),
         f"{QUERY_TEXT['uniform'].capitalize()}, and {QUERY_TEXT['users']}, {scope.queries:,} each, k = 10; "

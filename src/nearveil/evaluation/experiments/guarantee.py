@@ -140,9 +140,9 @@ def _remarks(found: Sequence[tuple[str, AuditCell, Result]]) -> tuple[str, ...]:
     own = [one for label, _, one in found if label != "paper"]
     return (
         f"The paper's claim is violated in {sum(one['verdict'] == 'violated' for one in paper)} of {len(paper)} "
-        f"audits: the loss shown is at least {span([one['at least'] for one in paper], '.1f')}. So many "
-        "samples cannot show more; it is infinite: a published place lies in the disc of the nearest centre, so two "
-        "places in different cells never have an output in common.",
+        f"audits: the loss shown is at least {span([one['at least'] for one in paper], '.1f')}. The number "
+        "of samples cannot show more; the true loss is infinite: a published place lies in the disc of the nearest "
+        "centre, so two places in different cells never have an output in common.",
         f"The claims of the releases 'interval' and 'metric' are violated in "
         f"{sum(one['verdict'] == 'violated' for one in own)} of {len(own)} audits. An audit proves no claim; theirs "
         "rest on proofs.",

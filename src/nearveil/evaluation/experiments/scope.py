@@ -84,7 +84,7 @@ def mean_of(results: Results, cells: Iterable[Cell], name: str) -> Mean:
 
 
 def share_of(results: Results, cells: Iterable[Cell], name: str, cases: int) -> Share:
-    """Return the share, over all runs, of so many cases in each."""
+    """Return the share over all runs, with ``cases`` cases in each."""
     return share_over_runs([round(float(results[cell][name]) * cases) for cell in cells], cases)
 
 

@@ -1,4 +1,4 @@
-"""Whom a plan is measured on: people as they are, or made-up ones drawn from a noisy histogram of them."""
+"""The people a plan is measured on: true ones, or made-up ones drawn from a noisy histogram of them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class PeopleSource:
         return shlex.join([*arguments, *_defence_arguments(defence, named or defence.mechanism)])
 
     def _output(self) -> str:
-        """A file beside nobody's."""
+        """A file name other than the input's."""
         name = "OUTPUT" if self._path is None else self._path.name
         extension = next((each for each in sorted(FORMATS, key=len, reverse=True) if name.lower().endswith(each)), "")
         output = f"protected{extension}"
