@@ -55,12 +55,12 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(f"{module}.TARGETS", 30)
     outcome = run("demo", "--out", tmp_path / "demo", "--cores", 1)
     assert outcome.code == 0, outcome.err
-    assert outcome.out.startswith("A made-up city of 25,000 people")
+    assert outcome.out.startswith("A made-up city has 25,000 people")
     for words in (
-        "the answers leave no other place",
+        "the answers rule out every other location",
         "the paper's DPRS: after",
         "planar Laplace: after",
-        "best guess from one published place",
+        "best guess from one published location",
         "recall@10",
         "claimed 1",
         "DOES NOT HOLD",
@@ -73,7 +73,7 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         len(re.findall(r"\d+%", line)) == 3 for line in table if line.startswith(("  gi", "  adap", "  unf", "  asked"))
     )
     users = next(line for line in table if "where people are" in line).split()
-    shown = outcome.out[outcome.out.index("Shown: ranked lists alone find") :].split()
+    shown = outcome.out[outcome.out.index("Result: ranked lists alone find") :].split()
     # Last of all, the recall that people get, of the default and of the paper's.
     assert users[-3:] == ["100%", shown[-1].strip("."), shown[shown.index("keep") + 1]]
     for name in ("attack-before.png", "attack-after.png", "before-after.png"):
