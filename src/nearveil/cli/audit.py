@@ -273,7 +273,7 @@ def audit(
     """
     if not _LEAST_CONFIDENCE <= confidence <= _MOST_CONFIDENCE:
         raise UsageError("--confidence must be between 0.95 and 1 - 1e-9")
-    files = _Files(witness=witness, picture=picture, force=force)
+    files = _OutputFiles(witness=witness, picture=picture, force=force)
     external = _External(function, command, timeout)
     effort = _Effort(samples=samples, confidence=confidence, seed=seed, as_json=json)
     if check is not None:
@@ -293,7 +293,7 @@ def audit(
 
 def _audit_release(
     protection: ProtectionOptions, box: Region, text: str | None, places: tuple[Place, ...], external: _External,
-    effort: _Effort, files: _Files,
+    effort: _Effort, files: _OutputFiles,
 ) -> Verdict:  # fmt: skip
     claim = _read_claim(text)
     if external.is_given:
@@ -330,7 +330,12 @@ def _audit_release(
 
 
 def _audit_fit(
-    protection: ProtectionOptions, box: Region, text: str | None, external: _External, effort: _Effort, files: _Files
+    protection: ProtectionOptions,
+    box: Region,
+    text: str | None,
+    external: _External,
+    effort: _Effort,
+    files: _OutputFiles,
 ) -> Verdict:
     started = time.monotonic()
     if files.picture is not None:
@@ -351,7 +356,7 @@ def _audit_fit(
     return report.verdict
 
 
-def _check(path: Path, external: _External, mechanism: str | None, effort: _Effort, files: _Files) -> Verdict:
+def _check(path: Path, external: _External, mechanism: str | None, effort: _Effort, files: _OutputFiles) -> Verdict:
     witness = read_witness(path)
     if files.picture is not None and isinstance(witness, FitWitness):
         raise UsageError("--picture cannot draw this witness, which is about a fit; leave it out")
@@ -483,7 +488,7 @@ def _fit_to_audit(protection: ProtectionOptions, box: Region, external: _Externa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Files:
+class _OutputFiles:
     """The files to write."""
 
     witness: Path | None

@@ -116,7 +116,7 @@ def _attack_many(city: City, out: Path) -> None:
 
 
 @dataclass(slots=True, eq=False)
-class Service:
+class DemoService:
     """A service with the city's people, and the results of attacks on it.
 
     Attributes
@@ -199,11 +199,11 @@ class City:
             key=lambda one: abs(math.dist(one.start, self.true_m[one.target]) - _A_WALK_M),
         )
 
-    def _service(self, name: str, setting: str, mechanism: Mechanism | None) -> Service:
-        return Service(name, setting, AttackExperiment(self.people, self.protocol, mechanism))
+    def _service(self, name: str, setting: str, mechanism: Mechanism | None) -> DemoService:
+        return DemoService(name, setting, AttackExperiment(self.people, self.protocol, mechanism))
 
     @property
-    def services(self) -> tuple[Service, Service, Service]:
+    def services(self) -> tuple[DemoService, DemoService, DemoService]:
         """The unprotected service, that of the paper, and Nearveil's default."""
         return self.open, self.paper, self.default
 
@@ -212,7 +212,7 @@ class City:
         for service in (self.paper, self.default):
             service.experiment.publish_all(progress)
 
-    def attack_one(self, service: Service) -> AttackOutcome:
+    def attack_one(self, service: DemoService) -> AttackOutcome:
         """Attack one person with several accounts and a tight certificate, from a location where they are listed."""
         half_extent_m = self.people.region.half_extent_m
         attack = Adaptive(half_extent_m=half_extent_m, tau_m=_SURE_WITHIN_M, colluders=_ACCOUNTS)
@@ -221,7 +221,7 @@ class City:
         result = trial.run_one(0, setup.open())
         return outcome_of(service.experiment, self.instance.target, result, tau_m=_SURE_WITHIN_M)
 
-    def _start(self, service: Service) -> Instance:
+    def _start(self, service: DemoService) -> Instance:
         if service.mechanism is None:
             return self.instance
         try:
@@ -248,7 +248,7 @@ class City:
         for service in (self.paper, self.default):
             service.best = measure_best_attacker(service.experiment, progress)
 
-    def utility(self, service: Service) -> list[Utility]:
+    def utility(self, service: DemoService) -> list[Utility]:
         """Return the share of true neighbours in the lists of a service."""
         region, rng = self.people.region, np.random.default_rng(self._seed)
         served_m = region.to_metres(service.served)
@@ -287,7 +287,7 @@ def write_files(city: City, out: Path) -> None:
         write_people(_as_people(places), out / name, force=True)
 
 
-def _title(city: City, service: Service) -> str:
+def _title(city: City, service: DemoService) -> str:
     title = f"{service.name[0].upper()}{service.name[1:]}, {service.setting}"
     return f"{title} (its claim does not hold)" if service is city.paper else title
 
@@ -317,7 +317,7 @@ def finding(outcome: AttackOutcome, city: City) -> str:
     )
 
 
-def second_finding(outcome: AttackOutcome, service: Service) -> str:
+def second_finding(outcome: AttackOutcome, service: DemoService) -> str:
     """Return the result of the same attack on a protected service as text."""
     estimate, published, error_m = outcome.result.estimate, outcome.published, outcome.error_m
     after = f"  {service.name}: after {outcome.questions} questions"
@@ -356,7 +356,7 @@ def _attack_cells(number: int, city: City) -> list[str]:
     ]
 
 
-def _best_cell(service: Service) -> str:
+def _best_cell(service: DemoService) -> str:
     return "–" if service.best is None else f"{service.best.acc:.0%}, {service.best.dist_m:,.0f} m"
 
 

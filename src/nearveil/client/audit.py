@@ -17,7 +17,7 @@ from scipy import stats
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.oracle import Spot
 from nearveil.client.http import Client, ServiceError
-from nearveil.client.oracle import Accounts, Attacker, Epochs, Patience, StartSearch, degrees_of
+from nearveil.client.oracle import Attacker, Epochs, MadeUpAccounts, Patience, StartSearch, degrees_of
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_trials import Contender, contenders
 from nearveil.io.synthetic import synthetic_city
@@ -85,7 +85,7 @@ class AuditPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ServiceAttempt:
     """One attack beside the truth: how far its guess is from where the target truly is."""
 
     error_m: float
@@ -106,7 +106,7 @@ class AttackAudit:
     attack: str
     colluders: int
     tau_m: float
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[ServiceAttempt, ...]
 
     @property
     def found(self) -> int:
@@ -296,7 +296,7 @@ class Audit:
         """Attack, measure, and remove every account again, whatever happens."""
         check_platform_key(self._client)
         before = self._suspects()
-        accounts = Accounts(self._client, pause=self._pause)
+        accounts = MadeUpAccounts(self._client, pause=self._pause)
         with accounts:
             targets = self._targets(accounts)
             starts = self._starts(accounts, targets)
@@ -321,7 +321,7 @@ class Audit:
 
     # -- targets and starts ------------------------------------------------------------------------------------
 
-    def _targets(self, accounts: Accounts) -> list[_Target]:
+    def _targets(self, accounts: MadeUpAccounts) -> list[_Target]:
         """Make targets up and have them published, or take the one that is known."""
         known = self._plan.known_target
         if known is not None:
@@ -339,7 +339,7 @@ class Audit:
         spots = self._region.to_metres(places)
         return [_Target(person, (float(x), float(y))) for person, (x, y) in zip(people, spots, strict=True)]
 
-    def _starts(self, accounts: Accounts, targets: list[_Target]) -> list[tuple[_Target, Spot]]:
+    def _starts(self, accounts: MadeUpAccounts, targets: list[_Target]) -> list[tuple[_Target, Spot]]:
         def listing(spot: Spot, k: int) -> list[str]:
             latitude, longitude = degrees_of(self._region, spot)
             return accounts.patiently(lambda: self._client.nearby(latitude, longitude, k=k))
@@ -351,7 +351,7 @@ class Audit:
     # -- attacks -----------------------------------------------------------------------------------------------
 
     def _attack_all(
-        self, accounts: Accounts, fighter: Contender, starts: list[tuple[_Target, Spot]], progress: Progress
+        self, accounts: MadeUpAccounts, fighter: Contender, starts: list[tuple[_Target, Spot]], progress: Progress
     ) -> AttackAudit:
         attempts = []
         for target, start in starts:
@@ -359,7 +359,7 @@ class Audit:
             progress(1)
         return AttackAudit(fighter.attack.name, fighter.colluders, self._plan.tau_m, tuple(attempts))
 
-    def _attack(self, accounts: Accounts, fighter: Contender, target: _Target, start: Spot) -> Attempt:
+    def _attack(self, accounts: MadeUpAccounts, fighter: Contender, target: _Target, start: Spot) -> ServiceAttempt:
         """Attack one target with accounts that have no history."""
         plan = self._plan
         attacker = Attacker(
@@ -371,7 +371,7 @@ class Audit:
         # Who believes nothing stays with where it began.
         guess = start if result.estimate is None else result.estimate
         throttle = attacker.throttle
-        return Attempt(
+        return ServiceAttempt(
             error_m=math.dist(self._into_region(guess), target.truth),
             start_error_m=math.dist(start, target.truth),
             questions=result.queries,

@@ -65,7 +65,7 @@ class UnreachableError(ServiceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class IssuedToken:
     """A person's token and when it ends, as the service wrote it."""
 
     token: str = field(repr=False)
@@ -102,7 +102,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Card:
+class ServiceCard:
     """The service's guarantee: in words, and everything the service says about it."""
 
     text: str
@@ -110,7 +110,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ledger:
+class LedgerState:
     """The ledger's state: the epoch, and everything the service says about it."""
 
     epoch: int | None
@@ -118,7 +118,7 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class IntervalsInUse:
+class ServiceIntervals:
     """Which intervals a service uses: everything the service says about them."""
 
     fingerprint: str | None
@@ -206,26 +206,26 @@ class Client:
             raise
         return True
 
-    def guarantee(self) -> Card:
+    def guarantee(self) -> ServiceCard:
         """Return what the service promises."""
         answer = self._get("/v1/guarantee")
-        return Card(field_of(answer, "text", str), json_of(answer))
+        return ServiceCard(field_of(answer, "text", str), json_of(answer))
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> LedgerState:
         """Return the ledger's state; platforms only."""
         document = object_of(self._get("/v1/ledger"))
         epoch = document.get("epoch")
-        return Ledger(epoch if isinstance(epoch, int) else None, document)
+        return LedgerState(epoch if isinstance(epoch, int) else None, document)
 
     def metrics(self) -> str:
         """Return the service's metrics as Prometheus reads them."""
         return self._get("/metrics").text
 
-    def intervals(self) -> IntervalsInUse:
+    def intervals(self) -> ServiceIntervals:
         """Return which intervals are in use."""
         document = object_of(self._get("/v1/intervals"))
         fingerprint = document.get("fingerprint")
-        return IntervalsInUse(fingerprint if isinstance(fingerprint, str) else None, document)
+        return ServiceIntervals(fingerprint if isinstance(fingerprint, str) else None, document)
 
     def put_intervals(self, file: str) -> int:
         """Hand over an intervals file as it was written; return the epoch from which on it is used."""
@@ -261,11 +261,11 @@ class Client:
         """Return everything held about a person."""
         return object_of(self._get(person_path(person)))
 
-    def issue_token(self, person: str, *, expires_in_s: int = 3600) -> Token:
+    def issue_token(self, person: str, *, expires_in_s: int = 3600) -> IssuedToken:
         """Return a token that lets a person speak for themselves; platforms only."""
         body = {"expires_in_s": expires_in_s}
         answer = self._send("POST", person_path(person, "/tokens"), repeatable=False, json=body)
-        return Token(field_of(answer, "token", str), field_of(answer, "expires_at", (str, int, float)))
+        return IssuedToken(field_of(answer, "token", str), field_of(answer, "expires_at", (str, int, float)))
 
     def revoke_tokens(self, person: str) -> bool:
         """Void the tokens made for a person so far; whether there was such a person."""

@@ -68,7 +68,7 @@ class Attacker:
 
     Parameters
     ----------
-    accounts : Accounts
+    accounts : MadeUpAccounts
         Where accounts come from.
     region : Region
         Between metres and degrees.
@@ -82,7 +82,7 @@ class Attacker:
 
     def __init__(
         self,
-        accounts: Accounts,
+        accounts: MadeUpAccounts,
         region: Region,
         epochs: Epochs,
         *,
@@ -96,7 +96,7 @@ class Attacker:
         self._k, self._patience, self._pause = k, patience or Patience(), pause
         self._askers = [accounts.session(person) for person in accounts.create("asker", askers)]
         self._names = tuple(f"colluder-{number}" for number in range(colluders))
-        self._sessions: dict[Person, Session] = {}
+        self._sessions: dict[Person, AccountSession] = {}
         self._name_of: dict[str, Person] = {}
         self._publishes_at: float | None = None
         self._waits = False
@@ -148,7 +148,7 @@ class Attacker:
             self._note_refusal()
             self._retire(colluder)
 
-    def _session(self, colluder: Person) -> Session:
+    def _session(self, colluder: Person) -> AccountSession:
         if colluder not in self._sessions:
             [person] = self._accounts.create("colluder")
             self._sessions[colluder] = self._accounts.session(person)
@@ -187,7 +187,7 @@ class Attacker:
         self.throttle.waited_s += wait_s
 
 
-# Accounts: what an audit creates at a service, and removes again whatever happens.
+# Accounts that an audit creates at a service, and removes again whatever happens.
 
 
 PREFIX = "nearveil-audit"
@@ -202,7 +202,7 @@ class LeftOverError(ServiceError):
     """Accounts of an audit are still at the service."""
 
 
-class Accounts:
+class MadeUpAccounts:
     """People that an audit makes up: their ids cannot be anybody's, and leaving the block removes them all.
 
     Parameters
@@ -263,9 +263,9 @@ class Accounts:
                 f"with {self.prefix}"
             )
 
-    def session(self, person: str) -> Session:
+    def session(self, person: str) -> AccountSession:
         """Return the account as its owner uses it."""
-        return Session(self._client, self, person)
+        return AccountSession(self._client, self, person)
 
     def patiently(self, call: Callable[[], _T]) -> _T:
         """Make a call of the platform's; wait where the service says so."""
@@ -279,10 +279,10 @@ class Accounts:
         return call()
 
 
-class Session:
+class AccountSession:
     """One account that speaks with its own token, renewed when it has run out."""
 
-    def __init__(self, platform: Client, accounts: Accounts, person: str) -> None:
+    def __init__(self, platform: Client, accounts: MadeUpAccounts, person: str) -> None:
         self._platform, self._accounts = platform, accounts
         self.person = person
         self._client = self._new_client()

@@ -178,11 +178,11 @@ def summary(scene: Scene) -> str:
     queries = scene.result.queries
     parts = [f"{queries:,} question{'s' if queries != 1 else ''}"]
     if scene.result.estimate is not None:
-        parts += [_error_words(scene, scene.result.estimate), _certificate(scene)]
+        parts += [_error_text(scene, scene.result.estimate), _certificate(scene)]
     return " · ".join(parts)
 
 
-def question_words(scene: Scene, numbers: range, ring: Bounds | None, area_km2: float | None) -> str:
+def question_text(scene: Scene, numbers: range, ring: Bounds | None, area_km2: float | None) -> str:
     """What was asked and answered: one question, or the last of several from the same place."""
     step, several = scene.steps[numbers[-1] - 1], len(numbers) > 1
     accounts = accounts_of(step)
@@ -194,15 +194,15 @@ def question_words(scene: Scene, numbers: range, ring: Bounds | None, area_km2: 
         who = "the colluder" if len(rulers) == 1 else "colluders"
         at = _and([length(account.distance_m) for account in rulers])
         asked += f", {'the last ' if several else ''}with {who} at {at}"
-    sentences = [asked, *_sentinel_words(accounts), _answer_words(step, rulers, several=several)]
+    sentences = [asked, *_sentinel_sentences(accounts), _answer_sentence(step, rulers, several=several)]
     if area_km2 is not None:
         sentences.append(f"Possible area: {_area(area_km2)}")
     elif ring is not None:
-        sentences.append(_ring_words(*ring))
+        sentences.append(_ring_sentence(*ring))
     return ". ".join(sentences) + "."
 
 
-def result_words(scene: Scene) -> str:
+def result_text(scene: Scene) -> str:
     """What came of it."""
     result = scene.result
     sentences = [f"Result: {verdict(scene)}"]
@@ -210,16 +210,16 @@ def result_words(scene: Scene) -> str:
         whose = "others" if scene.published is None else "others' published places"
         sentences[0] += f", and estimates of {len(result.others):,} {whose} as well"
     if result.estimate is not None:
-        sentences += [f"The {_error_words(scene, result.estimate)}", _certificate(scene).capitalize()]
+        sentences += [f"The {_error_text(scene, result.estimate)}", _certificate(scene).capitalize()]
     return ". ".join(sentences) + "."
 
 
-def _error_words(scene: Scene, estimate: Spot) -> str:
+def _error_text(scene: Scene, estimate: Spot) -> str:
     """How far the estimate is off, from the person and from what is published."""
-    words = f"estimate is {length(math.dist(estimate, scene.truth))} from the person"
+    text = f"estimate is {length(math.dist(estimate, scene.truth))} from the person"
     if scene.published is not None:
-        words += f" and {length(math.dist(estimate, scene.published))} from the published place"
-    return words
+        text += f" and {length(math.dist(estimate, scene.published))} from the published place"
+    return text
 
 
 def _certificate(scene: Scene) -> str:
@@ -234,37 +234,37 @@ def _certificate(scene: Scene) -> str:
     return f"certified: the answers leave no {what} farther off than {length(scene.tau_m)}"
 
 
-def _sentinel_words(accounts: Sequence[Account]) -> list[str]:
+def _sentinel_sentences(accounts: Sequence[Account]) -> list[str]:
     """Whether the account at the very place asked from came first."""
     sentinel = next((account for account in accounts if account.is_sentinel), None)
     if sentinel is None:
         return []
-    words = "The attacker's own account, put right here, is "
+    text = "The attacker's own account, put right here, is "
     if sentinel.rank == 1:
-        return [words + "listed first: accounts are where they are put"]
+        return [text + "listed first: accounts are where they are put"]
     found = "not listed" if sentinel.rank is None else f"only listed {_ordinal(sentinel.rank)}"
-    return [words + f"{found}: accounts may not be where they are put"]
+    return [text + f"{found}: accounts may not be where they are put"]
 
 
-def _answer_words(step: TraceStep, rulers: Sequence[Account], *, several: bool) -> str:
+def _answer_sentence(step: TraceStep, rulers: Sequence[Account], *, several: bool) -> str:
     """Where the target was listed, and between which accounts."""
     listed = "not listed" if step.rank is None else f"listed {_ordinal(step.rank)}"
-    words = f"The target is {'then ' if several else ''}{listed}"
+    text = f"The target is {'then ' if several else ''}{listed}"
     low, high = bounds_of(rulers, step.rank)
     if (low, high) == (0.0, math.inf):
-        return words
+        return text
     if len(rulers) == 1:
-        return f"{words}, {'nearer' if low == 0 else 'farther'} than the colluder"
+        return f"{text}, {'nearer' if low == 0 else 'farther'} than the colluder"
     if math.isinf(high):
-        return f"{words}, farther than the colluder at {length(low)}"
+        return f"{text}, farther than the colluder at {length(low)}"
     if low == 0:
-        return f"{words}, nearer than the colluder at {length(high)}"
+        return f"{text}, nearer than the colluder at {length(high)}"
     if low < high:
-        return f"{words}, between the colluders at {length(low)} and {length(high)}"
-    return f"{words}, farther than the colluder at {length(low)}, and yet nearer than the one at {length(high)}"
+        return f"{text}, between the colluders at {length(low)} and {length(high)}"
+    return f"{text}, farther than the colluder at {length(low)}, and yet nearer than the one at {length(high)}"
 
 
-def _ring_words(low_m: float, high_m: float) -> str:
+def _ring_sentence(low_m: float, high_m: float) -> str:
     if math.isinf(high_m):
         return f"So it is more than {length(low_m)} away"
     if low_m == 0:
@@ -387,7 +387,7 @@ class Frame:
         Where the target can still be, if the attack keeps count.
     ring_m : (float, float) or None
         Least and greatest distance from the place asked, if the attack does not keep count but has accounts.
-    words : str
+    text : str
         The same in words.
     """
 
@@ -396,7 +396,7 @@ class Frame:
     view: View
     area_km2: float | None = None
     ring_m: Bounds | None = None
-    words: str
+    text: str
 
 
 def frames_of(scene: Scene, few: int | None = None) -> list[Frame]:
@@ -414,10 +414,10 @@ def frames_of(scene: Scene, few: int | None = None) -> list[Frame]:
     for numbers in _shared(steps, few):
         step, ring = steps[numbers[-1] - 1], rings[numbers[-1] - 1]
         area = None if step.cells is None else _area_km2(scene.boxes(step.cells))
-        words = question_words(scene, numbers, ring, area)
+        text = question_text(scene, numbers, ring, area)
         view = views[numbers[-1] - 1]
-        frames.append(Frame(number=numbers[-1], step=step, view=view, area_km2=area, ring_m=ring, words=words))
-    return [*frames, Frame(number=len(steps), step=None, view=views[-1], words=result_words(scene))]
+        frames.append(Frame(number=numbers[-1], step=step, view=view, area_km2=area, ring_m=ring, text=text))
+    return [*frames, Frame(number=len(steps), step=None, view=views[-1], text=result_text(scene))]
 
 
 def _area_km2(boxes: FloatArray) -> float:

@@ -33,7 +33,7 @@ def write_outcome(outcome: Outcome, folder: Path, *, drawn: Mapping[str, bytes] 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"the folder {folder} cannot be made: {error.strerror}; choose another") from None
+        raise OutputError(f"the folder {folder} cannot be created: {error.strerror}; choose another") from None
     written = []
     for table in outcome.tables:
         for ending, text in ((".csv", table_csv(table)), (".md", table_markdown(outcome, table))):

@@ -197,7 +197,7 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
     try:
         Path(out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"the folder {out} cannot be made: {error.strerror}") from None
+        raise OutputError(f"the folder {out} cannot be created: {error.strerror}") from None
     yield Path(out)
 
 

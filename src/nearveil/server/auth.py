@@ -36,7 +36,7 @@ _TOKEN = re.compile(rf"{TOKEN_PREFIX}([A-Za-z0-9_-]{{24,194}})\.([A-Za-z0-9_-]{{
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class TokenClaims:
     """What a valid token says.
 
     Attributes
@@ -52,7 +52,7 @@ class Token:
     mark: int
 
 
-def write_token(key: bytes, person: str, mark: int, *, now: float, expires_in_s: float) -> tuple[str, Token]:
+def write_token(key: bytes, person: str, mark: int, *, now: float, expires_in_s: float) -> tuple[str, TokenClaims]:
     """Sign a token; return it and what it says."""
     if not is_person_id(person):
         raise UsageError("a person's id has 1 to 128 letters, digits or any of _ . : @ -")
@@ -60,12 +60,12 @@ def write_token(key: bytes, person: str, mark: int, *, now: float, expires_in_s:
         raise UsageError(f"a token is valid for more than 0 and at most {LONGEST_TOKEN_S:,} seconds (30 days)")
     ends_ms = math.floor((now + expires_in_s) * 1000)
     payload = _HEAD.pack(_VERSION, ends_ms, mark) + person.encode()
-    return f"{TOKEN_PREFIX}{_to_text(payload)}.{_to_text(_signature(key, payload))}", Token(
+    return f"{TOKEN_PREFIX}{_to_text(payload)}.{_to_text(_signature(key, payload))}", TokenClaims(
         person, ends_ms / 1000, mark
     )
 
 
-def read_token(key: bytes, text: str, *, now: float) -> Token | None:
+def read_token(key: bytes, text: str, *, now: float) -> TokenClaims | None:
     """Return what a token says, or None if it is forged, damaged, expired or of another version."""
     parts = _TOKEN.fullmatch(text)
     if parts is None:
@@ -76,7 +76,7 @@ def read_token(key: bytes, text: str, *, now: float) -> Token | None:
     version, ends_ms, mark = _HEAD.unpack_from(payload)
     if version != _VERSION or not now < ends_ms / 1000 <= now + LONGEST_TOKEN_S:
         return None
-    return Token(payload[_HEAD.size :].decode(), ends_ms / 1000, mark)
+    return TokenClaims(payload[_HEAD.size :].decode(), ends_ms / 1000, mark)
 
 
 def _signature(key: bytes, payload: bytes) -> bytes:

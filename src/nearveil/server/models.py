@@ -70,7 +70,7 @@ class PeopleToAdd(_Model):
     ids: Annotated[list[PersonId], Field(max_length=MOST_PEOPLE_AT_ONCE, examples=[["ann", "bob"]])]
 
 
-class TokenWish(_Model):
+class TokenRequest(_Model):
     """How long a person's token is to be good for."""
 
     expires_in_s: Annotated[int, Field(ge=1, le=LONGEST_TOKEN_S, examples=[3600])] = 3600

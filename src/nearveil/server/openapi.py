@@ -84,7 +84,7 @@ _EXAMPLES: tuple[Problem, ...] = (
     not_kept(),
     too_busy(),
 )
-_REQUESTS: tuple[type[BaseModel], ...] = (models.Place, models.Question, models.PeopleToAdd, models.TokenWish)
+_REQUESTS: tuple[type[BaseModel], ...] = (models.Place, models.Question, models.PeopleToAdd, models.TokenRequest)
 
 ANYBODY = (401, 429, 503)
 """Statuses of problems that every route with a key can have."""

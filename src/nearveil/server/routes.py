@@ -169,8 +169,8 @@ async def add_person(service: Here, _: PlatformOnly, person: PersonInPath) -> Re
 )
 async def add_people(request: Request, service: Here, _: PlatformOnly) -> Response:
     """Make up to 10,000 people known at once."""
-    wish = parsed(models.PeopleToAdd, await body_of(request, MOST_BYTES_OF_PEOPLE))
-    created = await asyncio.to_thread(service.add_people, wish.ids)
+    body = parsed(models.PeopleToAdd, await body_of(request, MOST_BYTES_OF_PEOPLE))
+    created = await asyncio.to_thread(service.add_people, body.ids)
     return answer(models.PeopleAdded(created=len(created)))
 
 
@@ -218,15 +218,15 @@ async def erase_person(service: Here, _: PlatformOrOwner, person: PersonInPath) 
         201: {"description": "A token that works until it expires."},
         **problems(403, 404, *WITH_BODY, *ANYBODY),
     },
-    openapi_extra=takes(models.TokenWish, {"expires_in_s": 3600}, PLATFORM),
+    openapi_extra=takes(models.TokenRequest, {"expires_in_s": 3600}, PLATFORM),
 )
 async def sign_token(request: Request, service: Here, _: PlatformOnly, person: PersonInPath) -> Response:
     """Let somebody write their own location, ask who is near, and see or erase what is held about them."""
-    wish = parsed(models.TokenWish, await body_of(request, MOST_BYTES))
+    body = parsed(models.TokenRequest, await body_of(request, MOST_BYTES))
     mark = await asyncio.to_thread(service.store.token_mark, person)
     if mark is None:
         raise not_found()
-    token, expires_at = service.access.issue_token(person, mark, wish.expires_in_s)
+    token, expires_at = service.access.issue_token(person, mark, body.expires_in_s)
     return answer(models.Token(token=token, expires_at=expires_at), 201)
 
 

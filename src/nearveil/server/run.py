@@ -39,7 +39,7 @@ def make_data_folder(settings: Settings) -> Path | None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"the folder {folder} cannot be made ({error.strerror}); choose another store") from None
+        raise OutputError(f"the folder {folder} cannot be created ({error.strerror}); choose another store") from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OutputError(f"the folder {folder} cannot be written to; choose another store, or run as its owner")
     return folder
