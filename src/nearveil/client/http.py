@@ -1,6 +1,6 @@
-"""Client: a Nearveil service from Python, with a platform's key or a person's token.
+"""Python client of a Nearveil service, with a platform key or a person's token.
 
-No answer prints a place or a token, errors are one sentence, and nothing is logged.
+No answer prints a location or a token, errors are one sentence, and nothing is logged.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class UnreachableError(ServiceError):
     """No answer at all."""
 
 
-# What a service answers, as frozen values. None of them prints a place or a token.
+# Answers of a service, as frozen values. None of them prints a location or a token.
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class IssuedToken:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a report.
+    """Answer to a report.
 
     Attributes
     ----------
@@ -97,13 +97,13 @@ class Receipt:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the person has no new place left in this window."""
+        """Whether the person's budget of new locations in this window is spent."""
         return self.status == "budget spent"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServiceCard:
-    """The service's guarantee: in words, and everything the service says about it."""
+    """The service's guarantee as text, and the whole answer."""
 
     text: str
     document: Mapping[str, Any] = field(repr=False)
@@ -111,7 +111,7 @@ class ServiceCard:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LedgerState:
-    """The ledger's state: the epoch, and everything the service says about it."""
+    """State of the ledger: the epoch, and the whole answer."""
 
     epoch: int | None
     document: Mapping[str, Any] = field(repr=False)
@@ -119,20 +119,20 @@ class LedgerState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServiceIntervals:
-    """Which intervals a service uses: everything the service says about them."""
+    """Intervals that a service uses: their fingerprint, and the whole answer."""
 
     fingerprint: str | None
     document: Mapping[str, Any] = field(repr=False)
 
 
-# Client: a Nearveil service from Python, with a platform's key or a person's token.
+# The client.
 
 
 MOST_PEOPLE_AT_ONCE = 10_000
 
 
 class Client:
-    """A service and the key to talk to it with.
+    """Client of one service, with one key.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class Client:
         self._key = checked_key(key)
 
     def with_key(self, key: str) -> Client:
-        """Return a client that talks with another key over the same connections; closing one closes both."""
+        """Return a client with another key that shares the connections; closing one closes both."""
         other = object.__new__(Client)
         other._wire, other._key = self._wire, checked_key(key)
         return other
@@ -190,11 +190,11 @@ class Client:
     # -- the service -------------------------------------------------------------------------------------------
 
     def is_healthy(self) -> bool:
-        """Whether the service answers that it is well."""
+        """Return whether the service is healthy."""
         return self._is_fine("/healthz")
 
     def is_ready(self) -> bool:
-        """Whether the service can answer questions."""
+        """Return whether the service can answer questions."""
         return self._is_fine("/readyz")
 
     def _is_fine(self, path: str) -> bool:
@@ -207,7 +207,7 @@ class Client:
         return True
 
     def guarantee(self) -> ServiceCard:
-        """Return what the service promises."""
+        """Return the guarantee of the service."""
         answer = self._get("/v1/guarantee")
         return ServiceCard(field_of(answer, "text", str), json_of(answer))
 
@@ -262,7 +262,7 @@ class Client:
         return object_of(self._get(person_path(person)))
 
     def issue_token(self, person: str, *, expires_in_s: int = 3600) -> IssuedToken:
-        """Return a token that lets a person speak for themselves; platforms only."""
+        """Return a token with which a person can use the service; platforms only."""
         body = {"expires_in_s": expires_in_s}
         answer = self._send("POST", person_path(person, "/tokens"), repeatable=False, json=body)
         return IssuedToken(field_of(answer, "token", str), field_of(answer, "expires_at", (str, int, float)))
@@ -289,7 +289,7 @@ class Client:
     def nearby(
         self, latitude: float, longitude: float, *, k: int = 10, within_m: float | None = None, asker: str | None = None
     ) -> list[str]:
-        """Return the ids of the people near a place, nearest first."""
+        """Return the ids of the people near a location, nearest first."""
         body: dict[str, Any] = {**place_body(latitude, longitude), "k": k}
         if within_m is not None:
             body["within_m"] = within_m
@@ -328,7 +328,7 @@ class Client:
 def checked_key(key: str) -> str:
     """Return a key that can stand in a request's head."""
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise UsageError("this is no key of a Nearveil service; keys begin with nvk_ and tokens with nvt_")
+        raise UsageError("this is not a key of a Nearveil service; keys begin with nvk_ and tokens with nvt_")
     return key
 
 
@@ -349,7 +349,7 @@ def person_path(person: str, rest: str = "") -> str:
 def place_body(latitude: float, longitude: float) -> dict[str, float]:
     """Return a place as requests hold it."""
     if not (math.isfinite(latitude) and math.isfinite(longitude)):
-        raise UsageError("a place is two numbers, latitude and longitude in degrees")
+        raise UsageError("a location is two numbers, latitude and longitude in degrees")
     return {"latitude": float(latitude), "longitude": float(longitude)}
 
 
@@ -451,7 +451,7 @@ def _checked(url: str, *, allow_plain_http: bool) -> httpx.URL:
     try:
         address = httpx.URL(url)
     except (httpx.InvalidURL, TypeError):
-        raise UsageError("the service's address is no web address; write it as http://127.0.0.1:8000") from None
+        raise UsageError("the service's address is not a web address; write it as http://127.0.0.1:8000") from None
     if address.scheme not in ("http", "https") or not address.host:
         raise UsageError("the service's address begins with http:// or https://, such as http://127.0.0.1:8000")
     if address.userinfo or address.query or address.fragment:
@@ -482,9 +482,9 @@ def _refusal(answer: httpx.Response) -> ServiceError:
     said = document if isinstance(document, dict) else {}
     kind, title, detail = (str(said.get(name) or "") for name in ("type", "title", "detail"))
     title = title or answer.reason_phrase
-    words = " ".join(detail.split())[:_LONGEST_DETAIL]
+    text = " ".join(detail.split())[:_LONGEST_DETAIL]
     return ServiceError(
-        f"the service refused ({answer.status_code} {title})" + (f": {words}" if words else ""),
+        f"the service refused ({answer.status_code} {title})" + (f": {text}" if text else ""),
         status=answer.status_code,
         name=kind.removeprefix(PROBLEM_PREFIX) if kind.startswith(PROBLEM_PREFIX) else "",
         title=title,
@@ -509,7 +509,7 @@ _EDGES = ("south", "west", "north", "east")
 
 
 def region_of(client: Client, asked: str | None) -> Region:
-    """Return the region asked for, or the one that the service names, or the one that services have by default."""
+    """Return the named region, otherwise the one that the service states, otherwise the default."""
     if asked is not None:
         return parse_region(asked)
     said = client.guarantee().document.get("region")

@@ -332,22 +332,22 @@ def _make_folder(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting, as its declaration has it.
+    """One declared setting.
 
     Attributes
     ----------
     kind : type
-        Of its values on the command line.
+        Type of its values on the command line.
     default : str
-        As people write it; empty if there is none.
+        As a user writes it; empty if there is none.
     takes : str
-        What it takes, in words; ``metavar`` says it in one word, where the type does not.
+        Description of its values; ``metavar`` is the short form, if the type is not enough.
     variable, option : str
-        What it is called in the environment and on the command line.
+        Name in the environment and on the command line.
     panel : str, optional
-        The part of the help that it is shown in.
+        Section of the help.
     only : str, optional
-        The one source that it may come from.
+        The only source that it may come from.
     """
 
     name: str
@@ -399,12 +399,12 @@ def _as_people_write(default: object) -> str:
 KNOWN_SETTINGS = {name: _described(name, field) for name, field in Settings.model_fields.items()}
 
 
-# Where values come from: a TOML file, then the environment, then options; the last one counts.
+# Sources of values: a TOML file, the environment and options; later sources override earlier ones.
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Values as somebody wrote them, and what to call where they are: in a word, and in an error."""
+    """Values from one source, and how to name the source in ``--show-config`` and in errors."""
 
     values: Mapping[str, Any]
     source: Callable[[Setting], str]
@@ -416,9 +416,9 @@ def _from_file(config: Path | None) -> _Given:
     for name in values:
         setting = _named(name, f"the settings file {config}")
         if setting.only == "environment":
-            raise UsageError(f"{name} does not belong into a settings file; put it into {setting.variable}")
+            raise UsageError(f"{name} does not belong in a settings file; put it into {setting.variable}")
         if setting.only == "option":
-            raise UsageError(f"{name} does not belong into a settings file; it is the option {setting.option}")
+            raise UsageError(f"{name} does not belong in a settings file; use the option {setting.option}")
     return _Given(values, lambda _: f"file {config}", lambda setting: f"{setting.name} in {config}")
 
 
@@ -428,12 +428,12 @@ def _document(config: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"the settings file {config} cannot be read ({error.strerror}); name another") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
-        # The parser's own words would repeat a line of the file, which may hold a password.
+        # The parser's message would repeat a line of the file, which may hold a password.
         raise UsageError(f"the settings file {config} is not TOML; write lines such as port = 8000") from None
 
 
 def _from_environment(environ: Mapping[str, str]) -> _Given:
-    # Other variables may begin alike: those of other commands, and what containers set by themselves.
+    # Other variables may have the same prefix: those of other commands, and those that containers set.
     source = EnvSettingsSource(Settings)
     source.env_vars = environ
     found = source()
@@ -446,7 +446,7 @@ def _from_options(options: Mapping[str, Any]) -> _Given:
     for name in options:
         setting = _named(name, "the command line")
         if setting.only == "environment":
-            raise UsageError(f"{name} would be seen by everybody on this machine; put it into {setting.variable}")
+            raise UsageError(f"every user of this machine could see {name}; put it into {setting.variable}")
     values = {name: value for name, value in options.items() if value is not None}
     return _Given(values, lambda setting: f"option {setting.option}", lambda setting: setting.option)
 
@@ -455,18 +455,18 @@ def _named(name: str, where: str) -> Setting:
     if name in KNOWN_SETTINGS:
         return KNOWN_SETTINGS[name]
     near = difflib.get_close_matches(name.replace("-", "_").lower(), KNOWN_SETTINGS, n=1, cutoff=0.0)
-    raise UsageError(f"{where} has {name[:40]!r}, which is no setting; did you mean {near[0]!r}?")
+    raise UsageError(f"{where} has {name[:40]!r}, which is not a setting; did you mean {near[0]!r}?")
 
 
 def _checked(values: Mapping[str, Any], latest: _Given) -> Settings:
-    """Return settings with these values, or say which of the latest is wrong."""
+    """Return settings with these values, or raise an error that names the wrong one."""
     try:
         return Settings(**values)
     except ValidationError as error:
         first = error.errors()[0]
         setting = KNOWN_SETTINGS[str(first["loc"][0])]
         own = first.get("ctx", {}).get("error")
-    # Keys that are none have a sentence of their own.
+    # Unusable keys have their own error message.
     raise own if isinstance(own, DataError) else UsageError(f"{latest.label(setting)} takes {setting.takes}")
 
 
@@ -482,7 +482,7 @@ def _as_toml(setting: Setting, value: object, source: str) -> str:
 
 
 def masked(address: str) -> str:
-    """Return a store's address without its password: rather too much is hidden than too little.
+    """Return a store's address without its password; in doubt it hides too much.
 
     Examples
     --------
@@ -491,7 +491,7 @@ def masked(address: str) -> str:
     """
     scheme, separator, rest = address.partition("://")
     if separator and "@" in rest:
-        login, _, place = rest.rpartition("@")
+        login, _, host = rest.rpartition("@")
         user, colon, _ = login.partition(":")
-        rest = f"{user}{colon}{'***' if colon else ''}@{place}"
+        rest = f"{user}{colon}{'***' if colon else ''}@{host}"
     return re.sub(r"(?i)(pass\w*\s*=\s*)[^&\s]+", r"\1***", scheme + separator + rest)
