@@ -26,7 +26,7 @@ from nearveil.report.attack_scene import Frame, Scene, View, frames_of, heading,
 from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, INK, PUBLISHED_COLOUR, TRUE_COLOUR, house_style
 
 _QUESTION_MS, _RESULT_MS = 900, 3000
-# From so many questions on they share frames; from so many frames on some are left out.
+# With more questions than the first number they share frames; with more frames than the second, some are left out.
 _FEW, _MOST = 25, 39
 
 

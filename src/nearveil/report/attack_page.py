@@ -1,4 +1,4 @@
-"""One attack as a page with a player: a single file that asks nobody for anything."""
+"""One attack as a web page with a player: a single file that loads nothing else."""
 
 from __future__ import annotations
 

@@ -76,11 +76,11 @@ class Scene:
         return np.hstack([west_south, np.clip(cells[:, :2] + cells[:, 2:], -half, half)])
 
     def cells_after(self, number: int) -> FloatArray | None:
-        """What was possible after so many questions, if the attack keeps count."""
+        """Return the possible area after ``number`` questions, if the attack tracks it."""
         return next((step.cells for step in reversed(self.steps[:number]) if step.cells is not None), None)
 
     def circles_after(self, number: int) -> list[Circle]:
-        """Circles known after so many questions: all colluders around their centre have been heard."""
+        """Return the circles known after ``number`` questions: all colluders around their centre were compared."""
         later = {step.place for step in self.steps[number:] if step.colluders}
         asked = {step.place for step in self.steps[:number]}
         return [circle for circle in self.result.trace.circles if circle.centre in asked - later]
@@ -135,18 +135,18 @@ def ring_after(steps: Sequence[TraceStep]) -> Bounds | None:
     return None if (low, high) == (0.0, math.inf) else (low, high)
 
 
-# One attack in words.
+# Text about one attack.
 
 
 def length(metres: float) -> str:
-    """A length in words, which stay on one line."""
+    """Return a length as text that is not broken across lines."""
     if metres >= 1000:
         return f"{metres / 1000:,.{0 if metres >= 10_000 else 1}f}\N{NO-BREAK SPACE}km"
     return f"{metres:.{0 if metres >= 9.95 else 1}f}\N{NO-BREAK SPACE}m"
 
 
 def verdict(scene: Scene) -> str:
-    """Whether the person was found, which is another question than whether the published place was."""
+    """Say whether the person was found, and separately whether the published location was."""
     estimate = scene.result.estimate
     if estimate is None:
         return f"no estimate, {scene.result.outcome}"
@@ -161,7 +161,7 @@ def _hit_or_miss(what: str, error_m: float, tau_m: float) -> str:
 
 
 def legend_name(scene: Scene, name: str) -> str:
-    """What a legend calls a mark: a protected service has published places only, and so has whoever asks it."""
+    """Return the name of a mark in a legend; an attacker of a protected service sees published locations only."""
     as_published = {"people": "people, as published", "others located": "others' published places located"}
     if name == "a colluder":
         return "a colluder (the attacker's account)"
@@ -169,12 +169,12 @@ def legend_name(scene: Scene, name: str) -> str:
 
 
 def heading(scene: Scene, title: str) -> str:
-    """A title that says what came of the attack."""
+    """Return a title with the result of the attack."""
     return f"{title}: {verdict(scene)}"
 
 
 def summary(scene: Scene) -> str:
-    """The attack in one line, below the heading."""
+    """Return a summary of the attack in one line, for below the heading."""
     queries = scene.result.queries
     parts = [f"{queries:,} question{'s' if queries != 1 else ''}"]
     if scene.result.estimate is not None:
@@ -183,7 +183,7 @@ def summary(scene: Scene) -> str:
 
 
 def question_text(scene: Scene, numbers: range, ring: Bounds | None, area_km2: float | None) -> str:
-    """What was asked and answered: one question, or the last of several from the same place."""
+    """Describe one question and its answer, or the last of several from the same location."""
     step, several = scene.steps[numbers[-1] - 1], len(numbers) > 1
     accounts = accounts_of(step)
     rulers = [account for account in accounts if not account.is_sentinel]
@@ -203,7 +203,7 @@ def question_text(scene: Scene, numbers: range, ring: Bounds | None, area_km2: f
 
 
 def result_text(scene: Scene) -> str:
-    """What came of it."""
+    """Describe the result of the attack."""
     result = scene.result
     sentences = [f"Result: {verdict(scene)}"]
     if result.others:
@@ -215,7 +215,7 @@ def result_text(scene: Scene) -> str:
 
 
 def _error_text(scene: Scene, estimate: Spot) -> str:
-    """How far the estimate is off, from the person and from what is published."""
+    """Return the distance of the estimate from the person and from the published location."""
     text = f"estimate is {length(math.dist(estimate, scene.truth))} from the person"
     if scene.published is not None:
         text += f" and {length(math.dist(estimate, scene.published))} from the published place"
@@ -223,7 +223,7 @@ def _error_text(scene: Scene, estimate: Spot) -> str:
 
 
 def _certificate(scene: Scene) -> str:
-    """What is certified: a place as the service has it. Of a protected person that is the published place only."""
+    """Say what is certified: the location that the service uses. For a protected person that is the published one."""
     result, what = scene.result, "place" if scene.published is None else "published place"
     if result.outcome is not Outcome.FOUND:
         return f"the attack ended early, {result.outcome}"
@@ -235,7 +235,7 @@ def _certificate(scene: Scene) -> str:
 
 
 def _sentinel_sentences(accounts: Sequence[Account]) -> list[str]:
-    """Whether the account at the very place asked from came first."""
+    """Say whether the account at the location of the question came first."""
     sentinel = next((account for account in accounts if account.is_sentinel), None)
     if sentinel is None:
         return []
@@ -247,7 +247,7 @@ def _sentinel_sentences(accounts: Sequence[Account]) -> list[str]:
 
 
 def _answer_sentence(step: TraceStep, rulers: Sequence[Account], *, several: bool) -> str:
-    """Where the target was listed, and between which accounts."""
+    """Say where the target was listed, and between which accounts."""
     listed = "not listed" if step.rank is None else f"listed {_ordinal(step.rank)}"
     text = f"The target is {'then ' if several else ''}{listed}"
     low, high = bounds_of(rulers, step.rank)
@@ -364,31 +364,32 @@ def _square(box: FloatArray, margin: float) -> View:
     return View((float(middle[0]), float(middle[1])), margin * float((box[1] - box[0]).max()) / 2)
 
 
-# The story of one attack, frame by frame: what each question showed, where to look, and in which words.
+# One attack frame by frame: the result of each question, the part of the map to show, and the text.
 
 
-# Fewer questions than this from one place are never put together: the first halvings are what one wants to see.
+# Fewer questions than this from one location never share a frame: the first halvings show most.
 _LEAST_PER_PLACE = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What is shown after some questions; the last frame of a story has no question and shows the result.
+    """One frame of an attack; the last frame has no question and shows the result.
 
     Attributes
     ----------
     number : int
-        Questions asked so far.
+        Number of questions asked so far.
     step : TraceStep or None
-        The last of them.
+        The last question.
     view : View
-        The part of the map that matters from here on.
+        The part of the map to show.
     area_km2 : float or None
-        Where the target can still be, if the attack keeps count.
+        Size of the area where the target can still be, if the attack tracks it.
     ring_m : (float, float) or None
-        Least and greatest distance from the place asked, if the attack does not keep count but has accounts.
+        Least and greatest distance from the location of the question, if the attack does not track an area but has
+        accounts.
     text : str
-        The same in words.
+        Description of the frame.
     """
 
     number: int
@@ -400,7 +401,7 @@ class Frame:
 
 
 def frames_of(scene: Scene, few: int | None = None) -> list[Frame]:
-    """The story of an attack: a frame for each question and one for the result. Views only get closer.
+    """Return a frame for each question and one for the result. Views only get closer.
 
     Parameters
     ----------

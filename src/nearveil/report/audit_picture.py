@@ -1,4 +1,4 @@
-"""The picture of an audit: what two places publish, the border between them, the event, and how often it came."""
+"""The picture of an audit: the outputs of two locations, the boundary between cells, the event and its frequencies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PANELS = (0.0, 0.0, 1.0, 0.87)
 def draw_audit(
     witness: Witness, subject: Subject, path: Path, *, title: str, intervals: Intervals | None = None
 ) -> None:
-    """Draw the outputs of both places of a witness, the border, the event and its frequencies; save as PNG.
+    """Draw the outputs of both locations of a witness, the boundary, the event and its frequencies; save as PNG.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _add_legend(figure: Figure, scene: AuditScene) -> None:
     if scene.discs is not None:
         handles += [
             disc_handle("an interval", DISC_COLOUR),
-            Line2D([], [], color=INK, linewidth=0.8, linestyle=BORDER_DASHES, label="border between cells"),
+            Line2D([], [], color=INK, linewidth=0.8, linestyle=BORDER_DASHES, label="boundary between cells"),
         ]
     figure.legend(
         handles=handles, loc="outside lower left", ncols=len(handles), frameon=False, fontsize=9,
@@ -114,7 +114,7 @@ _SIDES = ("first", "second")
 _TAIL = 0.02
 _MARGIN = 1.15
 _LEAST_HALF_M = 5.0
-# Clouds farther apart than so many times their own size are shown each by itself.
+# Clouds farther apart than this multiple of their size are shown separately.
 _FAR = 3.0
 # Corners that two cells share are computed twice, and differ by round-off, in units of the square.
 _SAME_POINT = 9
@@ -145,7 +145,7 @@ class AuditView:
 
 
 class AuditScene:
-    """Draws some outputs from either place of a witness, and knows where everything lies."""
+    """Samples outputs of both locations of a witness, and computes the layout of the picture."""
 
     def __init__(self, witness: Witness, subject: Subject, intervals: Intervals | None) -> None:
         self.witness, self._subject = witness, subject

@@ -142,8 +142,8 @@ def _raw(value: Value, interval: int) -> list[str]:
         parts = (float(value.value), None if value.half_width is None else float(value.half_width))
     else:
         parts = (float(value) if isinstance(value, float) else value,)
-    told = ["" if part is None else str(part) for part in parts]
-    return told + [""] * (1 + interval - len(told))
+    cells = ["" if part is None else str(part) for part in parts]
+    return cells + [""] * (1 + interval - len(cells))
 
 
 def table_markdown(outcome: Outcome, table: Table) -> str:

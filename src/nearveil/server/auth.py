@@ -30,14 +30,14 @@ LONGEST_TOKEN_S = 30 * 86_400
 
 _VERSION = 2
 _HEAD = struct.Struct(">BQQ")
-# Signatures of tokens are signatures of nothing else.
+# Signatures of tokens cannot be used for anything else.
 _PURPOSE = b"nearveil person token\0"
 _TOKEN = re.compile(rf"{TOKEN_PREFIX}([A-Za-z0-9_-]{{24,194}})\.([A-Za-z0-9_-]{{43}})")
 
 
 @dataclass(frozen=True, slots=True)
 class TokenClaims:
-    """What a valid token says.
+    """Content of a valid token.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class TokenClaims:
 
 
 def write_token(key: bytes, person: str, mark: int, *, now: float, expires_in_s: float) -> tuple[str, TokenClaims]:
-    """Sign a token; return it and what it says."""
+    """Sign a token; return it and its content."""
     if not is_person_id(person):
         raise UsageError("a person's id has 1 to 128 letters, digits or any of _ . : @ -")
     if not (math.isfinite(expires_in_s) and 0 < expires_in_s <= LONGEST_TOKEN_S):
@@ -66,7 +66,7 @@ def write_token(key: bytes, person: str, mark: int, *, now: float, expires_in_s:
 
 
 def read_token(key: bytes, text: str, *, now: float) -> TokenClaims | None:
-    """Return what a token says, or None if it is forged, damaged, expired or of another version."""
+    """Return the content of a token, or None if it is forged, damaged, expired or of another version."""
     parts = _TOKEN.fullmatch(text)
     if parts is None:
         return None
@@ -95,7 +95,7 @@ def _from_text(text: str) -> bytes | None:
     return raw if _to_text(raw) == text else None
 
 
-# KnownPeople: whether somebody still exists, without asking the store at every request.
+# KnownPeople: whether a person still exists, without a query of the store for every request.
 
 
 HORIZON_S = 5.0
@@ -192,7 +192,7 @@ def new_platform_key(name: str) -> tuple[str, PlatformKey]:
 
 
 class Access:
-    """Tells callers apart.
+    """Identifies callers.
 
     Parameters
     ----------
