@@ -48,6 +48,11 @@ def truth_is_possible(cells: FloatArray, place: FloatArray) -> bool:
     return bool((np.abs(cells[:, :2] - place) <= cells[:, 2:] + 1e-6).all(axis=1).any())
 
 
+@pytest.fixture(scope="module")
+def dprs(san_francisco: Region, city: FloatArray) -> Mechanism:
+    return DPRS(epsilon=1.0, centres=100, region=san_francisco, seed=1).fit(city)
+
+
 @pytest.mark.parametrize(("colluders", "most"), [(1, 12.0), (4, 6.5), (8, 6.5)])
 @pytest.mark.parametrize("k", [10, 50])
 def test_certifies_within_tau_with_few_questions(
@@ -56,7 +61,7 @@ def test_certifies_within_tau_with_few_questions(
 ) -> None:  # fmt: skip
     attack = adaptive(san_francisco, colluders)
     queries = []
-    for start, target in instances(k, 12):
+    for start, target in instances(k, 12 if (k, colluders) == (10, 8) else 6):
         result = attack.infer(service.oracle(k=k, colluders=colluders), target, start)
         assert result.certified
         assert error_m(result, city_m[target]) <= TAU_M
@@ -76,17 +81,17 @@ def test_certifies_within_tau_with_few_questions(
 @pytest.mark.parametrize("colluders", [1, 4])
 @pytest.mark.parametrize(("mechanism", "most_false"), [("dprs", 0), ("planar-laplace", 1)])
 def test_hardly_a_false_certificate_where_accounts_are_published(
-    mechanism: str, most_false: int, colluders: int, san_francisco: Region, city: FloatArray
+    mechanism: str, most_false: int, colluders: int, san_francisco: Region, city: FloatArray, dprs: Mechanism
 ) -> None:
     """Without sentinels half of these attacks would certify a wrong place.
 
     Noise that is sometimes small passes now and then, where nobody is nearer.
     """
-    moved = _mechanism(mechanism, san_francisco).fit(city)
+    moved = dprs if mechanism == "dprs" else PlanarLaplace(hide_within_m=500, region=san_francisco, seed=1)
     published_m = san_francisco.to_metres(moved.perturb(city))
     service = SimulatedService(san_francisco, published_m, colluder_mechanism=moved, rng=1)
     false = 0
-    for start, target in _near(published_m, 10, 60):
+    for start, target in _near(published_m, 10, 20):
         oracle = service.oracle(k=10, colluders=colluders)
         result = adaptive(san_francisco, colluders).infer(oracle, target, start)
         false += result.certified and error_m(result, published_m[target]) > TAU_M
@@ -95,18 +100,17 @@ def test_hardly_a_false_certificate_where_accounts_are_published(
 
 
 def test_exact_accounts_certify_the_published_point_of_protected_people(
-    san_francisco: Region, city: FloatArray, city_m: FloatArray
+    san_francisco: Region, city: FloatArray, city_m: FloatArray, dprs: Mechanism
 ) -> None:
-    moved = _mechanism("dprs", san_francisco).fit(city)
-    published_m = san_francisco.to_metres(moved.perturb(city))
+    published_m = san_francisco.to_metres(dprs.perturb(city))
     service = SimulatedService(san_francisco, published_m, rng=1)
     people_found = 0
-    for start, target in _near(published_m, 10, 15):
+    for start, target in _near(published_m, 10, 5):
         result = adaptive(san_francisco).infer(service.oracle(k=10, colluders=1), target, start)
         assert result.certified
         assert error_m(result, published_m[target]) <= TAU_M
         people_found += error_m(result, city_m[target]) < TAU_M
-    assert people_found <= 3
+    assert people_found <= 1
 
 
 @pytest.mark.parametrize("colluders", [1, 4])
@@ -118,8 +122,8 @@ def test_a_target_that_is_not_listed_at_the_start_is_not_found(
     order = np.argsort(np.hypot(*(city_m - start).T))
     for target in ("nobody", int(order[10]), int(order[40]), int(order[-1])):
         oracle = service.oracle(k=10, colluders=colluders)
-        result = adaptive(san_francisco, colluders, most_queries=25).infer(oracle, target, start)
-        assert result.queries <= 26
+        result = adaptive(san_francisco, colluders, most_queries=12).infer(oracle, target, start)
+        assert result.queries <= 13
         if result.certified:
             assert isinstance(target, int)
             assert error_m(result, city_m[target]) <= TAU_M
@@ -132,7 +136,7 @@ def test_somebody_at_the_very_place_asked_from_does_not_matter(
     colluders: int, service: SimulatedService, city_m: FloatArray, san_francisco: Region
 ) -> None:
     """They tie with the sentinel, and may come first by chance."""
-    for person in range(12):
+    for person in range(4):
         start = (float(city_m[person, 0]), float(city_m[person, 1]))
         target = int(np.argsort(np.hypot(*(city_m - start).T))[9])
         result = adaptive(san_francisco, colluders).infer(service.oracle(k=10, colluders=colluders), target, start)
@@ -144,7 +148,7 @@ def test_sentinels_stood_at_two_places_before_anything_is_certified(
     service: SimulatedService, instances: Instances, san_francisco: Region
 ) -> None:
     for k in (1, 3):
-        for start, target in instances(k, 10):
+        for start, target in instances(k, 4):
             result = adaptive(san_francisco).infer(service.oracle(k=k, colluders=1), target, start)
             assert result.certified
             places = {step.place for step in result.trace.steps if step.place in step.colluders}
@@ -163,12 +167,6 @@ def test_fewer_people_than_a_list_has_places(san_francisco: Region) -> None:
     result = adaptive(san_francisco).infer(service.oracle(k=3, colluders=1), 1, (200.0, 0.0))
     assert result.certified
     assert error_m(result, places[1]) <= TAU_M
-
-
-def _mechanism(name: str, region: Region) -> Mechanism:
-    if name == "dprs":
-        return DPRS(epsilon=1.0, centres=100, region=region, seed=1)
-    return PlanarLaplace(hide_within_m=500, region=region, seed=1)
 
 
 def _near(places_m: FloatArray, k: int, count: int) -> list[tuple[Spot, int]]:

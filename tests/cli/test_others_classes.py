@@ -39,7 +39,6 @@ class Rounded(nv.Mechanism):
     """Round to a grid: no noise, no density, and nothing is promised."""
 
     name = "rounded"
-    frame = "metres"
 
     def __init__(self, *, cell_m=500.0, region="san-francisco"):
         self.cell_m, self.region = cell_m, region

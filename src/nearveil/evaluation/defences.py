@@ -199,6 +199,8 @@ class ConfinedBaseline(Mechanism):
         Fitted before.
     """
 
+    frame = "square"
+
     def __init__(
         self,
         *,

@@ -33,6 +33,8 @@ class AxisLaplace(Mechanism):
     (1, 2)
     """
 
+    frame = "square"
+
     def __init__(
         self, *, epsilon: float = 1.0, region: Region | str = "san-francisco", seed: int | None = None
     ) -> None:

@@ -38,10 +38,10 @@ class Mechanism(ABC):
     A subclass has a keyword-only constructor that validates its parameters and stores them under their own names,
     ``region`` among them, and implements `draw` and `guarantee`; where it has a density, also `log_density` and
     `rescaled`. Points are (latitude, longitude) in degrees at the edge, and (x, y) in the mechanism's `frame` inside:
-    metres, or the square [-1, 1]².
+    metres east and north of the region's centre, or the square [-1, 1]².
     """
 
-    frame: Literal["metres", "square"] = "square"
+    frame: Literal["metres", "square"] = "metres"
     region: Region | str
     seed: int | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 
@@ -50,8 +50,6 @@ class PlanarLaplace(Mechanism):
     >>> published.shape
     (1, 2)
     """
-
-    frame: Literal["metres", "square"] = "metres"
 
     def __init__(
         self, *, hide_within_m: float = 500.0, region: Region | str = "san-francisco", seed: int | None = None

@@ -40,6 +40,8 @@ class Square(Mechanism):
     (1, 2)
     """
 
+    frame = "square"
+
     def __init__(
         self,
         *,

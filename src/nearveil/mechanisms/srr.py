@@ -46,6 +46,8 @@ class SRR(Mechanism):
     (1, 2)
     """
 
+    frame = "square"
+
     def __init__(
         self,
         *,

@@ -108,7 +108,6 @@ import nearveil as nv
 
 class Rounded(nv.Mechanism):
     name = "rounded"
-    frame = "metres"
 
     def __init__(self, *, region="san-francisco"):
         self.region = region
