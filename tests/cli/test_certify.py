@@ -27,7 +27,9 @@ def certificate(certificate_text: str, tmp_path: Path) -> Path:
 @pytest.fixture
 def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two thousand pairs of places instead of twenty: a check takes a tenth of the time."""
-    monkeypatch.setitem(MechanismCertificate.check.__kwdefaults__, "tries", 2_000)
+    defaults = MechanismCertificate.check.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "tries", 2_000)
 
 
 def test_a_certificate_is_written_and_holds(run: Run, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_snap_is_the_default(run: Run, cache: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("--sha256", "0" * 64), 2, "--sha256 is of one file; name the one to fetch"),
+        (("--sha256", "0" * 64), 2, "--sha256 is for one file; name the population to download"),
         (("gowalla", "--sha256", "12"), 2, "64 hexadecimal digits"),
         (("gowalla", "--from", "file:///tmp/"), 2, "https:// or http://"),
         (("gaussian",), 2, "gaussian"),

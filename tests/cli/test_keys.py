@@ -189,7 +189,7 @@ def test_a_platform_key_works_until_it_is_removed(tmp_path: Path) -> None:
     store.close()
     assert not any(secret.encode() in path.read_bytes() for path in tmp_path.iterdir())
     assert run("platform", "--store", address, "--remove", "shop").exit_code == 0
-    with pytest.raises(DataError, match="no key of that name"):
+    with pytest.raises(DataError, match="no key with that name"):
         run("platform", "--store", address, "--remove", "shop")
     store = open_store(str(address))
     assert store.keys() == []

@@ -235,7 +235,7 @@ def test_reproduce_on_own_people(run: Run, own_file: Path, few_csv: Path, monkey
     done = run(*asked, "--mechanism", f"{own_file}:Rounded")
     assert done.code == 0, done.err
     assert re.search(r"^people +rounded +default settings +none", done.out, re.MULTILINE)
-    assert "computed from true places" in done.err
+    assert "computed from true locations" in done.err
     assert (out / "frontier-people.png").exists()
     assert ",rounded," in (out / "frontier.csv").read_text()
     own = reproducing.own_population(few_csv, named_region("san-francisco"), ReadOptions())
@@ -247,7 +247,7 @@ def test_reproduce_on_own_people(run: Run, own_file: Path, few_csv: Path, monkey
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("table1", "--region", "berlin"), "--region goes with --input"),
+        (("table1", "--region", "berlin"), "--region is for --input"),
         (("table1", "--input", "gaussian.csv"), "gaussian is a population of the paper"),
         (("table1", "--dataset", "gaussian", "--mechanism", "{file}:Rounded"), "goes on the frontier"),
         (("frontier", "--dataset", "gaussian", "--attack", "{file}:StartIsIt"), "goes into table1"),

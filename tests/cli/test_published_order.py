@@ -1,4 +1,4 @@
-"""What travels with a protected file: rows in random order, and no figure that was computed from true places."""
+"""What travels with a protected file: rows in random order, and no figure that was computed from true locations."""
 
 import json
 from pathlib import Path
@@ -142,7 +142,7 @@ def test_a_column_that_has_the_order_is_warned_of(run: Run, source: Path, tmp_pa
     assert dropped.err == ""
 
 
-# -- figures computed from true places -----------------------------------------------------------------------
+# -- figures computed from true locations -----------------------------------------------------------------------
 
 
 def test_true_figures_go_to_a_file_of_their_own(run: Run, source: Path, tmp_path: Path) -> None:
@@ -242,5 +242,5 @@ def test_few_people_are_not_told_how_far_they_were_moved(
     said = [line for line in lines if line.startswith("Moved by")]
     assert bool(said) is told
     if told:
-        assert said[0].endswith("m on average (from true places; do not publish).")
+        assert said[0].endswith("m on average (computed from true locations; do not publish).")
         assert int(said[0].split()[3]) % 10 == 0

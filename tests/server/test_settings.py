@@ -256,7 +256,7 @@ def test_services_on_one_database_share_their_keys() -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot be made"):
+    with pytest.raises(OutputError, match="cannot be created"):
         Settings.load(options={"store": str(tmp_path / "file" / "nearveil.db")}).secret_keys()
 
 

@@ -33,7 +33,7 @@ def write_outcome(outcome: ExperimentResult, folder: Path, *, drawn: Mapping[str
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"the folder {folder} cannot be made: {error.strerror}; choose another") from None
+        raise OutputError(f"the folder {folder} cannot be created: {error.strerror}; choose another") from None
     written = []
     for table in outcome.tables:
         for ending, text in ((".csv", table_csv(table)), (".md", table_markdown(outcome, table))):
@@ -142,8 +142,8 @@ def _raw(value: Value, interval: int) -> list[str]:
         parts = (float(value.value), None if value.half_width is None else float(value.half_width))
     else:
         parts = (float(value) if isinstance(value, float) else value,)
-    told = ["" if part is None else str(part) for part in parts]
-    return told + [""] * (1 + interval - len(told))
+    cells = ["" if part is None else str(part) for part in parts]
+    return cells + [""] * (1 + interval - len(cells))
 
 
 def table_markdown(outcome: ExperimentResult, table: Table) -> str:

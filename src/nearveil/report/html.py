@@ -1,4 +1,4 @@
-"""The report of a reproduction as a page: a single file that asks nobody for anything."""
+"""The report of a reproduction as a web page: a single file that loads nothing else."""
 
 from __future__ import annotations
 

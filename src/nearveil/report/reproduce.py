@@ -64,7 +64,7 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How often and how finely things are measured, where nobody says otherwise."""
+    """Default numbers of runs and resolutions of sweeps."""
 
     runs: int
     instances: int
@@ -161,7 +161,7 @@ def reproduce(
     'The three releases of DPRS at equal intervals'
     """
     if part != ALL and part not in EXPERIMENTS:
-        raise UsageError(f"there is no part {part!r}; choose one of {', '.join((ALL, *EXPERIMENTS))}")
+        raise UsageError(f"there is no experiment {part!r}; choose one of {', '.join((ALL, *EXPERIMENTS))}")
     size, used = QUICK if quick else FULL, cores or os.cpu_count() or 1
     scope = Scope(
         mechanisms=_mechanisms(mechanisms, part),
@@ -197,7 +197,7 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
     try:
         Path(out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"the folder {out} cannot be made: {error.strerror}") from None
+        raise OutputError(f"the folder {out} cannot be created: {error.strerror}") from None
     yield Path(out)
 
 
@@ -230,7 +230,7 @@ def write_page(
     drawn: dict[str, Drawn],
     folder: Path,
 ) -> Path:
-    """Write the report of everything: one page that asks nobody for anything."""
+    """Write the report of all experiments as one web page that loads nothing else."""
     write_report(
         folder / REPORT,
         title=REPORT_TITLE,

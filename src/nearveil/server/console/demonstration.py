@@ -196,7 +196,7 @@ def _step(scene: Scene, frame: Frame) -> dict[str, Any]:
 def _frame(scene: Scene, frame: Frame) -> dict[str, Any]:
     """What the map shows, and the words below it."""
     return {
-        "words": frame.words,
+        "words": frame.text,
         "view": {
             "centre": _place(scene, frame.view.centre),
             "half_m": round(max(frame.view.half_m, _LEAST_VIEW_M), 1),
