@@ -32,7 +32,8 @@ def load_class(name: str, base: type[_Base], *, group: str, kind: str) -> type[_
     found = _from_file_or_module(name, kind) if ":" in name else _from_entry_point(name, group, kind)
     if not (isinstance(found, type) and issubclass(found, base)):
         raise UsageError(
-            f"{name} is not the class of a {kind}; it must be a class that inherits from nearveil.{base.__name__}"
+            f"{name} is not {'an' if kind[0] in 'aeiou' else 'a'} {kind}; it must be a class that inherits from "
+            f"nearveil.{base.__name__}"
         )
     return found
 

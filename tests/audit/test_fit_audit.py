@@ -82,7 +82,7 @@ def test_its_witness_can_be_checked_again() -> None:
     honest = intervals_fit(REGION, FitPlan(centres=2, rounds=1), 3.0)
     assert not recheck_fit(witness, honest, fits=100, seed=2).violates
     for damaged in ("{}", witness.to_json().replace('"hits"', '"bits"'), witness.to_json().replace("0.999", "7")):
-        with pytest.raises(DataError, match="no witness"):
+        with pytest.raises(DataError, match="not a witness"):
             fit_witness_from_json(damaged)
 
 

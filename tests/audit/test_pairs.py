@@ -39,7 +39,7 @@ def test_pairs_with_intervals_are_what_they_are_called(intervals: Intervals) -> 
         assert region.contains(places).all()
         own = nearest_centre(intervals, region.to_square(places))
         assert pair.same_interval == (own[0] == own[1])
-        assert pair.same_interval == ("border" not in pair.kind)
+        assert pair.same_interval == ("boundary" not in pair.kind)
     kinds = " | ".join(pair.kind for pair in pairs)
     for word in ("border", "diagonal", "opposite edges", "centre and the edge", "smallest", "median", "far corners"):
         assert word in kinds

@@ -119,7 +119,7 @@ BAD = [
     (("--instances", "-3"), 2, "at least one run and one instance"),
     (("--published-colluders",), 2, "needs a protection"),
     (("--dataset", "gaussian"), 2, "either --dataset"),
-    (("--id", "nope", "--person", "1"), 3, "no one column 'nope'"),
+    (("--id", "nope", "--person", "1"), 3, "not have exactly one column 'nope'"),
     (("--trace", "picture.jpg"), 2, "ends in .png"),
     (("--animate", "film.mp4"), 2, ".gif"),
     (("--region", "paris"), 3, "region"),

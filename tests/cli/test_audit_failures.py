@@ -41,7 +41,7 @@ WRONG = [
     (("--picture", "p.jpg"), ".png"),
     (("--witness", "w.txt"), ".json"),
     (("--stage", "fit", "--mechanism", "srr"), "--stage fit is for dprs"),
-    (("--stage", "fit", "--picture", "p.png"), "a fit has none"),
+    (("--stage", "fit", "--picture", "p.png"), "a fit has no two locations"),
     (("--stage", "fit", "--claim", "local:1"), "central"),
     (("--check", "w.json", "--release", "paper"), "from the witness"),
     (("--check", "w.json", "--claim", "local:1"), "from the witness"),

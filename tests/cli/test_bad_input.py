@@ -207,7 +207,7 @@ def test_files_that_are_not_what_they_seem(run: Run, tmp_path: Path) -> None:
     source.write_text(ENOUGH)
     check(run("protect", source, tmp_path / "out.xlsx"), 2, "format of out.xlsx")
     (tmp_path / "in.json").write_text("{}")
-    check(run("protect", source, tmp_path / "o.csv", "--intervals", tmp_path / "in.json"), 3, "no intervals file")
+    check(run("protect", source, tmp_path / "o.csv", "--intervals", tmp_path / "in.json"), 3, "not an intervals file")
     check(run("protect", source, tmp_path / "o.csv", "--intervals", tmp_path / "none.json"), 3, "cannot be read")
     check(run("protect", tmp_path, tmp_path / "o.csv"), 2, "format")
     check(run("fit", source, tmp_path / "out.csv"), 2, ".json")

@@ -56,7 +56,7 @@ def test_fetch_both_and_list_them(run: Run, cache: Path, server: FileServer) -> 
     assert facts["brightkite"]["statistics"]["places"] == 100
     assert facts["gaussian"]["path"] is None
     assert "statistics" not in json.loads(run("datasets", "--json").out)["datasets"][0]
-    assert run("datasets", "fetch", "--from", "http://127.0.0.1:1/").out.count("was there already") == 2
+    assert run("datasets", "fetch", "--from", "http://127.0.0.1:1/").out.count("already there") == 2
 
 
 def test_fetch_one_into_a_folder(run: Run, cache: Path, server: FileServer, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_fit(run: Run, people_csv: Path, tmp_path: Path, method: str) -> None:
     assert len(intervals) == 60
     assert run("fit", people_csv, output, "--centres", 60).code == 4
     text = run("fit", people_csv, output, "--fit-method", method, "--centres", 60, "--force", "--seed", 1).out
-    assert "60 intervals written" in text
+    assert "60 intervals, found by" in text
     assert "seed" in text
 
 

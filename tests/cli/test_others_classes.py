@@ -283,7 +283,7 @@ def test_other_code_is_another_result(own_file: Path) -> None:
         ("missing.py:Mine", "there is no file missing.py"),
         ("{file}:Missing", "there is no class Missing"),
         ("{file}:NoMechanism", "must be a class that inherits from nearveil.Mechanism"),
-        ("{file}:Shared", "rows draw something else again"),
+        ("{file}:Shared", "rows draw different places when drawn again"),
         ("{file}:Short", "not one published place for each person"),
         ("{file}:Nowhere", "not finite"),
         ("{file}:NoRegion", "its constructor must take region"),

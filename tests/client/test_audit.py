@@ -80,7 +80,7 @@ def test_sees_the_throttle_and_the_suspicion(service: StubService) -> None:
     [row] = found.rows
     assert (row.refused, row.stopped, row.first_refusal) == (2, 2, 3.5)
     assert found.suspects == (2, 2 + service.suspects)
-    assert f"rose by {service.suspects}" in audit_notes(found)
+    assert f"counted {service.suspects} suspicious" in audit_notes(found)
     assert len(service.people) == 600
 
 

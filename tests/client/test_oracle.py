@@ -89,7 +89,7 @@ def test_an_account_whose_budget_is_spent_is_replaced_unnoticed(service: StubSer
         assert sum(person.startswith(accounts.prefix) for person in service.published) == 1
     assert sum("-colluder-" in person for person in service.people) == 1
     service.new_places = 0
-    with pytest.raises(OracleError, match="no place at all"):
+    with pytest.raises(OracleError, match="publishes no location of a new account"):
         oracle.put("colluder-0", (0.0, 50.0))
 
 

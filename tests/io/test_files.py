@@ -78,7 +78,7 @@ def test_byte_order_mark_and_crlf(tmp_path: Path) -> None:
         ("lat,lon\n37.7,-122.4\n,-122.4\n", "row 2: the latitude is empty or not a number"),
         ('lat,lon\n"37,7",-122.4\n', "row 1: the latitude"),
         ("lat,lon\n1,2\n3,4,5\n", "row 2 of .* more or fewer values"),
-        ("lat,lon,wkt\n1,2,POINT(2 1)\n", "column 'wkt' holds an exact location"),
+        ("lat,lon,wkt\n1,2,POINT(2 1)\n", "column 'wkt' holds a second exact location"),
     ],
 )
 def test_bad_csv_names_the_row_and_no_value(text: str, words: str, tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def test_keys_come_from_the_environment_only_and_are_never_shown(tmp_path: Path)
     assert "# keys_text is not shown  # environment NEARVEIL_KEYS" in settings.show()
     with pytest.raises(UsageError, match="NEARVEIL_KEYS"):
         Settings.load(config(tmp_path, "keys_text = '{}'"))
-    with pytest.raises(UsageError, match="everybody on this machine"):
+    with pytest.raises(UsageError, match="every user of this machine"):
         Settings.load(options={"keys_text": keys.to_json()})
     with pytest.raises(UsageError, match="leave out one"):
         Settings.load(environ={"NEARVEIL_KEYS": keys.to_json(), "NEARVEIL_KEYS_FILE": "k.json"})
