@@ -41,7 +41,7 @@ def test_pairs_with_intervals_are_what_they_are_called(intervals: Intervals) -> 
         assert pair.same_interval == (own[0] == own[1])
         assert pair.same_interval == ("boundary" not in pair.kind)
     kinds = " | ".join(pair.kind for pair in pairs)
-    for word in ("border", "diagonal", "opposite edges", "centre and the edge", "smallest", "median", "far corners"):
+    for word in ("boundary", "diagonal", "opposite edges", "centre and the edge", "smallest", "median", "far corners"):
         assert word in kinds
 
 

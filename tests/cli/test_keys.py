@@ -153,7 +153,7 @@ def test_another_schedule_than_that_of_the_keys_is_refused(
     ):
         run(command, path, "--epoch", "1h")
     monkeypatch.setenv("NEARVEIL_WINDOW", "30d")
-    with pytest.raises(UsageError, match=r"the window 30d \(environment NEARVEIL_WINDOW\) is another"):
+    with pytest.raises(UsageError, match=r"the window is 30d \(environment NEARVEIL_WINDOW\)"):
         run(command, path)
     assert path.read_bytes() == before
 

@@ -226,7 +226,7 @@ def test_no_output_replaces_a_file_that_the_run_uses(
     outcome = run("protect", source, tmp_path / "out.csv", *options, "--true-figures", figures, "--force")
     assert (outcome.code, f"--true-figures is the same file as the --{what}" in outcome.err) == (2, True)
     over_it = run("protect", source, figures, *options, "--force")
-    assert (over_it.code, f"OUTPUT is the --{what}" in over_it.err) == (2, True)
+    assert (over_it.code, f"OUTPUT is the same file as the --{what}" in over_it.err) == (2, True)
     assert used.read_bytes() == before
     assert not (tmp_path / "out.csv").exists()
 
