@@ -1,4 +1,4 @@
-"""Packages whose public names are loaded when they are first asked for: a user of few does not wait for all."""
+"""Lazy loading of a package's public names: each is imported on first use."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ The tree::
     ├── DataError       the people's data cannot be used          exit code 3
     └── OutputError     the result cannot be written              exit code 4
 
-Rooms that have errors of their own keep them beside what raises them: `audit.subject.AuditError` (exit code 4) and
+Packages with errors of their own define them where they are raised: `audit.subject.AuditError` (exit code 4) and
 `privacy.ledger.OverspentError` (exit code 5).
 
 Messages are one sentence that says what is wrong and what to do. They name rows, columns and options, and
@@ -32,7 +32,7 @@ class UsageError(NearveilError, ValueError):
 
 
 class DataError(NearveilError, ValueError):
-    """The people's data cannot be used as it is."""
+    """The people's data cannot be used."""
 
     exit_code = 3
 

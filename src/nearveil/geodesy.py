@@ -43,7 +43,7 @@ class Faults(NamedTuple):
 
     @property
     def no_places(self) -> int:
-        """How many points are no places on earth."""
+        """Number of points that are not places on earth."""
         return self.not_finite + self.off_range
 
     def followed_by(self, later: Faults, rows_before: int) -> Faults:
@@ -79,7 +79,7 @@ def count_faults(
     off_latitude = False
     for i in range(len(points)):
         phi, lam = points[i, 0], points[i, 1]
-        # Almost everybody is inside, and asked nothing further.
+        # Almost all points are inside and need no further check.
         near = abs(phi - latitude) <= half_height and abs(lam - longitude) <= half_width
         if near and abs(phi) <= 90.0 and abs(lam) <= 180.0:
             continue
@@ -121,7 +121,7 @@ def _is_inside(
 
 
 def refuse_no_places(faults: Faults) -> None:
-    """Raise if some point is no place on earth, or the columns were exchanged."""
+    """Raise if some point is not a place on earth, or the columns were exchanged."""
     if faults.not_finite:
         raise DataError(
             f"row {faults.first_not_finite + 1} has a missing or infinite coordinate{and_others(faults.not_finite)}; "
@@ -273,7 +273,7 @@ def _evaluate(points: FloatArray, middle: FloatArray, half: FloatArray, coeffici
 def _covers(points: FloatArray, middle: FloatArray, reach: FloatArray) -> bool:
     outside = 0
     for i in range(len(points)):
-        # Comparisons with what is no number are false.
+        # Comparisons with NaN are false.
         east = abs(points[i, 0] - middle[0]) <= reach[0]
         north = abs(points[i, 1] - middle[1]) <= reach[1]
         outside += 1 - (east & north)
@@ -339,7 +339,7 @@ def on_grid(points: FloatArray, box: GridBox) -> FloatArray:
 @kernel
 def _wrapped(longitude: float) -> float:
     turned = longitude + 180.0
-    # The remainder is slow and changes nothing for almost everybody.
+    # The remainder is slow and changes nothing for almost all points.
     if turned < 0.0 or turned >= 360.0:
         turned = turned % 360.0
     return turned - 180.0

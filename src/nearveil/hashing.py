@@ -1,4 +1,4 @@
-"""Keyed hashes: SipHash-2-4 for the order of people at one distance, and names of rows for noise and order."""
+"""Keyed hashes: SipHash-2-4 for the order of people at one distance, and row ids for noise and order."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def hash_parts(
 
 # Names of rows: 128 bits from the key column alone, different for different keys.
 #
-# A row's noise, and its place among the published rows, follow from its name and the key of the job. So whoever
-# computes a row, however often and wherever, computes the same.
+# A row's noise, and its place among the published rows, follow from its name and the key of the job. So a row
+# always gets the same result, wherever and however often it is computed.
 
 
 Purpose = Literal["job", "names", "noise", "order", "rows", "places"]
@@ -166,7 +166,7 @@ def missing_keys(keys: pa.Array) -> BoolArray:
 
 
 def row_hashes(keys: pa.Array, secret: bytes) -> WordArray:
-    """Return the name of every row, shape (n, 2): a whole number as it is, a text as a keyed 128-bit hash."""
+    """Return the name of every row, shape (n, 2): a whole number unchanged, a text as a keyed 128-bit hash."""
     if pa.types.is_integer(keys.type):
         names = np.empty((len(keys), 2), dtype=np.uint64)
         names[:, 0] = _WHOLE_NUMBER
@@ -187,7 +187,7 @@ def noise_of(names: WordArray, secret: bytes) -> NamedRows:
 
 
 def order_of(names: WordArray, secret: bytes) -> IntArray:
-    """Return two numbers for every row, to deal and to sort rows by: they look random to whoever lacks the secret."""
+    """Return two numbers for every row, to deal and to sort rows by: they look random without the secret."""
     return NamedRows(subkey(secret, "order"), names).blocks(0).view(np.int64)
 
 
@@ -200,7 +200,7 @@ def rows_digest(names: WordArray, points: FloatArray, secret: bytes) -> WordArra
 
 
 def place_digest(point: FloatArray, secret: bytes) -> bytes:
-    """Return what stands for one place and tells nobody where it is."""
+    """Return a keyed hash of one place, which does not reveal it."""
     return NamedRows(subkey(secret, "places"), _bits(point.reshape(1, 2))).blocks(0).tobytes()
 
 

@@ -31,7 +31,10 @@ def load_class(name: str, base: type[_Base], *, group: str, kind: str) -> type[_
     """
     found = _from_file_or_module(name, kind) if ":" in name else _from_entry_point(name, group, kind)
     if not (isinstance(found, type) and issubclass(found, base)):
-        raise UsageError(f"{name} is no {kind}; it must be a class that inherits from nearveil.{base.__name__}")
+        raise UsageError(
+            f"{name} is not {'an' if kind[0] in 'aeiou' else 'a'} {kind}; it must be a class that inherits from "
+            f"nearveil.{base.__name__}"
+        )
     return found
 
 
@@ -70,7 +73,7 @@ def _module_of_file(path: Path) -> object:
     if not path.is_file():
         raise UsageError(f"there is no file {path}; check the name")
     if not path.stem.isidentifier():
-        raise UsageError(f"{path.name} cannot be loaded, since its name is no Python name; rename it")
+        raise UsageError(f"{path.name} cannot be loaded, since its name is not a Python identifier; rename it")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         # Processes that share the work get the path as well, and find the class again by its module's name.

@@ -95,7 +95,7 @@ def as_randomness(source: Randomness | np.random.Generator | int | None) -> Rand
 # Secure randomness that belongs to rows: the same row draws the same, in whatever order, batch or process.
 #
 # A row has a stream of blocks of two 64-bit words each. Block ``number`` of a row is AES-128 of the row's nonce and
-# the number, under a key that nobody else has: counter mode, with a counter that can be entered anywhere. So work can
+# the number, under a secret key: counter mode, with random access to the counter. So work can
 # be cut and repeated at will, and a task that Spark runs twice draws nothing twice.
 
 
@@ -113,7 +113,7 @@ def new_stream_key() -> bytes:
 def stream_key(source: Randomness | np.random.Generator | int | None = None, stream: int = RELEASE_STREAM) -> bytes:
     """Return the key of a stream of rows: a fresh secret one, that of a seed, or the next of a caller's generator.
 
-    Different streams of one seed are independent of each other. Whoever knows the seed has the key: it is for
+    Different streams of one seed are independent of each other. Anyone who knows the seed has the key: it is for
     experiments and tests, never for real people.
     """
     if source is None or (isinstance(source, Randomness) and not source.seeded):
@@ -145,7 +145,7 @@ class RowKeystream(ABC):
         columns : int
             How many for each row. Two of them take a block.
         first_block : int
-            The block to begin with: whoever needs further numbers, or none that were used before, goes on there.
+            The block to begin with; to get numbers that were not used before, continue after the last one.
         rows : array of int, optional
             Which rows, if not all.
         """
@@ -193,7 +193,7 @@ class NumberedRows(RowKeystream):
 
 
 def numbered_rows(count: int, rng: Randomness | np.random.Generator | int | None = None) -> NumberedRows:
-    """Return so many rows of a stream of their own: a secret one, or a seed's or generator's, as in `stream_key`.
+    """Return ``count`` rows of a stream of their own: a secret one, or a seed's or generator's, as in `stream_key`.
 
     Examples
     --------

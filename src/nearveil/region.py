@@ -201,7 +201,7 @@ class Region:
         return self._checked(points, clip=False)
 
     def clip(self, points: object) -> FloatArray:
-        """Move points outside the region to its edge; refuse what is no place at all."""
+        """Move points outside the region to its edge; refuse what is not a place."""
         return self.to_edge(self._checked(points, clip=True))
 
     def to_edge(self, points: FloatArray) -> FloatArray:
@@ -210,7 +210,7 @@ class Region:
         _, offset = self._from_centre(points)
         half = self.width_deg / 2
         longitude = wrap_longitude(self.centre[1] + np.clip(offset, -half, half))
-        # Who is inside stays exactly where they are.
+        # Points inside stay exactly where they are.
         clipped: FloatArray = np.where(self.contains(points)[:, None], points, np.column_stack([latitude, longitude]))
         return clipped
 

@@ -1,4 +1,4 @@
-"""The array types that signatures speak of."""
+"""Array types and callbacks used in signatures."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

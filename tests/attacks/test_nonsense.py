@@ -8,7 +8,7 @@ import pytest
 from nearveil.attacks.base import Attack, Outcome
 from nearveil.attacks.oracle import CountedOracle, OracleError, Spot
 from nearveil.attacks.registry import ATTACKS
-from nearveil.evaluation.attack_trials import contenders
+from nearveil.evaluation.attack_trials import set_up_attacks
 from nearveil.nearby.index import Person
 from nearveil.region import Region
 
@@ -19,7 +19,7 @@ Ask = Callable[[Spot], Sequence[Person]]
 
 @pytest.fixture(params=tuple(ATTACKS))
 def attack(request: pytest.FixtureRequest, san_francisco: Region) -> Attack:
-    return contenders([request.param], san_francisco, colluders=[2], tau_m=100.0)[0].attack
+    return set_up_attacks([request.param], san_francisco, colluders=[2], tau_m=100.0)[0].attack
 
 
 def oracle_of(ask: Ask) -> CountedOracle:

@@ -89,7 +89,7 @@ def test_a_claim_is_read_from_json() -> None:
     ],
 )
 def test_what_is_no_claim_is_refused(text: str) -> None:
-    with pytest.raises(DataError, match="no claim"):
+    with pytest.raises(DataError, match="not a claim"):
         claim_from_json(text)
 
 

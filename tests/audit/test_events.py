@@ -10,8 +10,8 @@ from nearveil import PlanarLaplace
 from nearveil.audit.events import (
     DensityScore,
     DistanceScore,
-    Event,
     NearnessScore,
+    OutputEvent,
     Score,
     event_from_dict,
     find_lattice,
@@ -152,7 +152,7 @@ def test_an_event_of_a_tell_tale_survives_json(direction: str) -> None:
     low_digits, recurring = learn_low_digits(first, second, SUBJECT)[0], learn_recurring(first, second)
     assert recurring is not None
     for score in (DistanceScore(), low_digits, recurring):
-        event = Event(score, 0.2, "first" if direction == "first" else "second")
+        event = OutputEvent(score, 0.2, "first" if direction == "first" else "second")
         again = event_from_dict(json.loads(json.dumps(event.to_dict())))
         hits = event.hits(first if direction == "first" else second, PAIR, SUBJECT)
         assert hits.mean() > 0.05
@@ -164,7 +164,7 @@ def test_an_event_of_a_tell_tale_survives_json(direction: str) -> None:
 def test_an_event_survives_json(direction: str, outputs: tuple[FloatArray, FloatArray]) -> None:
     scores: list[Score] = [DensityScore(), learn_histogram(*outputs), learn_classifier(*outputs, PAIR, SUBJECT)]
     for score in scores:
-        event = Event(score, 0.25, "first" if direction == "first" else "second")
+        event = OutputEvent(score, 0.25, "first" if direction == "first" else "second")
         again = event_from_dict(json.loads(json.dumps(event.to_dict())))
         hits = event.hits(outputs[1], PAIR, SUBJECT)
         assert 0 < hits.mean() < 1
@@ -180,7 +180,7 @@ def test_outputs_of_one_place_only_score_as_certain() -> None:
             return np.array([math.inf, -math.inf, math.nan])[: len(outputs)]
 
     subject = Disjoint(PlanarLaplace())
-    event = Event(DensityScore(), 999.999, "first")
+    event = OutputEvent(DensityScore(), 999.999, "first")
     assert event.hits(np.zeros((3, 2)), PAIR, subject).tolist() == [True, False, False]
     assert event.describe() == "that the second cannot give, by the mechanism's own density"
 

@@ -30,7 +30,7 @@ BAD: dict[str, tuple[str, str]] = {
     "too few": ("points[:-1]", "it must give"),
     "too wide": ("np.column_stack([points, points])", "it must give"),
     "one number": ("1.0", "a single number"),
-    "words": ("['here'] * len(points)", "no array of numbers"),
+    "words": ("['here'] * len(points)", "not an array of numbers"),
     "nothing": ("None", "gave"),
     "elsewhere": ("points + 5", "outside the region"),
     "shared noise": ("points + rng.normal(0, 0.001, 2)", "give each row its own noise"),
@@ -191,7 +191,7 @@ def test_a_function_that_hangs_is_ended_and_its_children_too(tmp_path: Path) -> 
         ("nowhere.py:publish", "there is no file"),
         ("no.such.module:publish", "there is no module"),
         ("json:publish", "there is no 'publish' in json"),
-        ("json:__name__", "is no function"),
+        ("json:__name__", "is not a function"),
     ],
 )
 def test_a_function_that_is_not_there_is_wrong_usage(target: str, message: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 from tests.audit.null_fit_audits import CASES, CONFIDENCE, accusations, intervals_fit
 
-from nearveil.audit._fit_statistics import Event, Statistic, event_from_dict
+from nearveil.audit._fit_statistics import FitEvent, Statistic, event_from_dict
 from nearveil.audit.auditor import Verdict
 from nearveil.audit.claims import Claim, own_claim
 from nearveil.audit.fit import AnswersFit, FitReport, audit_fit
@@ -82,7 +82,7 @@ def test_its_witness_can_be_checked_again() -> None:
     honest = intervals_fit(REGION, FitPlan(centres=2, rounds=1), 3.0)
     assert not recheck_fit(witness, honest, fits=100, seed=2).violates
     for damaged in ("{}", witness.to_json().replace('"hits"', '"bits"'), witness.to_json().replace("0.999", "7")):
-        with pytest.raises(DataError, match="no witness"):
+        with pytest.raises(DataError, match="not a witness"):
             fit_witness_from_json(damaged)
 
 
@@ -323,7 +323,7 @@ def test_statistics_take_what_they_say() -> None:
     assert Statistic("distance", values=(1.0, 1.0))(outputs).tolist() == [0.0, pytest.approx(np.hypot(4, 1))]
     assert Statistic("near", column=1, values=(1.0, 1.0))(outputs).tolist() == [1.0, 2.0]
     assert Statistic("shift", values=(1.0, 2.0))(outputs).tolist() == [1.0, 3.0]
-    event = Event(Statistic("coordinate", 1, 0), 1.0, above=False)
+    event = FitEvent(Statistic("coordinate", 1, 0), 1.0, above=False)
     assert event.happened(outputs).tolist() == [True, False]
     assert event_from_dict(json.loads(json.dumps(event.to_dict()))) == event
     assert replace(event, above=True).happened(outputs).tolist() == [False, True]

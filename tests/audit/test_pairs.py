@@ -39,9 +39,9 @@ def test_pairs_with_intervals_are_what_they_are_called(intervals: Intervals) -> 
         assert region.contains(places).all()
         own = nearest_centre(intervals, region.to_square(places))
         assert pair.same_interval == (own[0] == own[1])
-        assert pair.same_interval == ("border" not in pair.kind)
+        assert pair.same_interval == ("boundary" not in pair.kind)
     kinds = " | ".join(pair.kind for pair in pairs)
-    for word in ("border", "diagonal", "opposite edges", "centre and the edge", "smallest", "median", "far corners"):
+    for word in ("boundary", "diagonal", "opposite edges", "centre and the edge", "smallest", "median", "far corners"):
         assert word in kinds
 
 
@@ -58,7 +58,7 @@ def test_sixty_metres_across_a_border(city: FloatArray) -> None:
     first = mechanism_pairs(mechanism, paper_claim(mechanism.guarantee))[0]
     assert first.distance_m == pytest.approx(60, abs=0.5)
     assert first.same_interval is False
-    assert str(first).startswith("two places 60 m apart, on either side of a border between two intervals")
+    assert str(first).startswith("two places 60 m apart, on either side of a boundary between two intervals")
 
 
 @pytest.mark.parametrize("region", REGIONS, ids=str)

@@ -60,10 +60,10 @@ def put(value: float) -> object:
         (put(52.0), "outside the region"),
         (lambda published: published[:-1], "it must give"),
         (lambda published: published[:, :1], "it must give"),
-        (lambda published: [*published.astype(str).tolist(), ["a", "b"]], "no array of numbers"),
+        (lambda published: [*published.astype(str).tolist(), ["a", "b"]], "not an array of numbers"),
         (lambda published: [[None, None]] * len(published), "not a number"),
         (None, "it must give"),
-        ("places", "no array of numbers"),
+        ("places", "not an array of numbers"),
     ],
 )
 def test_bad_outputs_are_an_error(change: object, message: str) -> None:

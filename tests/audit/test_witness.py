@@ -138,7 +138,7 @@ def test_a_witness_for_a_pair_beyond_the_claim_violates_nothing(paper: tuple[DPR
 )
 def test_a_damaged_witness_is_refused(outside: Witness, change: dict[str, object]) -> None:
     document = {**json.loads(outside.to_json()), **change}
-    with pytest.raises(DataError, match="no witness"):
+    with pytest.raises(DataError, match="not a witness"):
         witness_from_json(json.dumps(document))
 
 
@@ -146,7 +146,7 @@ def test_another_version_is_refused(outside: Witness) -> None:
     document = {**json.loads(outside.to_json()), "version": 99}
     with pytest.raises(DataError, match="version 99"):
         witness_from_json(json.dumps(document))
-    with pytest.raises(DataError, match="no witness"):
+    with pytest.raises(DataError, match="not a witness"):
         witness_from_json("{")
 
 

@@ -62,7 +62,7 @@ def test_one_named_person_with_pictures(run: Run, people_csv: Path, tmp_path: Pa
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "<html" in page.read_text(encoding="utf-8")
     assert "adaptive" in outcome.out.splitlines()[1]
-    assert "where people truly are can be seen" in outcome.err
+    assert "true locations can be seen" in outcome.err
     again = run(*one, "--trace", picture)
     assert again.code == 4
     assert "--force" in again.err
@@ -119,11 +119,11 @@ BAD = [
     (("--instances", "-3"), 2, "at least one run and one instance"),
     (("--published-colluders",), 2, "needs a protection"),
     (("--dataset", "gaussian"), 2, "either --dataset"),
-    (("--id", "nope", "--person", "1"), 3, "no one column 'nope'"),
+    (("--id", "nope", "--person", "1"), 3, "not have exactly one column 'nope'"),
     (("--trace", "picture.jpg"), 2, "ends in .png"),
     (("--animate", "film.mp4"), 2, ".gif"),
     (("--region", "paris"), 3, "region"),
-    (("--data-dir", "."), 2, "--data-dir does not go with --input"),
+    (("--data-dir", "."), 2, "--data-dir cannot be used with --input"),
     (("--person", "9" * 5000), 2, "there is no such person"),
 ]
 
@@ -140,7 +140,7 @@ def test_bad_input_is_one_sentence(run: Run, people_csv: Path, options: tuple[st
 @pytest.mark.parametrize("options", [("--region", "paris"), ("--id", "x"), ("--clip",), ("--latitude", "y")])
 def test_options_that_would_do_nothing_are_refused(run: Run, options: tuple[str, ...]) -> None:
     outcome = run("attack", "--dataset", "gaussian", *options)
-    assert (outcome.code, "does not go with --dataset" in outcome.err) == (2, True)
+    assert (outcome.code, "cannot be used with --dataset" in outcome.err) == (2, True)
 
 
 def test_intervals_of_another_region(run: Run, people_csv: Path, tmp_path: Path) -> None:

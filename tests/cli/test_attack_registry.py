@@ -68,7 +68,7 @@ def test_an_attack_of_another_package_is_found_by_its_name(own_file: Path, monke
         ("nobodys", "there is no attack 'nobodys'.*gi-lia"),
         ("missing.py:Attack", "there is no file missing.py"),
         ("{file}:Missing", "there is no class Missing"),
-        ("{file}:NoAttack", "is no attack; it must be a class that inherits from nearveil.Attack"),
+        ("{file}:NoAttack", "is not an attack; it must be a class that inherits from nearveil.Attack"),
         ("no_such_module:Attack", "cannot be loaded"),
     ],
 )

@@ -47,8 +47,8 @@ def test_table(run: Run, service: StubService, key_file: Path) -> None:
     assert outcome.code == 0, outcome.err
     lines = outcome.out.splitlines()
     assert lines[1].split()[:4] == ["gi-lia", "1", "2", "1.000"]
-    assert f"took the service {service.epoch - 100} epochs ahead" in outcome.out
-    assert "All 6 accounts of the audit are removed again." in outcome.out
+    assert f"advanced the service by {service.epoch - 100} epochs" in outcome.out
+    assert "All 6 accounts of the audit were removed." in outcome.out
     assert KEY not in outcome.out + outcome.err
 
 
@@ -83,17 +83,17 @@ def test_one_account_of_ones_own(run: Run, service: StubService, key_file: Path)
 
 
 BAD = [
-    ((), 2, "only a service of your own can be audited"),
-    (("--key", "nowhere.txt"), 2, "names no file that can be read"),
-    (("--key", "nvk_wrong"), 2, "does not accept this as a platform's key"),
+    ((), 2, "only a service of your own can be attacked"),
+    (("--key", "nowhere.txt"), 2, "the file of --key cannot be read"),
+    (("--key", "nvk_wrong"), 2, "does not accept this platform key"),
     (("--key", KEY, "--dataset", "gaussian"), 2, "--dataset is for simulated services"),
     (("--key", KEY, "--hide-within", "500m"), 2, "--hide-within is for simulated services"),
     (("--key", KEY, "--cores", "1"), 2, "--cores is for simulated services"),
-    (("--key", KEY, "--k", "10,20"), 2, "takes one --k"),
+    (("--key", KEY, "--k", "10,20"), 2, "--k takes one number"),
     (("--key", KEY, "--k", "101"), 2, "1 to 100 people"),
     (("--key", KEY, "--targets", "0"), 2, "1 to 1,000 targets"),
     (("--key", KEY, "--tau", "0.2m"), 2, "at least 1 m"),
-    (("--key", KEY, "--target", "ann"), 2, "go together"),
+    (("--key", KEY, "--target", "ann"), 2, "--target and --truth together"),
     (("--key", KEY, "--target", "ann", "--truth", "here"), 2, "latitude and longitude"),
     (("--key", KEY, "--target", "ann", "--truth", "37.7,-122.4", "--targets", "3"), 2, "give one of them"),
     (("--key", KEY, "--target", "ann", "--truth", "7.7,-122.4"), 3, "lies outside the region"),
@@ -119,14 +119,14 @@ def test_a_persons_token_is_no_platform_key(run: Run, service: StubService, tmp_
     path = tmp_path / "token.txt"
     path.write_text("nvt_abc", encoding="utf-8")
     outcome = run(*HERE, "--key", path)
-    assert (outcome.code, "no platform key" in outcome.err) == (2, True)
+    assert (outcome.code, "not a platform key" in outcome.err) == (2, True)
     assert service.requests == []
 
 
 @pytest.mark.parametrize("option", ["--key", "--targets", "--target", "--truth", "--askers"])
 def test_options_of_the_audit_need_an_address(run: Run, option: str) -> None:
     outcome = run("attack", "--dataset", "gaussian", option, "1")
-    assert (outcome.code, f"{option} goes with --url" in outcome.err) == (2, True)
+    assert (outcome.code, f"{option} needs --url" in outcome.err) == (2, True)
 
 
 def test_stopped_by_hand(run: Run, service: StubService, key_file: Path) -> None:

@@ -107,7 +107,7 @@ def test_consistent_is_said_to_be_no_proof(run: Run) -> None:
     outcome = run("audit", "--mechanism", "planar-laplace", *SMALL)
     assert outcome.code == 0, outcome
     assert outcome.out.startswith("CONSISTENT: epsilon = 0.004 per metre is claimed")
-    assert "no proof" in outcome.out
+    assert "not prove" in outcome.out
     assert "nearveil certify" in outcome.out
     assert "estimated loss" in outcome.out
 
@@ -227,7 +227,7 @@ def test_a_command(run: Run, tmp_path: Path) -> None:
         ("nothing", "not a number"),
         ("too_few", "gave"),
         ("elsewhere", "outside the region"),
-        ("words", "no array of numbers"),
+        ("words", "not an array of numbers"),
     ],
 )
 @pytest.mark.parametrize("as_json", [(), ("--json",)])
@@ -260,7 +260,7 @@ def test_the_fit(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert found["witness"] == json.loads(witness.read_text())
     assert found["epsilon_lower"] <= found["epsilon_claimed"] < 1
     assert found["view"] == "answers"
-    assert "no proof" in run("audit", "--check", witness, "--seed", 1, "--samples", 1000).out
+    assert "not prove" in run("audit", "--check", witness, "--seed", 1, "--samples", 1000).out
     text = run(*fit, "--claim", "central:8")
     assert (text.code, text.out.startswith("INCONCLUSIVE")) == (3, True)
     document = json.loads(witness.read_text())

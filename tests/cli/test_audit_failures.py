@@ -31,17 +31,17 @@ WRONG = [
     (("--callable", "a:b", "--command", "c"), "give one of them"),
     (("--callable", "a:b"), "does not know what this mechanism promises"),
     (("--callable", "a:b", "--claim", "own"), "does not know what this mechanism promises"),
-    (("--callable", "a:b", "--claim", "local:1", "--release", "paper"), "--release is for mechanisms of Nearveil"),
+    (("--callable", "a:b", "--claim", "local:1", "--release", "paper"), "--release cannot be used with --callable"),
     (("--callable", "no_such_module_here:f", "--claim", "local:1"), "there is no module"),
-    (("--timeout", "3"), "--timeout goes with"),
+    (("--timeout", "3"), "--timeout is for"),
     (("--release", "metric", "--epsilon", "1"), "--epsilon cannot be used with the release metric"),
     (("--confidence", "0.5"), "--confidence"),
     (("--confidence", "1"), "--confidence"),
     (("--samples", "100"), "at least 2,000 samples"),
     (("--picture", "p.jpg"), ".png"),
     (("--witness", "w.txt"), ".json"),
-    (("--stage", "fit", "--mechanism", "srr"), "--stage fit goes with dprs"),
-    (("--stage", "fit", "--picture", "p.png"), "a fit has none"),
+    (("--stage", "fit", "--mechanism", "srr"), "--stage fit is for dprs"),
+    (("--stage", "fit", "--picture", "p.png"), "a fit has no two locations"),
     (("--stage", "fit", "--claim", "local:1"), "central"),
     (("--check", "w.json", "--release", "paper"), "from the witness"),
     (("--check", "w.json", "--claim", "local:1"), "from the witness"),
@@ -81,7 +81,7 @@ def test_a_bug_is_no_verdict(run: Run, monkeypatch: pytest.MonkeyPatch, error: B
 
 
 def test_an_audit_that_returns_nothing_is_no_verdict(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.cli.audit.leave_with", lambda _verdict: None)
+    monkeypatch.setattr("nearveil.cli.audit.exit_with", lambda _verdict: None)
     assert run("audit", "--mechanism", "square", *SMALL).code == 4
 
 

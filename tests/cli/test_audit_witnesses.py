@@ -33,7 +33,7 @@ def test_a_witness_stands_on_fresh_samples(run: Run, witness: Path, tmp_path: Pa
     assert picture.stat().st_size > 20_000
     text = run("audit", "--check", witness, "--seed", 1)
     assert (text.code, text.out.startswith("VIOLATED")) == (1, True)
-    assert "The witness stands" in text.out
+    assert "The witness is confirmed" in text.out
 
 
 def test_a_witness_that_lies_does_not_stand(run: Run, witness: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_witness_that_lies_does_not_stand(run: Run, witness: Path) -> None:
     witness.write_text(json.dumps(document))
     found = audited(run("audit", "--check", witness, "--seed", 1, "--json"), 0, "consistent")
     assert found["confidence"] == 1 - 1e-6
-    assert "no proof" in run("audit", "--check", witness, "--seed", 1).out
+    assert "does not prove" in run("audit", "--check", witness, "--seed", 1).out
 
 
 def test_too_few_samples_to_check_with_are_inconclusive(run: Run, witness: Path) -> None:

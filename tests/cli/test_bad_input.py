@@ -126,7 +126,7 @@ def test_people_to_learn_no_intervals_from(
         (["--delta", "1e-5"], ["--delta cannot be used with the private grid"]),
         (["--centres", "1"], ["centres must be a whole number from 2"]),
         (["--gamma", "2"], ["gamma"]),
-        (["--rounds", "3"], ["--rounds goes with --fit-method pic"]),
+        (["--rounds", "3"], ["--rounds is an option of --fit-method pic"]),
         (["--fit-method", "pic", "--rounds", "0"], ["rounds"]),
         (["--region", "37.5,-122.6,37.5,-122.2"], ["no area"]),
         (["--region", "1,2,3"], ["south,west,north,east"]),
@@ -173,7 +173,7 @@ def test_people_to_learn_no_intervals_from(
         (["--region", ""], ["no region named ''"]),
         (["--region", "37.7000001,-122.41,37.7000002,-122.40"], ["smaller than about 100 m"]),
         (["--gamma", "1e-300"], ["gamma must lie between 0.01"]),
-        (["--fit-method", "private-grid", "--rounds", "3"], ["--rounds goes with"]),
+        (["--fit-method", "private-grid", "--rounds", "3"], ["--rounds is an option of"]),
         (["--seed", "-1"], ["seed"]),
         (["--release", "paper", "--population", "10", "--centres", "5"], ["population sizes nothing"]),
     ],
@@ -207,7 +207,7 @@ def test_files_that_are_not_what_they_seem(run: Run, tmp_path: Path) -> None:
     source.write_text(ENOUGH)
     check(run("protect", source, tmp_path / "out.xlsx"), 2, "format of out.xlsx")
     (tmp_path / "in.json").write_text("{}")
-    check(run("protect", source, tmp_path / "o.csv", "--intervals", tmp_path / "in.json"), 3, "no intervals file")
+    check(run("protect", source, tmp_path / "o.csv", "--intervals", tmp_path / "in.json"), 3, "not an intervals file")
     check(run("protect", source, tmp_path / "o.csv", "--intervals", tmp_path / "none.json"), 3, "cannot be read")
     check(run("protect", tmp_path, tmp_path / "o.csv"), 2, "format")
     check(run("fit", source, tmp_path / "out.csv"), 2, ".json")

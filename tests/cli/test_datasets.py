@@ -56,7 +56,7 @@ def test_fetch_both_and_list_them(run: Run, cache: Path, server: FileServer) -> 
     assert facts["brightkite"]["statistics"]["places"] == 100
     assert facts["gaussian"]["path"] is None
     assert "statistics" not in json.loads(run("datasets", "--json").out)["datasets"][0]
-    assert run("datasets", "fetch", "--from", "http://127.0.0.1:1/").out.count("was there already") == 2
+    assert run("datasets", "fetch", "--from", "http://127.0.0.1:1/").out.count("already there") == 2
 
 
 def test_fetch_one_into_a_folder(run: Run, cache: Path, server: FileServer, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_snap_is_the_default(run: Run, cache: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("--sha256", "0" * 64), 2, "--sha256 is of one file; name the one to fetch"),
+        (("--sha256", "0" * 64), 2, "--sha256 is for one file; name the population to download"),
         (("gowalla", "--sha256", "12"), 2, "64 hexadecimal digits"),
         (("gowalla", "--from", "file:///tmp/"), 2, "https:// or http://"),
         (("gaussian",), 2, "gaussian"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nearveil.audit.external import INPUT, OUTPUT, CommandSubject, _Files, _filled_in
+from nearveil.audit.external import INPUT, OUTPUT, CommandSubject, _CallFiles, _filled_in
 from tests.cli.conftest import Run
 from tests.test_docs import blocks
 
@@ -15,10 +15,10 @@ from tests.test_docs import blocks
 NOT_HERE = ("make ", "git ", "pip ")
 
 
-def run_in_this_process(run: Run) -> Callable[[CommandSubject, _Files, int], None]:
+def run_in_this_process(run: Run) -> Callable[[CommandSubject, _CallFiles, int], None]:
     """Return what runs a command that an audit is given: a hundred processes would take minutes to start."""
 
-    def run_one(subject: CommandSubject, files: _Files, rows: int) -> None:
+    def run_one(subject: CommandSubject, files: _CallFiles, rows: int) -> None:
         del rows
         names = {INPUT: str(files.input), OUTPUT: str(files.output)}
         program, *arguments = (_filled_in(argument, names) for argument in subject.arguments)

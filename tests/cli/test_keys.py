@@ -148,10 +148,12 @@ def test_another_schedule_than_that_of_the_keys_is_refused(
     path = tmp_path / "keys.json"
     run("create", path, "--epoch", "15m", "--window", "10d")
     before = path.read_bytes()
-    with pytest.raises(UsageError, match=r"an epoch of 15m and a window of 10d, and the epoch 1h \(option --epoch\)"):
+    with pytest.raises(
+        UsageError, match=r"an epoch of 15m and a window of 10d, but the epoch is 1h \(option --epoch\)"
+    ):
         run(command, path, "--epoch", "1h")
     monkeypatch.setenv("NEARVEIL_WINDOW", "30d")
-    with pytest.raises(UsageError, match=r"the window 30d \(environment NEARVEIL_WINDOW\) is another"):
+    with pytest.raises(UsageError, match=r"the window is 30d \(environment NEARVEIL_WINDOW\)"):
         run(command, path)
     assert path.read_bytes() == before
 
@@ -161,7 +163,7 @@ def test_a_file_without_a_schedule_takes_the_service_s(tmp_path: Path, monkeypat
     config.write_text("epoch = '15m'\nwindow = '10d'\n")
     at(monkeypatch, 15 * DAY_S)
     write_keys(first, new_keys())
-    assert f"15m and a window of 10d are taken (epoch: file {config}" in run("rotate", first, "--config", config).output
+    assert f"15m and a window of 10d are used (epoch: file {config}" in run("rotate", first, "--config", config).output
     monkeypatch.setenv("NEARVEIL_WINDOW", "5d")
     write_keys(second, new_keys())
     assert "(epoch: default, window: environment NEARVEIL_WINDOW)" in run("prune", second).output
@@ -189,7 +191,7 @@ def test_a_platform_key_works_until_it_is_removed(tmp_path: Path) -> None:
     store.close()
     assert not any(secret.encode() in path.read_bytes() for path in tmp_path.iterdir())
     assert run("platform", "--store", address, "--remove", "shop").exit_code == 0
-    with pytest.raises(DataError, match="no key of that name"):
+    with pytest.raises(DataError, match="no key with that name"):
         run("platform", "--store", address, "--remove", "shop")
     store = open_store(str(address))
     assert store.keys() == []

@@ -60,12 +60,12 @@ def test_intervals_made_before_are_not_charged_again(run: Run, people_csv: Path,
     [
         (("--budget", "metric:1/1d"), "--ledger"),
         (("--ledger", "l"), "--person"),
-        (("--ledger", "l", "--person", "id", "--seed", "1", "--budget", "metric:1/1d"), "--seed protects nobody"),
+        (("--ledger", "l", "--person", "id", "--seed", "1", "--budget", "metric:1/1d"), "it protects nobody"),
         (("--ledger", "l", "--person", "id"), "at least one --budget"),
         (("--ledger", "l", "--person", "id", "--budget", "magic:1/1d"), "--budget takes a notion"),
         (("--ledger", "l", "--person", "id", "--budget", "metric:1"), "--budget takes a notion"),
-        (("--ledger", "l", "--person", "id", "--budget", "metric:1.2.3/1d"), "no number"),
-        (("--ledger", "l", "--person", "id", "--per-row", "--budget", "metric:1/1d"), "one row each"),
+        (("--ledger", "l", "--person", "id", "--budget", "metric:1.2.3/1d"), "needs numbers"),
+        (("--ledger", "l", "--person", "id", "--per-row", "--budget", "metric:1/1d"), "one row per person"),
     ],
 )
 def test_wrong_usage(

@@ -25,7 +25,7 @@ def test_fit(run: Run, people_csv: Path, tmp_path: Path, method: str) -> None:
     assert len(intervals) == 60
     assert run("fit", people_csv, output, "--centres", 60).code == 4
     text = run("fit", people_csv, output, "--fit-method", method, "--centres", 60, "--force", "--seed", 1).out
-    assert "60 intervals written" in text
+    assert "60 intervals, found by" in text
     assert "seed" in text
 
 
@@ -55,25 +55,25 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(f"{module}.TARGETS", 10)
     outcome = run("demo", "--out", tmp_path / "demo", "--cores", 1)
     assert outcome.code == 0, outcome.err
-    assert outcome.out.startswith("A made-up city of 25,000 people")
+    assert outcome.out.startswith("A made-up city has 25,000 people")
     for words in (
-        "the answers leave no other place",
+        "the answers rule out every other location",
         "the paper's DPRS: after",
         "planar Laplace: after",
-        "best guess from one published place",
+        "best guess from one published location",
         "recall@10",
         "claimed 1",
         "DOES NOT HOLD",
         "metric, epsilon = 0.004 per metre",
     ):
         assert words in outcome.out
-    table = outcome.out[outcome.out.index("moved by") :].split("\n\n")[0].splitlines()
+    table = outcome.out[outcome.out.index("mean distance moved") :].split("\n\n")[0].splitlines()
     # Open, the paper's and the default side by side.
     assert all(
         len(re.findall(r"\d+%", line)) == 3 for line in table if line.startswith(("  gi", "  adap", "  unf", "  asked"))
     )
-    users = next(line for line in table if "where people are" in line).split()
-    shown = outcome.out[outcome.out.index("Shown: ranked lists alone find") :].split()
+    users = next(line for line in table if "people's locations" in line).split()
+    shown = outcome.out[outcome.out.index("Result: ranked lists alone find") :].split()
     # Last of all, the recall that people get, of the default and of the paper's.
     assert users[-3:] == ["100%", shown[-1].strip("."), shown[shown.index("keep") + 1]]
     for name in ("attack-before.png", "attack-after.png", "before-after.png"):
@@ -88,7 +88,7 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_demo_folder_that_cannot_be_made(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     outcome = run("demo", "--out", tmp_path / "file" / "demo")
-    assert (outcome.code, "cannot be made" in outcome.err) == (4, True)
+    assert (outcome.code, "cannot be created" in outcome.err) == (4, True)
 
 
 def test_help_and_no_arguments(run: Run) -> None:

@@ -197,7 +197,7 @@ def test_plan_and_its_text(run: Run, own_file: Path, few_csv: Path, monkeypatch:
     text = run(*[one for one in asked if one != "--between-all-places"], *both)
     assert text.code == 0, text.err
     words = re.sub(r"\s+", " ", text.out)
-    assert "rounded as it is none nothing is promised" in words
+    assert "rounded default settings none nothing is promised" in words
     assert "rounded has no density: the attacker goes by draws of its own" in words
     # It meets the goal, and is not recommended.
     assert "Recommended: rounded" not in words
@@ -234,8 +234,8 @@ def test_reproduce_on_own_people(run: Run, own_file: Path, few_csv: Path, monkey
     asked = ("reproduce", "frontier", "--input", few_csv, "--quick", "--runs", 1, "--cores", 1, "--out", out)
     done = run(*asked, "--mechanism", f"{own_file}:Rounded")
     assert done.code == 0, done.err
-    assert re.search(r"^people +rounded +as it is +none", done.out, re.MULTILINE)
-    assert "computed from true places" in done.err
+    assert re.search(r"^people +rounded +default settings +none", done.out, re.MULTILINE)
+    assert "computed from true locations" in done.err
     assert (out / "frontier-people.png").exists()
     assert ",rounded," in (out / "frontier.csv").read_text()
     own = reproducing.own_population(few_csv, named_region("san-francisco"), ReadOptions())
@@ -247,7 +247,7 @@ def test_reproduce_on_own_people(run: Run, own_file: Path, few_csv: Path, monkey
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("table1", "--region", "berlin"), "--region goes with --input"),
+        (("table1", "--region", "berlin"), "--region is for --input"),
         (("table1", "--input", "gaussian.csv"), "gaussian is a population of the paper"),
         (("table1", "--dataset", "gaussian", "--mechanism", "{file}:Rounded"), "goes on the frontier"),
         (("frontier", "--dataset", "gaussian", "--attack", "{file}:StartIsIt"), "goes into table1"),
@@ -283,7 +283,7 @@ def test_other_code_is_another_result(own_file: Path) -> None:
         ("missing.py:Mine", "there is no file missing.py"),
         ("{file}:Missing", "there is no class Missing"),
         ("{file}:NoMechanism", "must be a class that inherits from nearveil.Mechanism"),
-        ("{file}:Shared", "rows draw something else again"),
+        ("{file}:Shared", "rows draw different places when drawn again"),
         ("{file}:Short", "not one published place for each person"),
         ("{file}:Nowhere", "not finite"),
         ("{file}:NoRegion", "its constructor must take region"),

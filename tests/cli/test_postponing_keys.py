@@ -90,7 +90,7 @@ def test_a_key_that_nobody_missed_is_not_postponed(
     used(tmp_path / "other.db", new_keys(), 61)
     refused_to_postpone(rotated, tmp_path / "other.db", "was not used with the key before the newest")
     at(monkeypatch, 60.6 * 30 * DAY_S)
-    refused_to_postpone(rotated, store, "not to be used yet")
+    refused_to_postpone(rotated, store, "not in use yet")
     run("create", tmp_path / "single.json")
     refused_to_postpone(tmp_path / "single.json", store, "one key only")
 

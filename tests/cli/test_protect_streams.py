@@ -63,9 +63,9 @@ def write_rows(path: Path, rows: int) -> None:
 
 @pytest.mark.parametrize("name", ["in.parquet", "in.csv"])
 def test_five_times_the_rows_take_no_more_memory(name: str, tmp_path: Path) -> None:
-    """Four million more: their true places alone would take 64 MB in memory, their ids to compare 32 MB."""
+    """Eight million more: their true places alone would take 128 MB in memory, their ids to compare as much again."""
     peaks = []
-    for rows in (1_000_000, 5_000_000):
+    for rows in (2_000_000, 10_000_000):
         write_rows(tmp_path / name, rows)
         peaks.append(peak_mb(tmp_path / name, *PLANAR))
     # Batches in flight, some on every core, take up to 20 MB each, and the smaller file may not fill all of them.

@@ -1,4 +1,4 @@
-"""What travels with a protected file: rows in random order, and no figure that was computed from true places."""
+"""What travels with a protected file: rows in random order, and no figure that was computed from true locations."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 from nearveil.io.files import read_people, write_people
-from nearveil.io.people import Layout, People, Place
+from nearveil.io.people import Layout, LocationColumn, People
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 from tests.release.conftest import table_of
@@ -142,7 +142,7 @@ def test_a_column_that_has_the_order_is_warned_of(run: Run, source: Path, tmp_pa
     assert dropped.err == ""
 
 
-# -- figures computed from true places -----------------------------------------------------------------------
+# -- figures computed from true locations -----------------------------------------------------------------------
 
 
 def test_true_figures_go_to_a_file_of_their_own(run: Run, source: Path, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_whatever_the_places_are_the_same_is_said(
         people = People(
             places.round(7),
             pa.table({"id": np.random.default_rng(4).permutation(len(places))}),
-            Layout(latitude=Place("latitude", 1), longitude=Place("longitude", 2)),
+            Layout(latitude=LocationColumn("latitude", 1), longitude=LocationColumn("longitude", 2)),
         )
         write_people(people, tmp_path / f"in.{name}", force=True)
         outcome = run(
@@ -224,9 +224,9 @@ def test_no_output_replaces_a_file_that_the_run_uses(
     before = used.read_bytes()
     figures = tmp_path / "." / ".." / tmp_path.name / used.name
     outcome = run("protect", source, tmp_path / "out.csv", *options, "--true-figures", figures, "--force")
-    assert (outcome.code, f"--true-figures is the --{what}" in outcome.err) == (2, True)
+    assert (outcome.code, f"--true-figures is the same file as the --{what}" in outcome.err) == (2, True)
     over_it = run("protect", source, figures, *options, "--force")
-    assert (over_it.code, f"OUTPUT is the --{what}" in over_it.err) == (2, True)
+    assert (over_it.code, f"OUTPUT is the same file as the --{what}" in over_it.err) == (2, True)
     assert used.read_bytes() == before
     assert not (tmp_path / "out.csv").exists()
 
@@ -242,5 +242,5 @@ def test_few_people_are_not_told_how_far_they_were_moved(
     said = [line for line in lines if line.startswith("Moved by")]
     assert bool(said) is told
     if told:
-        assert said[0].endswith("m on average (from true places; do not publish).")
+        assert said[0].endswith("m on average (computed from true locations; do not publish).")
         assert int(said[0].split()[3]) % 10 == 0

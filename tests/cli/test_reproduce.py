@@ -198,7 +198,7 @@ def test_a_folder_that_cannot_be_used(run: Run, data: Path, tmp_path: Path) -> N
 
     (tmp_path / "file").touch()
     code, words = reproduce(tmp_path / "file")
-    assert (code, "cannot be made" in words) == (4, True)
+    assert (code, "cannot be created" in words) == (4, True)
     (tmp_path / "taken" / "cells.jsonl").mkdir(parents=True)
     code, words = reproduce(tmp_path / "taken")
     assert (code, "cannot be written" in words) == (4, True)

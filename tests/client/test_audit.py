@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nearveil.attacks.base import Outcome
-from nearveil.client.audit import AttackAudit, Attempt, Audit, AuditPlan, KnownTarget, audit_notes, audit_table
+from nearveil.client.audit import AttackAudit, Audit, AuditPlan, KnownTarget, ServiceAttempt, audit_notes, audit_table
 from nearveil.client.http import ServiceError, region_of
 from nearveil.client.oracle import NoEpochError, StartSearch
 from nearveil.errors import UsageError
@@ -80,7 +80,7 @@ def test_sees_the_throttle_and_the_suspicion(service: StubService) -> None:
     [row] = found.rows
     assert (row.refused, row.stopped, row.first_refusal) == (2, 2, 3.5)
     assert found.suspects == (2, 2 + service.suspects)
-    assert f"rose by {service.suspects}" in audit_notes(found)
+    assert f"counted {service.suspects} suspicious" in audit_notes(found)
     assert len(service.people) == 600
 
 
@@ -138,8 +138,8 @@ def test_table_and_document_agree(service: StubService) -> None:
 
 
 def test_figures_by_hand() -> None:
-    def attempt(error_m: float, first: int | None) -> Attempt:
-        return Attempt(error_m, 50.0, 10, 0.1, Outcome.FOUND, 0 if first is None else 2, 1.0, first, first == 9)
+    def attempt(error_m: float, first: int | None) -> ServiceAttempt:
+        return ServiceAttempt(error_m, 50.0, 10, 0.1, Outcome.FOUND, 0 if first is None else 2, 1.0, first, first == 9)
 
     row = AttackAudit("x", 1, 100.0, (attempt(10.0, None), attempt(100.0, 7), attempt(250.0, 9)))
     assert (row.found, row.median_error_m, row.mean_error_m) == (2, 100.0, 120.0)

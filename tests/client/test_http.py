@@ -211,5 +211,5 @@ def test_nothing_secret_is_shown_or_logged(service: StubService, caplog: pytest.
 
 def test_no_keys(service: StubService) -> None:
     for key in ("a b", "a\nb", "é"):
-        with pytest.raises(UsageError, match="no key"):
+        with pytest.raises(UsageError, match="not a key"):
             service.client(key)

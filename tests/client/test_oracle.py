@@ -9,7 +9,7 @@ from nearveil.attacks.base import Outcome
 from nearveil.attacks.gi_lia import GILIA
 from nearveil.attacks.oracle import OracleError
 from nearveil.client.http import ServiceError
-from nearveil.client.oracle import Accounts, Attacker, Epochs, NoEpochError, Patience, degrees_of
+from nearveil.client.oracle import Attacker, Epochs, MadeUpAccounts, NoEpochError, Patience, degrees_of
 from nearveil.region import Region
 from tests.client.stub_service import KEY, StubService, gap_m, problem
 
@@ -21,9 +21,9 @@ def no_waits() -> None:
     WAITS.clear()
 
 
-def attacker_at(service: StubService, **options: Any) -> tuple[Accounts, Attacker]:
+def attacker_at(service: StubService, **options: Any) -> tuple[MadeUpAccounts, Attacker]:
     client = service.client()
-    accounts = Accounts(client, pause=WAITS.append)
+    accounts = MadeUpAccounts(client, pause=WAITS.append)
     options = {"k": 10, "colluders": 1, **options}
     borders = options.pop("borders", None) or Epochs(client, pause=WAITS.append, clock=lambda: 4995.0)
     return accounts, Attacker(accounts, service.region, borders, pause=WAITS.append, **options)
@@ -89,7 +89,7 @@ def test_an_account_whose_budget_is_spent_is_replaced_unnoticed(service: StubSer
         assert sum(person.startswith(accounts.prefix) for person in service.published) == 1
     assert sum("-colluder-" in person for person in service.people) == 1
     service.new_places = 0
-    with pytest.raises(OracleError, match="no place at all"):
+    with pytest.raises(OracleError, match="publishes no location of a new account"):
         oracle.put("colluder-0", (0.0, 50.0))
 
 
@@ -203,7 +203,10 @@ def test_places_stay_in_the_region(town: Region) -> None:
 
 def test_accounts_are_removed_although_some_cannot_be(service: StubService) -> None:
     client = service.client()
-    with pytest.raises(ServiceError, match="1 accounts of this audit could not be removed"), Accounts(client) as made:
+    with (
+        pytest.raises(ServiceError, match="1 accounts of this audit could not be removed"),
+        MadeUpAccounts(client) as made,
+    ):
         first, *_ = made.create("target", 5)
         service.refuse = lambda one: problem(500, "internal") if one.url.path.endswith(first) else None
     assert [person for person in service.people if person.startswith(made.prefix)] == [first]
@@ -214,7 +217,7 @@ def test_accounts_go_after_an_error_too(service: StubService) -> None:
         pass
 
     def work() -> None:
-        with Accounts(service.client()) as made:
+        with MadeUpAccounts(service.client()) as made:
             made.create("target", 5)
             raise StoppedError
 

@@ -9,7 +9,7 @@ from nearveil import PlanarLaplace
 from nearveil.attacks.registry import ATTACKS
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
-from nearveil.evaluation.attack_trials import Trial, contenders
+from nearveil.evaluation.attack_trials import Trial, set_up_attacks
 from nearveil.evaluation.best_attacker import measure_best_attacker
 from nearveil.io.datasets import Dataset
 from nearveil.region import Region
@@ -25,8 +25,8 @@ def test_rows_do_not_depend_on_the_number_of_cores(town: Dataset, san_francisco:
     protocol = AttackProtocol(runs=2, instances=3, seed=5, published_colluders=True)
     mechanism = PlanarLaplace(hide_within_m=300, region=san_francisco)
     experiment = AttackExperiment(town, protocol, mechanism)
-    fighters = contenders(["gi-lia", "adaptive"], san_francisco, colluders=[1], tau_m=100.0)
-    alone, together = (experiment.run(fighters, [5, 10], cores=cores) for cores in (1, 2))
+    attack_setups = set_up_attacks(["gi-lia", "adaptive"], san_francisco, colluders=[1], tau_m=100.0)
+    alone, together = (experiment.run(attack_setups, [5, 10], cores=cores) for cores in (1, 2))
     for one, other in zip(alone, together, strict=True):
         assert (one.attack, one.k, one.colluders) == (other.attack, other.k, other.colluders)
         assert one.score.dist_m == other.score.dist_m
@@ -55,12 +55,12 @@ def test_a_person_is_attacked_from_places_where_they_are_listed(town: Dataset) -
 def test_published_accounts_mislead(town: Dataset, san_francisco: Region) -> None:
     """With exact accounts GI-LIA finds the published place; with published ones it does not."""
     mechanism = PlanarLaplace(hide_within_m=300, region=san_francisco)
-    fighters = contenders(["gi-lia"], san_francisco, colluders=[1], tau_m=100.0)
+    attack_setups = set_up_attacks(["gi-lia"], san_francisco, colluders=[1], tau_m=100.0)
     errors = {}
     for published in (False, True):
         protocol = AttackProtocol(runs=1, instances=20, published_colluders=published)
         experiment = AttackExperiment(town, protocol, mechanism)
-        trial = Trial(experiment.setup(0), fighters[0], 10, experiment.instances(0, 10))
+        trial = Trial(experiment.setup(0), attack_setups[0], 10, experiment.instances(0, 10))
         served_m = experiment.setup(0).served_m
         errors[published] = np.median(
             [
@@ -96,10 +96,10 @@ def test_wrong_protocols(wrong: dict[str, float]) -> None:
 
 
 def test_contenders_by_name(san_francisco: Region) -> None:
-    found = contenders(tuple(ATTACKS), san_francisco, colluders=[1, 4], tau_m=50.0)
+    found = set_up_attacks(tuple(ATTACKS), san_francisco, colluders=[1, 4], tau_m=50.0)
     assert [(one.attack.name, one.colluders) for one in found] == [
         ("gi-lia", 1), ("zo-lia", 1), ("sandwich", 2), ("adaptive", 1), ("adaptive", 4), ("unfolding", 0),
     ]  # fmt: skip
     for colluders, tau_m, name in (([0], 100.0, "adaptive"), ([1], 0.0, "adaptive"), ([1], 100.0, "magic")):
         with pytest.raises(UsageError):
-            contenders([name], san_francisco, colluders=colluders, tau_m=tau_m)
+            set_up_attacks([name], san_francisco, colluders=colluders, tau_m=tau_m)

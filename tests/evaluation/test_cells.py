@@ -16,7 +16,7 @@ from nearveil.audit.pair_search import mechanism_pairs
 from nearveil.audit.subjects import MechanismSubject
 from nearveil.evaluation import runner
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
-from nearveil.evaluation.attack_trials import contenders
+from nearveil.evaluation.attack_trials import set_up_attacks
 from nearveil.evaluation.cells import (
     AttackCell,
     AuditCell,
@@ -199,8 +199,8 @@ def test_attacks_run_by_run_are_the_attack_experiment(defence: Defence | None, c
     row = cells[0].row(TOWN, [cell.measure(TOWN) for cell in cells])
     protocol = AttackProtocol(runs=2, instances=3, seed=3, published_colluders=colluders == "published")
     mechanism = None if defence is None else defence.build(TOWN.region, 1)
-    contender = contenders(["zo-lia"], TOWN.region, colluders=[], tau_m=100.0)
-    (expected,) = AttackExperiment(TOWN, protocol, mechanism).run(contender, [10], cores=1)
+    attack_setup = set_up_attacks(["zo-lia"], TOWN.region, colluders=[], tau_m=100.0)
+    (expected,) = AttackExperiment(TOWN, protocol, mechanism).run(attack_setup, [10], cores=1)
     assert replace(row, score=replace(row.score, cost_s=expected.score.cost_s)) == expected
     assert row.score.runs == 2
 

@@ -6,7 +6,7 @@ import pytest
 
 from nearveil import DPRS
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
-from nearveil.evaluation.attack_trials import contenders
+from nearveil.evaluation.attack_trials import set_up_attacks
 from nearveil.io.datasets import DatasetName, load_dataset
 
 pytestmark = pytest.mark.realdata
@@ -17,10 +17,10 @@ PROTOCOL = AttackProtocol(runs=1, instances=20, seed=1)
 @pytest.mark.parametrize("name", [DatasetName.BRIGHTKITE, DatasetName.GOWALLA])
 def test_attacks_on_real_people(real_data_folder: Path, name: DatasetName) -> None:
     dataset = load_dataset(name, real_data_folder)
-    fighters = contenders(
+    attack_setups = set_up_attacks(
         ["gi-lia", "zo-lia", "adaptive", "unfolding"], dataset.region, colluders=[1, 4], tau_m=PROTOCOL.tau_m
     )
-    rows = AttackExperiment(dataset, PROTOCOL, None).run(fighters, [10], cores=1)
+    rows = AttackExperiment(dataset, PROTOCOL, None).run(attack_setups, [10], cores=1)
     scores = {(row.attack, row.colluders): row.score for row in rows}
     gi, zo, one, four, none = (
         scores[key] for key in (("gi-lia", 1), ("zo-lia", 1), ("adaptive", 1), ("adaptive", 4), ("unfolding", 0))
@@ -46,7 +46,7 @@ def test_protected_people_are_not_found(real_data_folder: Path, published_collud
     experiment = AttackExperiment(
         dataset, protocol, DPRS(release="paper", epsilon=1.0, centres=800, region=dataset.region)
     )
-    fighters = contenders(["gi-lia", "adaptive", "unfolding"], dataset.region, colluders=[1], tau_m=100.0)
-    for row in experiment.run(fighters, [10], cores=1):
+    attack_setups = set_up_attacks(["gi-lia", "adaptive", "unfolding"], dataset.region, colluders=[1], tau_m=100.0)
+    for row in experiment.run(attack_setups, [10], cores=1):
         assert row.score.acc.value <= 0.1
         assert row.score.false_certificates == 0

@@ -10,7 +10,7 @@ from nearveil import DPRS, named_region
 from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.experiments import ablation, table3
 from nearveil.evaluation.experiments.scope import Scope
-from nearveil.evaluation.experiments.table3 import Measured
+from nearveil.evaluation.experiments.table3 import MeasuredRow
 from nearveil.evaluation.runner import open_journal, run_cells
 from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utility
 from nearveil.io.datasets import DatasetName, load_dataset
@@ -45,7 +45,7 @@ def test_recall_from_where_people_are_is_far_lower(real_data_folder: Path) -> No
 
 
 class SmallTables(NamedTuple):
-    table3: list[Measured]
+    table3: list[MeasuredRow]
     gains: dict[tuple[str, float], Mean]
 
 

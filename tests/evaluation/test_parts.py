@@ -11,7 +11,7 @@ from nearveil.evaluation.cells import AttackCell
 from nearveil.evaluation.experiments.registry import EXPERIMENTS, findings
 from nearveil.evaluation.experiments.scope import Scope
 from nearveil.evaluation.paper_numbers import paper_table1, paper_table2, paper_table3
-from nearveil.evaluation.results import Chart, Outcome, Table, Value
+from nearveil.evaluation.results import Chart, ExperimentResult, Table, Value
 from nearveil.evaluation.runner import open_journal, run_cells
 from nearveil.report.files import full_name, table_cells, table_csv, table_markdown
 from tests.evaluation.made_up_results import made_up_results, tiny_town
@@ -34,7 +34,7 @@ def nobody_fits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scope, dict[str, Outcome]]:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scope, dict[str, ExperimentResult]]:
     """Everything, truly measured, as small as can be."""
     scope = Scope(
         datasets={"brightkite": TOWNS["brightkite"]}, runs=1, instances=1, queries=10, targets=2, quick=True
@@ -46,11 +46,11 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scope, dict[str,
     return scope, {name: part.outcome(scope, results) for name, part in EXPERIMENTS.items()}
 
 
-def made_up_outcome(name: str, scope: Scope) -> Outcome:
+def made_up_outcome(name: str, scope: Scope) -> ExperimentResult:
     return EXPERIMENTS[name].outcome(scope, made_up_results(EXPERIMENTS[name].cells(scope)))
 
 
-def check_whole(outcome: Outcome, scope: Scope) -> None:
+def check_whole(outcome: ExperimentResult, scope: Scope) -> None:
     assert outcome.title
     assert outcome.question.endswith(("?", "."))
     assert outcome.tables
@@ -58,7 +58,7 @@ def check_whole(outcome: Outcome, scope: Scope) -> None:
         check_table(outcome, table, scope)
     assert outcome.pictures
     for picture in outcome.pictures:
-        assert len(picture.words) > 40
+        assert len(picture.description) > 40
         assert picture.title
         assert picture.panels
         if isinstance(picture, Chart):
@@ -74,7 +74,7 @@ def check_whole(outcome: Outcome, scope: Scope) -> None:
         assert not any(word in remark for word in ("nan", "None", "inf ", " ."))
 
 
-def check_table(outcome: Outcome, table: Table, scope: Scope) -> None:
+def check_table(outcome: ExperimentResult, table: Table, scope: Scope) -> None:
     assert table.rows
     assert all(len(row) == len(table.columns) for row in table.rows)
     names = [full_name(column) for column in table.columns]
@@ -106,7 +106,7 @@ def test_whole_outcomes(name: str, size: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_whole_outcomes_of_what_was_measured(name: str, measured: tuple[Scope, dict[str, Outcome]]) -> None:
+def test_whole_outcomes_of_what_was_measured(name: str, measured: tuple[Scope, dict[str, ExperimentResult]]) -> None:
     scope, outcomes = measured
     check_whole(outcomes[name], scope)
 
@@ -239,4 +239,4 @@ def test_findings_link_to_parts_that_exist() -> None:
         found = findings(scope, results)
         assert len(found) == 3
         assert all(set(one.evidence) <= set(EXPERIMENTS) and one.evidence for one in found)
-        assert all(one.headline.endswith(".") and one.words.endswith(".") for one in found)
+        assert all(one.headline.endswith(".") and one.text.endswith(".") for one in found)

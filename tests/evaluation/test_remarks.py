@@ -233,11 +233,11 @@ def test_who_wins_on_the_frontier() -> None:
 def test_findings_are_made_of_the_numbers() -> None:
     cells = [cell for part in EXPERIMENTS.values() for cell in part.cells(SCOPE)]
     first, second, third = findings(SCOPE, made_up_results(cells, dprs_attacked(0, 777.0)))
-    assert "100 %" in first.words
-    assert "12.0 questions" in first.words
-    assert "0.78 km" in second.words
-    assert "40 %" in second.words
-    assert re.search(r"claim in 8 of 8 cases.*in 0 of 10", third.words)
+    assert "100 %" in first.text
+    assert "12.0 questions" in first.text
+    assert "0.78 km" in second.text
+    assert "40 %" in second.text
+    assert re.search(r"claim in 8 of 8 cases.*in 0 of 10", third.text)
     quick = replace(SCOPE, quick=True, runs=1)
     cells = [cell for part in EXPERIMENTS.values() for cell in part.cells(quick)]
-    assert "2 of 2 cases" in findings(quick, made_up_results(cells))[2].words
+    assert "2 of 2 cases" in findings(quick, made_up_results(cells))[2].text

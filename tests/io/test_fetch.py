@@ -8,7 +8,7 @@ import pytest
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.datasets import SNAP_FILES, SnapFile
-from nearveil.io.download import Basis, fetch_snap
+from nearveil.io.download import ChecksumBasis, fetch_snap
 from tests.io.file_server import FileServer, serving, snap_file
 
 
@@ -29,7 +29,7 @@ def snap(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
 
 def test_known_checksum(snap: FileServer, tmp_path: Path) -> None:
     fetched = fetch_snap("gowalla", tmp_path, base_url=snap.url)
-    assert (fetched.basis, fetched.was_there) == (Basis.PUBLISHED, False)
+    assert (fetched.basis, fetched.was_there) == (ChecksumBasis.PUBLISHED, False)
     assert fetched.sha256 == SNAP_FILES["gowalla"].sha256
     assert only(tmp_path) == ["g.txt.gz", "g.txt.gz.sha256"]
     again = fetch_snap("gowalla", tmp_path, base_url="http://127.0.0.1:1/")
@@ -45,17 +45,17 @@ def test_wrong_checksum_is_not_kept(snap: FileServer, tmp_path: Path) -> None:
 
 def test_trust_on_first_use(snap: FileServer, tmp_path: Path) -> None:
     first = fetch_snap("brightkite", tmp_path, base_url=snap.url)
-    assert first.basis is Basis.FIRST_USE
+    assert first.basis is ChecksumBasis.FIRST_USE
     assert (tmp_path / "b.txt.gz.sha256").read_text() == f"{first.sha256}  b.txt.gz\n"
     assert first.sha256 == hashlib.sha256(snap.content).hexdigest()
     first.path.unlink()
-    assert fetch_snap("brightkite", tmp_path, base_url=snap.url).basis is Basis.RECORDED
+    assert fetch_snap("brightkite", tmp_path, base_url=snap.url).basis is ChecksumBasis.RECORDED
     first.path.unlink()
     snap.content = snap_file(101)
     with pytest.raises(DataError, match="not the one recorded when it was first fetched"):
         fetch_snap("brightkite", tmp_path, base_url=snap.url)
     newer = hashlib.sha256(snap.content).hexdigest()
-    assert fetch_snap("brightkite", tmp_path, base_url=snap.url, sha256=newer.upper()).basis is Basis.GIVEN
+    assert fetch_snap("brightkite", tmp_path, base_url=snap.url, sha256=newer.upper()).basis is ChecksumBasis.GIVEN
     assert (tmp_path / "b.txt.gz.sha256").read_text().startswith(newer)
 
 

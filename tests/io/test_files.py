@@ -46,9 +46,9 @@ def test_csv_there_and_back(rows: list[tuple[str, float]]) -> None:
     table = pa.table({"note": [text for text, _ in rows]})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "p.csv"
-        from nearveil.io.people import Layout, Place
+        from nearveil.io.people import Layout, LocationColumn
 
-        write_people(People(points, table, Layout(Place("lat", 1), Place("lon", 2))), path)
+        write_people(People(points, table, Layout(LocationColumn("lat", 1), LocationColumn("lon", 2))), path)
         back = read_people(path)
     assert back.carried["note"].to_pylist() == [text for text, _ in rows]
     assert (back.points == points).all()
@@ -78,7 +78,7 @@ def test_byte_order_mark_and_crlf(tmp_path: Path) -> None:
         ("lat,lon\n37.7,-122.4\n,-122.4\n", "row 2: the latitude is empty or not a number"),
         ('lat,lon\n"37,7",-122.4\n', "row 1: the latitude"),
         ("lat,lon\n1,2\n3,4,5\n", "row 2 of .* more or fewer values"),
-        ("lat,lon,wkt\n1,2,POINT(2 1)\n", "column 'wkt' holds an exact location"),
+        ("lat,lon,wkt\n1,2,POINT(2 1)\n", "column 'wkt' holds a second exact location"),
     ],
 )
 def test_bad_csv_names_the_row_and_no_value(text: str, words: str, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_geoparquet_loses_every_trace_of_the_place(tmp_path: Path) -> None:
 def test_locations_in_disguise_are_noticed(tmp_path: Path) -> None:
     """A copy of a coordinate under another name is refused; nested and half-hidden ones are warned of."""
     copied = write(tmp_path / "copy.csv", "lat,lon,note\n37.7,-122.4,37.7\n37.8,-122.5,37.8\n")
-    with pytest.raises(DataError, match="column 'note' holds an exact location"):
+    with pytest.raises(DataError, match="column 'note' holds a second exact location"):
         read_people(copied)
     assert read_people(copied, carry=False).warnings == ()
     nested = [{**FEATURES[1], "properties": {"a": {"lat": 37.7, "lon": -122.4}, "b": 1}}]

@@ -119,4 +119,4 @@ def test_values_with_line_ends_are_whole_wherever_a_block_ends(tmp_path: Path, m
         file.write("lat,lon,note\n" + "".join(lines))
     stream = open_people(tmp_path / "in.csv")
     assert len(list(stream.batches())) > 5
-    assert stream.gathered().carried["note"].to_pylist() == notes
+    assert stream.read_all().carried["note"].to_pylist() == notes

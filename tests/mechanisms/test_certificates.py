@@ -108,9 +108,9 @@ def test_a_fitted_mechanism_is_written_with_its_intervals_and_without_its_seed(c
 
 
 def test_what_is_no_certificate_and_no_mechanism() -> None:
-    with pytest.raises(DataError, match="no certificate"):
+    with pytest.raises(DataError, match="not a certificate"):
         certificate_from_dict({"bound": 1.0})
-    with pytest.raises(DataError, match="no certificate"):
+    with pytest.raises(DataError, match="not a certificate"):
         certificate_from_dict({**certificate_of(MECHANISMS["square"]).to_dict(), "bound": math.nan})
     for damaged in ({}, {"mechanism": "magic", "params": {}}, {"mechanism": "square", "params": {"region": {}}}):
         with pytest.raises(DataError, match="damaged"):

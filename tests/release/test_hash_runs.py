@@ -18,8 +18,8 @@ WORDS = st.one_of(st.integers(0, 9), st.integers(0, 2**64 - 1), st.just(2**64 - 
 
 @pytest.fixture
 def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unique_ids, "_RUN_WORDS", 4)
-    monkeypatch.setattr(unique_ids, "_WORDS_COMPARED", 3)
+    monkeypatch.setattr(unique_ids, "_RUN_HASHES", 4)
+    monkeypatch.setattr(unique_ids, "_HASHES_COMPARED", 3)
 
 
 def added(words: list[int], size: int = 5) -> HashRuns:
@@ -41,8 +41,8 @@ def expected(words: list[int], first_run: int) -> tuple[int, int, set[int]] | No
 @given(words=st.lists(WORDS, max_size=40), size=st.integers(1, 9), first_run=st.integers(0, 3))
 def test_the_earliest_run_with_a_repeat(words: list[int], size: int, first_run: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unique_ids, "_RUN_WORDS", 4)
-        patch.setattr(unique_ids, "_WORDS_COMPARED", 3)
+        patch.setattr(unique_ids, "_RUN_HASHES", 4)
+        patch.setattr(unique_ids, "_HASHES_COMPARED", 3)
         repeats = added(words, size).repeats(first_run)
     found = repeats and (repeats.run, repeats.rows, set(repeats.hashes.tolist()))
     assert found == expected(words, first_run)
@@ -86,8 +86,8 @@ def test_a_full_disk_is_said(small_runs: None, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many words were sorted at once, each time."""
-    monkeypatch.setattr(unique_ids, "_RUN_WORDS", 1000)
-    monkeypatch.setattr(unique_ids, "_WORDS_COMPARED", 1000)
+    monkeypatch.setattr(unique_ids, "_RUN_HASHES", 1000)
+    monkeypatch.setattr(unique_ids, "_HASHES_COMPARED", 1000)
     seen = []
     among = unique_ids._repeats_among
 

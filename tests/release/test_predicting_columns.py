@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from nearveil.io.files import open_people, people_writer
-from nearveil.io.people import Layout, People, Place
+from nearveil.io.people import Layout, LocationColumn, People
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.release.publishing import PredictingColumns, predicting_columns, publish_stream
 from nearveil.release.unique_ids import PeopleWatch
@@ -130,7 +130,7 @@ def test_a_long_file_is_looked_at_from_end_to_end() -> None:
     rng = np.random.default_rng(3)
     latitude = np.concatenate([rng.random(5000), np.linspace(0, 1, 45_000)])
     places = np.column_stack([latitude, rng.random(50_000)])
-    layout = Layout(latitude=Place("lat", 1), longitude=Place("lon", 2))
+    layout = Layout(latitude=LocationColumn("lat", 1), longitude=LocationColumn("lon", 2))
     for batch_rows in (777, 50_000):
         watch = PredictingColumns(sample_rows=2000)
         for first in range(0, 50_000, batch_rows):

@@ -120,10 +120,10 @@ def test_a_frame_says_what_is_suspicious_about_it(table: pa.Table) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda table: [[37.7, -122.4]], "no frame that Nearveil knows"),
+        (lambda table: [[37.7, -122.4]], "not a frame that Nearveil knows"),
         (lambda table: table.slice(0, 0), "no rows"),
         (lambda table: table.drop_columns(["latitude", "longitude"]), "no coordinate columns"),
-        (lambda table: table.append_column("home_latitude", table.column("latitude")), "exact location besides"),
+        (lambda table: table.append_column("home_latitude", table.column("latitude")), "a second exact location"),
     ],
 )
 def test_frames_that_cannot_be_protected(change: Any, sentence: str, table: pa.Table) -> None:
@@ -133,7 +133,7 @@ def test_frames_that_cannot_be_protected(change: Any, sentence: str, table: pa.T
 
 def test_geo_frames_that_cannot_be_protected(table: pa.Table) -> None:
     frame = frame_of(table, "geopandas")
-    with pytest.raises(DataError, match="'work' holds an exact location besides"):
+    with pytest.raises(DataError, match="'work' holds a second exact location"):
         protect_frame(frame.assign(work=frame.geometry))
     assert len(protect_frame(frame.assign(work=frame.geometry), read=ReadOptions(drop=("work",)))) == 400
     with pytest.raises(DataError, match="something else than points"):

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chi2
 
 from nearveil.io.files import open_people, people_writer
-from nearveil.io.people import Layout, People, Place, joined_people
+from nearveil.io.people import Layout, LocationColumn, People, joined_people
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.release import row_shuffle
 from nearveil.release.publishing import publish_stream
@@ -19,7 +19,7 @@ from nearveil.release.unique_ids import PeopleWatch
 from nearveil.types import FloatArray
 from tests.release.conftest import Batches, table_of, write_table
 
-LAYOUT = Layout(latitude=Place("lat", 1), longitude=Place("lon", 2))
+LAYOUT = Layout(latitude=LocationColumn("lat", 1), longitude=LocationColumn("lon", 2))
 NOTHING_HELD = 0
 
 
@@ -148,6 +148,6 @@ def test_the_file_on_disk_holds_published_rows_and_no_true_place(
         publish_stream(stream, PlanarLaplace(), writer, watch, shuffle=RowShuffle(tmp_path, held_bytes=NOTHING_HELD))
     # Arrow aligns numbers, so that whatever is a coordinate shows.
     on_disk = np.unique(np.frombuffer(b"".join(written), dtype=np.float64))
-    published = open_people(tmp_path / "out.parquet").gathered().points
+    published = open_people(tmp_path / "out.parquet").read_all().points
     assert np.isin(published, on_disk).all()
     assert not np.isin(city, on_disk).any()

@@ -51,13 +51,13 @@ def test_as_a_dictionary_would_say(values: list[int], size: int, text: bool, ahe
     ids = pa.array([str(value) for value in values]) if text else pa.array(values)
     batches = [ids[start : start + size] for start in range(0, len(ids), size)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unique_ids, "_RUN_WORDS", run)
+        patch.setattr(unique_ids, "_RUN_HASHES", run)
         assert first_repeat(batches, ahead) == expected(list(values))
 
 
 def test_a_run_that_ends_within_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two ids occur again in the second of three runs, and the third batch goes beyond it."""
-    monkeypatch.setattr(unique_ids, "_RUN_WORDS", 5)
+    monkeypatch.setattr(unique_ids, "_RUN_HASHES", 5)
     batches = [[2, 1, 30, 20], [11, 2, 1, 12], [14, 13, 16, 15], [18, 17]]
     assert first_repeat([pa.array(batch) for batch in batches]) == (1, 6)
 
@@ -97,7 +97,7 @@ def test_other_types_and_missing_ids() -> None:
 
 @pytest.mark.parametrize("run", [1, 2, 3, 5, 100])
 def test_the_same_bits_by_chance_are_no_repeat(run: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unique_ids, "_RUN_WORDS", run)
+    monkeypatch.setattr(unique_ids, "_RUN_HASHES", run)
     monkeypatch.setattr(unique_ids, "id_hashes", lambda ids, _key: np.zeros(len(ids), dtype=np.uint64))
     batches = [pa.array(["c", "b"]), pa.array(["a", "e"]), pa.array(["f", "d"])]
     assert first_repeat(batches) is None
@@ -106,7 +106,7 @@ def test_the_same_bits_by_chance_are_no_repeat(run: int, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("ids", [[None] * 40, ["one"] * 40, [5] * 40, ["a", "b", *[None] * 38]])
 def test_a_column_that_is_mostly_one_value(ids: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unique_ids, "_RUN_WORDS", 6)
+    monkeypatch.setattr(unique_ids, "_RUN_HASHES", 6)
     column = pa.array(ids)
     assert first_repeat([column[start : start + 7] for start in range(0, 40, 7)]) == expected(ids)
 

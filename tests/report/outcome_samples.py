@@ -6,11 +6,11 @@ from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.results import (
     Chart,
     Column,
-    Finding,
+    ExperimentResult,
+    KeyFinding,
     Map,
     MapLayer,
     MapPanel,
-    Outcome,
     Panel,
     Series,
     Table,
@@ -64,7 +64,7 @@ CHART = Chart(
         Panel("time", "R", "time (µs)", (line("RSM", (0.01, 20_000.0), (1, 3.0), half_width=1.0),), True, True),
     ),
     columns=2,
-    words='Recall "rises" <slowly>',
+    description='Recall "rises" <slowly>',
 )  # fmt: skip
 
 MAP = Map(
@@ -83,12 +83,12 @@ MAP = Map(
         ),
     ),
     columns=2,
-    words="Two maps of the city",
+    description="Two maps of the city",
 )
 
-OUTCOME = Outcome(
+OUTCOME = ExperimentResult(
     "table 3", "Table 3: recall", "How much is left?", (TABLE,), (CHART, MAP), ("DPRS keeps most.", f"Odd: {EVIL}")
 )
-PLAIN = Outcome("plain", "Nothing to see", "", (), (), ())
-FINDINGS = (Finding("Lists give people away", f"Within metres. {EVIL}", ("table 3", "elsewhere")),)
+PLAIN = ExperimentResult("plain", "Nothing to see", "", (), (), ())
+FINDINGS = (KeyFinding("Lists give people away", f"Within metres. {EVIL}", ("table 3", "elsewhere")),)
 FACTS = (("Seed", "1"), ("Data", EVIL))

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from nearveil.audit.claims import Claim
-from nearveil.audit.events import DensityScore, Event, HistogramScore, NearnessScore
+from nearveil.audit.events import DensityScore, HistogramScore, NearnessScore, OutputEvent
 from nearveil.audit.external import CallableSubject
 from nearveil.audit.pair_search import interval_pairs
 from nearveil.audit.pairs import Pair
@@ -21,7 +21,7 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import named_region
-from nearveil.report.audit_picture import Scene, draw_audit, most_allowed, rates
+from nearveil.report.audit_picture import AuditScene, draw_audit, most_allowed, rates
 
 REGION = named_region("san-francisco")
 
@@ -37,7 +37,7 @@ def witness_of(
     return Witness(
         claim=Claim(Notion.LOCAL, 1.0, 0.0, "everything"),
         pair=pair,
-        event=Event(score or DensityScore(), threshold, "first"),
+        event=OutputEvent(score or DensityScore(), threshold, "first"),
         counts=Counts(hits=1000, trials=1000, false_hits=0, false_trials=1000),
         confidence=0.99,
         events_counted=1,
@@ -47,7 +47,7 @@ def witness_of(
 
 def test_places_outputs_and_borders_lie_where_they_do(paper: DPRS) -> None:
     pair = interval_pairs(paper.current_intervals)[0]
-    scene = Scene(witness_of(pair), MechanismSubject(paper), paper.current_intervals)
+    scene = AuditScene(witness_of(pair), MechanismSubject(paper), paper.current_intervals)
     first, second = scene.clouds
     assert math.dist(first.place, second.place) == pytest.approx(pair.distance_m, rel=1e-4)
     assert first.place + second.place == pytest.approx([0, 0], abs=1e-6)
@@ -66,7 +66,7 @@ def test_places_outputs_and_borders_lie_where_they_do(paper: DPRS) -> None:
 
 def test_the_event_is_shaded_where_its_outputs_are(paper: DPRS) -> None:
     pair = interval_pairs(paper.current_intervals)[0]
-    scene = Scene(witness_of(pair), MechanismSubject(paper), paper.current_intervals)
+    scene = AuditScene(witness_of(pair), MechanismSubject(paper), paper.current_intervals)
     first, second = scene.clouds
     for cloud in (first, second):
         middle = cloud.outputs.mean(axis=0)
@@ -76,9 +76,9 @@ def test_the_event_is_shaded_where_its_outputs_are(paper: DPRS) -> None:
 def test_clouds_far_apart_have_a_window_each(paper: DPRS) -> None:
     near, far = interval_pairs(paper.current_intervals)[0], Pair((37.55, -122.55), (37.85, -122.25), "far apart")
     subject = MechanismSubject(paper)
-    one, other = Scene(witness_of(near), subject, None).views
+    one, other = AuditScene(witness_of(near), subject, None).views
     assert one == other
-    scene = Scene(witness_of(far), subject, None)
+    scene = AuditScene(witness_of(far), subject, None)
     for view, cloud in zip(scene.views, scene.clouds, strict=True):
         assert (np.abs(cloud.outputs - view.middle) <= view.half).mean() > 0.9
         assert view.half < 10_000
@@ -141,8 +141,8 @@ def test_one_that_always_gives_the_same_point_is_drawn(tmp_path: Path) -> None:
 def test_an_event_of_single_points_is_not_shaded(paper: DPRS, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whether a pixel's middle is hit by it says nothing about the rest of the pixel."""
     pair = interval_pairs(paper.current_intervals)[0]
-    assert Scene(witness_of(pair), MechanismSubject(paper), None).has_areas
-    monkeypatch.setattr(Scene, "event_on", lambda *_: pytest.fail("shaded"))
+    assert AuditScene(witness_of(pair), MechanismSubject(paper), None).has_areas
+    monkeypatch.setattr(AuditScene, "event_on", lambda *_: pytest.fail("shaded"))
     witness = witness_of(pair, NearnessScore(), 6.0)
     draw_audit(witness, MechanismSubject(paper), tmp_path / "p.png", title="points")
     assert (tmp_path / "p.png").stat().st_size > 10_000

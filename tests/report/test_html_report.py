@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from nearveil.evaluation.results import Outcome
+from nearveil.evaluation.results import ExperimentResult
 from nearveil.report.files import table_csv
 from nearveil.report.html import write_report
 from tests.report.outcome_samples import EVIL, FACTS, FINDINGS, MAP, OUTCOME, PLAIN, TABLE
@@ -53,7 +53,7 @@ class Page(HTMLParser):
         ]
 
 
-def write(path: Path, *outcomes: Outcome, title: str = "Report") -> Page:
+def write(path: Path, *outcomes: ExperimentResult, title: str = "Report") -> Page:
     write_report(path, title=title, findings=FINDINGS, outcomes=outcomes, facts=FACTS, warnings=["Two runs only"])
     return Page(path.read_text(encoding="utf-8"))
 

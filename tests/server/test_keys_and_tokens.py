@@ -76,7 +76,7 @@ class TestOnBehalf:
     def test_a_platform_asks_for_somebody_who_exists(self, here: Running) -> None:
         asked = {**HERE, "asker": "nobody"}
         answer = here.call("POST", "/v1/nearby", json=asked)
-        assert (answer.status_code, answer.json()["detail"]) == (422, "asker: nobody of this id is known.")
+        assert (answer.status_code, answer.json()["detail"]) == (422, "asker: there is no person with this id.")
         assert here.nearby(extra={"asker": "ann"}) == []
 
     def test_reports_through_a_platform_count_as_the_person_s(self) -> None:

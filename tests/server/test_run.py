@@ -35,7 +35,7 @@ def test_the_data_folder_is_its_owners_alone(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="cannot be made"):
+    with pytest.raises(OutputError, match="cannot be created"):
         make_data_folder(_settings(store=str(tmp_path / "file" / "nearveil.db")))
 
 

@@ -200,7 +200,7 @@ def test_keys_come_from_the_environment_only_and_are_never_shown(tmp_path: Path)
     assert "# keys_text is not shown  # environment NEARVEIL_KEYS" in settings.show()
     with pytest.raises(UsageError, match="NEARVEIL_KEYS"):
         Settings.load(config(tmp_path, "keys_text = '{}'"))
-    with pytest.raises(UsageError, match="everybody on this machine"):
+    with pytest.raises(UsageError, match="every user of this machine"):
         Settings.load(options={"keys_text": keys.to_json()})
     with pytest.raises(UsageError, match="leave out one"):
         Settings.load(environ={"NEARVEIL_KEYS": keys.to_json(), "NEARVEIL_KEYS_FILE": "k.json"})
@@ -256,7 +256,7 @@ def test_services_on_one_database_share_their_keys() -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot be made"):
+    with pytest.raises(OutputError, match="cannot be created"):
         Settings.load(options={"store": str(tmp_path / "file" / "nearveil.db")}).secret_keys()
 
 

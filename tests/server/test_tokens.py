@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nearveil.errors import UsageError
 from nearveil.nearby.stores.base import PERSON_PATTERN
-from nearveil.server.auth import LONGEST_TOKEN_S, Token, read_token, write_token
+from nearveil.server.auth import LONGEST_TOKEN_S, TokenClaims, read_token, write_token
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 NOW = 1_800_000_000.25
@@ -85,7 +85,7 @@ def test_signed_tokens_of_another_version_or_an_absurd_end(version: int, ends_in
 
 def test_the_forger_of_these_tests_signs_as_the_service_does() -> None:
     payload = struct.pack(">BQQ", 2, int((NOW + 60) * 1000), MARK) + b"ann"
-    assert read_token(KEY, forged(payload), now=NOW) == Token("ann", NOW + 60, MARK)
+    assert read_token(KEY, forged(payload), now=NOW) == TokenClaims("ann", NOW + 60, MARK)
 
 
 @pytest.mark.parametrize("length", [0, 1, 8, 9, 16, 17, 146, 10_000])

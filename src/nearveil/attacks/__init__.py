@@ -1,6 +1,6 @@
 """Attacks: they find people through ranked lists, and touch nothing but an `Oracle`.
 
-`oracle` is the attacker's whole world, `base` what an attack is and returns, `registry` the attacks by name. `bayes` is
+`oracle` is all an attacker can ask, `base` what an attack is and returns, `registry` the attacks by name. `bayes` is
 the best guess from what a mechanism publishes. `nearveil.attack` runs them (`nearveil.evaluation.attack`).
 """
 

@@ -24,7 +24,7 @@ Ring = tuple[float, float, float, float]
 class Rings:
     """All bounds so far.
 
-    With an account at distance r: whoever is listed before it is nearer than r, whoever is listed after it is farther.
+    With an account at distance r: people listed before it are nearer than r, people listed after it are farther.
     A person not listed is farther than everybody who is, once k are listed. The target is listed at the start: that is
     where an attack begins. It is an assumption until the target has been seen there, and bounds that need it are kept
     apart.
@@ -154,7 +154,7 @@ _Count = tuple[float, int]
 
 
 class Crowds:
-    """Counts of people within discs: hard facts about numbers, soft hints about where the target is."""
+    """Counts of people within discs: bounds on numbers, and evidence of where the target is."""
 
     def __init__(self, k: int) -> None:
         self._k = k
@@ -193,7 +193,7 @@ class Crowds:
             self._misses.append((*place, density))
 
     def reach_of_more_than(self, people: int, place: Spot) -> float:
-        """Greatest distance from a place of the nearest disc that holds more than so many people."""
+        """Greatest distance from a place of the nearest disc that holds more than ``people`` people."""
         reach = math.inf
         for counts in (self._exactly, self._at_least):
             for centre, known in counts.items():
@@ -217,7 +217,7 @@ class Crowds:
         """What is known about the crowd around the target, for each place where the number ahead of it is known.
 
         Rows of x, y, number ahead; the largest radius within which there are no more, and how many; the least radius
-        within which there are more, and how many; a radius with at least so many, and how many.
+        within which there are more, and how many; a radius with at least that many, and how many.
         """
         rows = []
         for place, ahead in ahead_at.items():
@@ -304,7 +304,7 @@ def _hint_score(x: float, y: float, hints: FloatArray) -> float:
 
 @kernel
 def chance_to_be_listed(people_ahead: float, k: int) -> float:
-    """How likely somebody with so many people expected ahead is listed: counts vary like Poisson numbers."""
+    """Probability that a person is listed, given the expected number of people ahead; counts are taken as Poisson."""
     return 1.0 / (1.0 + math.exp((people_ahead + 0.5 - k) / (0.3 * math.sqrt(people_ahead + 1.0) + 0.2)))
 
 
@@ -320,7 +320,7 @@ def _miss_score(x: float, y: float, misses: FloatArray, k: int) -> float:
 
 @kernel
 def _crowd_score(x: float, y: float, crowds: FloatArray) -> float:
-    """Log-likelihood of a target with n people before it, where so many are known to be within two radii.
+    """Log-likelihood of a target with n people before it, given the counts within two radii.
 
     Rows (x, y, n, inner radius, people within it, outer radius, people within it). People are spread over area: of
     those between the radii the target is the (n + 1 - within)-th, a binomial count; without an outer radius the crowd
@@ -350,7 +350,7 @@ def _crowd_score(x: float, y: float, crowds: FloatArray) -> float:
 
 @kernel
 def _log_tail(n: float, least: float, share: float) -> float:
-    """Log-probability that of n people at least so many are in a part of the area."""
+    """Log-probability that of n people at least ``least`` are in a part of the area."""
     term = n * math.log(share)
     total = 0.0
     for inside in range(int(n), int(least) - 1, -1):

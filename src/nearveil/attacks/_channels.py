@@ -104,7 +104,7 @@ class RemappedChannel:
         return noisy_m[kept], np.log(widths_m * (1 + steps_m / radius_m))[kept]
 
     def _comes_back(self, noisy_m: FloatArray, published_m: FloatArray) -> BoolArray:
-        """Whether a noisy place is moved to the published one; beyond the region, what holds at its border."""
+        """Whether a noisy place is moved to the published one; beyond the region, what holds at its boundary."""
         same: BoolArray = np.hypot(*(self.mechanism.remap(noisy_m) - published_m).T) < _SAME_M
         inside = (np.abs(noisy_m) <= np.array(self.region.half_extent_m)).all(axis=1)
         if inside.all() or not inside.any():

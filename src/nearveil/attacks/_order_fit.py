@@ -194,7 +194,7 @@ _LAY_OUT_ROUNDS = 15
 # Misfits violate rules by this share of what the worst misfit does, and by this much in units of the scale.
 _MISFIT = 0.3
 _MISFIT_STRAIN = 0.01
-# In units of the scale: solutions so much worse than the best one are not believed.
+# In units of the scale: solutions worse than the best one by more than this are rejected.
 _CREDIBLE_STRAIN = 3e-4
 
 
@@ -206,12 +206,12 @@ class Neighbourhood:
     target : Person
         Always person number 0 of a solution.
     k : int
-        How many people a full list has: whoever is not on it is farther than its last one.
+        How many people a full list has; a person who is not on it is farther than its last one.
     starts : int
         How many solutions are kept. Each gives the rules random weights and has random homes for people, so that
         solutions spread over what the lists leave open.
     most_people : int
-        Only so many are located, those seen most often.
+        Number of people located, those seen most often.
     """
 
     def __init__(self, target: Person, k: int, *, starts: int, most_people: int, rng: np.random.Generator) -> None:
@@ -283,7 +283,7 @@ class Neighbourhood:
                     _MOST_STEPS, _TOLERANCE,
                 )  # fmt: skip
                 each_m = strains_m(points, places, rules)
-                # Whoever ended up on the wrong side of a place fits badly, and starts anew.
+                # A person on the wrong side of a place fits badly, and is started anew.
                 known = each_m < max(_MISFIT * float(each_m.max()), _MISFIT_STRAIN * scale_m)
             solutions.append(points)
             strains.append(float(each_m.mean()))
@@ -347,7 +347,7 @@ class Neighbourhood:
     def _radii(self, points: FloatArray, known: BoolArray) -> FloatArray:
         """Guess everybody's distance from every place, by rank; see ``lay_out``.
 
-        Where nobody's place is known, people are taken to be spread evenly, so distance grows as the root of the rank.
+        Where no place is known, people are taken to be spread evenly, so distance grows as the root of the rank.
         """
         numbers = self._numbers()
         radii = np.full((len(self.places), len(self.people)), np.nan)

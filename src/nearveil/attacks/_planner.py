@@ -27,7 +27,7 @@ class Outlook:
     planning_weights : ndarray
         The same, tilted towards unlikely cells once the likely ones are together: they must be ruled out as well.
     bucket : ndarray
-        Cells that need not be told apart share a number.
+        Cells that need not be distinguished share a number.
     """
 
     cells: FloatArray
@@ -50,10 +50,10 @@ class Outlook:
 
     def score(self, q: FloatArray, radii: FloatArray, known_ahead: int, sentinels: int) -> float:
         """Expected worth of a question, in bits; ``known_ahead`` as in `Rings.ahead`, or -1."""
-        # How crowded it is around q, as far as questions near it have told.
+        # How crowded it is around q, according to earlier questions near it.
         gaps = np.hypot(*(self.densities[:, :2] - q).T)
         nearness = np.exp(-gaps / (0.5 * np.maximum(self.densities[:, 3], self.tau_m)))
-        told = float(nearness @ np.log(self.densities[:, 2]))
+        known_density = float(nearness @ np.log(self.densities[:, 2]))
         # A disc known to hold k people, seen from q: k people within its radius and the way there.
         reach = np.hypot(*(self.crowded[:, :2] - q).T) + self.crowded[:, 2]
         floor = self.k / float(reach.min()) ** 2 if len(reach) else 0.0
@@ -68,7 +68,7 @@ class Outlook:
                 int(self.bucket.max()) + 1,
                 self.start,
                 self.ahead_at_start,
-                told,
+                known_density,
                 float(nearness.sum()),
                 floor,
                 known_ahead,
@@ -115,8 +115,8 @@ def _score(
     buckets: int,
     start: FloatArray,
     ahead_at_start: float,
-    told_density: float,
-    told_weight: float,
+    known_density: float,
+    known_weight: float,
     floor: float,
     known_ahead: int,
     sentinels: int,
@@ -127,7 +127,7 @@ def _score(
 
     For each cell: how many people would stand before a target there (their number goes with the square of the
     distance), whether it would still be listed behind the nearer colluders, and if not, which colluders would be.
-    Answers are told apart by the bounds they give: in which ring between colluders the target is, or beyond which
+    Answers are distinguished by the bounds they give: in which ring between colluders the target is, or beyond which
     colluder. An answer without bounds brings nothing.
     """
     count = len(radii)
@@ -145,7 +145,7 @@ def _score(
         distance = math.hypot(x - q[0], y - q[1])
         from_start = max(math.hypot(x - start[0], y - start[1]), 0.25 * tau_m)
         guess = math.log(ahead_at_start + 0.5) - 2.0 * math.log(from_start)
-        density = max(math.exp((0.3 * guess + told_density) / (0.3 + told_weight)), floor)
+        density = max(math.exp((0.3 * guess + known_density) / (0.3 + known_weight)), floor)
         nearer = listed = 0
         for j in range(count):
             if radii[j] < distance:
@@ -228,8 +228,8 @@ class Planner:
         self._rng = np.random.default_rng(1)
         self.no_radii = np.empty(0)
 
-    def heed(self, place: Spot) -> None:
-        """Remember a place, and whether it told anything."""
+    def observe(self, place: Spot) -> None:
+        """Remember a place, and whether asking there gave information."""
         _, radius_m = self._belief.enclosing_circle()
         cells = len(self._belief.cells)
         useful = radius_m < 0.97 * self._radius_m or cells < 0.9 * self._cells

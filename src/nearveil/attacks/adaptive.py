@@ -1,4 +1,4 @@
-"""Adaptive: as few questions as information allows, and a certificate at the end."""
+"""Adaptive attack: asks the most informative question next, and certifies its estimate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearveil.nearby.index import Person
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
-# At so many places an account put right there must have been listed first before anything is certified.
+# Number of places where an account put right there must have been listed first before anything is certified.
 _SENTINELS_NEEDED = 2
 _FEW_ANSWERS = 8
 _ASIDE_M = 1.5
@@ -24,11 +24,11 @@ _ASIDE_M = 1.5
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptive(Attack):
-    """Ask where the answer is expected to tell most, until only one place is left.
+    """Ask where the expected information is largest, until only one place is left.
 
     A service may publish the attacker's accounts elsewhere than they were put, which would make every bound worthless.
     So an account is put at the very place that is asked from, a sentinel: it must come first. Nothing is certified
-    before sentinels came first at two places. The region is believed as well: everybody is in it.
+    before sentinels came first at two places. The region is trusted as well: all people are in it.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Adaptive(Attack):
     colluders : int
         How many accounts to use at most.
     most_queries : int
-        After so many questions the best guess is returned.
+        Number of questions after which the best guess is returned.
     """
 
     name: ClassVar[str] = "adaptive"
@@ -67,7 +67,7 @@ class Adaptive(Attack):
 
 
 class _Search:
-    """One attack under way."""
+    """State of one attack."""
 
     def __init__(self, attack: Adaptive, inquiry: Inquiry, start: Spot) -> None:
         self._attack, self._inquiry, self._start = attack, inquiry, start
@@ -99,12 +99,12 @@ class _Search:
         return self._give_up(Outcome.OUT_OF_QUERIES)
 
     def _ask_next(self) -> bool:
-        """Ask what promises most."""
+        """Ask the question with the highest score."""
         sentinel = self._wants_sentinel()
         place, radii = self._planner.next_question(len(self._accounts) - sentinel, sentinel=sentinel)
         makes_sense = self._ask(place, radii, sentinel=sentinel)
         if makes_sense:
-            self._planner.heed(place)
+            self._planner.observe(place)
         return makes_sense
 
     def _ask_first(self) -> bool:

@@ -1,4 +1,4 @@
-"""What an attack is, and what it returns: an estimate, what it cost, and a trace that can be drawn."""
+"""Attack, the base class, and AttackResult: an estimate, its cost, and a trace that can be drawn."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TraceStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """The story of one attack."""
+    """The steps of one attack."""
 
     steps: tuple[TraceStep, ...] = ()
     circles: tuple[Circle, ...] = ()
@@ -71,22 +71,22 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AttackResult:
-    """The end of one attack.
+    """The result of one attack.
 
     Attributes
     ----------
     estimate : Spot or None
         Where the target is believed to be, in metres; None if nothing is believed.
     certified : bool
-        Whether the answers leave no other possibility than within ``tau`` of the estimate.
+        Whether the answers prove that the target is within ``tau`` of the estimate.
     queries : int
         Questions asked.
     seconds : float
         Time the attacker computed and waited.
     others : mapping
-        Everybody else located on the way.
+        Other people located on the way.
     listed : mapping
-        How often everybody else was listed.
+        How often each other person was listed.
     """
 
     attack: str
@@ -101,7 +101,7 @@ class AttackResult:
 
 
 class Inquiry:
-    """One attack under way: asks, remembers what was asked, and knows the target."""
+    """State of one attack: asks, records the questions, and knows the target."""
 
     def __init__(self, oracle: Oracle, target: Person) -> None:
         self.oracle = oracle
@@ -179,7 +179,7 @@ class Attack(ABC):
 
     @classmethod
     def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
-        """Return the attack set up for a region, to find people within ``tau_m`` metres by so many accounts."""
+        """Return the attack set up for a region, to find people within ``tau_m`` metres with ``colluders`` accounts."""
         del region, tau_m, colluders
         return cls()
 
@@ -213,7 +213,7 @@ class Attack(ABC):
 
 
 class Finding:
-    """What an attack found, before the bookkeeping."""
+    """What an attack found, before questions and time are added."""
 
     def __init__(
         self,
@@ -238,7 +238,7 @@ def rank_of(answer: Sequence[Person], person: Person) -> int | None:
 
 
 def step_from(place: Spot, angle: float, length_m: float) -> Spot:
-    """The place so many metres away in a direction."""
+    """The place ``length_m`` metres away in a direction."""
     return place[0] + length_m * math.cos(angle), place[1] + length_m * math.sin(angle)
 
 

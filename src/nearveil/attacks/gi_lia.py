@@ -42,7 +42,7 @@ class GILIA(Attack):
 
     @classmethod
     def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
-        """Return the attack for a region: nobody in it is farther away than its diameter."""
+        """Return the attack for a region, whose diameter bounds every distance."""
         del tau_m, colluders
         return cls(farthest_m=2 * region.radius_m)
 

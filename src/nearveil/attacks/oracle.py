@@ -1,4 +1,4 @@
-"""Oracle: the whole of what an attacker may touch."""
+"""Oracle: the interface through which an attacker asks a nearby service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def spot_of(point: FloatArray) -> Spot:
 
 
 class OracleError(NearveilError):
-    """A nearby service did not answer, or answered what no nearby service can."""
+    """A nearby service did not answer, or gave an impossible answer."""
 
     exit_code = 4
 
@@ -29,7 +29,7 @@ class OutOfQueriesError(OracleError):
 
 
 class Oracle(Protocol):
-    """Ask who is near a place, and put accounts of one's own anywhere.
+    """Ask who is near a place, and put the attacker's own accounts anywhere.
 
     The simulator and the client of a running service both implement it, so that every attack runs on both.
     """

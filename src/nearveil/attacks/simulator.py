@@ -1,4 +1,4 @@
-"""A nearby service to attack, in memory: people as they are or as they are published."""
+"""A nearby service to attack, in memory, with true or published locations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SimulatedService:
     def oracle(
         self, *, k: int, colluders: int, most_queries: int = 1000, rng: np.random.Generator | int | None = None
     ) -> CountedOracle:
-        """Open the service to one attacker with so many accounts; accounts of the attacker before are gone.
+        """Open the service to one attacker with ``colluders`` accounts; those of an earlier attacker are removed.
 
         ``rng`` is for the noise of these accounts alone, so that an attack can be repeated on its own.
         """

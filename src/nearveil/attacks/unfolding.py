@@ -25,7 +25,7 @@ class Unfolding(Attack):
     """Ask from several places, and find the places of people from which all lists come out sorted.
 
     All places are close to each other for how far a list reaches, so that nearly everybody is seen many times. The
-    last ones are all around a circle: whoever is seen only from one of them is near the outer end of its direction.
+    last ones are all around a circle: a person seen only from one of them is near the outer end of its direction.
 
     Parameters
     ----------
@@ -35,15 +35,15 @@ class Unfolding(Attack):
         The attack ends when independent solutions have the target within half of this distance, and nearly everybody
         else within this distance.
     most_queries, least_queries : int
-        After so many questions the best guess is returned; before so many, agreement may be chance.
+        Number of questions after which the best guess is returned, and before which agreement may be chance.
     first_step_m, most_steps, steps : float, int, (float, float)
-        The first step from the start is small, and changed at most so often, until it lies between these lengths in
-        units of the reach of a list: strangers who live far from everybody else would never be located.
+        The first step from the start is small, and changed at most ``most_steps`` times, until it lies between these
+        lengths in units of the reach of a list: strangers who live far from everybody else would never be located.
     spread, wider, settled : float, float, int
         Radius of the circle in units of the reach, and its radius where that was too small to agree on the target. The
-        circle grows to that size while so many questions are asked.
+        circle grows to that size during the first ``settled`` questions.
     batch : int
-        From then on, so many questions are asked before the next fit.
+        From then on, the number of questions between two fits.
     candidates : int
         Places considered for each question.
     solutions, fresh : int
@@ -51,7 +51,7 @@ class Unfolding(Attack):
     share_agreed : float
         The share of people about whom solutions must agree.
     most_people : int
-        At most so many are located.
+        The largest number of people located.
     cooling : sequence of float
         Temperatures, in units of the reach of a list; the last one is left out while the circle grows.
     others_within : float
@@ -104,7 +104,7 @@ class Unfolding(Attack):
         while True:
             asked = len(inquiry.steps)
             early = asked < min(self.least_queries, self.most_queries)
-            # Where not even the best solution explains the lists, it is no use to go on from any of them.
+            # If not even the best solution explains the lists, none is worth refining.
             fresh = self.solutions if puzzled else self.fresh
             cooling = self.cooling[:-1] if early else self.cooling
             hood.fit(scale_m, fresh=fresh, least_seen=2 if early else 1, cooling=cooling)

@@ -45,8 +45,8 @@ class Statistic:
         return _TAKE[self.kind](self, outputs)
 
     @property
-    def words(self) -> str:
-        """The statistic in a few words."""
+    def text(self) -> str:
+        """The statistic as text."""
         return {
             "coordinate": f"entry ({self.row + 1}, {self.column + 1})",
             "sorted": f"the {self.row + 1}. smallest entry of column {self.column + 1}",
@@ -59,7 +59,7 @@ class Statistic:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class FitEvent:
     """Something that an output is or is not: the statistic lies above the threshold, or does not."""
 
     statistic: Statistic
@@ -76,17 +76,17 @@ class Event:
         return {**asdict(self), "words": self.describe()}
 
     def describe(self) -> str:
-        """Say in words which outputs it is."""
+        """Describe the outputs in the event."""
         if self.statistic.kind == "equal":
-            return f"{'with' if self.above else 'without'} {self.statistic.words}"
-        return f"whose {self.statistic.words} is {'above' if self.above else 'at most'} {self.threshold:.6g}"
+            return f"{'with' if self.above else 'without'} {self.statistic.text}"
+        return f"whose {self.statistic.text} is {'above' if self.above else 'at most'} {self.threshold:.6g}"
 
 
-def event_from_dict(document: dict[str, Any]) -> Event:
-    """Make an event again from `Event.to_dict`."""
+def event_from_dict(document: dict[str, Any]) -> FitEvent:
+    """Make an event again from `FitEvent.to_dict`."""
     statistic = dict(document["statistic"])
     statistic["values"] = tuple(statistic["values"])
-    return Event(Statistic(**statistic), float(document["threshold"]), bool(document["above"]))
+    return FitEvent(Statistic(**statistic), float(document["threshold"]), bool(document["above"]))
 
 
 def statistics_for(with_person: FloatArray, without: FloatArray, place: FloatArray | None) -> list[Statistic]:

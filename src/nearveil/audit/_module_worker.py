@@ -1,4 +1,4 @@
-"""The child process of `ModuleSubject`: loads a function and calls it as often as it is asked.
+"""The child process of `ModuleSubject`: loads a function and calls it on request.
 
 A request is a line of JSON. An answer is a line of JSON, followed by the published numbers as bytes if there are any.
 What the function prints goes to standard error, not between the answers. Run as a script, and without the rest of
@@ -43,7 +43,7 @@ def load(target: str) -> Any:
     Raises
     ------
     NoSuchFunctionError
-        If there is no such module, file or name, in words.
+        If there is no such module, file or name.
     """
     source, _, name = target.rpartition(":")
     module = _module_of_file(Path(source)) if source.endswith(".py") else _module_named(source)
@@ -53,7 +53,7 @@ def load(target: str) -> Any:
             raise NoSuchFunctionError(f"there is no {name!r} in {source}")
         found = getattr(found, part)
     if not callable(found):
-        raise NoSuchFunctionError(f"{name!r} in {source} is no function")
+        raise NoSuchFunctionError(f"{name!r} in {source} is not a function")
     return found
 
 
@@ -62,7 +62,7 @@ def _module_of_file(path: Path) -> Any:
         raise NoSuchFunctionError(f"there is no file {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise NoSuchFunctionError(f"{path} is no Python file")
+        raise NoSuchFunctionError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     # A script finds the modules beside it.
@@ -97,7 +97,7 @@ def _call(function: Callable[..., object], request: dict[str, Any], answers: Bin
     points = np.repeat(np.array(request["places"]), request["rows"], axis=0)
     try:
         published = function(points, np.random.default_rng(request["seed"]))
-    except BaseException as error:  # sys.exit too is no answer
+    except BaseException as error:  # sys.exit is not an answer either
         _answer(answers, _failure(error))
         return
     try:
@@ -109,7 +109,7 @@ def _call(function: Callable[..., object], request: dict[str, Any], answers: Bin
 
 
 def _failure(error: BaseException) -> dict[str, Any]:
-    # Its type alone: the error's own words may hold a coordinate.
+    # Its type alone: the error message may hold a coordinate.
     return {"kind": FAILURE, "what": type(error).__name__}
 
 

@@ -61,7 +61,7 @@ class Verdict(StrEnum):
     """What the samples say about a claim."""
 
     CONSISTENT = "consistent"
-    """No violation was found. That is no proof: the guarantee must come from a theorem or a certificate."""
+    """No violation was found. That is not a proof: the guarantee must come from a theorem or a certificate."""
     VIOLATED = "violated"
     """The loss exceeds the claim, with the stated confidence."""
     INCONCLUSIVE = "inconclusive"
@@ -104,7 +104,7 @@ class AuditReport:
     samples, seed : int
         Outputs drawn in all, and the seed to draw them again.
     attainable_loss : float
-        The largest bound that so many samples can give.
+        The largest bound that this number of samples can give.
     pairs : tuple of PairSummary
         Every pair that was given.
     seconds : float
@@ -170,7 +170,7 @@ class AuditReport:
         times = math.exp(min(losses) - self.attainable_loss) if math.isfinite(self.attainable_loss) else math.inf
         many = f"at least {times:,.0f} times as many samples" if times < 1e6 else "a claim of less loss"
         return (
-            f"Losses of {min(losses):.3g} and more are claimed, and so many samples can show at most "
+            f"Losses of {min(losses):.3g} and more are claimed, and this number of samples can show at most "
             f"{self.attainable_loss:.3g}: nothing could have been found. Testing the claim needs {many}."
         )
 
@@ -197,7 +197,7 @@ def audit(
         What to audit: one of Nearveil's mechanisms or your own; a function ``points, rng -> points`` in degrees; a
         command that reads and writes CSV, such as ``"program {input} {output}"``; or a subject that is set up already.
     claim : Claim, Guarantee or str, optional
-        What it is said to promise, also in words: ``"metric:4/km"``, ``"local:1"``; ``"paper"`` for what the paper
+        What it is said to promise, also as text: ``"metric:4/km"``, ``"local:1"``; ``"paper"`` for what the paper
         claims. By default what the mechanism itself states.
     pairs : sequence of Pair, optional
         Where to look, instead of pairs made for the mechanism; those that the claim does not cover are left out.

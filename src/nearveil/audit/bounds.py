@@ -22,14 +22,14 @@ _TIE = 1e-9
 
 
 def clopper_pearson_low(hits: FloatArray | float, trials: int, error: float) -> FloatArray:
-    """Return what a probability exceeds, but for the error rate, after so many hits in so many trials."""
+    """Return a lower bound on a probability after ``hits`` in ``trials``, wrong at most at the rate ``error``."""
     hits = np.asarray(hits, dtype=np.float64)
     low: FloatArray = np.where(hits > 0, betaincinv(np.maximum(hits, 1e-300), trials - hits + 1, error), 0.0)
     return low
 
 
 def clopper_pearson_high(hits: FloatArray | float, trials: int, error: float) -> FloatArray:
-    """Return what a probability stays below, but for the error rate, after so many hits in so many trials."""
+    """Return an upper bound on a probability after ``hits`` in ``trials``, wrong at most at the rate ``error``."""
     hits = np.asarray(hits, dtype=np.float64)
     missed = trials - hits
     high: FloatArray = np.where(missed > 0, betainccinv(hits + 1, np.maximum(missed, 1e-300), error), 1.0)

@@ -1,4 +1,4 @@
-"""A certificate as one file, and the check that anyone can make of it.
+"""Certificates as files, and how to check them.
 
 The file holds the mechanism as plain values and its guarantee with the certificate. Checking rebuilds the mechanism,
 computes the certificate anew, looks up the density at the places named, and tries many more places at random.
@@ -95,7 +95,7 @@ class MechanismCertificate:
     def check(self, *, tries: int = _TRIES, seed: int | None = None) -> CertificateCheck:
         """Hold what is stated, word by word, against the mechanism itself, and try many more places at random.
 
-        What the intervals cost those they were fitted on cannot be seen from the intervals, and is believed.
+        What the intervals cost the people they were fitted on cannot be computed from them, and is not checked.
         """
         return _check(self.mechanism, self.stated, tries, seed)
 
@@ -134,7 +134,7 @@ def certify(mechanism: Mechanism) -> MechanismCertificate:
 
 
 def load_certificate(path: str | Path, *, mechanism: str | None = None) -> MechanismCertificate:
-    """Read a file that `MechanismCertificate.save` wrote. Nothing in it is believed before it is checked.
+    """Read a file that `MechanismCertificate.save` wrote. Nothing in it is trusted before it is checked.
 
     ``mechanism`` names somebody else's class that the file may be about: none is run because a file says so.
     """
@@ -145,7 +145,7 @@ def load_certificate(path: str | Path, *, mechanism: str | None = None) -> Mecha
             raise KeyError("format")
         subject, guarantee = document["subject"], document["guarantee"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise DataError("this is no certificate file, or a damaged one; make one with 'nearveil certify'") from None
+        raise DataError("this is not a certificate file, or it is damaged; make one with 'nearveil certify'") from None
     guarantee_from_dict(guarantee)
     return MechanismCertificate(mechanism=mechanism_from_spec(subject, trusted=mechanism), stated=guarantee)
 
@@ -175,8 +175,8 @@ def _check(mechanism: Mechanism, stated: dict[str, Any], tries: int, seed: int |
 def _without_numbers(guarantee: dict[str, Any]) -> dict[str, Any]:
     """The card without what is looked at on its own: the numbers of the certificate, and the places."""
     certificate = guarantee["certificate"]
-    words = {name: certificate[name] for name in certificate if name in ("frame", "method", "how")}
-    return {**guarantee, "certificate": words}
+    text = {name: certificate[name] for name in certificate if name in ("frame", "method", "how")}
+    return {**guarantee, "certificate": text}
 
 
 def _alike(first: Any, second: Any) -> bool:

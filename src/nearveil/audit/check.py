@@ -1,4 +1,4 @@
-"""Check a witness on fresh samples. Nothing that it says of itself is believed, and no code is run that it names."""
+"""Check a witness on fresh samples, without trusting what it states and without running code that it names."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def check_witness(
     samples : int, optional
         Outputs to draw in all, or fits to make; by default twice as many as the witness has, within reason.
     confidence : float
-        Probability that the bound holds; that of the witness is not believed.
+        Probability that the bound holds; that of the witness is not used.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def check_witness(
     """
     if isinstance(witness, str | Path):
         witness = read_witness(witness)
-    # Of the claim its numbers count: the words in the file may say something else.
+    # Only the numbers of the claim count: the text in the file may say something else.
     text = f"as the witness states it: {witness.claim.notion}, {witness.claim.amount}"
     witness = replace(witness, confidence=confidence, claim=replace(witness.claim, text=text))
     if isinstance(witness, FitWitness):
@@ -116,7 +116,7 @@ def check_witness(
         raise DataError("the witness speaks of places outside the mechanism's region; audit again")
     intervals = _intervals_of(found)
     if intervals is not None:
-        # Whether the places share an interval is looked up, not believed.
+        # Whether the places share an interval is computed, not taken from the file.
         witness = replace(witness, pair=with_intervals([witness.pair], intervals)[0])
     number = samples or min(max(LEAST_SAMPLES, 2 * witness.counts.trials), _MOST_SAMPLES)
     with closed_after(found), progress("checking", number) as advance:
@@ -185,7 +185,7 @@ def _verdict(witness: Witness | FitWitness, fresh: Witness | FitWitness) -> Verd
     claimed = witness.claimed_loss if isinstance(witness, Witness) else witness.claim.epsilon
     counts, trials, delta = witness.counts, fresh.counts.trials, witness.claim.delta
     if witness.violates:
-        # What the counts on record, were they true, would give on so many samples.
+        # What the recorded counts, if true, would give on this number of samples.
         hits, false_hits = trials * counts.hits / counts.trials, trials * counts.false_hits / counts.false_trials
         shown = float(loss_bounds(hits, trials, false_hits, trials, delta=delta, confidence=witness.confidence))
     else:

@@ -18,7 +18,7 @@ _ROUND_OFF = 1e-9
 _METRES = {"per metre": 1.0, "per kilometre": 1e-3, "per km": 1e-3}
 # A number is spelt out, or the plus of 4e+2 would pass for the one before an offset.
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
-_IN_WORDS = re.compile(
+_CLAIM_PATTERN = re.compile(
     rf"(local|interval|metric|central):({_NUMBER})(/km|/m)?(?:\+({_NUMBER}))?(?::({_NUMBER}))?", re.IGNORECASE
 )
 _NOTION_FIRST = re.compile(r"\s*(local|interval|metric|central):", re.IGNORECASE)
@@ -44,7 +44,7 @@ class Claim:
     delta : float
         What an event may have beyond e^epsilon times its probability in the other world.
     text : str
-        The claim in words.
+        The claim as text.
     offset : float
         Metric notion only: a loss that is claimed on top of epsilon times the distance, however near two places are.
     """
@@ -114,7 +114,7 @@ def as_claim(claim: Claim | Guarantee | str | None, mechanism: Mechanism | None)
     Parameters
     ----------
     claim : Claim, Guarantee, str or None
-        The claim itself, or words: ``"metric:4/km"``. None and ``"own"`` stand for what the mechanism itself states,
+        The claim itself, or a text: ``"metric:4/km"``. None and ``"own"`` stand for what the mechanism itself states,
         ``"paper"`` for what the paper claims for a release of DPRS.
     mechanism : Mechanism or None
         Whose guarantee is asked for only where it is needed; None for one that states nothing.
@@ -132,30 +132,30 @@ def as_claim(claim: Claim | Guarantee | str | None, mechanism: Mechanism | None)
         if mechanism is None:
             raise UsageError(f"Nearveil does not know what this mechanism promises; give a claim in {CLAIM_FORMS}")
         return (paper_claim if claim == "paper" else own_claim)(mechanism.guarantee)
-    return claim_from_words(claim)
+    return parse_claim(claim)
 
 
-def is_claim_in_words(text: str) -> bool:
-    """Whether a text is meant as a claim in words, well formed or not: it begins with a notion."""
+def is_claim_text(text: str) -> bool:
+    """Whether a text is meant as a claim, well formed or not: it begins with a notion."""
     return _NOTION_FIRST.match(text) is not None
 
 
-def claim_from_words(text: str) -> Claim:
+def parse_claim(text: str) -> Claim:
     """Read a claim: ``local:1``, ``metric:4/km``, ``metric:4/km+2`` (an offset) or ``local:1:1e-6`` (a delta)."""
-    words = _IN_WORDS.fullmatch(text.strip())
-    if words is None:
+    match = _CLAIM_PATTERN.fullmatch(text.strip())
+    if match is None:
         if re.search(r"\+(:|$)", text.strip()):
             raise UsageError(
                 "nothing follows the + of the claim; write an offset behind it, as in metric:4/km+2, or leave it out"
             )
         raise UsageError(f"a claim has numbers behind the notion; give {CLAIM_FORMS}")
-    notion, epsilon = Notion(words[1].lower()), float(words[2])
-    offset, delta = float(words[4] or 0.0), float(words[5] or 0.0)
-    if words[3] and notion is not Notion.METRIC:
+    notion, epsilon = Notion(match[1].lower()), float(match[2])
+    offset, delta = float(match[4] or 0.0), float(match[5] or 0.0)
+    if match[3] and notion is not Notion.METRIC:
         raise UsageError(f"a claim that is {notion} is not per distance; write {notion}:1")
-    if not words[3] and notion is Notion.METRIC:
+    if not match[3] and notion is Notion.METRIC:
         raise UsageError("a metric claim is per distance; write its unit, as in metric:4/km or metric:0.004/m")
-    if words[3] and words[3].lower() == "/km":
+    if match[3] and match[3].lower() == "/km":
         epsilon /= 1000
     claim = Claim(notion, epsilon, delta, "", offset)
     return replace(claim, text=f"{notion}, {claim.amount}" + (f", delta = {delta:.3g}" if delta else ""))
@@ -165,7 +165,7 @@ def own_claim(guarantee: Guarantee) -> Claim:
     """Return what a mechanism's guarantee itself states."""
     if not guarantee.is_promised:
         raise UsageError("this mechanism promises nothing, so there is no claim of its own to audit; give a claim")
-    return Claim(guarantee.notion, guarantee.epsilon, guarantee.delta, _in_words(guarantee), guarantee.offset)
+    return Claim(guarantee.notion, guarantee.epsilon, guarantee.delta, _guarantee_text(guarantee), guarantee.offset)
 
 
 def paper_claim(guarantee: Guarantee) -> Claim:
@@ -176,7 +176,7 @@ def paper_claim(guarantee: Guarantee) -> Claim:
     """
     for statement in guarantee.also:
         if statement.basis is Basis.REFUTED_CLAIM:
-            return Claim(Notion.LOCAL, statement.epsilon, statement.delta, _in_words(statement))
+            return Claim(Notion.LOCAL, statement.epsilon, statement.delta, _guarantee_text(statement))
     raise UsageError("this release makes no claim of the paper's; audit its own claim, or give one")
 
 
@@ -188,8 +188,8 @@ def claim_from_json(text: str) -> Claim:
     except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         reason = f": {error}" if isinstance(error, UsageError) else ""
         raise DataError(
-            f'this is no claim{reason}; write {{"notion": "local", "epsilon": 1.0, "delta": 0}} with a notion out of '
-            "local, interval and metric (epsilon per metre)"
+            f'this is not a claim{reason}; write {{"notion": "local", "epsilon": 1.0, "delta": 0}} with a notion '
+            "out of local, interval and metric (epsilon per metre)"
         ) from None
 
 
@@ -209,7 +209,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _in_words(guarantee: Guarantee) -> str:
+def _guarantee_text(guarantee: Guarantee) -> str:
     delta = f", delta = {round_up(guarantee.delta)}" if guarantee.delta else ""
     offset = f" + {round_up(guarantee.offset)}" if guarantee.offset else ""
     return f"{guarantee.title}: epsilon = {round_up(guarantee.epsilon)} {guarantee.unit}{offset}{delta}"

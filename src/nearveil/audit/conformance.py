@@ -34,7 +34,7 @@ from nearveil.types import FloatArray
 
 FALSE_ALARM_RATE = 1e-6
 AUDIT_DRAWS = 5
-"""The audit draws so many times as often as the other checks."""
+"""Ratio of the draws of the audit to those of the other checks."""
 
 _BINS = 24
 _LATTICE = 1597
@@ -55,7 +55,7 @@ class ConformanceError(NearveilError, AssertionError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Subject:
+class MechanismUnderTest:
     """A mechanism under test, fitted, with places to test it at."""
 
     mechanism: Mechanism
@@ -76,12 +76,12 @@ class Subject:
 
 def check_mechanism(mechanism: Mechanism, people: FloatArray, *, draws: int = 200_000, seed: int = 1) -> None:
     """Fit a mechanism on made-up people and run every check on it."""
-    subject = Subject(mechanism.fit(people), people, draws, seed)
+    subject = MechanismUnderTest(mechanism.fit(people), people, draws, seed)
     for check in CHECKS:
         check(subject)
 
 
-def check_density_integrates_to_one(subject: Subject) -> None:
+def check_density_integrates_to_one(subject: MechanismUnderTest) -> None:
     """The density, of the stage before any remap, sums to 1 over the plane."""
     if not subject.mechanism.has_density:
         return
@@ -93,7 +93,7 @@ def check_density_integrates_to_one(subject: Subject) -> None:
         )
 
 
-def check_sampler_matches_density(subject: Subject) -> None:
+def check_sampler_matches_density(subject: MechanismUnderTest) -> None:
     """Draws follow the density, by a chi-square test, and the same test rejects noise 30 % narrower or wider."""
     if not subject.mechanism.has_density:
         return
@@ -111,7 +111,7 @@ def check_sampler_matches_density(subject: Subject) -> None:
             )
 
 
-def check_output_in_support(subject: Subject) -> None:
+def check_output_in_support(subject: MechanismUnderTest) -> None:
     """Draws have positive density; published places lie in the region, on the public grid."""
     mechanism = subject.mechanism
     for place in subject.places[:_PLACES] if mechanism.has_density else ():
@@ -125,13 +125,13 @@ def check_output_in_support(subject: Subject) -> None:
     _require(off_grid < 1e-12, "a published place is not on the public grid", mechanism)
 
 
-def check_rows_draw_alike_in_any_split(subject: Subject) -> None:
-    """Rows draw the same again, and in whatever parts their keystream is cut, one at a time among others."""
+def check_rows_draw_alike_in_any_split(subject: MechanismUnderTest) -> None:
+    """Rows draw the same again, also in other batches and one at a time."""
     wrong = check_draws(subject.mechanism, subject.people[: 20 * _PLACES], stream_key(subject.seed))
     _require(wrong is None, str(wrong), subject.mechanism)
 
 
-def check_seed_repeats(subject: Subject) -> None:
+def check_seed_repeats(subject: MechanismUnderTest) -> None:
     """The same seed gives the same result, another seed another; without a seed no two results are alike."""
     perturb, people = subject.mechanism.perturb, subject.people
     _require(
@@ -145,7 +145,7 @@ def check_seed_repeats(subject: Subject) -> None:
         _require(bool((perturb(people) != perturb(people)).any()), "unseeded results repeat", subject.mechanism)
 
 
-def check_guarantee_survives_audit(subject: Subject) -> None:
+def check_guarantee_survives_audit(subject: MechanismUnderTest) -> None:
     """The auditor finds no pair of places that loses more than is promised, and could have found one."""
     mechanism = subject.mechanism
     if not mechanism.guarantee.is_promised:
@@ -155,7 +155,7 @@ def check_guarantee_survives_audit(subject: Subject) -> None:
     _require(found.verdict is Verdict.CONSISTENT, f"{found.verdict}: {found.explanation}", mechanism)
 
 
-def check_displacement_on_the_ground(subject: Subject) -> None:
+def check_displacement_on_the_ground(subject: MechanismUnderTest) -> None:
     """Metres in the frame are metres on the ground, at latitudes 0, 37 and 60 and across the antimeridian."""
     geod = pyproj.Geod(ellps="WGS84")
     for region in _GROUND_REGIONS:
@@ -176,7 +176,7 @@ def check_displacement_on_the_ground(subject: Subject) -> None:
         )
 
 
-CHECKS: tuple[Callable[[Subject], None], ...] = (
+CHECKS: tuple[Callable[[MechanismUnderTest], None], ...] = (
     check_density_integrates_to_one,
     check_sampler_matches_density,
     check_output_in_support,
@@ -204,7 +204,7 @@ def _half_extent(mechanism: Mechanism) -> FloatArray:
     return np.array(region.half_extent_m if mechanism.frame == "metres" else region.half_extent_square)
 
 
-def _grid(subject: Subject, place: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _grid(subject: MechanismUnderTest, place: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Edges of bins along both axes that hold nearly all draws: the region itself where draws fill it."""
     drawn = subject.samples(place)
     low, high = drawn.min(axis=0), drawn.max(axis=0)

@@ -42,14 +42,14 @@ class Score(Protocol):
         """Score each output."""
 
     def describe(self) -> str:
-        """Say what the score is, in words that follow "as judged by"."""
+        """Describe the score, to follow "as judged by"."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Event:
+class OutputEvent:
     """An output scores at or above a threshold, for the place that the event speaks for.
 
     Parameters
@@ -76,7 +76,7 @@ class Event:
         return reached
 
     def describe(self) -> str:
-        """Say which outputs are meant, in words that follow "outputs"."""
+        """Describe the outputs meant, to follow "outputs"."""
         other = "second" if self.direction == "first" else "first"
         if self.score.kind == "density" and self.threshold > _CERTAIN - 1:
             return f"that the {other} cannot give, by the mechanism's own density"
@@ -87,12 +87,12 @@ class Event:
         return {"score": self.score.to_dict(), "threshold": self.threshold, "direction": self.direction}
 
 
-def event_from_dict(document: dict[str, Any]) -> Event:
-    """Read what `Event.to_dict` gave."""
+def event_from_dict(document: dict[str, Any]) -> OutputEvent:
+    """Read what `OutputEvent.to_dict` gave."""
     direction = document["direction"]
     if direction not in DIRECTIONS or not np.isfinite(document["threshold"]):
         raise ValueError("event")
-    return Event(_score_from_dict(document["score"]), float(document["threshold"]), direction)
+    return OutputEvent(_score_from_dict(document["score"]), float(document["threshold"]), direction)
 
 
 def learn_scores(first: FloatArray, second: FloatArray, pair: Pair, subject: Subject) -> list[Score]:
@@ -429,7 +429,7 @@ def _columns(outputs: FloatArray, pair: Pair, subject: Subject) -> list[FloatArr
 _LEAST_LATTICE_SAMPLES, _MOST_LATTICE_SAMPLES = 64, 4_096
 _NEAREST = 512
 _BINS = 1 << 15
-# Below so many periods in the window, the shape of the noise itself shows.
+# Below this number of periods in the window, the shape of the noise itself shows.
 _LEAST_PERIODS = 8
 # Of 2^14 frequencies of a smooth law, one exceeds this with a probability of 1e-6.
 _LEAST_PEAK = 25.0
@@ -562,7 +562,7 @@ def _sharpened(frequency: float, offsets: FloatArray, number: int) -> float:
 
 
 _MOST = 2_000
-# Outputs are equal if they agree to so many decimals: the last digits depend on how an output was computed.
+# Outputs are equal if they agree to this number of decimals: the last digits depend on how an output was computed.
 _RECURRING_DECIMALS = 6
 # An odd number; products wrap around.
 _MIX = np.int64(0x1E3779B97F4A7C15)

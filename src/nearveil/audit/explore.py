@@ -18,8 +18,8 @@ from nearveil.audit.events import (
     TELL_TALES,
     UNLEARNED,
     Direction,
-    Event,
     NearnessScore,
+    OutputEvent,
     Score,
     learn_scores,
 )
@@ -42,7 +42,7 @@ _RANKING = {**dict.fromkeys(TELL_TALES, _HOPEFUL), NearnessScore.kind: _AS_COUNT
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What the confirming samples will be: so many for each place, at this delta and confidence for each event."""
+    """The confirming samples: their number for each place, and delta and confidence for each event."""
 
     trials: int
     delta: float
@@ -59,7 +59,7 @@ class Suspect:
 
     pair: Pair
     claimed_loss: float
-    events: tuple[Event, ...]
+    events: tuple[OutputEvent, ...]
     expected_bound: float
     hopeful_bound: float
 
@@ -82,7 +82,7 @@ class Suspect:
 class _Found:
     """The best event of a score and a direction at one level of caution, and the bound to expect of it."""
 
-    event: Event
+    event: OutputEvent
     caution: float
     bound: float
 
@@ -90,7 +90,7 @@ class _Found:
 def explore(
     sampler: Sampler, covered: list[tuple[Pair, float]], per_place: int, aim: Aim, round_number: int
 ) -> list[Suspect]:
-    """Look at each pair, with its claimed loss, on so many samples for each place; the most suspect first."""
+    """Look at each pair, with its claimed loss, on ``per_place`` samples for each place; the most suspect first."""
     suspects = []
     for number, (pair, claimed_loss) in enumerate(covered):
         first, second = (
@@ -152,7 +152,7 @@ def _best_events(score: Score, direction: Direction, scores: list[FloatArray], a
             confidence=aim.confidence,
         )
         best = int(promising[np.argmax(bounds)])
-        event = Event(score, float(thresholds[best]), direction)
+        event = OutputEvent(score, float(thresholds[best]), direction)
         # One object for one event, so that it is counted once.
         event = next((option.event for option in found if option.event.threshold == event.threshold), event)
         found.append(_Found(event, caution, float(bounds.max())))
@@ -191,7 +191,7 @@ _LEAST_PLACES, _MOST_PLACES = 2_048, 131_072
 
 
 def search_places(sampler: Sampler, budget: int) -> list[Place]:
-    """Return the places whose outputs scatter least, of a lattice as fine as so many draws allow; none if few.
+    """Return the places whose outputs scatter least, of a lattice as fine as the number of draws allows; none if few.
 
     Drawing less noise somewhere is not wrong by itself: the claim may allow it. It only says where to look.
     """
@@ -226,7 +226,7 @@ def _scatter(outputs: FloatArray) -> FloatArray:
 
 
 def _lattice(region: Region, number: int, rng: np.random.Generator) -> FloatArray:
-    """At most so many places, evenly over the region and shifted at random, in degrees."""
+    """At most ``number`` places, evenly over the region and shifted at random, in degrees."""
     width, height = (2 * half for half in region.half_extent_m)
     columns = min(max(int(math.sqrt(number * width / height)), 1), number)
     rows = number // columns

@@ -48,7 +48,7 @@ from nearveil.types import BoolArray, FloatArray
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
     """End a process that was started in a session of its own, and what it has started, unless it has ended already."""
-    # Until it is waited for, its number, which is also that of its group, belongs to nobody else.
+    # Until it is waited for, its process id, which is also that of its group, is not reused.
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -112,9 +112,9 @@ def within(timeout_s: float, work: Callable[[], _Result]) -> _Result:
 # - rows at the same position in different calls are alike no more often than rows at different ones. Fails for a
 #   mechanism with a fixed seed.
 #
-# A call whose rows are all equal is no fault by itself: publishing the same point always is a mechanism, and may be a
-# bad one. Rows of one place in a random order are no fault either; `check_order` is for calls with many places, whose
-# rows must keep their order. Dependence that shows in none of these ways goes unseen.
+# A call whose rows are all equal is not a fault by itself: always publishing the same point is a mechanism, if a bad
+# one. Rows of one place in a random order are not a fault either; `check_order` is for calls with many places,
+# whose rows must keep their order. Dependence that shows in none of these ways goes unseen.
 
 
 _ERROR = 1e-10
@@ -144,7 +144,7 @@ class IndependenceWatch:
         self._first: dict[Place, FloatArray] = {}
 
     def look_at(self, place: Place, true_place: FloatArray, outputs: FloatArray) -> None:
-        """Raise `AuditError` if the outputs of one call are no independent draws.
+        """Raise `AuditError` if the outputs of one call are not independent draws.
 
         Parameters
         ----------
@@ -340,7 +340,7 @@ class CallableSubject(ExternalSubject):
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            # The error's own words may hold a coordinate.
+            # The error message may hold a coordinate.
             raise AuditError(f"the mechanism failed with {type(error).__name__}; there is no verdict on it") from None
 
 
@@ -463,7 +463,7 @@ def _refuse(answer: dict[str, Any], target: str) -> None:
     if answer["kind"] == _module_worker.FAILURE:
         raise AuditError(f"the mechanism failed with {answer['what']}; there is no verdict on it")
     if answer["kind"] == _module_worker.NO_NUMBERS:
-        raise AuditError("the mechanism gave something that is no array of numbers; it must give two columns")
+        raise AuditError("the mechanism gave something that is not an array of numbers; it must give two columns")
 
 
 # A command that reads places as CSV and writes published places as CSV.
@@ -511,12 +511,12 @@ class CommandSubject(ExternalSubject):
         """Run the command on a file with these rows and read what it wrote."""
         del rng
         with TemporaryDirectory(prefix="nearveil-audit-") as folder:
-            files = _Files(Path(folder))
+            files = _CallFiles(Path(folder))
             _write_rows(points, files.input)
             self._run(files, len(points))
             return _read_rows(files.written_by(self.arguments))
 
-    def _run(self, files: _Files, rows: int) -> None:
+    def _run(self, files: _CallFiles, rows: int) -> None:
         with ExitStack() as stack:
             source = stack.enter_context(files.input.open("rb"))
             printed, errors = (stack.enter_context(path.open("wb")) for path in (files.printed, files.errors))
@@ -531,7 +531,9 @@ class CommandSubject(ExternalSubject):
                 "there is no verdict on it"
             )
 
-    def _start(self, files: _Files, source: BinaryIO, printed: BinaryIO, errors: BinaryIO) -> subprocess.Popen[bytes]:
+    def _start(
+        self, files: _CallFiles, source: BinaryIO, printed: BinaryIO, errors: BinaryIO
+    ) -> subprocess.Popen[bytes]:
         names = {INPUT: str(files.input), OUTPUT: str(files.output)}
         arguments = [_filled_in(argument, names) for argument in self.arguments]
         stdin = subprocess.DEVNULL if _mentions(self.arguments, INPUT) else source
@@ -542,7 +544,7 @@ class CommandSubject(ExternalSubject):
         except (OSError, ValueError):
             raise UsageError(f"{arguments[0]!r} cannot be run as a program; check the command's first word") from None
 
-    def _wait(self, process: subprocess.Popen[bytes], files: _Files, rows: int) -> None:
+    def _wait(self, process: subprocess.Popen[bytes], files: _CallFiles, rows: int) -> None:
         """Wait until the command ends; raise if it takes too long or writes without end."""
         until = time.monotonic() + self.timeout_s
         most = _MOST_BYTES + _MOST_BYTES_PER_ROW * rows
@@ -560,7 +562,7 @@ class CommandSubject(ExternalSubject):
                 raise AuditError(f"the command wrote more than {most:,} bytes on {rows:,} rows and was ended")
 
 
-class _Files:
+class _CallFiles:
     """The files of one call."""
 
     def __init__(self, folder: Path) -> None:
@@ -585,7 +587,7 @@ def _arguments(command: str | Sequence[str]) -> tuple[str, ...]:
     try:
         arguments = tuple(shlex.split(command)) if isinstance(command, str) else tuple(command)
     except ValueError:
-        raise UsageError("the command cannot be split into words; check its quotation marks") from None
+        raise UsageError("the command cannot be split into arguments; check its quotation marks") from None
     if not arguments or not all(isinstance(argument, str) for argument in arguments) or not arguments[0]:
         raise UsageError("the command is empty; give a program and its arguments")
     return arguments
@@ -608,7 +610,7 @@ def _write_rows(points: FloatArray, path: Path) -> None:
 
 def _read_rows(path: Path) -> FloatArray:
     try:
-        return open_csv(path, ReadOptions(), carry=False).gathered().points
+        return open_csv(path, ReadOptions(), carry=False).read_all().points
     except DataError as error:
         reason = str(error).replace(str(path), "it").split(";")[0]
         raise AuditError(

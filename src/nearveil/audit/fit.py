@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from nearveil.audit._fit_statistics import Event, statistics_for
+from nearveil.audit._fit_statistics import FitEvent, statistics_for
 from nearveil.audit.auditor import Verdict
 from nearveil.audit.bounds import expected_loss_bounds, largest_loss_bound
 from nearveil.audit.claims import Claim, as_claim
@@ -61,7 +61,7 @@ class FitReport:
     Attributes
     ----------
     attainable_loss : float
-        The largest bound that so many fits can give; a claim beyond it cannot be tested.
+        The largest bound that this number of fits can give; a claim beyond it cannot be tested.
     witness : FitWitness
         The data and the event that were counted, also where they break nothing.
     fits, seed : int
@@ -91,7 +91,7 @@ class FitReport:
             return f"The claim is violated. {self.witness.explain()}"
         if self.verdict is Verdict.INCONCLUSIVE:
             return (
-                f"A loss of {self.claim.epsilon:.3g} is claimed, and so many fits can show at most "
+                f"A loss of {self.claim.epsilon:.3g} is claimed, and this number of fits can show at most "
                 f"{self.attainable_loss:.3g}: nothing could have been found. Testing the claim needs more fits."
             )
         return (
@@ -266,7 +266,7 @@ def _audit_view(
 
 @dataclass(frozen=True, slots=True)
 class _Aim:
-    """What the confirming fits will be: so many on either side, at this delta and confidence for each event."""
+    """The confirming fits: their number on either side, and delta and confidence for each event."""
 
     trials: int
     delta: float
@@ -275,17 +275,17 @@ class _Aim:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Suspect:
-    """A pair of data sets, at most so many events, each with its direction, and the bound to expect."""
+    """A pair of data sets, its events, each with its direction, and the bound to expect."""
 
     data: DataPair
-    events: tuple[tuple[Event, bool], ...]
+    events: tuple[tuple[FitEvent, bool], ...]
     expected_bound: float
 
 
 def _suspect(outputs: tuple[FloatArray, FloatArray], data: DataPair, place: FloatArray | None, aim: _Aim) -> _Suspect:
     """Learn statistics on one half, choose among them on the other: they flatter the fits that they were learned on."""
     half = len(outputs[0]) // 2
-    best: dict[str, tuple[float, Event, bool]] = {}
+    best: dict[str, tuple[float, FitEvent, bool]] = {}
     for statistic in statistics_for(outputs[0][:half], outputs[1][:half], place):
         with_person, without = (np.sort(statistic(part[half:])) for part in outputs)
         seen = len(with_person)
@@ -305,7 +305,7 @@ def _suspect(outputs: tuple[FloatArray, FloatArray], data: DataPair, place: Floa
                 )
                 top = int(np.argmax(bounds))
                 if level not in best or bounds[top] > best[level][0]:
-                    event = Event(statistic, float(thresholds[top]), above)
+                    event = FitEvent(statistic, float(thresholds[top]), above)
                     best[level] = (float(bounds[top]), event, speaks_for_person)
     events = tuple((event, speaks) for _, event, speaks in best.values())
     return _Suspect(data, events, best[str(_CAUTIONS[_RANKING])][0])
@@ -374,19 +374,19 @@ class AnswersFit:
         )
 
         def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
-            heard: list[FloatArray] = []
+            answers: list[FloatArray] = []
 
             def watch(question: Question, noisy: FloatArray) -> None:
-                heard.append(_persons_part(question, noisy, others, person))
-                if len(heard) == self._questions:
-                    raise _AllHeardError
+                answers.append(_persons_part(question, noisy, others, person))
+                if len(answers) == self._questions:
+                    raise _AllAnsweredError
 
             # What comes after the last answer is made from the answers alone, and takes longer than they do.
-            with suppress(_AllHeardError):
+            with suppress(_AllAnsweredError):
                 build_intervals(points, self.region, self.plan, self.budget, rng=rng, watch=watch)
             if self.advance is not None:
                 self.advance(1)
-            return np.vstack(heard)
+            return np.vstack(answers)
 
         return fit
 
@@ -410,7 +410,7 @@ class _FewPlaces(PlacesInMemory):
         return sums
 
 
-class _AllHeardError(Exception):
+class _AllAnsweredError(Exception):
     """Ends a fit whose answers have all been given."""
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from nearveil.audit._fit_statistics import Event, event_from_dict
+from nearveil.audit._fit_statistics import FitEvent, event_from_dict
 from nearveil.audit.claims import Claim, claim_from_dict
 from nearveil.audit.subjects import RECHECK_STREAM, AuditError, chosen_seed
 from nearveil.audit.witness import Counts, bound_of, shared_confidence
@@ -35,19 +35,19 @@ class FitWitness:
         What the fit is said to promise.
     data : DataPair
         Made-up people, with and without one of them.
-    event : Event
+    event : FitEvent
         The outputs that were counted.
     speaks_for_person : bool
         Whether the event is likelier with the person (its hits are counted there), or without.
     events_counted : int
         How many events were counted, this one among them; they share the error (Bonferroni).
     subject : dict
-        How to find the fit again, for whoever wrote the witness down; opaque here.
+        How to find the fit again, for the caller who wrote the witness; opaque here.
     """
 
     claim: Claim
     data: DataPair
-    event: Event
+    event: FitEvent
     speaks_for_person: bool
     counts: Counts
     confidence: float
@@ -108,7 +108,7 @@ def fit_witness_from_json(text: str) -> FitWitness:
             raise KeyError("format")
         return _from_document(document)
     except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-        raise DataError("this is no witness against a fit, or a damaged one; audit the fit again") from None
+        raise DataError("this is not a witness against a fit, or it is damaged; audit the fit again") from None
 
 
 def _from_document(document: dict[str, Any]) -> FitWitness:
@@ -142,7 +142,7 @@ def recheck_fit(witness: FitWitness, fit: Fit | KnowingFit, *, fits: int, seed: 
 def count_events(
     witnesses: Sequence[FitWitness], fit: Fit | KnowingFit, fits: int, seed: int, stream: int
 ) -> list[FitWitness]:
-    """Return witnesses about the same data with what they count on so many fresh fits, half of them with the person."""
+    """Return witnesses about the same data with their counts on ``fits`` fresh fits, half of them with the person."""
     each = max(fits // 2, 1)
     outputs = fit_both(fit, witnesses[0].data, each, seed, (stream,))
     return [replace(witness, counts=_counted(witness, outputs), seed=seed) for witness in witnesses]
@@ -240,7 +240,7 @@ def _widest_corner(region: Region) -> FloatArray:
 
 
 Fit = Callable[[FloatArray, np.random.Generator], object]
-"""Learns from people's places in degrees. Gives an array of one shape, whoever the people are: rows of two columns are
+"""Learns from people's places in degrees. Gives an array of fixed shape: rows of two columns are
 taken for centres in the square of the region."""
 
 
@@ -255,7 +255,7 @@ class KnowingFit(Protocol):
 def fit_both(
     fit: Fit | KnowingFit, data: DataPair, fits: int, seed: int, stream: tuple[int, ...]
 ) -> tuple[FloatArray, FloatArray]:
-    """Fit so many times with the person and so many times without; shape (fits, rows, columns) each.
+    """Fit with the person and without, equally often; shape (fits, rows, columns) each.
 
     Each call names its stream, which no other call may use: generators of different streams are independent.
     """
@@ -286,7 +286,7 @@ def _fit_once(fit: Fit, people: FloatArray, name: str, rng: np.random.Generator)
     try:
         output = np.array(fit(people.copy(), rng), dtype=np.float64)
     except Exception as error:
-        # The error's own words may quote the data.
+        # The error message may quote the data.
         raise AuditError(
             f"the fit failed with {type(error).__name__} on {len(people)} people ({name}); there is no verdict on what "
             "fails"

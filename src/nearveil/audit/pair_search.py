@@ -149,7 +149,7 @@ def _between(region: Region, first_m: FloatArray, second_m: FloatArray, kind: st
     return Pair(as_place(region, first), as_place(region, second), kind)
 
 
-# By the intervals: within one, and on either side of a border between two.
+# By the intervals: within one, and on either side of a boundary between two.
 
 
 _ACROSS_M = (60.0, 1.0)
@@ -158,7 +158,7 @@ _INWARDS = 1e-4
 
 
 def interval_pairs(intervals: Intervals) -> list[Pair]:
-    """Return pairs across borders of the median and the smallest interval, and within them and the largest.
+    """Return pairs across boundaries of the median and the smallest interval, and within them and the largest.
 
     What reads best as a witness comes first: where several pairs are equally suspect, the first is taken.
     """
@@ -223,12 +223,12 @@ def _cell_ends(intervals: Intervals, index: int, polygons: list[FloatArray], nam
 
 
 def _across(intervals: Intervals, index: int, name: str) -> list[Pair]:
-    """Places on the line between two neighbouring centres, on either side of the border between them."""
+    """Places on the line between two neighbouring centres, on either side of the boundary between them."""
     distances = np.hypot(*(intervals.centres - intervals.centres[index]).T)
     other = int(np.argsort(distances)[1])
     middle = (intervals.centres[index] + intervals.centres[other]) / 2
     step = (intervals.centres[other] - intervals.centres[index]) / distances[other]
-    kind = f"on either side of a border between two intervals (the {name} one and its neighbour)"
+    kind = f"on either side of a boundary between two intervals (the {name} one and its neighbour)"
     # Not beyond the centres themselves, where they are that near.
     gaps = [min(gap_m / intervals.region.metres_per_unit, distances[other]) for gap_m in _ACROSS_M]
     return [_pair(intervals, middle - gap / 2 * step, middle + gap / 2 * step, kind) for gap in gaps]

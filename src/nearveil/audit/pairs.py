@@ -20,7 +20,7 @@ class Pair:
     first, second : tuple
         Latitude and longitude in degrees.
     kind : str
-        Where they lie, in words that follow "two places 60 m apart,".
+        Where they lie, to follow "two places 60 m apart,".
     same_interval : bool, optional
         Whether they share an interval; None where intervals are unknown.
     """

@@ -21,7 +21,7 @@ from nearveil.errors import UsageError
 from nearveil.types import FloatArray
 
 Sampler = Callable[[int, np.random.Generator], FloatArray]
-"""Draws so many outputs."""
+"""Draws the given number of outputs."""
 
 _LARGEST_BET = 0.75
 _CLIPS = 24
@@ -76,7 +76,7 @@ def renyi_interval(
         Above 1.
     largest_loss : float
         A known bound on the log-ratio. Without it the moment may hang on outputs too rare to be drawn, so there is no
-        upper end. The lower end needs no bound: the moment of clipped ratios is no larger than the moment.
+        upper end. The lower end needs no bound: the moment of clipped ratios is not larger than the moment.
     confidence : float
         Probability with which the interval holds; either end takes half of the error.
     """

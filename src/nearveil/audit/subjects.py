@@ -1,4 +1,4 @@
-"""What is audited: something that publishes a place for a place, as often as it is asked."""
+"""What is audited: something that publishes a place for a place, any number of times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Place = tuple[float, float]
 
 
 class AuditError(NearveilError):
-    """The mechanism cannot be audited: it fails, or what it gives is no place. Never a verdict."""
+    """The mechanism cannot be audited: it fails, or its output is not a place. Never a verdict."""
 
     exit_code = 4
 
@@ -111,7 +111,7 @@ class MechanismSubject:
 
 
 class PublishedSubject(ABC):
-    """Something that publishes places in degrees and whose density nobody knows. Outputs are metres in the region."""
+    """Something that publishes places in degrees and whose density is unknown. Outputs are metres in the region."""
 
     def __init__(self, region: Region) -> None:
         self._region = region
@@ -130,11 +130,11 @@ class PublishedSubject(ABC):
         return self._region
 
     def sample(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
-        """Publish ``count`` times for the same place; refuse what is no place of the region."""
+        """Publish ``count`` times for the same place; refuse what is not a place of the region."""
         return self.sample_each(np.tile(np.array(place), (count, 1)), rng)
 
     def sample_each(self, places: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Publish once for every place; refuse what is no place of the region."""
+        """Publish once for every place; refuse what is not a place of the region."""
         return self.in_metres(checked_outputs(self.publish(places, rng), len(places), self._region))
 
     def in_metres(self, published: FloatArray) -> FloatArray:
@@ -150,7 +150,7 @@ class PublishedSubject(ABC):
         return np.round(region.to_metres(np.column_stack([latitude, longitude])), _DECIMALS)
 
     def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
-        """Nobody knows the density."""
+        """False: the density is unknown."""
         del first, second, outputs
         return None
 
@@ -224,7 +224,9 @@ def checked_outputs(outputs: object, count: int, region: Region | None = None) -
     try:
         array = np.asarray(outputs, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise AuditError("the mechanism gave something that is no array of numbers; it must give two columns") from None
+        raise AuditError(
+            "the mechanism gave something that is not an array of numbers; it must give two columns"
+        ) from None
     if array.shape != (count, 2):
         shape = " x ".join(str(side) for side in array.shape) or "a single number"
         raise AuditError(
@@ -259,7 +261,7 @@ CONFIRM_STREAM = 22
 RECHECK_STREAM = 23
 SEARCH_STREAM = 24
 
-# Samples are drawn and judged so many at a time, whatever their number.
+# Samples drawn and judged at a time.
 BATCH = 1 << 20
 
 _HEAD = 64

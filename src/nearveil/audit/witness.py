@@ -12,7 +12,7 @@ import numpy as np
 
 from nearveil.audit.bounds import loss_bounds
 from nearveil.audit.claims import Claim, claim_from_dict
-from nearveil.audit.events import Event, event_from_dict
+from nearveil.audit.events import OutputEvent, event_from_dict
 from nearveil.audit.pairs import Pair, pair_from_dict
 from nearveil.audit.subjects import BATCH, RECHECK_STREAM, Sampler, Subject, chosen_seed
 from nearveil.errors import DataError, UsageError
@@ -46,7 +46,7 @@ class Witness:
         What the mechanism is said to promise.
     pair : Pair
         Two made-up places.
-    event : Event
+    event : OutputEvent
         The outputs that were counted, and the place they speak for.
     counts : Counts
         What was counted.
@@ -57,12 +57,12 @@ class Witness:
     seed : int
         The audit's seed.
     subject : dict
-        How to find the mechanism again, for whoever wrote the witness down; opaque here.
+        How to find the mechanism again, for the caller who wrote the witness; opaque here.
     """
 
     claim: Claim
     pair: Pair
-    event: Event
+    event: OutputEvent
     counts: Counts
     confidence: float
     events_counted: int
@@ -120,7 +120,7 @@ def witness_from_json(text: str) -> Witness:
         if version == FORMAT_VERSION:
             return _from_document(document)
     except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-        raise DataError("this is no witness file, or a damaged one; make one with 'nearveil audit'") from None
+        raise DataError("this is not a witness file, or it is damaged; make one with 'nearveil audit'") from None
     raise DataError(f"the witness has format version {version}, this Nearveil reads {FORMAT_VERSION}; audit again")
 
 
@@ -159,7 +159,9 @@ def bound_of(counts: Counts, claim: Claim, confidence: float) -> float:
     return float(bound)
 
 
-def explain_counts(pair: Pair, event: Event, counts: Counts, claim: Claim, claimed_loss: float, bound: float) -> str:
+def explain_counts(
+    pair: Pair, event: OutputEvent, counts: Counts, claim: Claim, claimed_loss: float, bound: float
+) -> str:
     """Say in a sentence or two what was seen."""
     other = "second" if event.direction == "first" else "first"
     never = "never" if counts.false_hits == 0 else f"{counts.false_hits:,} times"
@@ -181,7 +183,9 @@ def _times(loss: float) -> str:
 # Counting events on fresh samples.
 
 
-def count_events(sampler: Sampler, pair: Pair, events: Sequence[Event], per_place: int, stream: int) -> list[Counts]:
+def count_events(
+    sampler: Sampler, pair: Pair, events: Sequence[OutputEvent], per_place: int, stream: int
+) -> list[Counts]:
     """Count events on fresh samples for both places, the same for all events, a batch at a time."""
     found = np.zeros((2, len(events)), dtype=np.int64)
     for side, place in enumerate((pair.first, pair.second)):
@@ -195,7 +199,7 @@ def count_events(sampler: Sampler, pair: Pair, events: Sequence[Event], per_plac
     return counted
 
 
-def _hits(outputs: FloatArray, pair: Pair, events: Sequence[Event], subject: Subject) -> list[int]:
+def _hits(outputs: FloatArray, pair: Pair, events: Sequence[OutputEvent], subject: Subject) -> list[int]:
     """Count each event's hits; events of the same score have it computed once."""
     scores = {id(event.score): event.score for event in events}
     scored = {key: score.score(outputs, pair, subject) for key, score in scores.items()}

@@ -1,4 +1,4 @@
-"""How commands talk to people: results on standard output, everything else on standard error."""
+"""Output of the commands: results on standard output, warnings, errors and progress on standard error."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ def say(text: str) -> None:
 
 
 def say_json(document: dict[str, Any] | list[dict[str, Any]]) -> None:
-    """Print a result for machines: one JSON object, or a list of them."""
+    """Print a result as JSON: one object, or a list of objects."""
     print(json.dumps(document, indent=2, allow_nan=False))
 
 
 def warn(text: str) -> None:
-    """Print something to think about."""
+    """Print a warning."""
     print(f"warning: {text}", file=sys.stderr)
 
 
 def complain(text: str) -> None:
-    """Print what went wrong."""
+    """Print an error."""
     print(f"error: {text}", file=sys.stderr)
 
 
-# Bars that show how far long work has come: rich is loaded where there is a terminal to show them on.
+# Progress bars. rich is imported only if there is a terminal.
 
 
 @contextmanager
 def progress_bar(title: str, total: int | None) -> Iterator[ProgressCallback]:
-    """Show a bar on a terminal, and nothing elsewhere; without a total, it only counts."""
+    """Show a progress bar if standard error is a terminal; without a total, it only counts."""
     if not sys.stderr.isatty():
         yield _ignore
         return
@@ -54,7 +54,7 @@ def progress_bar(title: str, total: int | None) -> Iterator[ProgressCallback]:
 
 @contextmanager
 def work_bar(title: str, total: float) -> Iterator[Callable[[float], None]]:
-    """Show a bar on a terminal for work whose pieces differ in size: its share, time taken and time left."""
+    """Show a progress bar for work in pieces of different size: share done, time elapsed and time left."""
     if not sys.stderr.isatty():
         yield _ignore
         return
@@ -67,7 +67,7 @@ def work_bar(title: str, total: float) -> Iterator[Callable[[float], None]]:
     )
 
     columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    # Long pieces: what was fast or slow in the last seconds says little of the time left.
+    # Pieces take long, so the speed of the last seconds does not predict the time left.
     with _bar(title, total, *columns, estimate_over_s=600) as advance:
         yield advance
 
@@ -79,18 +79,18 @@ def _bar(
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import Progress, TextColumn  # noqa: PLC0415
 
-    words = TextColumn("{task.description}")
+    label = TextColumn("{task.description}")
     console = Console(stderr=True)
-    with Progress(words, *columns, console=console, transient=True, speed_estimate_period=estimate_over_s) as bar:
+    with Progress(label, *columns, console=console, transient=True, speed_estimate_period=estimate_over_s) as bar:
         task = bar.add_task(title, total=total)
         yield lambda done: bar.advance(task, done)
 
 
 def _ignore(_done: float) -> None:
-    """There is nobody to show it to."""
+    """Do nothing: there is no terminal to show progress on."""
 
 
 def write_private_json(path: Path, document: dict[str, Any], *, force: bool) -> None:
-    """Write a document that only the owner of the file can read."""
+    """Write JSON to a file that only its owner can read."""
     with replacing(path, force=force, private=True) as partial:
         partial.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")

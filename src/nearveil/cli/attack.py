@@ -1,4 +1,4 @@
-"""``nearveil attack``: how well a ranked list alone gives people away, on simulated services or a running one."""
+"""``nearveil attack``: locate people through ranked lists, on simulated services or on a running one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from nearveil.cli._options import (
     ForceOption,
     LatitudeOption,
     LongitudeOption,
+    ProtectionOptions,
     RegionOption,
     ScalingOption,
-    Wish,
     build_mechanism,
     chosen_region,
     numbers,
@@ -53,12 +53,15 @@ def attack(
     context: typer.Context,
     dataset: Annotated[
         list[DatasetName] | None,
-        typer.Option(help="A population of the paper; may be repeated.", rich_help_panel="Whom"),
+        typer.Option(help="Population used in the paper; may be repeated.", rich_help_panel="Whom to attack"),
     ] = None,
     source: Annotated[
         Path | None,
         typer.Option(
-            "--input", help="Your own people: CSV, GeoJSON or Parquet.", metavar="FILE", rich_help_panel="Whom"
+            "--input",
+            help="Your own people: a CSV, GeoJSON or Parquet file.",
+            metavar="FILE",
+            rich_help_panel="Whom to attack",
         ),
     ] = None,
     region: RegionOption = None,
@@ -67,7 +70,7 @@ def attack(
         typer.Option(
             help="Folder with the check-ins of brightkite and gowalla.",
             show_default="NEARVEIL_DATA_DIR",
-            rich_help_panel="Whom",
+            rich_help_panel="Whom to attack",
         ),
     ] = None,
     name: Annotated[
@@ -75,47 +78,69 @@ def attack(
         typer.Option(
             "--attack",
             "--name",
-            help=f"{', '.join(ATTACKS)}, or your own as FILE.py:CLASS; may be repeated.",
+            help=f"Attack to run: {', '.join(ATTACKS)}, or your own as FILE.py:CLASS; may be repeated.",
             metavar="ATTACK",
             show_default="all",
             rich_help_panel="Attack",
         ),
     ] = None,
     k: Annotated[
-        str, typer.Option("--k", help="People in a list; several as 10,30,50.", metavar="K", rich_help_panel="Attack")
+        str,
+        typer.Option(
+            "--k",
+            help="Number of people in a list; several values as 10,30,50.",
+            metavar="K",
+            rich_help_panel="Attack",
+        ),
     ] = "10",
     colluders: Annotated[
         str,
         typer.Option(
-            help="Accounts of the adaptive attacker; several as 1,4,8.", metavar="L", rich_help_panel="Attack"
+            help="Number of accounts of the adaptive attacker; several values as 1,4,8.",
+            metavar="L",
+            rich_help_panel="Attack",
         ),
     ] = "1",
     tau: Annotated[
-        str, typer.Option(help="Found means within this distance.", metavar="LENGTH", rich_help_panel="Attack")
+        str,
+        typer.Option(
+            help="A person counts as found if the estimate is within this distance.",
+            metavar="LENGTH",
+            rich_help_panel="Attack",
+        ),
     ] = "100m",
     runs: Annotated[
-        int | None, typer.Option(help="Runs with seeds of their own.", show_default="5", rich_help_panel="Attack")
+        int | None,
+        typer.Option(help="Number of runs, each with its own seed.", show_default="5", rich_help_panel="Attack"),
     ] = None,
     instances: Annotated[
-        int | None, typer.Option(help="Targets in each run.", show_default="50", rich_help_panel="Attack")
+        int | None, typer.Option(help="Number of targets in each run.", show_default="50", rich_help_panel="Attack")
     ] = None,
     person: Annotated[
         str | None,
         typer.Option(
-            help="Attack this person alone, once unless --instances says more.", metavar="ID", rich_help_panel="Whom"
+            help="Attack only this person; --runs and --instances are then 1 by default.",
+            metavar="ID",
+            rich_help_panel="Whom to attack",
         ),
     ] = None,
     id_column: Annotated[
         str | None,
         typer.Option(
-            "--id", help="Column of ids.", show_default="person, id or user", metavar="COLUMN", rich_help_panel="Whom"
+            "--id",
+            help="Column with the ids of people.",
+            show_default="person, id or user",
+            metavar="COLUMN",
+            rich_help_panel="Whom to attack",
         ),
     ] = None,
-    wish: Wish,
+    protection: ProtectionOptions,
     published_colluders: Annotated[
         bool,
         typer.Option(
-            "--published-colluders", help="The service moves the attacker's accounts as well.", rich_help_panel="Attack"
+            "--published-colluders",
+            help="Protect the attacker's own accounts as well, so that their locations are noisy.",
+            rich_help_panel="Attack",
         ),
     ] = False,
     latitude: LatitudeOption = None,
@@ -123,17 +148,23 @@ def attack(
     clip: ClipOption = False,
     scaling: ScalingOption = None,
     seed: Annotated[
-        int, typer.Option(help="Targets, ties and noise depend on it.", metavar="N", min=0, rich_help_panel="Attack")
+        int,
+        typer.Option(help="Seed of the targets, ties and noise.", metavar="N", min=0, rich_help_panel="Attack"),
     ] = 1,
     cores: Annotated[
-        int | None, typer.Option(help="Processes to use.", show_default="all cores", min=1, rich_help_panel="Attack")
+        int | None,
+        typer.Option(help="Number of processes.", show_default="all cores", min=1, rich_help_panel="Attack"),
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Draw one attack as PNG.", metavar="FILE.png", rich_help_panel="Output")
+        Path | None, typer.Option(help="Draw one attack as a PNG.", metavar="FILE.png", rich_help_panel="Output")
     ] = None,
     animate: Annotated[
         Path | None,
-        typer.Option(help="Show one attack step by step.", metavar="FILE.gif|FILE.html", rich_help_panel="Output"),
+        typer.Option(
+            help="Draw one attack step by step, as a GIF or a web page.",
+            metavar="FILE.gif|FILE.html",
+            rich_help_panel="Output",
+        ),
     ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print a list of JSON objects instead of a table.", rich_help_panel="Output")
@@ -147,11 +178,11 @@ def attack(
     askers: AskersOption = None,
     plain_http: PlainHttpOption = False,
 ) -> None:
-    """Attack people through ranked lists alone: the paper's populations or your own people, protected or not.
+    """Locate people through ranked lists: the paper's populations or your own people, protected or not.
 
-    A simulated service in memory is attacked. Any option that names a protection (--epsilon, --hide-within,
-    --mechanism ...) protects everybody first. With --url a running service of your own is audited instead: the command
-    makes up its targets and colluders there, and removes them again.
+    The attack runs against a simulated service in memory. With any option under Mechanism (--epsilon, --hide-within,
+    --mechanism ...) everybody is protected first. With --url a running service of your own is attacked instead: the
+    command creates its targets and colluders there, and removes them afterwards.
     """
     names = list(ATTACKS) if not name or _ALL in name else list(dict.fromkeys(name))
     for one in names:
@@ -163,8 +194,8 @@ def attack(
             target=target, truth=truth, askers=askers, plain_http=plain_http, seed=seed, json=json,
         )  # fmt: skip
         return
-    if published_colluders and not wish.is_given:
-        raise UsageError("--published-colluders needs a protection to publish them by; add --hide-within 500m, say")
+    if published_colluders and not protection.is_given:
+        raise UsageError("--published-colluders needs a protection, such as --hide-within 500m")
     _check_pictures(trace, animate, force=force)
     protocol = AttackProtocol(
         runs=(1 if person else _RUNS) if runs is None else runs,
@@ -174,15 +205,17 @@ def attack(
         published_colluders=published_colluders,
     )
     if dataset and region is not None:
-        raise UsageError("--region does not go with --dataset, whose people are in the San Francisco region")
-    own_region = chosen_region(region, scaling, wish.intervals)
+        raise UsageError("--region cannot be used with --dataset, whose people are in San Francisco; leave it out")
+    own_region = chosen_region(region, scaling, protection.intervals)
     read = ReadOptions(latitude=latitude, longitude=longitude, clip=clip)
     found = []
     for people in _populations(dataset, source, own_region, data_dir, id_column, read):
         data = people.dataset
-        protection = build_mechanism(wish, data.region) if wish.is_given else None
-        if wish.intervals is not None and not wish.intervals.region.same_edges(data.region):
-            raise UsageError(f"--intervals are for another region than {data.name} is in; fit them there")
+        mechanism = build_mechanism(protection, data.region) if protection.is_given else None
+        if protection.intervals is not None and not protection.intervals.region.same_edges(data.region):
+            raise UsageError(
+                f"the --intervals file is for another region than {data.name}; fit intervals for its region"
+            )
         found.append(
             attack_population(
                 data.places,
@@ -191,7 +224,7 @@ def attack(
                 attacks=names,
                 ks=numbers(k, "--k"),
                 accounts=numbers(colluders, "--colluders"),
-                mechanism=protection,
+                mechanism=mechanism,
                 person=None if person is None else people.number_of(person),
                 protocol=protocol,
                 cores=cores,
@@ -204,8 +237,8 @@ def attack(
         _say_table(found, protocol)
     false = sum(row.score.false_certificates for one in found for row in one.rows)
     if false:
-        warn(f"{false} certificates are of a place where the service does not have the target")
-    # Last, so that a picture that cannot be written does not lose the figures.
+        warn(f"{false} certificates are false: the service does not have the target at the certified location")
+    # Last, so that the results are printed even if a picture cannot be written.
     _draw(found[0], trace, animate, force=force)
 
 
@@ -214,7 +247,7 @@ def _populations(
     id_column: str | None, read: ReadOptions,
 ) -> list[Population]:  # fmt: skip
     if (source is None) == (not datasets):
-        raise UsageError("say whom to attack: either --dataset gaussian (or another), or --input FILE")
+        raise UsageError("give the people to attack: either --dataset gaussian (or another), or --input FILE")
     elsewhere = {
         "--id": id_column,
         "--latitude": read.latitude,
@@ -224,7 +257,7 @@ def _populations(
     useless = [name for name, value in elsewhere.items() if value is not None] if datasets else []
     useless += ["--data-dir"] if source is not None and data_dir is not None else []
     if useless:
-        raise UsageError(f"{useless[0]} does not go with {'--dataset' if datasets else '--input'}; leave it out")
+        raise UsageError(f"{useless[0]} cannot be used with {'--dataset' if datasets else '--input'}; leave it out")
     if source is not None:
         return [file_population(source, region, id_column, read)]
     return [dataset_population(one, data_dir) for one in dict.fromkeys(datasets or [])]
@@ -238,7 +271,7 @@ def _say_table(found: list[PopulationAttack], protocol: AttackProtocol) -> None:
         best = one.best
         if best is not None:
             say(
-                f"Bayes attacker on {one.experiment.dataset.name}, the best guess from one published place (knows the "
+                f"Bayes attacker on {one.experiment.dataset.name}: best guess from one published location (knows the "
                 f"mechanism and all addresses; {best.targets} targets):\n  wrong by {best.dist_m:,.0f} m on average, "
                 f"within {protocol.tau_m:g} m in {best.acc:.1%} (95 % interval {best.found.low:.1%} to "
                 f"{best.found.high:.1%})."
@@ -246,7 +279,7 @@ def _say_table(found: list[PopulationAttack], protocol: AttackProtocol) -> None:
 
 
 def _check_pictures(trace: Path | None, animate: Path | None, *, force: bool) -> None:
-    """Refuse early what could not be drawn at the end."""
+    """Refuse a picture that could not be written, before the attack runs."""
     if trace is not None and trace.suffix.lower() != ".png":
         raise UsageError("--trace draws a PNG picture; name a file that ends in .png")
     if animate is not None and animate.suffix.lower() not in (".gif", ".html"):
@@ -266,5 +299,5 @@ def _draw(found: PopulationAttack, trace: Path | None, animate: Path | None, *, 
         outcome.plot(trace, force=force)
     if animate is not None:
         outcome.animate(animate, force=force)
-    # Not on standard output, which may be JSON for a program.
-    warn(f"where people truly are can be seen in {' and '.join(map(str, paths))}; do not pass them on")
+    # Not on standard output, which may be JSON.
+    warn(f"true locations can be seen in {' and '.join(map(str, paths))}; do not publish")

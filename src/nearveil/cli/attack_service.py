@@ -1,4 +1,4 @@
-"""``nearveil attack --url``: audits a running service of one's own."""
+"""``nearveil attack --url``: attack a running service of one's own."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _PANEL = "A running service of your own"
 
 UrlOption = Annotated[
     str | None,
-    typer.Option(help="Its address, such as http://127.0.0.1:8000.", metavar="URL", rich_help_panel=_PANEL),
+    typer.Option(help="Address of the service, such as http://127.0.0.1:8000.", metavar="URL", rich_help_panel=_PANEL),
 ]
 KeyOption = Annotated[
     str | None,
     typer.Option(
-        help="File with its platform key, or the key.",
+        help="File with the platform key of the service, or the key itself.",
         metavar="FILE",
         show_default=KEY_VARIABLE,
         rich_help_panel=_PANEL,
@@ -45,22 +45,28 @@ KeyOption = Annotated[
 ]
 TargetsOption = Annotated[
     int | None,
-    typer.Option(help="How many people to make up and attack.", show_default=str(_TARGETS), rich_help_panel=_PANEL),
+    typer.Option(
+        help="Number of made-up people to create and attack.", show_default=str(_TARGETS), rich_help_panel=_PANEL
+    ),
 ]
 TargetOption = Annotated[
     str | None,
-    typer.Option(help="Attack this account of your own instead.", metavar="ID", rich_help_panel=_PANEL),
+    typer.Option(
+        help="Attack this account of your own instead of made-up people.", metavar="ID", rich_help_panel=_PANEL
+    ),
 ]
 TruthOption = Annotated[
-    str | None, typer.Option(help="Where that account truly is.", metavar="LAT,LON", rich_help_panel=_PANEL)
+    str | None, typer.Option(help="True location of --target.", metavar="LAT,LON", rich_help_panel=_PANEL)
 ]
 AskersOption = Annotated[
     int | None,
-    typer.Option(help="Spread an attack's questions over so many accounts.", show_default="1", rich_help_panel=_PANEL),
+    typer.Option(
+        help="Number of accounts that share the questions of an attack.", show_default="1", rich_help_panel=_PANEL
+    ),
 ]
 PlainHttpOption = Annotated[
     bool,
-    typer.Option("--plain-http", help="Let the key travel in clear to another machine.", rich_help_panel=_PANEL),
+    typer.Option("--plain-http", help="Allow sending the key unencrypted to another machine.", rich_help_panel=_PANEL),
 ]
 
 _SERVICE_ONLY = {"key", "targets", "target", "truth", "askers", "plain_http"}
@@ -68,15 +74,15 @@ _WITH_SERVICE = {"url", "region", "name", "k", "colluders", "tau", "seed", "json
 
 
 def refuse_other_options(context: typer.Context, *, with_service: bool) -> None:
-    """Refuse options that would do nothing: those of simulated services with --url, those of --url without it."""
+    """Refuse options without effect: those of simulated services with --url, those of --url without it."""
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
         given = source is not None and source.name == "COMMANDLINE"
         if given and with_service and name not in _WITH_SERVICE:
-            raise UsageError(f"{parameter.opts[0]} is for simulated services and does not go with --url; leave it out")
+            raise UsageError(f"{parameter.opts[0]} is for simulated services, not for --url; leave it out")
         if given and not with_service and name in _SERVICE_ONLY:
-            raise UsageError(f"{parameter.opts[0]} goes with --url; say which running service to audit")
+            raise UsageError(f"{parameter.opts[0]} needs --url, the address of a running service")
 
 
 def attack_service(
@@ -96,10 +102,10 @@ def attack_service(
     seed: int,
     json: bool,
 ) -> None:
-    """Audit a running service and say what was found."""
+    """Audit a running service and print the result."""
     lengths = numbers(k, "--k")
     if len(lengths) != 1:
-        raise UsageError("an audit of a running service takes one --k")
+        raise UsageError("with --url, --k takes one number")
     plan = AuditPlan(
         names=names,
         k=lengths[0],
@@ -119,17 +125,17 @@ def attack_service(
 
 
 def platform_key(given: str | None, environ: Mapping[str, str]) -> str:
-    """Return the platform's key: as it is, from a file, or from the environment. Errors never show it."""
+    """Return the platform key: given directly, from a file, or from the environment. Errors never show it."""
     text = given or environ.get(KEY_VARIABLE, "")
     if not text:
         raise UsageError(
-            f"only a service of your own can be audited: give its platform key by --key FILE or in {KEY_VARIABLE}"
+            f"only a service of your own can be attacked: give its platform key with --key FILE or in {KEY_VARIABLE}"
         )
     if given and not given.startswith(_PLATFORM_PREFIX):
         text = _read_key(Path(given))
     if not text.startswith(_PLATFORM_PREFIX):
         raise UsageError(
-            f"this is no platform key, which begins with {_PLATFORM_PREFIX}; make one with 'nearveil keys'"
+            f"this is not a platform key, which begins with {_PLATFORM_PREFIX}; make one with 'nearveil keys platform'"
         )
     return text
 
@@ -138,7 +144,7 @@ def _read_key(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
-        raise UsageError("--key names no file that can be read; give the file that holds the platform key") from None
+        raise UsageError("the file of --key cannot be read; name the file that holds the platform key") from None
 
 
 def _tau_m(text: str) -> float:
@@ -150,11 +156,11 @@ def _tau_m(text: str) -> float:
 
 def _known_target(target: str | None, truth: str | None, targets: int | None) -> KnownTarget | None:
     if (target is None) != (truth is None):
-        raise UsageError("--target and --truth go together: an account of your own, and where it truly is")
+        raise UsageError("give --target and --truth together: an account of your own and its true location")
     if target is None or truth is None:
         return None
     if targets is not None:
-        raise UsageError("--target attacks one account, --targets makes several up; give one of them")
+        raise UsageError("--target attacks one account, --targets several made-up ones; give one of them")
     try:
         latitude, longitude = (float(part) for part in truth.split(","))
     except ValueError:
@@ -169,4 +175,4 @@ def _say(found: ServiceAudit, *, json: bool) -> None:
     say(audit_table(found))
     say("\n" + audit_notes(found))
     if found.protection == "off":
-        warn("the service's protection is off: it publishes where people truly are")
+        warn("the protection of the service is off: it answers from true locations")

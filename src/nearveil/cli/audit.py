@@ -1,4 +1,4 @@
-"""``nearveil audit``: a mechanism and what it is said to promise in, a verdict with a witness out."""
+"""``nearveil audit``: test a mechanism against its privacy claim, and return a verdict with a witness."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nearveil.audit.auditor import (
 )
 from nearveil.audit.auditor import audit as run_audit
 from nearveil.audit.check import check_witness, printable, read_witness
-from nearveil.audit.claims import CLAIM_FORMS, Claim, claim_from_json, is_claim_in_words
+from nearveil.audit.claims import CLAIM_FORMS, Claim, claim_from_json, is_claim_text
 from nearveil.audit.external import (
     DEFAULT_TIMEOUT_S,
     CommandSubject,
@@ -35,12 +35,12 @@ from nearveil.audit.fit import DEFAULT_FITS, audit_fit
 from nearveil.audit.fit_witness import FitWitness
 from nearveil.audit.subjects import Place, Subject, describe_mechanism, own_subject
 from nearveil.audit.witness import Witness
-from nearveil.cli._audit_words import (
+from nearveil.cli._audit_text import (
     check_document,
     check_text,
+    describe_fit,
     fit_document,
     fit_text,
-    fit_words,
     headline,
     report_document,
     report_text,
@@ -49,10 +49,10 @@ from nearveil.cli._options import (
     FitMethodName,
     ForceOption,
     JsonOption,
+    ProtectionOptions,
     RegionOption,
     ReleaseName,
     ScalingOption,
-    Wish,
     build_mechanism,
     chosen_region,
     takes_protection,
@@ -68,13 +68,13 @@ from nearveil.mechanisms.intervals import Intervals
 from nearveil.region import Region
 
 _LEAST_CONFIDENCE, _MOST_CONFIDENCE = 0.95, 1 - 1e-9
-_MADE_UP = f"intervals of a made-up city ({PEOPLE:,} people, seed {SEED}; others with --intervals)"
-# Few centres, so that one person shows; one round, so that thousands of fits take seconds.
+_MADE_UP = f"intervals of a made-up city ({PEOPLE:,} people, seed {SEED}; use others with --intervals)"
+# Few centres, so that one person has a visible effect; one round, so that thousands of fits take seconds.
 _FIT_CENTRES, _FIT_ROUNDS = 2, 1
 
 
 class StageName(StrEnum):
-    """What of a mechanism is audited."""
+    """Stages of a mechanism that can be audited."""
 
     RELEASE = "release"
     FIT = "fit"
@@ -83,9 +83,9 @@ class StageName(StrEnum):
 ClaimOption = Annotated[
     str | None,
     typer.Option(
-        help="own, paper, a JSON file, or words: local:1, interval:1, metric:0.004/m, metric:4/km, "
-        "metric:4/km+2 (an offset); a delta may follow, as in local:1:1e-6.",
-        metavar="own|paper|FILE|WORDS",
+        help="Claim to test: the mechanism's own, the paper's, a JSON file, or text such as local:1, interval:1, "
+        "metric:0.004/m, metric:4/km, metric:4/km+2 (with an offset); a delta may follow, as in local:1:1e-6.",
+        metavar="own|paper|FILE|TEXT",
         show_default="own",
         rich_help_panel="Audit",
     ),
@@ -94,53 +94,56 @@ CallableOption = Annotated[
     str | None,
     typer.Option(
         "--callable",
-        help="Audit a Python function points, rng -> points, in degrees: package.module:name or file.py:name.",
-        metavar="NAME",
-        rich_help_panel="Somebody else's mechanism",
+        help="Python function to audit: from points in degrees and a random generator to points.",
+        metavar="package.module:NAME|FILE.py:NAME",
+        rich_help_panel="Your own function or program",
     ),
 ]
 CommandOption = Annotated[
     str | None,
     typer.Option(
-        help="Audit a program that reads latitude,longitude rows as CSV and writes a row for each.",
+        help="Program to audit: reads latitude,longitude rows as CSV, and writes one row for each.",
         metavar='"PROGRAM {input} {output}"',
-        rich_help_panel="Somebody else's mechanism",
+        rich_help_panel="Your own function or program",
     ),
 ]
 TimeoutOption = Annotated[
     float | None,
     typer.Option(
-        help="Seconds that one call may take.", show_default="60", rich_help_panel="Somebody else's mechanism"
+        help="Time limit of one call, in seconds.", show_default="60", rich_help_panel="Your own function or program"
     ),
 ]
 StageOption = Annotated[
-    StageName, typer.Option(help="'fit' audits how dprs finds its intervals.", rich_help_panel="Audit")
+    StageName,
+    typer.Option(help="Audit the release of locations, or the fit of the intervals of dprs.", rich_help_panel="Audit"),
 ]
 SamplesOption = Annotated[
     int | None,
     typer.Option(
-        help="Outputs to draw in all, at least 2,000; at stage fit, fits to make.",
-        show_default="2,000,000; 400,000 for somebody else's; 40,000 fits",
+        help="Total number of outputs to draw, at least 2,000; with --stage fit, number of fits.",
+        show_default="2,000,000; 400,000 with --callable or --command; 40,000 fits",
         metavar="N",
         min=1,
         rich_help_panel="Audit",
     ),
 ]
 ConfidenceOption = Annotated[
-    float, typer.Option(help="A true claim is called violated less often than 1 minus this.", rich_help_panel="Audit")
+    float,
+    typer.Option(
+        help="Confidence of the verdict: a true claim is called violated with probability at most 1 minus this.",
+        rich_help_panel="Audit",
+    ),
 ]
 AuditSeedOption = Annotated[
     int | None,
-    typer.Option(
-        help="Makes the audit repeatable.", show_default="a fresh one", metavar="N", min=0, rich_help_panel="Audit"
-    ),
+    typer.Option(help="Make the audit repeatable.", show_default="random", metavar="N", min=0, rich_help_panel="Audit"),
 ]
 PlaceOption = Annotated[
     list[str] | None,
     typer.Option(
         "--place",
-        help="Try pairs around this place as well; the region is then not searched for others. May be given again. The "
-        "place is written into the witness: make it up.",
+        help="Also try pairs around this location, and do not search the region; may be repeated. It is written to the "
+        "witness: use a made-up location.",
         metavar="LAT,LON",
         show_default="a search over the region",
         rich_help_panel="Audit",
@@ -149,24 +152,30 @@ PlaceOption = Annotated[
 CheckOption = Annotated[
     Path | None,
     typer.Option(
-        help="Check a witness on fresh samples instead of auditing.", metavar="WITNESS.json", rich_help_panel="Audit"
+        help="Check a saved witness on fresh samples instead of auditing.",
+        metavar="WITNESS.json",
+        rich_help_panel="Audit",
     ),
 ]
 WitnessOption = Annotated[
     Path | None,
-    typer.Option(help="Write what was counted, to be checked.", metavar="FILE.json", rich_help_panel="Output"),
+    typer.Option(
+        help="Write the pair and the event that were counted, for --check.",
+        metavar="FILE.json",
+        rich_help_panel="Output",
+    ),
 ]
 PictureOption = Annotated[
     Path | None,
     typer.Option(
-        help="Draw the outputs of the two places, the border and the event.",
+        help="Draw the outputs of the two locations and the event that was counted.",
         metavar="FILE.png",
         rich_help_panel="Output",
     ),
 ]
 
 
-# How the command ends: an exit code for each verdict, and others for everything else.
+# Exit codes: one for each verdict, and others for everything else.
 
 
 EXIT_CODES = {Verdict.CONSISTENT: 0, Verdict.VIOLATED: 1, Verdict.INCONCLUSIVE: 3}
@@ -174,16 +183,16 @@ WRONG_USAGE = 2
 FAILED = 4
 
 
-def leave_with(verdict: Verdict) -> NoReturn:
-    """Leave with the verdict's exit code, once everything is printed."""
-    # What cannot be printed must show now, and not when Python has taken the exit code for settled.
+def exit_with(verdict: Verdict) -> NoReturn:
+    """Exit with the verdict's exit code, after everything is printed."""
+    # An error of printing must occur here, and not at exit, when the exit code can no longer change.
     if sys.stdout is not None:
         sys.stdout.flush()
     raise typer.Exit(EXIT_CODES[verdict])
 
 
 def only_verdicts(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command leave with an exit code that is no verdict, unless it calls `leave_with`."""
+    """Make a command exit with a code that is not a verdict, unless it calls `exit_with`."""
 
     @wraps(command)
     def run(**options: Any) -> None:
@@ -202,14 +211,14 @@ def _exit_code(work: Callable[[], None]) -> int:
     except NearveilError as error:
         return _complained(str(error))
     except BrokenPipeError:
-        # Whoever read the output has left; there is nobody to complain to.
-        _let_go_of(sys.stdout)
+        # The reader of the output has closed it.
+        _discard_output(sys.stdout)
         return FAILED
     except OSError as error:
-        _let_go_of(sys.stdout)
+        _discard_output(sys.stdout)
         return _complained(f"the audit failed: {error.strerror or 'the system refused'}; there is no verdict")
     except MemoryError:
-        return _complained("there is not enough memory for this audit; ask for fewer --samples")
+        return _complained("not enough memory for this audit; use fewer --samples")
     except (Exception, SystemExit) as error:
         if os.environ.get("NEARVEIL_DEBUG"):
             traceback.print_exc()
@@ -222,13 +231,13 @@ def _complained(text: str, code: int = FAILED) -> int:
     try:
         complain(text)
     except OSError:
-        # Where nothing can be printed, the exit code has to do.
-        _let_go_of(sys.stderr)
+        # Nothing can be printed; the exit code remains.
+        _discard_output(sys.stderr)
     return code
 
 
-def _let_go_of(stream: TextIO) -> None:
-    """Send what cannot be printed nowhere: Python would try again at the end, and put its own exit code in place."""
+def _discard_output(stream: TextIO) -> None:
+    """Discard unprinted output: Python would try again at exit, and replace the exit code."""
     try:
         stream.flush()
     except OSError:
@@ -247,7 +256,7 @@ def audit(
     place: PlaceOption = None,
     check: CheckOption = None,
     region: RegionOption = None,
-    wish: Wish,
+    protection: ProtectionOptions,
     scaling: ScalingOption = None,
     function: CallableOption = None,
     command: CommandOption = None,
@@ -257,43 +266,43 @@ def audit(
     json: JsonOption = False,
     force: ForceOption = False,
 ) -> None:
-    """Look for two places between which a mechanism loses more than is claimed.
+    """Test the privacy claim of a mechanism: search for two locations between which it loses more.
 
-    Without --intervals, DPRS gets the intervals of a made-up city. Exit codes: 0 consistent (no violation was found,
-    which is no proof), 1 violated, 3 inconclusive, 2 wrong usage, 4 any failure, which is no verdict.
+    Without --intervals, dprs uses the intervals of a made-up city. Exit codes: 0 consistent (no violation found, which
+    is not a proof), 1 violated, 2 wrong usage, 3 inconclusive, 4 failure without a verdict.
     """
     if not _LEAST_CONFIDENCE <= confidence <= _MOST_CONFIDENCE:
-        raise UsageError("--confidence lies between 0.95 and 1 - 1e-9")
-    files = _Files(witness=witness, picture=picture, force=force)
+        raise UsageError("--confidence must be between 0.95 and 1 - 1e-9")
+    files = _OutputFiles(witness=witness, picture=picture, force=force)
     external = _External(function, command, timeout)
     effort = _Effort(samples=samples, confidence=confidence, seed=seed, as_json=json)
     if check is not None:
-        if wish.is_more_than_a_name or any((region, scaling, claim, place, stage is not StageName.RELEASE)):
+        if protection.is_more_than_a_name or any((region, scaling, claim, place, stage is not StageName.RELEASE)):
             raise UsageError(
-                "--check takes mechanism, region, claim and places from the witness; leave these options out"
+                "--check reads mechanism, region, claim and locations from the witness; leave these options out"
             )
-        leave_with(_check(check, external, wish.mechanism, effort, files))
+        exit_with(_check(check, external, protection.mechanism, effort, files))
     if place and stage is StageName.FIT:
-        raise UsageError("--place is for --stage release: a fit is of all people's places; leave it out")
-    box = chosen_region(region, scaling, wish.intervals)
-    external.refuse_options_of_ours(wish)
+        raise UsageError("--place is for --stage release, because a fit uses all locations; leave it out")
+    box = chosen_region(region, scaling, protection.intervals)
+    external.refuse_options_of_ours(protection)
     if stage is StageName.FIT:
-        leave_with(_audit_fit(wish, box, claim, external, effort, files))
-    leave_with(_audit_release(wish, box, claim, _read_places(place or (), box), external, effort, files))
+        exit_with(_audit_fit(protection, box, claim, external, effort, files))
+    exit_with(_audit_release(protection, box, claim, _read_places(place or (), box), external, effort, files))
 
 
 def _audit_release(
-    wish: Wish, box: Region, text: str | None, places: tuple[Place, ...], external: _External, effort: _Effort,
-    files: _Files,
+    protection: ProtectionOptions, box: Region, text: str | None, places: tuple[Place, ...], external: _External,
+    effort: _Effort, files: _OutputFiles,
 ) -> Verdict:  # fmt: skip
     claim = _read_claim(text)
     if external.is_given:
         subject: Subject = external.subject(box)
-        intervals, words = wish.intervals, f"{external.function or external.command} in {box}"
+        intervals, audited = protection.intervals, f"{external.function or external.command} in {box}"
         samples = effort.samples or DEFAULT_EXTERNAL_SAMPLES
     else:
-        mechanism = fitted_on_made_up_people(build_mechanism(wish, box))
-        subject, words = own_subject(mechanism), _words(mechanism, wish, text)
+        mechanism = fitted_on_made_up_people(build_mechanism(protection, box))
+        subject, audited = own_subject(mechanism), _describe(mechanism, protection, text)
         intervals = mechanism.current_intervals if isinstance(mechanism, DPRS) else None
         samples = effort.samples or DEFAULT_SAMPLES
     with closed_after(subject):
@@ -309,43 +318,48 @@ def _audit_release(
                 progress=advance,
             )
         if effort.as_json:
-            say_json(report_document(report, words))
+            say_json(report_document(report, audited))
         else:
-            say(report_text(report, words))
+            say(report_text(report, audited))
             if files.picture is None and report.witness is not None:
-                say("To see it: --picture audit.png")
-        # Last, so that a file that cannot be written does not lose the verdict.
+                say("To draw it: --picture audit.png")
+        # Last, so that the verdict is printed even if a file cannot be written.
         files.write_witness(None if report.witness is None else report.witness.to_json())
         files.draw(report.witness, subject, intervals, headline(report.verdict, report.claim, report.epsilon_lower))
     return report.verdict
 
 
 def _audit_fit(
-    wish: Wish, box: Region, text: str | None, external: _External, effort: _Effort, files: _Files
+    protection: ProtectionOptions,
+    box: Region,
+    text: str | None,
+    external: _External,
+    effort: _Effort,
+    files: _OutputFiles,
 ) -> Verdict:
     started = time.monotonic()
     if files.picture is not None:
-        raise UsageError("--picture draws places, and a fit has none; leave it out")
-    mechanism = _fit_to_audit(wish, box, external)
+        raise UsageError("--picture is for --stage release, because a fit has no two locations; leave it out")
+    mechanism = _fit_to_audit(protection, box, external)
     claim = _read_claim(text)
     fits = effort.samples or DEFAULT_FITS
     with progress_bar("fitting", fits) as advance:
         report = audit_fit(
             mechanism, claim, fits=fits, confidence=effort.confidence, seed=effort.seed, progress=advance
         )
-    words, seconds = fit_words(mechanism), time.monotonic() - started
+    audited, seconds = describe_fit(mechanism), time.monotonic() - started
     if effort.as_json:
-        say_json(fit_document(report, words, seconds))
+        say_json(fit_document(report, audited, seconds))
     else:
-        say(fit_text(report, words, seconds))
+        say(fit_text(report, audited, seconds))
     files.write_witness(report.witness.to_json())
     return report.verdict
 
 
-def _check(path: Path, external: _External, mechanism: str | None, effort: _Effort, files: _Files) -> Verdict:
+def _check(path: Path, external: _External, mechanism: str | None, effort: _Effort, files: _OutputFiles) -> Verdict:
     witness = read_witness(path)
     if files.picture is not None and isinstance(witness, FitWitness):
-        raise UsageError("--picture draws places, and this witness is about a fit; leave it out")
+        raise UsageError("--picture cannot draw this witness, which is about a fit; leave it out")
     check = check_witness(
         witness,
         mechanism=mechanism,
@@ -369,12 +383,12 @@ def _check(path: Path, external: _External, mechanism: str | None, effort: _Effo
     return check.verdict
 
 
-# What the options say.
+# Groups of options.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Effort:
-    """How much to draw, how sure to be, and how to say it."""
+    """Number of samples, confidence, seed and output format."""
 
     samples: int | None
     confidence: float
@@ -384,7 +398,7 @@ class _Effort:
 
 @dataclass(frozen=True, slots=True)
 class _External:
-    """Somebody else's mechanism, as the options name it: a function, a command, or neither."""
+    """The options --callable, --command and --timeout."""
 
     function: str | None
     command: str | None
@@ -392,38 +406,38 @@ class _External:
 
     def __post_init__(self) -> None:
         if self.function is not None and self.command is not None:
-            raise UsageError("--callable and --command both say what to audit; give one of them")
+            raise UsageError("--callable and --command both name what to audit; give one of them")
         if not self.is_given and self.timeout_s is not None:
-            raise UsageError("--timeout goes with --callable and --command; leave it out")
+            raise UsageError("--timeout is for --callable and --command; leave it out")
 
     @property
     def is_given(self) -> bool:
-        """Whether there is one."""
+        """Whether a function or a command is given."""
         return self.function is not None or self.command is not None
 
     @property
     def limit_s(self) -> float:
-        """Seconds that one call may take."""
+        """Time limit of one call, in seconds."""
         return DEFAULT_TIMEOUT_S if self.timeout_s is None else self.timeout_s
 
-    def refuse_options_of_ours(self, wish: Wish) -> None:
-        """Refuse options that say how a mechanism of Nearveil is set up."""
-        for field in fields(wish) if self.is_given else ():
-            # Intervals tell where to look, also in a mechanism that is not ours.
-            if not field.name.startswith("intervals") and getattr(wish, field.name) is not None:
+    def refuse_options_of_ours(self, protection: ProtectionOptions) -> None:
+        """Refuse the parameters of Nearveil's own mechanisms."""
+        for field in fields(protection) if self.is_given else ():
+            # Intervals tell where to search, also in an external mechanism.
+            if not field.name.startswith("intervals") and getattr(protection, field.name) is not None:
                 option = f"--{field.name.replace('_', '-')}"
-                raise UsageError(f"{option} is for mechanisms of Nearveil and not for --callable or --command")
+                raise UsageError(f"{option} cannot be used with --callable or --command; leave it out")
 
     def subject(self, region: Region) -> ExternalSubject:
-        """Return it, ready to be called."""
+        """Return the function or the command as a subject of the audit."""
         if self.function is not None:
             return ModuleSubject(self.function, region, self.limit_s)
         return CommandSubject(self.command or "", region, self.limit_s)
 
 
 def _read_claim(text: str | None) -> Claim | str | None:
-    """Return the words as they are, or the claim that a file holds."""
-    if text is None or text in ("own", "paper") or is_claim_in_words(text):
+    """Return the text of a claim unchanged, or read the claim from a file."""
+    if text is None or text in ("own", "paper") or is_claim_text(text):
         return text
     path = Path(text)
     if not path.suffix and not path.exists():
@@ -432,7 +446,7 @@ def _read_claim(text: str | None) -> Claim | str | None:
 
 
 def _read_places(texts: Iterable[str], region: Region) -> tuple[Place, ...]:
-    """Read places of the region, each written as latitude,longitude."""
+    """Read locations in the region, each written as latitude,longitude."""
     places = []
     for text in texts:
         try:
@@ -441,41 +455,41 @@ def _read_places(texts: Iterable[str], region: Region) -> tuple[Place, ...]:
         except (ValueError, DataError):
             raise UsageError("--place takes a latitude and a longitude in degrees, as in 37.77,-122.42") from None
         if not inside:
-            raise UsageError(f"--place names a place outside the region {region}; choose one in it, or another region")
+            raise UsageError(f"--place is outside the region {region}; choose a location in it, or another region")
         places.append((latitude, longitude))
     return tuple(places)
 
 
-def _words(mechanism: Mechanism, wish: Wish, claim: str | None) -> str:
-    words = describe_mechanism(mechanism)
+def _describe(mechanism: Mechanism, protection: ProtectionOptions, claim: str | None) -> str:
+    text = describe_mechanism(mechanism)
     if isinstance(mechanism, DPRS):
-        words += f", on {_MADE_UP if wish.intervals is None else 'the given intervals'}"
+        text += f", on {_MADE_UP if protection.intervals is None else 'the given intervals'}"
     if mechanism.remaps:
-        words += "; as published, after the noisy place is moved to the intervals"
+        text += "; as published, after the noisy location is moved to the intervals"
     if claim in (None, "own") and any(not statement.holds for statement in mechanism.guarantee.also):
-        words += "; its own claim, within an interval. The paper's claim is another, and false: --claim paper"
-    return words
+        text += "; its own claim, within an interval. The paper's claim is different, and false: --claim paper"
+    return text
 
 
-def _fit_to_audit(wish: Wish, box: Region, external: _External) -> DPRS:
-    if external.is_given or wish.mechanism not in (None, "dprs"):
-        raise UsageError("--stage fit goes with dprs, which alone learns from people; leave it out")
-    if wish.intervals is not None:
-        raise UsageError("--intervals are fitted already; leave them out to audit the fit")
-    if wish.least_radius is not None:
-        raise UsageError("--least-radius comes after the fit and cannot change its verdict; leave it out")
-    by_default = FitMethodName.PIC if wish.chosen_release is ReleaseName.PAPER else FitMethodName.PRIVATE_GRID
-    method = wish.fit_method or by_default
-    rounds = _FIT_ROUNDS if method is FitMethodName.PIC and wish.rounds is None else wish.rounds
-    mechanism = build_mechanism(replace(wish, centres=wish.centres or _FIT_CENTRES, rounds=rounds), box)
+def _fit_to_audit(protection: ProtectionOptions, box: Region, external: _External) -> DPRS:
+    if external.is_given or protection.mechanism not in (None, "dprs"):
+        raise UsageError("--stage fit is for dprs only, because other mechanisms have no fit; leave it out")
+    if protection.intervals is not None:
+        raise UsageError("the --intervals file is already fitted; leave it out to audit the fit")
+    if protection.least_radius is not None:
+        raise UsageError("--least-radius is applied after the fit and cannot change the verdict; leave it out")
+    by_default = FitMethodName.PIC if protection.chosen_release is ReleaseName.PAPER else FitMethodName.PRIVATE_GRID
+    method = protection.fit_method or by_default
+    rounds = _FIT_ROUNDS if method is FitMethodName.PIC and protection.rounds is None else protection.rounds
+    mechanism = build_mechanism(replace(protection, centres=protection.centres or _FIT_CENTRES, rounds=rounds), box)
     if not isinstance(mechanism, DPRS):
-        raise TypeError("a wish for dprs gave something else")
+        raise TypeError("the options of dprs did not give a DPRS")
     return mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Files:
-    """Where to write."""
+class _OutputFiles:
+    """The files to write."""
 
     witness: Path | None
     picture: Path | None
@@ -493,7 +507,7 @@ class _Files:
                 check_output(path, force=self.force)
 
     def write_witness(self, text: str | None) -> None:
-        """Write the witness, if asked for and if there is one."""
+        """Write the witness if there is one and --witness is given."""
         if self.witness is None:
             return
         if text is None:
@@ -503,7 +517,7 @@ class _Files:
             partial.write_text(text, encoding="utf-8")
 
     def draw(self, witness: Witness | None, subject: Subject, intervals: Intervals | None, title: str) -> None:
-        """Draw the picture, if asked for and if there is something to see."""
+        """Draw the picture if there is a witness and --picture is given."""
         if self.picture is None:
             return
         if witness is None:

@@ -1,4 +1,4 @@
-"""``nearveil datasets``: the paper's populations, where they are, and how to get those that are not."""
+"""``nearveil datasets``: list the paper's populations, and download the real ones."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def datasets(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with files of check-ins, looked into first.",
+            help="Folder with the files of check-ins.",
             show_default="NEARVEIL_DATA_DIR, then the cache folder",
         ),
     ] = None,
     statistics: Annotated[
-        bool, typer.Option("--statistics", help="Also say how dense and how clumped the places are.")
+        bool, typer.Option("--statistics", help="Also print density and clustering statistics.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """List the four populations of the paper: where each was found and how many people it has.
+    """List the four populations of the paper, with their sources and sizes.
 
     'gaussian' and 'beta' are generated. 'brightkite' and 'gowalla' are real check-ins, which 'nearveil datasets fetch'
     downloads.
@@ -60,7 +60,7 @@ def datasets(
         name: describe_dataset(dataset) for name, dataset in found if statistics and isinstance(dataset, Dataset)
     }
     if json:
-        say_json({"datasets": [_facts(name, dataset, described.get(name), data_dir) for name, dataset in found]})
+        say_json({"datasets": [_to_dict(name, dataset, described.get(name), data_dir) for name, dataset in found]})
         return
     say(text_table(["dataset", "people", "from"], [_row(name, dataset, data_dir) for name, dataset in found]))
     if described:
@@ -70,26 +70,27 @@ def datasets(
 @datasets_app.command()
 def fetch(
     names: Annotated[
-        list[CheckIns] | None, typer.Argument(metavar="brightkite|gowalla", help="What to fetch; by default both.")
+        list[CheckIns] | None,
+        typer.Argument(metavar="brightkite|gowalla", help="Population to download; both by default."),
     ] = None,
     *,
     to: Annotated[
-        Path | None, typer.Option(help="Folder to put the files in.", metavar="FOLDER", show_default="the cache folder")
+        Path | None, typer.Option(help="Folder for the files.", metavar="FOLDER", show_default="the cache folder")
     ] = None,
-    base_url: Annotated[str, typer.Option("--from", help="SNAP, or a mirror.", metavar="URL")] = SNAP_URL,
+    base_url: Annotated[str, typer.Option("--from", help="Address of SNAP or of a mirror.", metavar="URL")] = SNAP_URL,
     sha256: Annotated[
-        str | None, typer.Option(help="SHA-256 to expect, if you have one from elsewhere.", metavar="HEX")
+        str | None, typer.Option(help="Expected SHA-256 of the file, if you know it.", metavar="HEX")
     ] = None,
 ) -> None:
-    """Download SNAP's original files of check-ins (60 MB and 105 MB), and check them.
+    """Download SNAP's original files of check-ins (60 MB and 105 MB), and verify them.
 
-    A download that was cut goes on where it ended. SNAP publishes no checksums. For gowalla one is known from several
-    public projects, and the file must have it. For brightkite none is known: gzip's own checksum must be right and
-    the number of check-ins near SNAP's, the SHA-256 is recorded beside the file, and later fetches must match it.
+    An interrupted download is resumed. SNAP publishes no checksums. The file of gowalla must have the checksum that
+    several public projects state. No checksum is known for brightkite: gzip's own checksum must be right and the
+    number of check-ins close to SNAP's; the SHA-256 is recorded beside the file, and later downloads must match it.
     """
     wanted = list(dict.fromkeys(names or CheckIns))
     if sha256 is not None and len(wanted) != 1:
-        raise UsageError("--sha256 is of one file; name the one to fetch")
+        raise UsageError("--sha256 is for one file; name the population to download")
     folder = cache_folder() if to is None else to
     for name in wanted:
         with _download_bar(SNAP_FILES[name].name) as progress:
@@ -100,7 +101,7 @@ def fetch(
 
 
 def _load(name: DatasetName, data_dir: Path | None) -> Dataset | str:
-    """Return a population, or what to do to get it."""
+    """Return a population, or a sentence that says why it is missing."""
     if name not in _GENERATED and find_check_ins(name, data_dir) is None:
         return f"not found; to get it: nearveil datasets fetch {name.value}"
     try:
@@ -120,20 +121,20 @@ def _row(name: DatasetName, dataset: Dataset | str, data_dir: Path | None) -> li
     return [name.value, f"{len(dataset.places):,}", dataset.source if path is None else f"{dataset.source}, {path}"]
 
 
-def _facts(
+def _to_dict(
     name: DatasetName, dataset: Dataset | str, described: DatasetStatistics | None, data_dir: Path | None
 ) -> dict[str, object]:
     if isinstance(dataset, str):
         return {"name": name.value, "people": None, "source": None, "path": None, "problem": dataset}
-    facts: dict[str, object] = {
+    document: dict[str, object] = {
         "name": name.value,
         "people": len(dataset.places),
         "source": dataset.source,
         "path": _path(name, data_dir),
     }
     if described is not None:
-        facts["statistics"] = {key: getattr(described, key) for key in described.__slots__ if key != "name"}
-    return facts
+        document["statistics"] = {key: getattr(described, key) for key in described.__slots__ if key != "name"}
+    return document
 
 
 def _statistics_table(described: list[DatasetStatistics]) -> str:
@@ -155,13 +156,13 @@ def _statistics_table(described: list[DatasetStatistics]) -> str:
 
 
 def _fetched_lines(name: CheckIns, fetched: Fetched) -> list[str]:
-    state = "was there already" if fetched.was_there else "downloaded"
+    state = "already there" if fetched.was_there else "downloaded"
     return [f"{name.value}: {fetched.path} ({state})", f"  SHA-256 {fetched.sha256}", f"  {fetched.basis.value}"]
 
 
 @contextmanager
 def _download_bar(title: str) -> Iterator[ByteProgress]:
-    """Show a bar in bytes on a terminal, and nothing elsewhere."""
+    """Show a progress bar in bytes if standard error is a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -1,4 +1,4 @@
-"""``nearveil fit``: build private intervals and write them to a file."""
+"""``nearveil fit``: find private intervals and write them to a file."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from nearveil.release.fitting import fit_intervals
 
 
 def fit(
-    source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV, GeoJSON or Parquet file of true places.")],
-    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Intervals file to write, .json.")],
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV, GeoJSON or Parquet file of true locations.")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Intervals file to write (.json).")],
     *,
     region: OwnRegionOption = None,
-    epsilon: Annotated[float, typer.Option(help="What the fit costs each person in the file.")] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="Epsilon of the fit, charged to each person in the file.")] = 1.0,
     delta: DeltaOption = None,
     fit_method: FitMethodOption = None,
     centres: CentresOption = None,
@@ -67,12 +67,12 @@ def fit(
     json: JsonOption = False,
     force: ForceOption = False,
 ) -> None:
-    """Build private intervals from everybody in INPUT; the file written holds nothing private."""
+    """Find the intervals of dprs with differential privacy, and write them to a file."""
     if output.suffix != ".json":
         raise UsageError("an intervals file is JSON; give OUTPUT the extension .json")
     method: FitMethod = "pic" if fit_method is FitMethodName.PIC else "private-grid"
     if method == "private-grid" and (delta is not None or rounds is not None):
-        raise UsageError("--delta and --rounds go with --fit-method pic; the private grid needs neither")
+        raise UsageError("--delta and --rounds are options of --fit-method pic; leave them out, or choose it")
     read = ReadOptions(latitude=latitude, longitude=longitude, person=person, per_row=per_row, clip=clip)
     check_output(output, force=force)
     fitted = fit_intervals(
@@ -113,7 +113,7 @@ def _report(intervals: Intervals, guarantee: Guarantee, output: Path, card: Card
         )
         return
     say(
-        f"{len(intervals):,} intervals written to {output} by {METHOD_NAMES[intervals.method]}; "
+        f"{len(intervals):,} intervals, found by {METHOD_NAMES[intervals.method]}, written to {output}; "
         f"radii from {radii_m[0]:,.0f} m to {radii_m[-1]:,.0f} m."
     )
     say(guarantee.card(full=card is CardName.FULL))

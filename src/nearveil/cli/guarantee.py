@@ -1,4 +1,4 @@
-"""``nearveil guarantee``: a card in plain words."""
+"""``nearveil guarantee``: explain a guarantee in plain words."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import typer
 from nearveil.cli._options import (
     CardName,
     JsonOption,
+    ProtectionOptions,
     RegionOption,
     ScalingOption,
-    Wish,
     build_mechanism,
     chosen_region,
     takes_protection,
@@ -29,8 +29,8 @@ from nearveil.privacy.explain import explain
 from nearveil.privacy.guarantee import Guarantee, guarantee_from_dict
 
 _MADE_UP = (
-    f"All this is said of the intervals of a made-up city ({PEOPLE:,} people, a fixed seed). Those of your people have "
-    "other sizes and another number; 'nearveil protect' prints their card, and 'nearveil guarantee FILE' explains it."
+    f"This is for the intervals of a made-up city ({PEOPLE:,} people, a fixed seed). The intervals of your people will "
+    "differ in number and size; 'nearveil protect' prints their card, and 'nearveil guarantee FILE' explains it."
 )
 
 
@@ -39,26 +39,28 @@ def guarantee(
     source: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="What 'protect --json', 'fit --json' or 'certify' gave; - for standard input."
+            metavar="[FILE]", help="Output of 'protect --json', 'fit --json' or 'certify'; - for standard input."
         ),
     ] = None,
     *,
     region: RegionOption = None,
-    wish: Wish,
+    protection: ProtectionOptions,
     scaling: ScalingOption = None,
-    card: Annotated[CardName | None, typer.Option(help="Print the card itself, not the explanation.")] = None,
+    card: Annotated[
+        CardName | None, typer.Option(help="Print the card of the guarantee instead of the explanation.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Explain in plain words what a release promises, and what it does not.
+    """Explain in plain words what a release guarantees, and what it does not.
 
-    Either the guarantee in FILE, or that of the mechanism that the options describe (DPRS on a made-up city).
+    Explains the guarantee in FILE, or that of the mechanism that the options describe (dprs on a made-up city).
     """
-    if source is not None and (wish.is_given or region is not None or scaling is not None):
+    if source is not None and (protection.is_given or region is not None or scaling is not None):
         raise UsageError("give either a FILE or options that describe a mechanism, not both")
     if source is not None:
         found = _read(source)
     else:
-        mechanism = build_mechanism(wish, chosen_region(region, scaling, wish.intervals))
+        mechanism = build_mechanism(protection, chosen_region(region, scaling, protection.intervals))
         found = fitted_on_made_up_people(mechanism).guarantee
         if isinstance(mechanism, DPRS) and mechanism.intervals is None:
             found = found.with_note(_MADE_UP)
@@ -73,7 +75,7 @@ def _read(source: Path) -> Guarantee:
     try:
         document: Any = json_format.loads(text)
     except json_format.JSONDecodeError:
-        raise DataError(f"{source} holds no JSON; 'nearveil protect --json' prints a guarantee") from None
+        raise DataError(f"{source} is not JSON; 'nearveil protect --json' prints a guarantee") from None
     if isinstance(document, dict) and isinstance(document.get("guarantee"), dict):
         document = document["guarantee"]
     return guarantee_from_dict(document)

@@ -1,4 +1,4 @@
-"""``nearveil keys``: the secrets of a service, and the keys of the platforms that may use it."""
+"""``nearveil keys``: manage the secret keys of a service, and the keys of the platforms that may use it."""
 
 from __future__ import annotations
 
@@ -30,19 +30,21 @@ from nearveil.server.settings import Settings
 keys_app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Make and change the secrets of a service, and the keys of the platforms that may use it.",
+    help="Manage the secret keys of a service, and the keys of the platforms that may use it.",
 )
 
 _FileArgument = Annotated[Path, typer.Argument(help="The key file.", metavar="FILE")]
 _ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="Settings file of the service, TOML.", metavar="FILE")
+    Path | None, typer.Option("--config", help="Settings file of the service (TOML).", metavar="FILE")
 ]
-_EpochOption = Annotated[str | None, typer.Option("--epoch", help="Epoch of the service.", metavar="TIME")]
-_WindowOption = Annotated[str | None, typer.Option("--window", help="Window of the service.", metavar="TIME")]
+_EpochOption = Annotated[str | None, typer.Option("--epoch", help="Length of an epoch of the service.", metavar="TIME")]
+_WindowOption = Annotated[
+    str | None, typer.Option("--window", help="Length of a budget window of the service.", metavar="TIME")
+]
 _StoreOption = Annotated[
     str | None,
     typer.Option(
-        help="The service's store: a SQLite file, or postgresql://…",
+        help="Store of the service: a SQLite file, or postgresql://…",
         metavar="ADDRESS",
         envvar="NEARVEIL_STORE",
         show_default=Settings().store,
@@ -57,14 +59,14 @@ def create(
     epoch: _EpochOption = None,
     window: _WindowOption = None,
 ) -> None:
-    """Make a file with fresh keys, which only its owner can read. An existing file is left alone.
+    """Write new secret keys to FILE, which only its owner can read. An existing file is not replaced.
 
-    The keys are for the epoch and the window of one service, from its settings: 1h and 30d if they do not say.
+    The keys are for the epoch and the budget window in the settings of one service (by default 1h and 30d).
     """
     schedule = _settings(config, epoch, window).protection().schedule
     write_keys(file, new_keys(schedule))
-    say(f"keys for {_in_words(schedule)} written to {file}")
-    say("keep a copy where nobody else can read it: without it places are drawn anew")
+    say(f"keys for {_describe(schedule)} written to {file}")
+    say("keep a copy in a safe place: if the keys are lost, people get new noise for the same locations")
 
 
 @keys_app.command()
@@ -74,17 +76,17 @@ def rotate(
     epoch: _EpochOption = None,
     window: _WindowOption = None,
 ) -> None:
-    """Add a key for the noise from the next window on, and drop keys of windows gone by.
+    """Add a noise key that is used from the next budget window on, and delete keys of past windows.
 
-    A running service that reads this file takes it by itself; one with keys from NEARVEIL_KEYS is to be restarted
-    before that window begins. People's tokens stay valid. Epoch and window are those that the file is for.
+    A running service that reads this file loads the key by itself. Restart a service that has its keys in
+    NEARVEIL_KEYS before that window begins. People's tokens stay valid. Epoch and window are read from the key file.
     """
     keys = read_keys(file)
     schedule = _schedule(keys, _settings(config, epoch, window))
-    following = _next_unused(schedule)
-    rotated = keys.rotated(following, in_use_window=_current(schedule))
+    first_window = _next_unused(schedule)
+    rotated = keys.rotated(first_window, in_use_window=_current(schedule))
     write_keys(file, replace(rotated, schedule=schedule), replace_existing=True)
-    say(f"a new key is used from {_beginning(schedule, following)} on; keep a copy of the file")
+    say(f"a new key is used from {_beginning(schedule, first_window)} on; keep a copy of the file")
 
 
 @keys_app.command()
@@ -95,24 +97,24 @@ def postpone(
     window: _WindowOption = None,
     store: _StoreOption = None,
 ) -> None:
-    """Let the newest key begin with the next window: where a service was not given it in time.
+    """Move the start of the newest key to the next budget window, if a service did not get the key in time.
 
-    A service refuses a key that differs from the one that its store was used with in the same window. The store says
-    which one that was; an embedded one belongs to the service while it runs: stop it first.
+    A service refuses a key that differs from the one that its store was used with in the same window. The store
+    records which key that was. Stop a service with a SQLite store first, because it locks the store.
     """
     keys = read_keys(file)
     settings = _settings(config, epoch, window, store)
     schedule = _schedule(keys, settings)
-    following = _next_unused(schedule)
-    postponed = keys.postponed(following)
-    if keys.noise[-1].from_window >= following:
-        raise UsageError("the newest key is not to be used yet, so that no service missed it; nothing was changed")
+    first_window = _next_unused(schedule)
+    postponed = keys.postponed(first_window)
+    if keys.noise[-1].from_window >= first_window:
+        raise UsageError("the newest key is not in use yet, so there is nothing to postpone; nothing was changed")
     with closing(_open_existing(settings.store)) as opened:
-        # In the last epoch of a window the next one is in use too.
-        in_use = range(max(_current(schedule), keys.noise[-1].from_window), following)
+        # In the last epoch of a window, the next window is in use too.
+        in_use = range(max(_current(schedule), keys.noise[-1].from_window), first_window)
         check_postponable(opened, keys, postponed, in_use)
         write_keys(file, postponed, replace_existing=True)
-    say(f"the newest key is used from {_beginning(schedule, following)} on")
+    say(f"the newest key is used from {_beginning(schedule, first_window)} on")
 
 
 @keys_app.command()
@@ -122,67 +124,69 @@ def prune(
     epoch: _EpochOption = None,
     window: _WindowOption = None,
 ) -> None:
-    """Drop keys of windows gone by, so that nobody can find out any more which places people visited in them.
+    """Delete keys of past budget windows, so that they can no longer help to find the locations reported then.
 
-    Copies of the file are yours to destroy. Epoch and window are those that the file is for.
+    Destroy copies of the file yourself. Epoch and window are read from the key file.
     """
     before = read_keys(file)
     after = before.pruned(_current(_schedule(before, _settings(config, epoch, window))))
     if after == before:
-        say("there is no key of a window gone by; nothing was changed")
+        say("there is no key of a past window; nothing was changed")
         return
     write_keys(file, after, replace_existing=True)
-    say(f"{len(before.noise) - len(after.noise)} old key(s) dropped; destroy copies of the file too")
+    say(f"{len(before.noise) - len(after.noise)} old key(s) deleted; destroy copies of the file too")
 
 
 @keys_app.command()
 def platform(
     *,
     store: _StoreOption = None,
-    name: Annotated[str | None, typer.Option(help="Make a key of this name, or replace it.", metavar="NAME")] = None,
-    remove: Annotated[str | None, typer.Option(help="Remove the key of this name.", metavar="NAME")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Create a key with this name, or replace it.", metavar="NAME")
+    ] = None,
+    remove: Annotated[str | None, typer.Option(help="Remove the key with this name.", metavar="NAME")] = None,
 ) -> None:
-    """Make a platform's key and print it, once; or remove one.
+    """Create a platform key and print it, or remove one.
 
-    A service on PostgreSQL notices within seconds. An embedded store belongs to the service while it runs: stop it, or
-    use POST and DELETE /v1/platform-keys/NAME with a key that works.
+    A service on PostgreSQL notices within seconds. A running service locks its SQLite store: stop it, or use POST and
+    DELETE /v1/platform-keys/NAME with a valid key.
     """
     if (name is None) == (remove is None):
-        raise UsageError("name the key to make with --name, or the one to remove with --remove")
+        raise UsageError("give either --name, to create a key, or --remove, to remove one")
     with closing(open_store(store or Settings().store)) as opened:
         if remove is not None:
             if not opened.remove_key(remove):
-                raise DataError("there is no key of that name; nothing was changed")
+                raise DataError("there is no key with that name; nothing was changed")
             say("the key was removed")
         elif name is not None:
             secret, kept = new_platform_key(name)
             opened.add_key(kept)
-            warn("this key is shown once and kept nowhere; whoever has it may do everything with the service")
+            warn("this key is shown only once and is not stored; anyone who has it has full access to the service")
             say(secret)
 
 
 def _settings(config: Path | None, epoch: str | None, window: str | None, store: str | None = None) -> Settings:
-    """Return the service's settings, from where the service itself takes them."""
+    """Return the settings of the service, from the same sources as the service."""
     return Settings.load(config, os.environ, {"epoch": epoch, "window": window, "store": store})
 
 
 def _schedule(keys: SecretKeys, settings: Settings) -> Schedule:
-    """Return the schedule that keys are for; if they do not say, the one of the settings."""
+    """Return the schedule in the key file; if it has none, that of the settings."""
     chosen, sources = settings.protection().schedule, settings.sources
     if keys.schedule is None:
         where = f"epoch: {sources['epoch']}, window: {sources['window']}"
-        say(f"the file does not say what it is for; {_in_words(chosen)} are taken ({where})")
+        say(f"the key file has no epoch and window; {_describe(chosen)} are used ({where})")
         return chosen
     for name in ("epoch", "window"):
         if sources[name] != "default" and getattr(chosen, name) != getattr(keys.schedule, name):
             raise UsageError(
-                f"these keys are for {_in_words(keys.schedule)}, and the {name} {getattr(settings, name)} "
-                f"({sources[name]}) is another; leave it out, or name the key file of that service"
+                f"these keys are for {_describe(keys.schedule)}, but the {name} is {getattr(settings, name)} "
+                f"({sources[name]}); leave it out, or name the key file of that service"
             )
     return keys.schedule
 
 
-def _in_words(schedule: Schedule) -> str:
+def _describe(schedule: Schedule) -> str:
     epoch, window = schedule_as_written(schedule)
     return f"an epoch of {epoch} and a window of {window}"
 
@@ -192,7 +196,7 @@ def _current(schedule: Schedule) -> int:
 
 
 def _next_unused(schedule: Schedule) -> int:
-    # A report of the last epoch of a window is published in the next one: that one may be in use already.
+    # A report of the last epoch of a window is published in the next window, which may therefore be in use already.
     return schedule.window_of(schedule.epoch_at(time.time()) + 1) + 1
 
 
@@ -203,5 +207,5 @@ def _beginning(schedule: Schedule, window: int) -> str:
 
 def _open_existing(address: str) -> Store:
     if not is_postgres(address) and not Path(address).exists():
-        raise UsageError("there is no such store; name the service's with --store")
+        raise UsageError("there is no such store; name the store of the service with --store")
     return open_store(address)

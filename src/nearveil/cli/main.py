@@ -16,26 +16,26 @@ from nearveil.errors import EXTRA_OF, NearveilError, UsageError, missing_package
 
 _HELP = """Audit and protect "people nearby" services.
 
-Exit codes: 0 done, 2 wrong usage, 3 data that cannot be used, 4 a result that cannot be written, 5 a budget that
-does not allow it, 1 a failure of Nearveil itself. 'nearveil audit' has exit codes of its own.
+Exit codes: 0 success, 1 internal error, 2 wrong usage, 3 unusable data, 4 output that cannot be written, 5 privacy
+budget exceeded. 'nearveil audit' has its own exit codes.
 """
 
-# What each verb says of itself: written here too, so that the list of them loads none of them.
+# The first line of each verb's help, repeated here so that listing the verbs imports none of them.
 VERBS = {
-    "protect": "Publish other places for everybody in INPUT, and say truthfully what that protects.",
-    "plan": "Recommend a mechanism and its parameters for the people of INPUT and one goal.",
-    "attack": "Attack people through ranked lists alone: the paper's populations or your own people, protected or not.",
-    "audit": "Look for two places between which a mechanism loses more than is claimed.",
-    "certify": "Compute the largest privacy loss of a mechanism over all pairs of places that it promises to protect.",
-    "guarantee": "Explain in plain words what a release promises, and what it does not.",
-    "reproduce": "Reproduce one table or figure, or all of them in one HTML report.",
-    "fit": "Build private intervals from everybody in INPUT; the file written holds nothing private.",
-    "serve": "Serve people nearby: reports in, ranked ids out, made from noisy places.",
-    "serve-demo": "Serve 25,000 made-up people of San Francisco, protected, and print what to try.",
-    "demo": "Find a person of a made-up city through ranked lists, protect the city in two ways, and attack again.",
-    "region": "Show the box, the size and the scale of a region; without REGION, list the names known.",
-    "datasets": "List the four populations of the paper: where each was found and how many people it has.",
-    "keys": "Make and change the secrets of a service, and the keys of the platforms that may use it.",
+    "protect": "Write a copy of INPUT with noisy locations, and print what is guaranteed.",
+    "plan": "Recommend a mechanism and its parameters for the people of INPUT and a goal.",
+    "attack": "Locate people through ranked lists: the paper's populations or your own people, protected or not.",
+    "audit": "Test the privacy claim of a mechanism: search for two locations between which it loses more.",
+    "certify": "Compute the largest privacy loss of a mechanism over all pairs of locations that it protects.",
+    "guarantee": "Explain in plain words what a release guarantees, and what it does not.",
+    "reproduce": "Reproduce one table or figure of the paper, or all of them in one HTML report.",
+    "fit": "Find the intervals of dprs with differential privacy, and write them to a file.",
+    "serve": "Run a protected 'people nearby' service that answers from noisy locations.",
+    "serve-demo": "Run the service with 25,000 made-up people of San Francisco, and print commands to try.",
+    "demo": "Locate a person of a made-up city through ranked lists, protect the city, and attack again.",
+    "region": "Show the bounds, size and scale of a region; without REGION, list the named regions.",
+    "datasets": "List the four populations of the paper, with their sources and sizes.",
+    "keys": "Manage the secret keys of a service, and the keys of the platforms that may use it.",
 }
 _GROUPS = ("datasets", "keys")
 # A region may start with a minus sign.
@@ -57,11 +57,11 @@ def _options(
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """Return the command with the verb that is asked for, or with all of them as they are listed: none is loaded."""
+    """Return the command with the verb in ``arguments``, or with all verbs as a list that imports none of them."""
     app = typer.Typer(
         no_args_is_help=True,
         add_completion=False,
-        # Tracebacks, and worse the values of variables, would put true places into logs.
+        # Tracebacks with the values of variables would put true locations into logs.
         pretty_exceptions_enable=False,
     )
     app.callback(help=_HELP)(_options)
@@ -83,12 +83,12 @@ def _add(app: typer.Typer, verb: str) -> None:
 
 
 def _listed() -> None:
-    """Stand for a verb in the list of them; a verb to be run comes first among the arguments, and is loaded."""
-    raise UsageError("the verb comes first, then its options; see 'nearveil --help'")
+    """Stand for a verb in the list; a verb that is to run must be the first argument."""
+    raise UsageError("give the command first, then its options; see 'nearveil --help'")
 
 
 class _StoppedError(BaseException):
-    """Somebody pressed Ctrl-C or ended the process; Typer would leave silently after a KeyboardInterrupt."""
+    """SIGINT or SIGTERM arrived. Not a KeyboardInterrupt, after which Typer would exit silently."""
 
 
 def _stop(_number: int, _frame: object) -> None:
@@ -101,13 +101,13 @@ def main(when_loaded: Callable[[], None] | None = None) -> None:
     Parameters
     ----------
     when_loaded : callable, optional
-        Called between loading the verb and running it.
+        Called after the verb is imported and before it runs.
     """
-    # Ending is not a reason to leave half a file behind.
+    # A signal must raise, so that partial files are removed.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     try:
-        # What cannot even be loaded is for whoever started this to notice.
+        # Other errors during import are for the caller.
         app = app_for(sys.argv[1:])
         if when_loaded:
             when_loaded()
@@ -115,37 +115,37 @@ def main(when_loaded: Callable[[], None] | None = None) -> None:
         complain("stopped; no file was left half written")
         sys.exit(130)
     except ModuleNotFoundError as error:
-        _leave_for_want_of(error)
+        _exit_without_package(error)
     try:
         app()
     except NearveilError as error:
         complain(str(error))
         sys.exit(error.exit_code)
     except ModuleNotFoundError as error:
-        _leave_for_want_of(error)
+        _exit_without_package(error)
     except _StoppedError:
         complain("stopped; no file was left half written")
         sys.exit(130)
     except BrokenPipeError:
-        # Whoever read the output has left; there is nobody to complain to.
+        # The reader of the output has closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except MemoryError:
-        complain("there is not enough memory for this file; protect it in parts, with one intervals file")
+        complain("not enough memory for this file; split it, and protect the pieces with one intervals file")
         sys.exit(1)
-    except Exception as error:  # a bug: say so without the values that a traceback would show
+    except Exception as error:  # a bug; a traceback could show true locations
         if os.environ.get("NEARVEIL_DEBUG"):
             raise
         complain(f"Nearveil failed ({type(error).__name__}); set NEARVEIL_DEBUG=1 to see where, and please report it")
         sys.exit(1)
 
 
-def _leave_for_want_of(error: ModuleNotFoundError) -> NoReturn:
-    """Say which extra to install, or raise the error again where no extra has the package."""
+def _exit_without_package(error: ModuleNotFoundError) -> NoReturn:
+    """Name the extra to install, or raise the error again if no extra has the package."""
     package = (error.name or "").partition(".")[0]
     if package not in EXTRA_OF:
         raise error
     verb = next((word for word in sys.argv[1:] if word in VERBS), "")
-    wanting = missing_package(package, f"'nearveil {verb}'")
-    complain(str(wanting))
-    sys.exit(wanting.exit_code)
+    missing = missing_package(package, f"'nearveil {verb}'")
+    complain(str(missing))
+    sys.exit(missing.exit_code)

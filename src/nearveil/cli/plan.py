@@ -1,4 +1,4 @@
-"""``nearveil plan``: which mechanism, with which parameters, for these people and this goal."""
+"""``nearveil plan``: recommend a mechanism and its parameters for given people and a goal."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ from nearveil.report.plan import plan_text
 
 
 def plan(
-    source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV, GeoJSON or Parquet file of true places.")],
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV, GeoJSON or Parquet file of true locations.")],
     *,
     attacker_error: Annotated[
         str | None,
         typer.Option(
-            help="The best attacker is wrong by at least this on average; then the most recall.",
+            help="Best recall with a mean error of the best attacker of at least this.",
             metavar="LENGTH",
-            rich_help_panel="Goal, one of",
+            rich_help_panel="Goal (give one)",
         ),
     ] = None,
     recall: Annotated[
         float | None,
         typer.Option(
-            help="Recall@k of at least this; then the largest error of the attacker.",
+            help="Largest error of the best attacker with a recall@k of at least this.",
             metavar="SHARE",
-            rich_help_panel="Goal, one of",
+            rich_help_panel="Goal (give one)",
         ),
     ] = None,
     hide_within: Annotated[
         str | None,
         typer.Option(
-            help="The metric promise at this length for the people of the file; then the most recall.",
+            help="Best recall with the metric guarantee at this length for the people of INPUT.",
             metavar="LENGTH",
-            rich_help_panel="Goal, one of",
+            rich_help_panel="Goal (give one)",
         ),
     ] = None,
-    k: Annotated[int, typer.Option("--k", help="People in a list, 1 to 100.", metavar="K")] = 10,
+    k: Annotated[int, typer.Option("--k", help="Number of people in a list, 1 to 100.", metavar="K")] = 10,
     between_all_places: Annotated[
         bool,
-        typer.Option("--between-all-places", help="Only mechanisms whose guarantee holds between any two places."),
+        typer.Option("--between-all-places", help="Only mechanisms whose guarantee holds between any two locations."),
     ] = False,
     private_epsilon: Annotated[
         float | None,
         typer.Option(
-            help="Plan on made-up people from one noisy histogram, which costs everybody this once.",
+            help="Plan on made-up people from a noisy histogram of INPUT; each person is charged this epsilon once.",
             metavar="E",
         ),
     ] = None,
@@ -70,7 +70,7 @@ def plan(
         list[str] | None,
         typer.Option(
             "--with",
-            help="Try this one, too: a mechanism by name, or your own as FILE.py:CLASS; may be repeated.",
+            help="Also try this mechanism: a name, or your own as FILE.py:CLASS; may be repeated.",
             metavar="MECHANISM",
         ),
     ] = None,
@@ -78,19 +78,21 @@ def plan(
     latitude: LatitudeOption = None,
     longitude: LongitudeOption = None,
     clip: ClipOption = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Measure less: faster, with wider intervals.")] = False,
-    cores: Annotated[int | None, typer.Option(help="Processes to use.", show_default="all cores", min=1)] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure less: faster, with wider confidence intervals.")
+    ] = False,
+    cores: Annotated[int | None, typer.Option(help="Number of processes.", show_default="all cores", min=1)] = None,
     seed: SeedOption = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw what was measured as PNG.", metavar="FILE.png")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the measurements as a PNG.", metavar="FILE.png")] = None,
     json: JsonOption = False,
     force: ForceOption = False,
 ) -> None:
-    """Recommend a mechanism and its parameters for the people of INPUT and one goal.
+    """Recommend a mechanism and its parameters for the people of INPUT and a goal.
 
-    Planar Laplace and the sound releases of DPRS are measured on these people: what users keep, and how wrong the best
-    attacker is who knows the mechanism and every address, but not who lives there. What is printed is computed from
-    true places and is not covered by any guarantee, unless --private-epsilon is given; a file that is refused is
-    refused in words about its rows even then.
+    Planar Laplace and the sound releases of DPRS are measured on these people: the recall of the lists, and the mean
+    error of the best attacker, who knows the mechanism and every address, but not who lives there. The output is
+    computed from true locations and no guarantee covers it, unless --private-epsilon is given. Even then an error
+    message about INPUT can name its rows.
     """
     goal = _goal(attacker_error, recall, hide_within, k)
     _check_picture(picture, force=force)
@@ -113,12 +115,12 @@ def plan(
         say_json(made.to_dict())
     else:
         say(plan_text(made))
-    # Last, so that a picture that cannot be written does not lose the figures.
+    # Last, so that the plan is printed even if the picture cannot be written.
     if picture is not None:
         from nearveil.report.charts import draw_chart  # noqa: PLC0415
 
         with replacing(picture, force=force) as partial:
-            draw_chart(plan_chart(made, made.people.words), partial)
+            draw_chart(plan_chart(made, made.people.description), partial)
 
 
 def _goal(attacker_error: str | None, recall: float | None, hide_within: str | None, k: int) -> Goal:

@@ -1,4 +1,4 @@
-"""The people that a command works on: a population of the paper, people in a file with their ids, or a made-up city."""
+"""Populations that commands work on: one of the paper's, the people in a file, or a made-up city."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _MOST_DIGITS = 18
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Population:
-    """People and how to find one by an id."""
+    """People, and a function from a person's id to their row."""
 
     dataset: Dataset
     number_of: Callable[[str], int]
 
 
 def dataset_population(name: DatasetName, data_dir: Path | None) -> Population:
-    """Return a population of the paper; its people are called 1, 2, 3 ..."""
+    """Return a population of the paper; the ids of its people are 1, 2, 3 ..."""
     dataset = load_dataset(name, data_dir)
     return Population(dataset, _by_row(len(dataset.places)))
 
 
 def file_population(path: Path, region: Region, id_column: str | None, read: ReadOptions) -> Population:
-    """Return the people of a file: called by a column of ids, or by their row."""
+    """Return the people of a file; their ids are those of a column, or their row numbers."""
     people = read_people(path, read)
     if not len(people.points):
         raise DataError(f"{path.name} has no people in it; a service without people cannot be attacked")
@@ -51,7 +51,7 @@ def _id_column(people: People, wanted: str | None) -> str | None:
     names = people.carried.column_names
     if wanted is not None:
         if names.count(wanted) != 1:
-            raise DataError(f"there is no one column {wanted!r} to find people by; check --id")
+            raise DataError(f"the file does not have exactly one column {wanted!r}; check --id")
         return wanted
     return next(iter(person_columns(names)), None)
 
@@ -59,7 +59,7 @@ def _id_column(people: People, wanted: str | None) -> str | None:
 def _by_row(count: int) -> Callable[[str], int]:
     def number_of(person: str) -> int:
         if not person.isdecimal() or len(person) > _MOST_DIGITS or not 1 <= int(person) <= count:
-            raise UsageError(f"there is no such person; people are called by their row here, 1 to {count:,}")
+            raise UsageError(f"there is no such person; the ids here are row numbers, 1 to {count:,}")
         return int(person) - 1
 
     return number_of
@@ -72,17 +72,17 @@ def _by_id(people: People, column: str) -> Callable[[str], int]:
         if len(found) == 0:
             raise UsageError(f"there is no such person in column {column!r}; check --person and --id")
         if len(found) > 1:
-            raise DataError(f"{len(found)} rows have that {column!r}; keep one row for each person")
+            raise DataError(f"{len(found)} rows have this {column!r}; keep one row per person")
         return int(found[0])
 
     return number_of
 
 
-# A made-up city, for commands that need intervals and were given none.
+# A made-up city, for commands that need intervals and get none.
 
 
 def fitted_on_made_up_people(mechanism: Mechanism) -> Mechanism:
-    """Return the mechanism ready to be looked at: one that needs intervals and has none gets those of the city."""
+    """Return the mechanism; DPRS without intervals is fitted on the made-up city."""
     if not isinstance(mechanism, DPRS) or mechanism.intervals is not None:
         return mechanism
     repeatable = mechanism.with_params(seed=SEED)

@@ -1,4 +1,4 @@
-"""``nearveil protect``: true places in, published places out, and a truthful card."""
+"""``nearveil protect``: read true locations, write noisy ones, and print the guarantee."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from nearveil.cli._options import (
     PartitionByOption,
     PerRowOption,
     PersonOption,
+    ProtectionOptions,
     RegionOption,
     ScalingOption,
     SeedOption,
     SparkConfOption,
-    SparkWish,
+    SparkOptions,
     TrueFiguresOption,
-    Wish,
     build_mechanism,
     chosen_region,
     open_ledger,
@@ -47,17 +47,17 @@ from nearveil.io.atomic import check_output
 from nearveil.io.people import ReadOptions
 from nearveil.release.protect import ProtectResult, file_metadata, protect_file
 
-# The mean of fewer says much of each of them.
+# The mean of fewer rows would reveal too much of each row.
 _FEWEST_FOR_A_MEAN = 1000
 
 
 @takes_protection
 def protect(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="CSV, GeoJSON or Parquet file of true places.")],
-    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="File to write; its extension is its format.")],
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="CSV, GeoJSON or Parquet file of true locations.")],
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="File to write; its extension gives the format.")],
     *,
     region: RegionOption = None,
-    wish: Wish,
+    protection: ProtectionOptions,
     person: PersonOption = None,
     per_row: PerRowOption = False,
     ledger: LedgerOption = None,
@@ -80,24 +80,24 @@ def protect(
     partition_by: PartitionByOption = None,
     spark_conf: SparkConfOption = None,
 ) -> None:
-    """Publish other places for everybody in INPUT, and say truthfully what that protects."""
+    """Write a copy of INPUT with noisy locations, and print what is guaranteed."""
     started = time.perf_counter()
-    of_spark = SparkWish(
+    spark = SparkOptions(
         key=key,
         input_format=input_format,
         output_format=output_format,
         partition_by=partition_by,
         spark_conf=spark_conf,
     )
-    of_spark.check(engine, seed, keep_order=keep_order)
-    read_too = {
+    spark.check(engine, seed, keep_order=keep_order)
+    other_inputs = {
         "the --ledger": ledger,
-        "the --intervals file": wish.intervals_file,
+        "the --intervals file": protection.intervals_file,
         "the --region file": region,
     }
-    _check_apart("OUTPUT", output, read_too)
+    _check_distinct("OUTPUT", output, other_inputs)
     if true_figures is not None:
-        _check_apart("--true-figures", true_figures, {"the INPUT": source, "the OUTPUT": output, **read_too})
+        _check_distinct("--true-figures", true_figures, {"the INPUT": source, "the OUTPUT": output, **other_inputs})
         check_output(true_figures, force=force)
     read = ReadOptions(
         latitude=latitude, longitude=longitude, drop=tuple(drop or ()), person=person, per_row=per_row, clip=clip
@@ -105,12 +105,12 @@ def protect(
     result = protect_file(
         source,
         output,
-        build_mechanism(wish, chosen_region(region, scaling, wish.intervals), seed),
+        build_mechanism(protection, chosen_region(region, scaling, protection.intervals), seed),
         read=read,
         keep_order=keep_order,
         ledger=open_ledger(ledger, budget, read, seed),
         force=force,
-        engine=of_spark.engine() if engine is EngineName.SPARK else None,
+        engine=spark.engine() if engine is EngineName.SPARK else None,
         progress=progress_bar,
     )
     for warning in result.warnings:
@@ -126,20 +126,20 @@ def protect(
 
 
 def _as_text(result: ProtectResult, output: str, seconds: float, *, full_card: bool) -> str:
-    """Return a release for people: how much was written where, and the card."""
-    about = file_metadata(result.mechanism)
-    how = about["mechanism"] + (f", release {about['release']}" if about["release"] else "")
+    """Return the text of a release: the number of rows, the file, and the card."""
+    metadata = file_metadata(result.mechanism)
+    how = metadata["mechanism"] + (f", release {metadata['release']}" if metadata["release"] else "")
     rows = f"{result.rows:,} row" + ("" if result.rows == 1 else "s")
     lines = [f"{rows} written to {output} in {seconds:.1f} s ({how})."]
     moved = result.true_figures.displacement
     if moved and result.rows >= _FEWEST_FOR_A_MEAN:
-        about_m = float(f"{moved.mean_m:.2g}")
-        lines.append(f"Moved by about {about_m:,.0f} m on average (from true places; do not publish).")
+        mean_m = float(f"{moved.mean_m:.2g}")
+        lines.append(f"Moved by about {mean_m:,.0f} m on average (computed from true locations; do not publish).")
     return "\n".join([*lines, result.guarantee.card(full=full_card)])
 
 
-def _check_apart(what: str, path: str | Path, others: Mapping[str, str | Path | None]) -> None:
-    """Refuse an output that is a file with another task, which ``--force`` would write over."""
+def _check_distinct(what: str, path: str | Path, others: Mapping[str, str | Path | None]) -> None:
+    """Refuse an output that is also another file of this command, which ``--force`` would overwrite."""
     for name, other in others.items():
         if other is not None and Path(path).resolve() == Path(other).resolve():
-            raise UsageError(f"{what} is {name}; name another file")
+            raise UsageError(f"{what} is the same file as {name}; name another file")

@@ -1,4 +1,4 @@
-"""``nearveil region``: show a region, or list those known by name."""
+"""``nearveil region``: show a region, or list the named ones."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def region(
     *,
     json: JsonOption = False,
 ) -> None:
-    """Show the box, the size and the scale of a region; without REGION, list the names known."""
+    """Show the bounds, size and scale of a region; without REGION, list the named regions."""
     shown = [named_region(known) for known in NAMED_REGIONS] if name is None else [parse_region(name)]
     if json:
-        say_json({"regions": [_facts(each) for each in shown]} if name is None else _facts(shown[0]))
+        say_json({"regions": [_to_dict(each) for each in shown]} if name is None else _to_dict(shown[0]))
     elif name is None:
         for each in shown:
             width, height = (2 * extent / 1000 for extent in each.half_extent_m)
@@ -39,7 +39,7 @@ def _area(square_km: float) -> str:
     return f"{square_km:,.0f} km²" if square_km >= 10 else f"{square_km:.3g} km²"
 
 
-def _facts(region: Region) -> dict[str, object]:
+def _to_dict(region: Region) -> dict[str, object]:
     width, height = (2 * extent for extent in region.half_extent_m)
     return {
         "name": region.name,

@@ -1,4 +1,4 @@
-"""``nearveil reproduce``: the paper's tables and figures again, its numbers beside ours, and what it lacks."""
+"""``nearveil reproduce``: the paper's tables and figures with its numbers beside ours, and further experiments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearveil.cli._options import ClipOption, LatitudeOption, LongitudeOption, O
 from nearveil.cli._output import say, warn, work_bar
 from nearveil.errors import UsageError
 from nearveil.evaluation.experiments.registry import EXPERIMENTS
-from nearveil.evaluation.results import Outcome
+from nearveil.evaluation.results import ExperimentResult
 from nearveil.io.datasets import DatasetName
 from nearveil.io.people import ReadOptions
 from nearveil.region import DEFAULT_REGION
@@ -21,23 +21,25 @@ from nearveil.report.reproduce import ALL
 from nearveil.report.reproduce import reproduce as run
 from nearveil.report.tables import text_table
 
-PartName = StrEnum("PartName", [(name.upper(), name) for name in (ALL, *EXPERIMENTS)])  # type: ignore[misc]
+ExperimentName = StrEnum("ExperimentName", [(name.upper(), name) for name in (ALL, *EXPERIMENTS)])  # type: ignore[misc]
 
-_EVERYTHING = PartName(ALL)
+_ALL = ExperimentName(ALL)
 
 
 def reproduce(
-    part: Annotated[PartName, typer.Argument(help="What to reproduce.")] = _EVERYTHING,
+    experiment: Annotated[ExperimentName, typer.Argument(help="Table, figure or experiment to reproduce.")] = _ALL,
     *,
     dataset: Annotated[
         list[DatasetName] | None,
-        typer.Option(help="May be repeated.", show_default="all that are at hand, or none with --input"),
+        typer.Option(
+            help="Population used in the paper; may be repeated.", show_default="all available; none with --input"
+        ),
     ] = None,
     source: Annotated[
         Path | None,
         typer.Option(
             "--input",
-            help="Your own people, beside the data sets that are named or alone: CSV, GeoJSON or Parquet.",
+            help="Your own people, in addition to any --dataset: a CSV, GeoJSON or Parquet file.",
             metavar="FILE",
         ),
     ] = None,
@@ -47,11 +49,13 @@ def reproduce(
     clip: ClipOption = False,
     mechanism: Annotated[
         list[str] | None,
-        typer.Option(help="Your own on the frontier, too, as FILE.py:CLASS; may be repeated.", metavar="MECHANISM"),
+        typer.Option(
+            help="Your own mechanism, added to the frontier, as FILE.py:CLASS; may be repeated.", metavar="MECHANISM"
+        ),
     ] = None,
     attack: Annotated[
         list[str] | None,
-        typer.Option(help="Your own in Table 1, too, as FILE.py:CLASS; may be repeated.", metavar="ATTACK"),
+        typer.Option(help="Your own attack, added to Table 1, as FILE.py:CLASS; may be repeated.", metavar="ATTACK"),
     ] = None,
     data_dir: Annotated[
         Path | None,
@@ -60,30 +64,32 @@ def reproduce(
             show_default="NEARVEIL_DATA_DIR, then the cache folder",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for everything that is written; made if need be.")] = Path("report"),
-    runs: Annotated[int | None, typer.Option(help="Runs with seeds of their own.", show_default="5", min=1)] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the results; created if missing.")] = Path("report"),
+    runs: Annotated[
+        int | None, typer.Option(help="Number of runs, each with its own seed.", show_default="5", min=1)
+    ] = None,
     instances: Annotated[
-        int | None, typer.Option(help="People attacked in each run.", show_default="50", min=1)
+        int | None, typer.Option(help="Number of people attacked in each run.", show_default="50", min=1)
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="2 small runs and coarse sweeps: minutes, not an hour.")
+        bool, typer.Option("--quick", help="Two small runs and coarse sweeps: minutes instead of an hour.")
     ] = False,
     seed: Annotated[
-        int, typer.Option(help="The same seed gives the same numbers, but for times.", metavar="N", min=0)
+        int, typer.Option(help="The same seed gives the same numbers, except times.", metavar="N", min=0)
     ] = 1,
-    cores: Annotated[int | None, typer.Option(help="Processes to use.", show_default="all cores", min=1)] = None,
+    cores: Annotated[int | None, typer.Option(help="Number of processes.", show_default="all cores", min=1)] = None,
 ) -> None:
-    """Reproduce one table or figure, or all of them in one HTML report.
+    """Reproduce one table or figure of the paper, or all of them in one HTML report.
 
-    Every table is written as CSV and Markdown and every picture as PNG. Finished work is kept in the folder: the same
-    command goes on where an earlier one was stopped.
+    Every table is written as CSV and Markdown and every picture as PNG. Finished work is kept in the folder, so the
+    same command resumes an interrupted one.
     """
     of_input = {"--region": region, "--latitude": latitude, "--longitude": longitude, "--clip": clip or None}
     useless = [name for name, value in of_input.items() if value is not None and source is None]
     if useless:
-        raise UsageError(f"{useless[0]} goes with --input FILE; leave it out")
+        raise UsageError(f"{useless[0]} is for --input FILE; leave it out")
     done = run(
-        str(part),
+        str(experiment),
         datasets=[one.value for one in dataset or ()],
         people=source,
         region=DEFAULT_REGION if region is None else region,
@@ -101,16 +107,16 @@ def reproduce(
         warn=warn,
     )
     if source is not None:
-        warn(f"what is in {out} was computed from true places, and maps show them: keep it to yourself")
-    if part == ALL:
+        warn(f"the files in {out} are computed from true locations, and maps show them; do not publish")
+    if experiment == ALL:
         for finding in done.findings:
-            say(f"{finding.headline}\n  {finding.words}\n")
-        say(f"Written: {done.files[0]}, and every table as CSV and Markdown and every picture as PNG beside it")
+            say(f"{finding.headline}\n  {finding.text}\n")
+        say(f"Written: {done.files[0]}; beside it are all tables as CSV and Markdown and all pictures as PNG")
         return
     _say_outcome(done.outcomes[0], done.files)
 
 
-def _say_outcome(outcome: Outcome, paths: tuple[Path, ...]) -> None:
+def _say_outcome(outcome: ExperimentResult, paths: tuple[Path, ...]) -> None:
     for table in outcome.tables:
         say(f"{text_table(*table_cells(table))}\n\n{table.protocol}\n")
     say("\n".join(f"- {remark}" for remark in outcome.remarks))

@@ -20,10 +20,10 @@ _SHORT_WINDOW = timedelta(days=7)
 
 
 def serve(*, config: Path | None = None, show_config: bool = False, **options: Any) -> None:
-    """Serve people nearby: reports in, ranked ids out, made from noisy places.
+    """Run a protected 'people nearby' service that answers from noisy locations.
 
-    Needs nothing but this package: the store is a file, and keys are made at the first start. Settings come from
-    options, else from NEARVEIL_… variables, else from the settings file.
+    No other software is needed: the store is a file, and keys are created at the first start. An option overrides a
+    NEARVEIL_… variable, and a variable overrides the settings file.
     """
     settings = Settings.load(config, os.environ, options)
     if show_config:
@@ -33,14 +33,14 @@ def serve(*, config: Path | None = None, show_config: bool = False, **options: A
 
 
 def _parameters() -> Iterator[Parameter]:
-    """Return what Typer makes options of: one for each setting, between the file of them and the wish to see them."""
-    config = typer.Option(help="Settings file, TOML.", metavar="FILE")
+    """Yield the parameters that Typer turns into options: --config, one per setting, and --show-config."""
+    config = typer.Option(help="Settings file (TOML).", metavar="FILE")
     yield Parameter("config", Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, config])
     for setting in KNOWN_SETTINGS.values():
         if setting.only != "environment":
             kind = Annotated[setting.kind | None, _option(setting)]  # type: ignore[name-defined]
             yield Parameter(setting.name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-    show = typer.Option("--show-config", help="Print the settings in force and where each comes from, and exit.")
+    show = typer.Option("--show-config", help="Print all settings and the source of each, and exit.")
     yield Parameter("show_config", Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, show])
 
 
@@ -55,13 +55,13 @@ def _option(setting: Setting) -> Any:
     )
 
 
-# Typer reads options off a function's signature and its annotations.
+# Typer reads options from a function's signature and its annotations.
 serve.__signature__ = Signature(list(_parameters()))  # type: ignore[attr-defined]
 serve.__annotations__ = {each.name: each.annotation for each in _parameters()}
 
 
 def _serve(settings: Settings) -> None:
-    # Whoever only wants help, or another verb, does not wait for a web server to load.
+    # Imported here, so that --help does not wait for the web server.
     from nearveil.server import run  # noqa: PLC0415
     from nearveil.server.logs import set_up_logs  # noqa: PLC0415
     from nearveil.server.service import Service  # noqa: PLC0415
@@ -80,27 +80,27 @@ def _serve(settings: Settings) -> None:
 
 
 def announce(service: Any, address: str, key_file: Path | None) -> None:
-    """Say where the service is, what it promises, and what to take care of."""
+    """Print the guarantee and the address of the service, and warnings about its settings."""
     settings: Settings = service.settings
     say(str(service.card()))
     say(f"Nearveil serves {service.protection.region} on {address}")
     if settings.console:
         say(f"console: {address}/")
     if key_file is not None:
-        say(f"platform key: in {key_file}, for you alone")
+        say(f"platform key: in {key_file}; keep it secret")
     if settings.keys is None and settings.keys_text is None:
-        say("secret keys: beside the store; keep them elsewhere (--keys), a copy of the folder gives both away")
+        say("secret keys: in the folder of the store; a copy of the folder discloses both, so keep them apart (--keys)")
     if not _is_loopback(settings.host):
-        warn("this address can be reached from other machines; put TLS in front, keys and places travel in the open")
+        warn("other machines can reach this address, and keys and locations are not encrypted; put TLS in front")
     if service.protection.policy is Policy.PLACE and service.protection.schedule.window < _SHORT_WINDOW:
         warn(
-            "every window draws people's places afresh, and in windows as short as this noise averages out soon; "
-            "choose a longer --window, such as 30d"
+            "every budget window draws new noise for the same location, so with windows this short the noise soon "
+            "averages out; choose a longer --window, such as 30d"
         )
     if settings.test_hooks:
         warn("test hooks are on: a platform key can advance the epoch")
     if service.is_unprotected:
-        warn("PROTECTION IS OFF: true places are published, anybody can find anybody")
+        warn("PROTECTION IS OFF: true locations are published, and anyone can find anyone")
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""``nearveil serve-demo``: the service with a made-up city in it, and commands to try it with."""
+"""``nearveil serve-demo``: run the service with a made-up city, and print commands to try."""
 
 from __future__ import annotations
 
@@ -19,20 +19,18 @@ from nearveil.types import FloatArray
 if TYPE_CHECKING:
     from nearveil.server.service import Service
 
-_AT_ONCE = 512
+_BATCH = 512
 
 
 def serve_demo(
     *,
-    out: Annotated[Path, typer.Option(help="Folder for the store and the keys; may be thrown away.")] = Path(
-        "serve-demo"
-    ),
-    port: Annotated[int, typer.Option(help="Port; 0 for any that is free.", min=0, max=65_535)] = 8000,
-    hide_within: Annotated[str, typer.Option(help="Mean length of the noise.")] = "500m",
-    epoch: Annotated[str, typer.Option(help="Time between two publications.")] = "1m",
+    out: Annotated[Path, typer.Option(help="Folder for the store and the keys; may be deleted.")] = Path("serve-demo"),
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free port.", min=0, max=65_535)] = 8000,
+    hide_within: Annotated[str, typer.Option(help="Mean distance that the noise adds.", metavar="LENGTH")] = "500m",
+    epoch: Annotated[str, typer.Option(help="Time between two publications.", metavar="TIME")] = "1m",
 ) -> None:
-    """Serve 25,000 made-up people of San Francisco, protected, and print what to try."""
-    # Only this verb and serve wait for a web server to load.
+    """Run the service with 25,000 made-up people of San Francisco, and print commands to try."""
+    # Imported here, so that --help does not wait for the web server.
     from nearveil.server import run  # noqa: PLC0415
     from nearveil.server.logs import set_up_logs  # noqa: PLC0415
     from nearveil.server.service import Service  # noqa: PLC0415
@@ -53,25 +51,25 @@ def serve_demo(
         set_up_logs(settings.log_level)
         service = Service.open(settings)
         if not service.store.totals().published:
-            _move_in(service, synthetic_city(PEOPLE, region, rng=SEED, land=land_in(region)))
+            _add_people(service, synthetic_city(PEOPLE, region, rng=SEED, land=land_in(region)))
         key_file = run.first_platform_key(service.store, folder) or out / run.PLATFORM_KEY_FILE
     except BaseException:
         listening.close()
         raise
     address = run.address_of(listening)
     announce(service, address, key_file)
-    run.run(service, listening, when_ready=lambda: say(_things_to_try(address, key_file, region)))
+    run.run(service, listening, when_ready=lambda: say(_commands_to_try(address, key_file, region)))
 
 
-def _move_in(service: Service, places: FloatArray) -> None:
-    people = [person_id(number) for number in range(len(places))]
+def _add_people(service: Service, locations: FloatArray) -> None:
+    people = [person_id(number) for number in range(len(locations))]
     service.store.add_people(people)
     with progress_bar("people report where they are", len(people)) as advance:
-        for start in range(0, len(people), _AT_ONCE):
-            some = slice(start, start + _AT_ONCE)
+        for start in range(0, len(people), _BATCH):
+            batch = slice(start, start + _BATCH)
             reports = [
                 service.publisher.accept(person, float(latitude), float(longitude))
-                for person, (latitude, longitude) in zip(people[some], places[some], strict=True)
+                for person, (latitude, longitude) in zip(people[batch], locations[batch], strict=True)
             ]
             service.publisher.receive(reports)
             advance(len(reports))
@@ -79,20 +77,20 @@ def _move_in(service: Service, places: FloatArray) -> None:
 
 
 def person_id(number: int) -> str:
-    """Return what a made-up person is called."""
+    """Return the id of a made-up person."""
     return f"person-{number:05d}"
 
 
-def _things_to_try(address: str, key_file: Path, region: Region) -> str:
+def _commands_to_try(address: str, key_file: Path, region: Region) -> str:
     latitude, longitude = np.round(region.centre, 4)
-    place = f'{{"latitude": {latitude}, "longitude": {longitude}'
+    location = f'{{"latitude": {latitude}, "longitude": {longitude}'
     start = f'curl -s -H "Authorization: Bearer $(cat {key_file})"'
     return "\n".join(
         [
             "Try, in another terminal:",
-            f"""  {start} {address}/v1/nearby --json '{place}, "k": 5}}'""",
-            f"""  {start} -X PUT {address}/v1/people/{person_id(7)}/location --json '{place}}}'""",
+            f"""  {start} {address}/v1/nearby --json '{location}, "k": 5}}'""",
+            f"""  {start} -X PUT {address}/v1/people/{person_id(7)}/location --json '{location}}}'""",
             f"  {start} {address}/v1/people/{person_id(7)}",
-            "Ctrl-C stops it.",
+            "Ctrl-C stops the service.",
         ]
     )

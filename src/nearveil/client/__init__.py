@@ -1,1 +1,1 @@
-"""A client of a running service, and the audit of one's own service through what everybody can reach of it."""
+"""A client of a running service, and the audit of one's own service through its public interface."""

@@ -17,9 +17,9 @@ from scipy import stats
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.oracle import Spot
 from nearveil.client.http import Client, ServiceError
-from nearveil.client.oracle import Accounts, Attacker, Epochs, Patience, StartSearch, degrees_of
+from nearveil.client.oracle import Attacker, Epochs, MadeUpAccounts, Patience, StartSearch, degrees_of
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_trials import Contender, contenders
+from nearveil.evaluation.attack_trials import AttackSetup, set_up_attacks
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import Region
 from nearveil.report.tables import text_table
@@ -78,15 +78,15 @@ class AuditPlan:
         if not 1 <= self.k <= 100:
             raise UsageError("a service lists 1 to 100 people; choose k accordingly")
         if not 1 <= self.targets <= MOST_TARGETS or self.askers < 1:
-            raise UsageError(f"an audit needs 1 to {MOST_TARGETS:,} targets, and at least one account that asks")
+            raise UsageError(f"an audit needs 1 to {MOST_TARGETS:,} targets (--targets) and at least one of --askers")
 
 
-# What an audit of a running service found.
+# Results of an audit of a running service.
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """One attack beside the truth: how far its guess is from where the target truly is."""
+class ServiceAttempt:
+    """Result of one attack, compared with the true location of the target."""
 
     error_m: float
     start_error_m: float
@@ -101,21 +101,21 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class AttackAudit:
-    """All attempts of one attack, or none where no target could be attacked."""
+    """All attempts of one attack; none if no target could be attacked."""
 
     attack: str
     colluders: int
     tau_m: float
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[ServiceAttempt, ...]
 
     @property
     def found(self) -> int:
-        """Targets found within tau of where they truly are."""
+        """Number of targets located to within tau."""
         return sum(attempt.error_m <= self.tau_m for attempt in self.attempts)
 
     @property
     def share_found(self) -> float:
-        """The same as a share."""
+        """Share of targets located to within tau."""
         return self.found / len(self.attempts)
 
     @property
@@ -141,22 +141,22 @@ class AttackAudit:
 
     @property
     def starts_within(self) -> float:
-        """Share of the starts that are themselves within tau: what a guess without any question gives."""
+        """Share of the starts that are within tau of the target: the accuracy of a guess without questions."""
         return fmean(attempt.start_error_m <= self.tau_m for attempt in self.attempts)
 
     @property
     def refused(self) -> int:
-        """Attacks that the service refused at least one question or move."""
+        """Number of attacks with at least one refused question or move."""
         return sum(attempt.refusals > 0 for attempt in self.attempts)
 
     @property
     def stopped(self) -> int:
-        """Attacks that had to end for it."""
+        """Number of attacks that ended because of refusals."""
         return sum(attempt.stopped for attempt in self.attempts)
 
     @property
     def first_refusal(self) -> float | None:
-        """Median of the questions at which the service refused first; None if it never did."""
+        """Median number of the first refused question; None if none was refused."""
         return _median_or_none([one.first_refusal for one in self.attempts if one.first_refusal is not None])
 
     def document(self) -> dict[str, Any]:
@@ -184,20 +184,20 @@ class AttackAudit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAudit:
-    """What an audit found.
+    """Result of an audit of a service.
 
     Attributes
     ----------
     protection : str
-        The service's own word for its policy; empty if it says none.
+        Policy of the service, as the service states it; empty if it does not.
     not_listed : int
-        Targets listed from no place near where they truly are, which could not be attacked.
+        Number of targets that could not be attacked, because no location near them lists them.
     suspects : (int, int) or None
-        What the service's metric of suspicions counted before and after; None if it was not to be read.
+        Suspicions that the service's metric counted before and after; None if the metric could not be read.
     epochs : int
-        How many epochs the audit made the service advance by the test hook.
+        Number of epochs that the audit advanced with the test hook.
     accounts : int
-        How many accounts the audit made, all of which are removed.
+        Number of accounts that the audit created and removed.
     """
 
     protection: str
@@ -230,10 +230,10 @@ def _median_or_none(values: Sequence[float]) -> float | None:
     return median(values) if values else None
 
 
-# An audit of a running service of one's own, through what everybody can reach of it.
+# An audit of one's own running service through its public interface.
 #
-# It makes up its targets as well as its colluders: their places are known to the audit alone, so that errors are
-# measured against the truth without anybody's place being known.
+# The audit creates its targets as well as its colluders. It knows their true locations and can measure errors without
+# the location of any real person.
 
 
 _SUSPECTS = re.compile(r"^nearveil_suspects_total(?:\{[^}]*\})?\s+([0-9.eE+]+)\s*$", re.MULTILINE)
@@ -246,15 +246,15 @@ class _Target:
 
 
 def check_platform_key(client: Client) -> None:
-    """Refuse to go on without a platform's key that this very service accepts."""
+    """Raise if the service does not accept the platform key."""
     try:
         client.ledger()
     except ServiceError as error:
         if error.status not in (401, 403):
             raise
         raise UsageError(
-            "the service does not accept this as a platform's key of its own; only a service of your own can be "
-            "audited: give a key that 'nearveil keys' made for it"
+            "the service does not accept this platform key, and only a service of your own can be audited; give a key "
+            "that 'nearveil keys platform' made for it"
         ) from None
 
 
@@ -264,13 +264,13 @@ class Audit:
     Parameters
     ----------
     client : Client
-        With the platform's key.
+        With the platform key.
     region : Region
-        The service's, or a part of it: targets are made up in it.
+        Region of the service, or a part of it; targets are created in it.
     plan : AuditPlan
-        What to try.
+        Attacks to run.
     pause, clock : callable
-        Wait so many seconds; seconds since 1970.
+        Waits the given number of seconds; returns seconds since 1970.
     """
 
     def __init__(
@@ -284,28 +284,30 @@ class Audit:
     ) -> None:
         self._client, self._region, self._plan, self._pause = client, region, plan, pause
         self._rng = np.random.default_rng(plan.seed)
-        self._fighters = contenders(plan.names, region, colluders=plan.colluders, tau_m=plan.tau_m)
+        self._attack_setups = set_up_attacks(plan.names, region, colluders=plan.colluders, tau_m=plan.tau_m)
         self._epochs = Epochs(client, longest_wait_s=plan.longest_epoch_s, pause=pause, clock=clock)
 
     @property
     def attacks(self) -> int:
-        """How many attacks it will make at most."""
-        return len(self._fighters) * (1 if self._plan.known_target else self._plan.targets)
+        """Largest number of attacks that the audit runs."""
+        return len(self._attack_setups) * (1 if self._plan.known_target else self._plan.targets)
 
     def run(self, progress: Progress) -> ServiceAudit:
-        """Attack, measure, and remove every account again, whatever happens."""
+        """Attack and measure; all accounts are removed, also after an error."""
         check_platform_key(self._client)
         before = self._suspects()
-        accounts = Accounts(self._client, pause=self._pause)
+        accounts = MadeUpAccounts(self._client, pause=self._pause)
         with accounts:
             targets = self._targets(accounts)
             starts = self._starts(accounts, targets)
-            rows = tuple(self._attack_all(accounts, fighter, starts, progress) for fighter in self._fighters)
+            rows = tuple(
+                self._attack_all(accounts, attack_setup, starts, progress) for attack_setup in self._attack_setups
+            )
             after = self._suspects()
         if not starts:
             raise UsageError(
-                "no target is listed from any place near its own: the service has too many people for lists of this "
-                "length; raise --k"
+                "no location near a target lists it, because the service has too many people for lists of this length; "
+                "raise --k"
             )
         return ServiceAudit(
             protection=self._protection(),
@@ -321,8 +323,8 @@ class Audit:
 
     # -- targets and starts ------------------------------------------------------------------------------------
 
-    def _targets(self, accounts: Accounts) -> list[_Target]:
-        """Make targets up and have them published, or take the one that is known."""
+    def _targets(self, accounts: MadeUpAccounts) -> list[_Target]:
+        """Create targets and have them published, or return the known one."""
         known = self._plan.known_target
         if known is not None:
             place_m = self._region.to_metres(self._region.check([[known.latitude, known.longitude]]))[0]
@@ -339,7 +341,7 @@ class Audit:
         spots = self._region.to_metres(places)
         return [_Target(person, (float(x), float(y))) for person, (x, y) in zip(people, spots, strict=True)]
 
-    def _starts(self, accounts: Accounts, targets: list[_Target]) -> list[tuple[_Target, Spot]]:
+    def _starts(self, accounts: MadeUpAccounts, targets: list[_Target]) -> list[tuple[_Target, Spot]]:
         def listing(spot: Spot, k: int) -> list[str]:
             latitude, longitude = degrees_of(self._region, spot)
             return accounts.patiently(lambda: self._client.nearby(latitude, longitude, k=k))
@@ -351,27 +353,33 @@ class Audit:
     # -- attacks -----------------------------------------------------------------------------------------------
 
     def _attack_all(
-        self, accounts: Accounts, fighter: Contender, starts: list[tuple[_Target, Spot]], progress: Progress
+        self,
+        accounts: MadeUpAccounts,
+        attack_setup: AttackSetup,
+        starts: list[tuple[_Target, Spot]],
+        progress: Progress,
     ) -> AttackAudit:
         attempts = []
         for target, start in starts:
-            attempts.append(self._attack(accounts, fighter, target, start))
+            attempts.append(self._attack(accounts, attack_setup, target, start))
             progress(1)
-        return AttackAudit(fighter.attack.name, fighter.colluders, self._plan.tau_m, tuple(attempts))
+        return AttackAudit(attack_setup.attack.name, attack_setup.colluders, self._plan.tau_m, tuple(attempts))
 
-    def _attack(self, accounts: Accounts, fighter: Contender, target: _Target, start: Spot) -> Attempt:
+    def _attack(
+        self, accounts: MadeUpAccounts, attack_setup: AttackSetup, target: _Target, start: Spot
+    ) -> ServiceAttempt:
         """Attack one target with accounts that have no history."""
         plan = self._plan
         attacker = Attacker(
             accounts, self._region, self._epochs,
-            k=plan.k, colluders=fighter.colluders, askers=plan.askers, patience=plan.patience, pause=self._pause,
+            k=plan.k, colluders=attack_setup.colluders, askers=plan.askers, patience=plan.patience, pause=self._pause,
         )  # fmt: skip
-        result = fighter.attack.infer(attacker.oracle(most_queries=plan.most_queries), target.person, start)
+        result = attack_setup.attack.infer(attacker.oracle(most_queries=plan.most_queries), target.person, start)
         attacker.leave()
-        # Who believes nothing stays with where it began.
+        # Without an estimate the guess is the start.
         guess = start if result.estimate is None else result.estimate
         throttle = attacker.throttle
-        return Attempt(
+        return ServiceAttempt(
             error_m=math.dist(self._into_region(guess), target.truth),
             start_error_m=math.dist(start, target.truth),
             questions=result.queries,
@@ -384,25 +392,25 @@ class Audit:
         )
 
     def _into_region(self, spot: Spot) -> Spot:
-        """The region is public: nobody believes a target to be outside."""
+        """Clip a guess to the region, which is public."""
         (x, y), (width, height) = spot, self._region.half_extent_m
         return min(max(x, -width), width), min(max(y, -height), height)
 
-    # -- the service's own words -------------------------------------------------------------------------------
+    # -- what the service states -------------------------------------------------------------------------------
 
     def _suspects(self) -> int | None:
-        """What the service's metric of suspicions counts; None where the metrics are not to be read."""
+        """Return the number of suspicions that the service counted; None if its metrics cannot be read."""
         try:
             return round(sum(float(value) for value in _SUSPECTS.findall(self._client.metrics())))
         except ServiceError:
             return None
 
     def _protection(self) -> str:
-        word = self._client.guarantee().document.get("protection")
-        return word if isinstance(word, str) else ""
+        policy = self._client.guarantee().document.get("protection")
+        return policy if isinstance(policy, str) else ""
 
 
-# What an audit found, for people.
+# Text of the results.
 
 
 _HEADERS = (
@@ -412,30 +420,30 @@ _HEADERS = (
 
 
 def audit_table(found: ServiceAudit) -> str:
-    """One row per attack."""
+    """Return a table with one row per attack."""
     return text_table(_HEADERS, [_cells(row) for row in found.rows])
 
 
 def audit_notes(found: ServiceAudit) -> str:
-    """What the columns mean, whether the service noticed, and what the audit did to it."""
+    """Explain the columns, and say whether the service noticed and what the audit changed."""
     lines = [
-        f"The service's protection: {found.protection or 'it does not say'}. Lists of {found.k}.",
-        f"found: share within {found.tau_m:g} m of where the target truly is. A guess at the start, without any "
-        f"question: {found.rows[0].starts_within:.3f}.",
-        "refused: attacks that were told 'too many' at least once, and at which question, as a median; stopped: had to "
-        "end for it.",
+        f"Protection of the service: {found.protection or 'not stated'}. Lists of {found.k}.",
+        f"found: share of targets located to within {found.tau_m:g} m. Without any question, guessing the start gives "
+        f"{found.rows[0].starts_within:.3f}.",
+        "refused: attacks with at least one refused question or move; first refused at: number of that question, as a "
+        "median; stopped: attacks that ended because of refusals.",
     ]
     if found.not_listed:
         lines.append(
-            f"{found.not_listed} of {found.targets} targets are listed from no place near their own and were not "
-            "attacked."
+            f"{found.not_listed} of {found.targets} targets were not attacked, because no location near them lists "
+            "them."
         )
     lines.append(_suspicions(found))
     if found.epochs:
         lines.append(
-            f"The test hook took the service {found.epochs:,} epochs ahead, which can begin new windows for everybody."
+            f"The test hook advanced the service by {found.epochs:,} epochs, which can begin a new budget window."
         )
-    lines.append(f"All {found.accounts:,} accounts of the audit are removed again.")
+    lines.append(f"All {found.accounts:,} accounts of the audit were removed.")
     return "\n".join(lines)
 
 
@@ -458,11 +466,11 @@ def _cells(row: AttackAudit) -> list[str]:
 
 def _suspicions(found: ServiceAudit) -> str:
     if found.suspects is None:
-        return "Whether the service suspected the attacker is not known: its metrics are not to be read."
+        return "It is not known whether the service suspected the attacker, because its metrics cannot be read."
     seen = found.suspects[1] - found.suspects[0]
     if seen <= 0:
-        return "The service suspected nobody meanwhile."
-    return f"The service's count of suspicious questions and moves rose by {seen:,} meanwhile."
+        return "The service suspected nobody during the audit."
+    return f"The service counted {seen:,} suspicious questions and moves during the audit."
 
 
 def _metres(value: float) -> str:

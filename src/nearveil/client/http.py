@@ -1,6 +1,6 @@
-"""Client: a Nearveil service from Python, with a platform's key or a person's token.
+"""Python client of a Nearveil service, with a platform key or a person's token.
 
-No answer prints a place or a token, errors are one sentence, and nothing is logged.
+No answer prints a location or a token, errors are one sentence, and nothing is logged.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class UnreachableError(ServiceError):
     """No answer at all."""
 
 
-# What a service answers, as frozen values. None of them prints a place or a token.
+# Answers of a service, as frozen values. None of them prints a location or a token.
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class IssuedToken:
     """A person's token and when it ends, as the service wrote it."""
 
     token: str = field(repr=False)
@@ -74,7 +74,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a report.
+    """Answer to a report.
 
     Attributes
     ----------
@@ -97,42 +97,42 @@ class Receipt:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the person has no new place left in this window."""
+        """Whether the person's budget of new locations in this window is spent."""
         return self.status == "budget spent"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Card:
-    """The service's guarantee: in words, and everything the service says about it."""
+class ServiceCard:
+    """The service's guarantee as text, and the whole answer."""
 
     text: str
     document: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ledger:
-    """The ledger's state: the epoch, and everything the service says about it."""
+class LedgerState:
+    """State of the ledger: the epoch, and the whole answer."""
 
     epoch: int | None
     document: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class IntervalsInUse:
-    """Which intervals a service uses: everything the service says about them."""
+class ServiceIntervals:
+    """Intervals that a service uses: their fingerprint, and the whole answer."""
 
     fingerprint: str | None
     document: Mapping[str, Any] = field(repr=False)
 
 
-# Client: a Nearveil service from Python, with a platform's key or a person's token.
+# The client.
 
 
 MOST_PEOPLE_AT_ONCE = 10_000
 
 
 class Client:
-    """A service and the key to talk to it with.
+    """Client of one service, with one key.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class Client:
         self._key = checked_key(key)
 
     def with_key(self, key: str) -> Client:
-        """Return a client that talks with another key over the same connections; closing one closes both."""
+        """Return a client with another key that shares the connections; closing one closes both."""
         other = object.__new__(Client)
         other._wire, other._key = self._wire, checked_key(key)
         return other
@@ -190,11 +190,11 @@ class Client:
     # -- the service -------------------------------------------------------------------------------------------
 
     def is_healthy(self) -> bool:
-        """Whether the service answers that it is well."""
+        """Return whether the service is healthy."""
         return self._is_fine("/healthz")
 
     def is_ready(self) -> bool:
-        """Whether the service can answer questions."""
+        """Return whether the service can answer questions."""
         return self._is_fine("/readyz")
 
     def _is_fine(self, path: str) -> bool:
@@ -206,26 +206,26 @@ class Client:
             raise
         return True
 
-    def guarantee(self) -> Card:
-        """Return what the service promises."""
+    def guarantee(self) -> ServiceCard:
+        """Return the guarantee of the service."""
         answer = self._get("/v1/guarantee")
-        return Card(field_of(answer, "text", str), json_of(answer))
+        return ServiceCard(field_of(answer, "text", str), json_of(answer))
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> LedgerState:
         """Return the ledger's state; platforms only."""
         document = object_of(self._get("/v1/ledger"))
         epoch = document.get("epoch")
-        return Ledger(epoch if isinstance(epoch, int) else None, document)
+        return LedgerState(epoch if isinstance(epoch, int) else None, document)
 
     def metrics(self) -> str:
         """Return the service's metrics as Prometheus reads them."""
         return self._get("/metrics").text
 
-    def intervals(self) -> IntervalsInUse:
+    def intervals(self) -> ServiceIntervals:
         """Return which intervals are in use."""
         document = object_of(self._get("/v1/intervals"))
         fingerprint = document.get("fingerprint")
-        return IntervalsInUse(fingerprint if isinstance(fingerprint, str) else None, document)
+        return ServiceIntervals(fingerprint if isinstance(fingerprint, str) else None, document)
 
     def put_intervals(self, file: str) -> int:
         """Hand over an intervals file as it was written; return the epoch from which on it is used."""
@@ -261,11 +261,11 @@ class Client:
         """Return everything held about a person."""
         return object_of(self._get(person_path(person)))
 
-    def issue_token(self, person: str, *, expires_in_s: int = 3600) -> Token:
-        """Return a token that lets a person speak for themselves; platforms only."""
+    def issue_token(self, person: str, *, expires_in_s: int = 3600) -> IssuedToken:
+        """Return a token with which a person can use the service; platforms only."""
         body = {"expires_in_s": expires_in_s}
         answer = self._send("POST", person_path(person, "/tokens"), repeatable=False, json=body)
-        return Token(field_of(answer, "token", str), field_of(answer, "expires_at", (str, int, float)))
+        return IssuedToken(field_of(answer, "token", str), field_of(answer, "expires_at", (str, int, float)))
 
     def revoke_tokens(self, person: str) -> bool:
         """Void the tokens made for a person so far; whether there was such a person."""
@@ -289,7 +289,7 @@ class Client:
     def nearby(
         self, latitude: float, longitude: float, *, k: int = 10, within_m: float | None = None, asker: str | None = None
     ) -> list[str]:
-        """Return the ids of the people near a place, nearest first."""
+        """Return the ids of the people near a location, nearest first."""
         body: dict[str, Any] = {**place_body(latitude, longitude), "k": k}
         if within_m is not None:
             body["within_m"] = within_m
@@ -328,7 +328,7 @@ class Client:
 def checked_key(key: str) -> str:
     """Return a key that can stand in a request's head."""
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise UsageError("this is no key of a Nearveil service; keys begin with nvk_ and tokens with nvt_")
+        raise UsageError("this is not a key of a Nearveil service; keys begin with nvk_ and tokens with nvt_")
     return key
 
 
@@ -349,7 +349,7 @@ def person_path(person: str, rest: str = "") -> str:
 def place_body(latitude: float, longitude: float) -> dict[str, float]:
     """Return a place as requests hold it."""
     if not (math.isfinite(latitude) and math.isfinite(longitude)):
-        raise UsageError("a place is two numbers, latitude and longitude in degrees")
+        raise UsageError("a location is two numbers, latitude and longitude in degrees")
     return {"latitude": float(latitude), "longitude": float(longitude)}
 
 
@@ -451,7 +451,7 @@ def _checked(url: str, *, allow_plain_http: bool) -> httpx.URL:
     try:
         address = httpx.URL(url)
     except (httpx.InvalidURL, TypeError):
-        raise UsageError("the service's address is no web address; write it as http://127.0.0.1:8000") from None
+        raise UsageError("the service's address is not a web address; write it as http://127.0.0.1:8000") from None
     if address.scheme not in ("http", "https") or not address.host:
         raise UsageError("the service's address begins with http:// or https://, such as http://127.0.0.1:8000")
     if address.userinfo or address.query or address.fragment:
@@ -482,9 +482,9 @@ def _refusal(answer: httpx.Response) -> ServiceError:
     said = document if isinstance(document, dict) else {}
     kind, title, detail = (str(said.get(name) or "") for name in ("type", "title", "detail"))
     title = title or answer.reason_phrase
-    words = " ".join(detail.split())[:_LONGEST_DETAIL]
+    text = " ".join(detail.split())[:_LONGEST_DETAIL]
     return ServiceError(
-        f"the service refused ({answer.status_code} {title})" + (f": {words}" if words else ""),
+        f"the service refused ({answer.status_code} {title})" + (f": {text}" if text else ""),
         status=answer.status_code,
         name=kind.removeprefix(PROBLEM_PREFIX) if kind.startswith(PROBLEM_PREFIX) else "",
         title=title,
@@ -509,7 +509,7 @@ _EDGES = ("south", "west", "north", "east")
 
 
 def region_of(client: Client, asked: str | None) -> Region:
-    """Return the region asked for, or the one that the service names, or the one that services have by default."""
+    """Return the named region, otherwise the one that the service states, otherwise the default."""
     if asked is not None:
         return parse_region(asked)
     said = client.guarantee().document.get("region")

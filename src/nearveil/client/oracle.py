@@ -1,4 +1,4 @@
-"""The oracle of a running service: attacks reach it over HTTP, with accounts like anybody's."""
+"""Oracle of a running service: attacks reach it over HTTP, with ordinary accounts."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from nearveil.region import Region
 
 
 class ThrottledError(OutOfQueriesError):
-    """The service lets the attacker ask no more for now."""
+    """The service refuses further questions of the attacker for now."""
 
 
 @dataclass(slots=True)
 class Throttle:
-    """What a service did against one attack.
+    """How a service throttled one attack.
 
     Attributes
     ----------
     refusals : int
-        How often it answered "too many".
+        Number of answers "too many requests".
     waited_s : float
-        How long it made the attacker wait.
+        Time that the attacker had to wait.
     first_at : int or None
-        The question at which it refused first, from 1; a move counts to the question that it is for.
+        Number of the first refused question, from 1; a move counts as part of the question that it prepares.
     stopped : bool
-        Whether the attack had to end for it.
+        Whether throttling ended the attack.
     """
 
     refusals: int = 0
@@ -48,7 +48,7 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long an attacker waits when told to: at once, and in all."""
+    """How long an attacker is willing to wait: for one call, and in total."""
 
     longest_wait_s: float = 2.0
     most_waiting_s: float = 60.0
@@ -61,28 +61,28 @@ def degrees_of(region: Region, spot: Spot) -> tuple[float, float]:
 
 
 class Attacker:
-    """One attacker at a running service: accounts that ask, which are not on the map, and accounts that stand on it.
+    """One attacker of a running service: accounts that ask, which are not on the map, and colluders, which are.
 
-    Moves are reported at once; those that wait for an epoch are published, all together, before the next question.
-    An account that has used up its budget of new places is replaced by a new one, which the attack does not notice.
+    Moves are reported at once; those that wait for an epoch are published together before the next question. An
+    account that has used up its budget of new locations is replaced by a new one, which the attack does not notice.
 
     Parameters
     ----------
-    accounts : Accounts
-        Where accounts come from.
+    accounts : MadeUpAccounts
+        Source of accounts.
     region : Region
-        Between metres and degrees.
+        Converts between metres and degrees.
     epochs : Epochs
-        The way to the next epoch.
+        Moves the service to its next epoch.
     k : int
-        How many people to ask for.
+        Number of people to ask for.
     colluders, askers : int
         Accounts on the map, and accounts that ask in turn.
     """
 
     def __init__(
         self,
-        accounts: Accounts,
+        accounts: MadeUpAccounts,
         region: Region,
         epochs: Epochs,
         *,
@@ -96,7 +96,7 @@ class Attacker:
         self._k, self._patience, self._pause = k, patience or Patience(), pause
         self._askers = [accounts.session(person) for person in accounts.create("asker", askers)]
         self._names = tuple(f"colluder-{number}" for number in range(colluders))
-        self._sessions: dict[Person, Session] = {}
+        self._sessions: dict[Person, AccountSession] = {}
         self._name_of: dict[str, Person] = {}
         self._publishes_at: float | None = None
         self._waits = False
@@ -104,7 +104,7 @@ class Attacker:
         self.throttle = Throttle()
 
     def oracle(self, *, most_queries: int = 1000) -> CountedOracle:
-        """Return what an attack may touch."""
+        """Return the oracle, which is all that an attack may use."""
         return CountedOracle(self._ask, self._put, k=self._k, colluders=self._names, most_queries=most_queries)
 
     def leave(self) -> None:
@@ -132,12 +132,12 @@ class Attacker:
             self._retire(colluder)
             receipt = self._call(lambda: self._session(colluder).report(latitude, longitude))
             if receipt.is_spent:
-                raise OracleError("the service lets new accounts publish no place at all; raise its budget of places")
+                raise OracleError("the service publishes no location of a new account; raise its new_places setting")
         if receipt.waits:
             self._waits, self._publishes_at = True, receipt.publishes_at
 
     def _withdraw(self, colluder: Person) -> None:
-        """Take an account off the map; one that may not even do that is given up, so that an attack always ends."""
+        """Take an account off the map; if that is refused too, give the account up, so that an attack always ends."""
         if colluder not in self._sessions:
             return
         try:
@@ -148,7 +148,7 @@ class Attacker:
             self._note_refusal()
             self._retire(colluder)
 
-    def _session(self, colluder: Person) -> Session:
+    def _session(self, colluder: Person) -> AccountSession:
         if colluder not in self._sessions:
             [person] = self._accounts.create("colluder")
             self._sessions[colluder] = self._accounts.session(person)
@@ -161,7 +161,7 @@ class Attacker:
         del self._name_of[person]
 
     def _call(self, call: Callable[[], _T]) -> _T:
-        """Make a call; wait as told where that is short, and give up where it is not."""
+        """Make a call; if it is refused, wait if the wait is short, otherwise give up."""
         while True:
             try:
                 return call()
@@ -181,13 +181,13 @@ class Attacker:
         if wait_s is None or wait_s > patience.longest_wait_s or so_far_s + wait_s > patience.most_waiting_s:
             self.throttle.stopped = True
             raise ThrottledError("the service stopped the attack: too many questions or moves")
-        # A service that says "now" and refuses again must not be asked for ever.
+        # A service that says "now" and refuses again must not be asked forever.
         wait_s = max(wait_s, 0.05)
         self._pause(wait_s)
         self.throttle.waited_s += wait_s
 
 
-# Accounts: what an audit creates at a service, and removes again whatever happens.
+# Accounts that an audit creates at a service and always removes.
 
 
 PREFIX = "nearveil-audit"
@@ -202,15 +202,15 @@ class LeftOverError(ServiceError):
     """Accounts of an audit are still at the service."""
 
 
-class Accounts:
-    """People that an audit makes up: their ids cannot be anybody's, and leaving the block removes them all.
+class MadeUpAccounts:
+    """Made-up people of an audit, with ids that no real person has; leaving the ``with`` block removes them all.
 
     Parameters
     ----------
     client : Client
-        With the platform's key, which creates and removes; accounts speak with tokens of their own.
+        With the platform key, which creates and removes accounts; each account uses its own token.
     pause : callable
-        Waits so many seconds.
+        Waits the given number of seconds.
     """
 
     def __init__(self, client: Client, *, pause: Callable[[float], None] = time.sleep) -> None:
@@ -236,7 +236,7 @@ class Accounts:
         """Create accounts; return their ids."""
         people = [f"{self.prefix}-{role}-{self._number + number}" for number in range(count)]
         self._number += count
-        # Noted first: also what was created by a request whose answer never came is removed.
+        # Recorded first, so that accounts are removed even if the answer to the request is lost.
         self._made.update(dict.fromkeys(people))
         self.patiently(lambda: self._client.create_people(people))
         return people
@@ -249,13 +249,13 @@ class Accounts:
             self.removed += 1
 
     def remove_all(self) -> None:
-        """Remove all accounts; one that cannot be removed does not keep the others from it."""
+        """Remove all accounts; go on if one cannot be removed."""
         for person in list(self._made):
             try:
                 self.remove([person])
             except ServiceError as error:
                 if error.status is None:
-                    # Nobody answers: every further attempt would wait in vain.
+                    # The service does not answer; every further attempt would time out.
                     break
         if self._made:
             raise LeftOverError(
@@ -263,12 +263,12 @@ class Accounts:
                 f"with {self.prefix}"
             )
 
-    def session(self, person: str) -> Session:
-        """Return the account as its owner uses it."""
-        return Session(self._client, self, person)
+    def session(self, person: str) -> AccountSession:
+        """Return a session of the account with its own token."""
+        return AccountSession(self._client, self, person)
 
     def patiently(self, call: Callable[[], _T]) -> _T:
-        """Make a call of the platform's; wait where the service says so."""
+        """Make a call with the platform key; wait and repeat it if the service says so."""
         for _ in range(_MOST_PAUSES):
             try:
                 return call()
@@ -279,20 +279,20 @@ class Accounts:
         return call()
 
 
-class Session:
-    """One account that speaks with its own token, renewed when it has run out."""
+class AccountSession:
+    """One account that uses its own token, renewed when it has expired."""
 
-    def __init__(self, platform: Client, accounts: Accounts, person: str) -> None:
+    def __init__(self, platform: Client, accounts: MadeUpAccounts, person: str) -> None:
         self._platform, self._accounts = platform, accounts
         self.person = person
         self._client = self._new_client()
 
     def nearby(self, latitude: float, longitude: float, *, k: int) -> list[str]:
-        """Ask who is near a place."""
+        """Ask who is near a location."""
         return self._call(lambda: self._client.nearby(latitude, longitude, k=k))
 
     def report(self, latitude: float, longitude: float) -> Receipt:
-        """Say where the account is."""
+        """Report the location of the account."""
         return self._call(lambda: self._client.report(self.person, latitude, longitude))
 
     def withdraw(self) -> None:
@@ -313,28 +313,28 @@ class Session:
         return self._platform.with_key(issue.token)
 
 
-# Epochs: how an audit gets its accounts published, by the test hook or by waiting for short epochs.
+# Epochs: an audit gets its accounts published by the test hook, or by waiting for a short epoch.
 
 
-# After an epoch boundary the service builds the next index aside; questions are answered from the last one until then.
+# After an epoch boundary the service builds the next index; until it is ready, the last one answers.
 _AFTER_BOUNDARY_S = 1.0
 
 
 class NoEpochError(ServiceError):
-    """What was reported is published too late for an audit."""
+    """The next epoch boundary is too far away for an audit."""
 
 
 class Epochs:
-    """The way to the next epoch.
+    """Moves the service to its next epoch, or waits for it.
 
     Parameters
     ----------
     client : Client
-        With the platform's key.
+        With the platform key.
     longest_wait_s : float
-        How long to wait for an epoch boundary that comes by itself.
+        Longest time to wait for an epoch boundary if there is no test hook.
     pause, clock : callable
-        Wait so many seconds; seconds since 1970.
+        Waits the given number of seconds; returns seconds since 1970.
     """
 
     def __init__(
@@ -351,7 +351,7 @@ class Epochs:
         self.advanced = 0
 
     def cross(self, publishes_at: float | None) -> None:
-        """Go on when the next epoch boundary has been crossed."""
+        """Return after the next epoch boundary."""
         if self._has_hook and self._advance():
             self.advanced += 1
             return
@@ -373,12 +373,12 @@ class Epochs:
 def _no_epoch(wait_s: float | None) -> str:
     when = "" if wait_s is None else f", which is in {wait_s / 60:,.0f} minutes" if wait_s >= 60 else " in time"
     return (
-        f"the service publishes the audit's accounts at its next epoch boundary only{when}; audit a copy of it "
+        f"the service publishes the audit's accounts only at its next epoch boundary{when}; audit a copy of it "
         "that has test hooks (--test-hooks) or epochs of a few seconds"
     )
 
 
-# Where an attack starts: a place from which the target is listed, far enough from it that it tells little.
+# Start of an attack: a location from which the target is listed, far enough away that it reveals little.
 
 
 MOST_LISTED = 100
@@ -387,11 +387,11 @@ _HALVINGS = 5
 _MOST_TRIES = 150
 
 Listing = Callable[[Spot, int], Sequence[str]]
-"""Ids near a spot, at most so many."""
+"""Function from a spot and a number to at most that number of ids near the spot."""
 
 
 class StartSearch:
-    """Looks for starts with the operator's help: questions that the platform asks, which no attack is charged for.
+    """Finds starts of attacks with questions of the platform, which do not count as questions of the attack.
 
     Parameters
     ----------
@@ -400,9 +400,9 @@ class StartSearch:
     k : int
         Length of the attacker's lists.
     half_extent_m : (float, float)
-        The region's box.
+        Half the width and half the height of the region.
     rng : numpy Generator
-        Directions.
+        Chooses directions.
     """
 
     def __init__(
@@ -413,18 +413,18 @@ class StartSearch:
     def start_for(self, target: str, truth: Spot) -> Spot | None:
         """Return a start for a target: the farthest, in some direction, from which it is among the k nearest.
 
-        As in the paper, where the target is the last of the list. None if it is listed from nowhere near.
+        As in the paper, where the target is the last of the list. None if no location nearby lists the target.
         """
         seen_from = self._seen_from(target, truth)
         return None if seen_from is None else self._farthest(target, seen_from)
 
     def _seen_from(self, target: str, truth: Spot) -> Spot | None:
-        """Find a place from which the target is listed, going where its rank gets better."""
+        """Find a location from which the target is listed, by moving to where its rank improves."""
         best, best_rank = truth, self._rank(target, truth)
         for number in range(_MOST_TRIES):
             if best_rank is not None and best_rank <= self._k:
                 return best
-            # From near to far and again: nobody knows how far the service moved the target.
+            # From near to far, repeatedly: it is not known how far the service moved the target.
             reach_m = _FIRST_STEP_M * 2.0 ** (number % 8)
             place = step_from(best, self._angle(), reach_m * math.sqrt(self._rng.random()))
             rank = self._rank(target, place)

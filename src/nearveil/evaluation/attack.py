@@ -21,7 +21,7 @@ from nearveil.attacks.oracle import Oracle, Spot, spot_of
 from nearveil.attacks.registry import ATTACKS, attack_class
 from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
-from nearveil.evaluation.attack_trials import Contender, Instance, Trial, contenders
+from nearveil.evaluation.attack_trials import AttackSetup, Instance, Trial, set_up_attacks
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
@@ -268,13 +268,13 @@ def attack(
         raise UsageError("say where the attack begins: start=(latitude, longitude), where the target is listed")
     box = as_region(_DEFAULT_REGION if region is None else region)
     begin = spot_of(box.to_metres([start])[0])
-    fighter = _contender(method, box, len(service.colluders), tau_m)
+    attack_setup = _attack_setup(method, box, len(service.colluders), tau_m)
     return AttackOutcome(
-        result=fighter.attack.infer(service, target, begin),
+        result=attack_setup.attack.infer(service, target, begin),
         region=box,
         tau_m=tau_m,
         truth=None if truth is None else spot_of(box.to_metres([truth])[0]),
-        title=f"{fighter.attack.name} on a service",
+        title=f"{attack_setup.attack.name} on a service",
     )
 
 
@@ -292,16 +292,16 @@ def _attack_simulation(
         (instance,) = experiment.instances(0, k, number)
     else:
         instance = Instance(spot_of(setup.region.to_metres([start])[0]), number)
-    trial = Trial(setup, _contender(method, setup.region, accounts, tau_m), k, (instance,))
+    trial = Trial(setup, _attack_setup(method, setup.region, accounts, tau_m), k, (instance,))
     return outcome_of(experiment, number, trial.run_one(0, setup.open()), tau_m=tau_m)
 
 
-def _contender(method: str | Attack, region: Region, accounts: int, tau_m: float) -> Contender:
+def _attack_setup(method: str | Attack, region: Region, accounts: int, tau_m: float) -> AttackSetup:
     if isinstance(method, Attack):
-        return Contender(method, max(accounts, method.colluders_needed))
+        return AttackSetup(method, max(accounts, method.colluders_needed))
     # An oracle may have accounts that the attack has no use for.
     wanted = max(accounts, attack_class(method).colluders_needed, 1)
-    return contenders([method], region, colluders=[wanted], tau_m=tau_m)[0]
+    return set_up_attacks([method], region, colluders=[wanted], tau_m=tau_m)[0]
 
 
 def _region_of(region: Region | str | None, mechanism: Mechanism | None) -> Region:
@@ -328,14 +328,14 @@ class PopulationAttack:
     rows: list[AttackRow]
     best: BestAttacker | None
     experiment: AttackExperiment = field(repr=False)
-    contenders: list[Contender] = field(repr=False)
+    attack_setups: list[AttackSetup] = field(repr=False)
     ks: Sequence[int]
     person: int | None
 
     def example(self) -> AttackOutcome:
         """Repeat the first attack, by the adaptive attacker if it took part, with all that can be drawn of it."""
         experiment = self.experiment
-        chosen = next((one for one in self.contenders if one.attack.name == "adaptive"), self.contenders[0])
+        chosen = next((one for one in self.attack_setups if one.attack.name == "adaptive"), self.attack_setups[0])
         setup, instances = experiment.setup(0), experiment.instances(0, self.ks[0], self.person)
         result = Trial(setup, chosen, self.ks[0], instances).run_one(0, setup.open())
         return outcome_of(experiment, instances[0].target, result, tau_m=experiment.protocol.tau_m)
@@ -390,19 +390,19 @@ def attack_population(
     """
     protocol = protocol or AttackProtocol()
     box = _region_of(region, mechanism)
-    fighters = contenders(attacks, box, colluders=accounts, tau_m=protocol.tau_m)
+    attack_setups = set_up_attacks(attacks, box, colluders=accounts, tau_m=protocol.tau_m)
     experiment = AttackExperiment(Dataset(name, box, box.check(points)), protocol, mechanism)
     for k in ks:
         experiment.check_k(k)
     with progress(f"protecting {name}", protocol.runs) as advance:
         experiment.publish_all(advance)
-    total = len(ks) * len(fighters) * protocol.runs * protocol.instances
+    total = len(ks) * len(attack_setups) * protocol.runs * protocol.instances
     with progress(f"attacking {name}", total) as advance:
-        rows = experiment.run(fighters, ks, person=person, cores=cores or os.cpu_count() or 1, progress=advance)
+        rows = experiment.run(attack_setups, ks, person=person, cores=cores or os.cpu_count() or 1, progress=advance)
     best = None
     if mechanism is not None:
         with progress(f"the best attacker on {name}", TARGETS) as advance:
             best = measure_best_attacker(experiment, advance)
     return PopulationAttack(
-        rows=rows, best=best, experiment=experiment, contenders=fighters, ks=tuple(ks), person=person
+        rows=rows, best=best, experiment=experiment, attack_setups=attack_setups, ks=tuple(ks), person=person
     )

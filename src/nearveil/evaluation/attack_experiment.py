@@ -1,4 +1,4 @@
-"""A population under attack: every contender against the same people, run by run, protected or not.
+"""A population under attack: every attack_setup against the same people, run by run, protected or not.
 
 How attacks did is Dist, Acc, Cost and queries. Means have 95 % intervals over runs, shares have binomial ones.
 """
@@ -18,7 +18,7 @@ from nearveil.attacks.base import AttackResult
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_trials import (
-    Contender,
+    AttackSetup,
     Instance,
     ServiceSetup,
     Trial,
@@ -78,7 +78,7 @@ def mean_over_runs(values: Sequence[float]) -> Mean:
 
 
 def share_over_runs(hits: Sequence[int], cases: int) -> Share:
-    """Return the share of hits among all cases, so many in each run, with a 95 % interval for runs pooled.
+    """Return the share of hits among all cases, ``cases`` in each run, with a 95 % interval for runs pooled.
 
     By Clopper and Pearson. Cases of one run share its noise, so where runs differ by more than chance, the number of
     cases is first divided by the design effect: the variance between runs over that of independent cases (Korn and
@@ -101,7 +101,7 @@ def share_over_runs(hits: Sequence[int], cases: int) -> Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ScoredAttack:
     """One attack beside the truth.
 
     Attributes
@@ -135,7 +135,7 @@ def compare(
     served_m: FloatArray,
     half_extent_m: tuple[float, float],
     tau_m: float,
-) -> Attempt:
+) -> ScoredAttack:
     """Put one result beside the truth."""
     guess = instance.start if result.estimate is None else _into_region(result.estimate, half_extent_m)
     located = [
@@ -143,7 +143,7 @@ def compare(
         for person, spot in result.others.items()
         if person in result.listed and _gap(spot, true_m, person) <= tau_m
     ]
-    return Attempt(
+    return ScoredAttack(
         error_m=_gap(guess, true_m, instance.target),
         served_error_m=_gap(guess, served_m, instance.target),
         start_distance_m=_gap(instance.start, served_m, instance.target),
@@ -157,7 +157,7 @@ def compare(
 
 
 def _into_region(spot: Spot, half_extent_m: tuple[float, float]) -> Spot:
-    """The region is public: nobody believes a target to be outside."""
+    """Move an estimate into the region, which is public."""
     (x, y), (width, height) = spot, half_extent_m
     return min(max(x, -width), width), min(max(y, -height), height)
 
@@ -205,14 +205,14 @@ class AttackScore:
 
 
 def score_attempts(
-    runs: Sequence[Sequence[Attempt]], *, tau_m: float, colluders: int, farthest_m: float
+    runs: Sequence[Sequence[ScoredAttack]], *, tau_m: float, colluders: int, farthest_m: float
 ) -> AttackScore:
     """Return the score of an attack from its attempts, run by run."""
 
-    def over_runs(value: Callable[[Attempt], float]) -> Mean:
+    def over_runs(value: Callable[[ScoredAttack], float]) -> Mean:
         return mean_over_runs([float(np.mean([value(attempt) for attempt in run])) for run in runs])
 
-    def share(holds: Callable[[Attempt], bool]) -> Share:
+    def share(holds: Callable[[ScoredAttack], bool]) -> Share:
         return share_over_runs([sum(holds(attempt) for attempt in run) for run in runs], len(runs[0]))
 
     everything = [attempt for run in runs for attempt in run]
@@ -260,7 +260,7 @@ class AttackProtocol:
     Attributes
     ----------
     runs, instances : int
-        So many runs with seeds of their own, and so many targets in each.
+        Number of runs, each with its own seed, and of targets in each.
     tau_m : float
         Found means within this distance.
     seed : int
@@ -328,7 +328,7 @@ class AttackExperiment:
         self._published: dict[int, PublishedRun] = {}
 
     def check_k(self, k: int) -> None:
-        """Refuse lists that no service of so many people can give."""
+        """Refuse lists that are longer than the population allows."""
         if not 1 <= k <= len(self.true_m):
             raise UsageError(f"k must lie between 1 and the number of people, {len(self.true_m):,}")
 
@@ -362,7 +362,7 @@ class AttackExperiment:
         )
 
     def instances(self, run: int, k: int, person: int | None = None) -> tuple[Instance, ...]:
-        """Whom to attack in one run, the same for every contender."""
+        """Whom to attack in one run, the same for every attack_setup."""
         setup = self.setup(run)
         self.check_k(k)
         rng = np.random.default_rng([self.protocol.seed_of(run), k])
@@ -376,50 +376,50 @@ class AttackExperiment:
 
     def run(
         self,
-        contenders: Sequence[Contender],
+        attack_setups: Sequence[AttackSetup],
         ks: Sequence[int],
         *,
         person: int | None = None,
         cores: int,
         progress: Progress | None = None,
     ) -> list[AttackRow]:
-        """Attack, and return a row for each k and contender."""
+        """Attack, and return a row for each k and attack_setup."""
         runs = range(self.protocol.runs)
         setups = [self.setup(run) for run in runs]
         targets = {(run, k): self.instances(run, k, person) for k in ks for run in runs}
-        cells = [(k, contender) for k in ks for contender in contenders]
-        trials = [Trial(setups[run], contender, k, targets[run, k]) for k, contender in cells for run in runs]
+        cells = [(k, attack_setup) for k in ks for attack_setup in attack_setups]
+        trials = [Trial(setups[run], attack_setup, k, targets[run, k]) for k, attack_setup in cells for run in runs]
         results = run_trials(trials, cores=cores, progress=progress)
         attempts = [self._compare(trial, found) for trial, found in zip(trials, results, strict=True)]
         edges = range(0, len(attempts) + 1, self.protocol.runs)
         return [
-            self.row(k, contender, attempts[first:last])
-            for (k, contender), (first, last) in zip(cells, pairwise(edges), strict=True)
+            self.row(k, attack_setup, attempts[first:last])
+            for (k, attack_setup), (first, last) in zip(cells, pairwise(edges), strict=True)
         ]
 
-    def attempts(self, run: int, contender: Contender, k: int) -> list[Attempt]:
+    def attempts(self, run: int, attack_setup: AttackSetup, k: int) -> list[ScoredAttack]:
         """Attack in one run, in this process."""
-        trial = Trial(self.setup(run), contender, k, self.instances(run, k))
+        trial = Trial(self.setup(run), attack_setup, k, self.instances(run, k))
         return self._compare(trial, trial.run())
 
-    def row(self, k: int, contender: Contender, attempts: Sequence[Sequence[Attempt]]) -> AttackRow:
-        """Return the row of one contender from its attempts, run by run."""
+    def row(self, k: int, attack_setup: AttackSetup, attempts: Sequence[Sequence[ScoredAttack]]) -> AttackRow:
+        """Return the row of one attack_setup from its attempts, run by run."""
         return AttackRow(
-            attack=contender.attack.name,
+            attack=attack_setup.attack.name,
             dataset=self.dataset.name,
             k=k,
-            colluders=contender.colluders,
+            colluders=attack_setup.colluders,
             protected=self.mechanism is not None,
             published_colluders=self.protocol.published_colluders,
             score=score_attempts(
                 attempts,
                 tau_m=self.protocol.tau_m,
-                colluders=contender.colluders,
+                colluders=attack_setup.colluders,
                 farthest_m=self.dataset.region.radius_m,
             ),
         )
 
-    def _compare(self, trial: Trial, results: Sequence[AttackResult]) -> list[Attempt]:
+    def _compare(self, trial: Trial, results: Sequence[AttackResult]) -> list[ScoredAttack]:
         return [
             compare(
                 result,

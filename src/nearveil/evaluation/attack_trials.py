@@ -23,22 +23,24 @@ MOST_COLLUDERS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class AttackSetup:
     """An attack and the number of accounts it is given."""
 
     attack: Attack
     colluders: int
 
 
-def contenders(names: Sequence[str], region: Region, *, colluders: Sequence[int], tau_m: float) -> list[Contender]:
+def set_up_attacks(
+    names: Sequence[str], region: Region, *, colluders: Sequence[int], tau_m: float
+) -> list[AttackSetup]:
     """Return attacks for a region: the adaptive one once for each number of accounts, the others with their own."""
     for count in colluders:
         if not 1 <= count <= MOST_COLLUDERS:
             raise UsageError(f"the adaptive attack takes 1 to {MOST_COLLUDERS} colluders; unfolding needs none")
-    found: list[Contender] = []
+    found: list[AttackSetup] = []
     for kind in map(attack_class, names):
         numbers = colluders if kind.takes_more_colluders else (kind.colluders_needed,)
-        found += [Contender(kind.for_region(region, tau_m=tau_m, colluders=count), count) for count in numbers]
+        found += [AttackSetup(kind.for_region(region, tau_m=tau_m, colluders=count), count) for count in numbers]
     return found
 
 
@@ -127,27 +129,27 @@ class Trial:
     """One attack against some people of one service."""
 
     setup: ServiceSetup
-    contender: Contender
+    attack_setup: AttackSetup
     k: int
     instances: tuple[Instance, ...]
     first_number: int = 0
 
     def run(self) -> list[AttackResult]:
         """Attack everybody in turn."""
-        _warm_up(self.contender, self.setup.region)
+        _warm_up(self.attack_setup, self.setup.region)
         service = self.setup.open()
         return [self.run_one(number, service) for number in range(len(self.instances))]
 
     def run_one(self, number: int, service: SimulatedService) -> AttackResult:
         """Attack one of them; the noise of the attacker's accounts depends on the number alone."""
-        instance, contender = self.instances[number], self.contender
+        instance, attack_setup = self.instances[number], self.attack_setup
         oracle = service.oracle(
             k=self.k,
-            colluders=contender.colluders,
+            colluders=attack_setup.colluders,
             most_queries=MOST_QUERIES,
             rng=self.setup.seed + 1 + self.first_number + number,
         )
-        return contender.attack.infer(oracle, instance.target, instance.start)
+        return attack_setup.attack.infer(oracle, instance.target, instance.start)
 
     def parts(self) -> list[Trial]:
         """The same in parts that can be run apart."""
@@ -172,14 +174,14 @@ def run_trials(trials: Sequence[Trial], *, cores: int, progress: Progress | None
 
 
 @cache
-def _warm_up(contender: Contender, region: Region) -> None:
+def _warm_up(attack_setup: AttackSetup, region: Region) -> None:
     """Attack somebody in a tiny town once per process: compiling is not a cost of the attack."""
     town = ServiceSetup(region, np.random.default_rng(1).normal(0, 300, (60, 2)), None, 1)
     service = town.open()
     instances = draw_instances(service, town.served_m, k=5, count=1, rng=np.random.default_rng(1))
-    Trial(town, contender, 5, tuple(instances)).run_one(0, service)
+    Trial(town, attack_setup, 5, tuple(instances)).run_one(0, service)
 
 
 def _run_without_trace(trial: Trial) -> list[AttackResult]:
-    # Traces are large, and nobody draws hundreds of them.
+    # Traces are large, and hundreds of them are never drawn.
     return [replace(result, trace=Trace()) for result in trial.run()]

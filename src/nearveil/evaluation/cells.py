@@ -13,8 +13,8 @@ from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attac
 from nearveil.attacks.registry import attack_class
 from nearveil.audit.auditor import audit
 from nearveil.audit.subjects import MechanismSubject
-from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, Attempt
-from nearveil.evaluation.attack_trials import Contender, contenders
+from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, ScoredAttack
+from nearveil.evaluation.attack_trials import AttackSetup, set_up_attacks
 from nearveil.evaluation.defences import ConfinedBaseline, Defence
 from nearveil.evaluation.runner import Cell, Result, data_fingerprint
 from nearveil.evaluation.utility import (
@@ -253,7 +253,7 @@ def released(release: ReleaseName, intervals: Intervals, epsilon: float, *, seed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackCell(Cell):
-    """One attack with so many accounts of its own against so many people."""
+    """One attack with ``accounts`` accounts against ``instances`` people."""
 
     attack: str
     accounts: int
@@ -266,15 +266,15 @@ class AttackCell(Cell):
         """Attack everybody in turn; the result has every attempt, to be put together with those of other runs."""
         mechanism = None if self.defence is None else self.defence.build(dataset.region, self.run_seed)
         experiment = AttackExperiment(dataset, self._protocol, mechanism and fitted(mechanism, dataset))
-        attempts = experiment.attempts(self.run, self._contender(dataset), self.k)
+        attempts = experiment.attempts(self.run, self._attack_setup(dataset), self.k)
         return {"attempts": [astuple(attempt) for attempt in attempts]}
 
     def row(self, dataset: Dataset, results: Sequence[Result]) -> AttackRow:
         """Put the results of all runs together."""
-        runs = [[Attempt(*values) for values in result["attempts"]] for result in results]
+        runs = [[ScoredAttack(*values) for values in result["attempts"]] for result in results]
         # Nothing is published here, so the mechanism need not be fitted.
         mechanism = None if self.defence is None else self.defence.build(dataset.region, self.run_seed)
-        return AttackExperiment(dataset, self._protocol, mechanism).row(self.k, self._contender(dataset), runs)
+        return AttackExperiment(dataset, self._protocol, mechanism).row(self.k, self._attack_setup(dataset), runs)
 
     @property
     def seconds(self) -> float:
@@ -290,9 +290,9 @@ class AttackCell(Cell):
             published_colluders=self.colluders == "published",
         )
 
-    def _contender(self, dataset: Dataset) -> Contender:
+    def _attack_setup(self, dataset: Dataset) -> AttackSetup:
         accounts = [self.accounts] if attack_class(self.attack).takes_more_colluders else []
-        return contenders([self.attack], dataset.region, colluders=accounts, tau_m=AttackProtocol().tau_m)[0]
+        return set_up_attacks([self.attack], dataset.region, colluders=accounts, tau_m=AttackProtocol().tau_m)[0]
 
 
 # One audit: whether what a defence claims is true, as far as its outputs show.

@@ -85,7 +85,7 @@ class Defence:
         """The parameter that is swept, with its unit."""
         if self.hide_within_m is not None:
             return f"hide within {self.hide_within_m:,.0f} m"
-        return "as it is" if self.epsilon is None else f"epsilon = {self.epsilon:g}"
+        return "default settings" if self.epsilon is None else f"epsilon = {self.epsilon:g}"
 
     @property
     def fit_loss(self) -> float:

@@ -109,7 +109,7 @@ def noise_per_place(region: Region, hide_within_m: float = 500.0) -> Protection:
 
 
 def fresh_noise(region: Region, hide_within_m: float = 500.0) -> Protection:
-    """Return what nobody should do: the same noise, drawn anew every hour, as if each hour were on its own."""
+    """Return a bad practice: the same noise, drawn anew every hour, as if each hour were on its own."""
     hourly = Schedule(epoch=HOUR, window=HOUR)
     return Protection(region=region, policy=Policy.FRESH, hide_within_m=hide_within_m, schedule=hourly)
 
@@ -121,7 +121,7 @@ class Wobble:
     Parameters
     ----------
     radius_m : float
-        Reports lie evenly within so many metres.
+        Radius in metres within which reports lie evenly.
     sigma_m : float
         Or, with no bound, by a Gaussian of this standard deviation along each axis.
     """
@@ -242,7 +242,7 @@ def publish_who_stays_put(
     generator, error = np.random.default_rng(rng), wobble or Wobble()
     homes_m = region.to_metres(region.check(homes))
     people = [f"person-{number}" for number in range(len(homes))]
-    # A report counts in the epoch of the next border, so that one epoch before a window its first report arrives.
+    # A report counts in the epoch of the next boundary, so that one epoch before a window its first report arrives.
     first = 600 * schedule.epochs_per_window - 1 + begins // schedule.epoch
     now_s = schedule.starts_at(first)
     store = SqliteStore.in_memory()

@@ -92,7 +92,7 @@ class Chart:
     ----------
     name : str
         Of its file.
-    words : str
+    description : str
         What it shows, for those who cannot see it.
     """
 
@@ -100,7 +100,7 @@ class Chart:
     title: str
     panels: tuple[Panel, ...]
     columns: int
-    words: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,14 +130,14 @@ class Map:
     region: Region
     panels: tuple[MapPanel, ...]
     columns: int
-    words: str
+    description: str
 
 
 Picture = Chart | Map
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class ExperimentResult:
     """Everything that one table or figure of the paper, or one experiment of ours, has to say.
 
     Attributes
@@ -163,11 +163,11 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One of the main findings, in plain words, with the section that shows it."""
+class KeyFinding:
+    """One of the main findings, and the section that shows it."""
 
     headline: str
-    words: str
+    text: str
     evidence: tuple[str, ...]
 
 

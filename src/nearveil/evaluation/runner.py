@@ -90,8 +90,8 @@ class Cell(ABC):
         about = asdict(self)
         if isinstance(about.get("defence"), dict):
             about["defence"].pop("label")  # what it is called does not change what it does
-        told = json.dumps([circumstances, type(self).__name__, about, self.others_code], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()[:32]
+        record = json.dumps([circumstances, type(self).__name__, about, self.others_code], sort_keys=True)
+        return hashlib.sha256(record.encode()).hexdigest()[:32]
 
 
 # What results depend on besides their cell: the code that measures, and the people it measures.
@@ -138,7 +138,7 @@ class CellJournal:
     Parameters
     ----------
     stream : file
-        Open for reading and appending, held by nobody else.
+        Open for reading and appending, under an exclusive lock.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -153,14 +153,14 @@ class CellJournal:
 
     def add(self, key: str, result: dict[str, Any]) -> None:
         """Keep a result; once this returns, ending the process does not lose it."""
-        told = json.dumps({"key": key, "result": result}, allow_nan=True).encode()
+        record = json.dumps({"key": key, "result": result}, allow_nan=True).encode()
         try:
-            self._stream.write(_mark(told) + b" " + told + b"\n")
+            self._stream.write(_mark(record) + b" " + record + b"\n")
             self._stream.flush()
         except OSError as error:
             reason = "the disk is full" if error.errno == errno.ENOSPC else (error.strerror or "the system refused")
             raise OutputError(f"finished work cannot be kept: {reason}; free some space and run it again") from None
-        self._found[key] = json.loads(told)["result"]
+        self._found[key] = json.loads(record)["result"]
 
     def _read(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
@@ -170,9 +170,9 @@ class CellJournal:
             # What has no end was being written when the process ended.
             if not line.endswith(b"\n"):
                 break
-            mark, _, told = line.rstrip(b"\n").partition(b" ")
-            if mark == _mark(told):
-                document = json.loads(told)
+            mark, _, record = line.rstrip(b"\n").partition(b" ")
+            if mark == _mark(record):
+                document = json.loads(record)
                 found[document["key"]] = document["result"]
             else:
                 self._refuse_strangers(end)
@@ -188,8 +188,8 @@ class CellJournal:
             raise UsageError(f"there is a file in this folder that only looks like finished work; {_ELSEWHERE}")
 
 
-def _mark(told: bytes) -> bytes:
-    return hashlib.sha256(told).hexdigest()[:_MARK].encode()
+def _mark(record: bytes) -> bytes:
+    return hashlib.sha256(record).hexdigest()[:_MARK].encode()
 
 
 @contextmanager
@@ -245,7 +245,7 @@ def run_cells(
     for together in (False, True):
         part = [cell for cell in missing if cell.alone != together]
         work = [_Work(cell, datasets[cell.dataset]) for cell in part]
-        # Closed at once if a result cannot be kept, so that nobody waits for work in vain.
+        # Closed at once if a result cannot be kept, so that no process works in vain.
         with closing(map_in_processes(_Work.do, work, cores=cores if together else 1)) as finished:
             for index, result in finished:
                 journal.add(keys[part[index]], result)

@@ -21,7 +21,7 @@ from nearveil.types import FloatArray, IntArray
 QueryProtocol = Literal["uniform", "users"]
 """Where queries are asked from: anywhere in the region, or from people's true places.
 
-Whoever asks under `users` is not among their own neighbours, neither truly nor in the published list.
+A person who asks under `users` is not among their own neighbours, neither truly nor in the published list.
 """
 
 
@@ -34,7 +34,7 @@ class Queries:
     places_m : ndarray of shape (n, 2)
         In metres.
     askers : ndarray of shape (n,) or None
-        Who asks, by row of the population, under ``users``; None under ``uniform``, where nobody of them does.
+        Who asks, by row of the population, under ``users``; None under ``uniform``, where none of them does.
     """
 
     places_m: FloatArray
@@ -140,15 +140,15 @@ RegionProtocol = Literal["paper", "isotropic"]
 ColluderProtocol = Literal["exact", "published"]
 """Whether the service knows an attacker's accounts where they are, or publishes them like everybody else's."""
 
-QUERY_WORDS: dict[QueryProtocol, str] = {
+QUERY_TEXT: dict[QueryProtocol, str] = {
     "uniform": "queries uniform in the region",
-    "users": "queries from where people truly are (whoever asks is not their own neighbour)",
+    "users": "queries from where people truly are (a person who asks is not their own neighbour)",
 }
-REGION_WORDS: dict[RegionProtocol, str] = {
+REGION_TEXT: dict[RegionProtocol, str] = {
     "paper": "the paper's region (each axis scaled on its own)",
     "isotropic": "isotropic region (both axes scaled alike)",
 }
-COLLUDER_WORDS: dict[ColluderProtocol, str] = {
+COLLUDER_TEXT: dict[ColluderProtocol, str] = {
     "exact": "the attacker's accounts known exactly",
     "published": "the attacker's accounts published like everybody else's",
 }

@@ -42,7 +42,7 @@ def map_in_processes(
     except BrokenProcessPool:
         raise WorkerError("a worker process was ended, perhaps for want of memory; try --cores 1") from None
     except BaseException:
-        # Whoever is stopped does not wait for work that nobody will look at.
+        # A caller that is stopped does not wait for work whose result is not used.
         for worker in set(multiprocessing.active_children()) - strangers:
             worker.terminate()
         raise

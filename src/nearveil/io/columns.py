@@ -1,4 +1,4 @@
-"""Which columns hold the location, which give it away besides, and how a column becomes numbers."""
+"""Columns of a file: finding the coordinates, refusing others that reveal the location, and conversion to numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXACT_GEOMETRY = {
     "latlng",
 }
 
-# Words in a column's name that speak of where someone is.
+# Parts of a column's name that suggest a location.
 _REVEALING_WORDS = frozenset(
     """
     address addr street road house housenumber building apartment postcode postalcode postal zip zipcode plz
@@ -255,7 +255,7 @@ def check_carried(table: pa.Table, points: FloatArray) -> tuple[str, ...]:
     exact = exact_location_columns(table.column_names) or _copies_of(points, table)
     if exact:
         raise DataError(
-            f"column {exact[0]!r} holds an exact location besides the one to protect and would be published as it is; "
+            f"column {exact[0]!r} holds a second exact location, which would be published unprotected; "
             f"leave it out with --drop {exact[0]}"
         )
     suspicious = {field.name for field in table.schema if revealing_columns(_names_within(field))}

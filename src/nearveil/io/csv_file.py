@@ -1,4 +1,4 @@
-"""CSV, plain or gzipped. Every value is text and stays the text it was, but for the coordinates."""
+"""CSV, plain or gzipped. Every value except the coordinates is kept as text, unchanged."""
 
 from __future__ import annotations
 

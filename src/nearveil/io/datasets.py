@@ -36,7 +36,7 @@ class SnapFile:
     check_ins : int
         How many SNAP's page says there are.
     sha256 : str, optional
-        Checksum of the file; None where nobody is known to have published one.
+        Checksum of the file; None where no published one is known.
     """
 
     name: str
@@ -73,7 +73,7 @@ class _DamagedError(Exception):
 def read_snap_places(path: Path, region: Region) -> FloatArray:
     """Return the distinct (latitude, longitude) of the check-ins inside a region.
 
-    Rows that cannot be read, that are no place on earth, or that say (0, 0), are left out. The file is read a block
+    Rows that cannot be read, that are not a place on earth, or that say (0, 0), are left out. The file is read a block
     at a time, so that memory does not grow with it.
     """
     try:
@@ -91,7 +91,7 @@ def read_snap_places(path: Path, region: Region) -> FloatArray:
 def snap_fault(path: Path, expected: SnapFile) -> str | None:
     """Say what is wrong with the content of a file, or return None.
 
-    Reading it to the end checks the length and the CRC that gzip keeps. That is no proof against somebody who means
+    Reading it to the end checks the length and the CRC that gzip keeps. That is not a proof against somebody who means
     harm, but nothing that breaks on the way gets through.
     """
     try:
@@ -107,7 +107,7 @@ def _blocks(path: Path) -> Iterator[FloatArray]:
     """Give the places of the check-ins, some tens of thousands at a time."""
     reading = pyarrow.csv.ReadOptions(column_names=_COLUMNS, block_size=_BLOCK_BYTES)
     parsing = pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False, invalid_row_handler=lambda _row: "skip")
-    # As text: a value that is no number must cost its row, not the whole file.
+    # As text: a value that is not a number must cost its row, not the whole file.
     converting = pyarrow.csv.ConvertOptions(
         include_columns=_PLACE, column_types=dict.fromkeys(_PLACE, pa.string()), strings_can_be_null=True
     )
@@ -175,7 +175,7 @@ class Dataset:
         Latitude and longitude in degrees.
     source : str
         Where the places come from, for a report: ``generated``, ``SNAP original``, ``reconstruction (FILE)`` or
-        ``file (FILE)``; empty if nobody said.
+        ``file (FILE)``; empty if not known.
     """
 
     name: str
@@ -238,7 +238,7 @@ def cache_folder() -> Path:
 
 
 def _gaussian(region: Region) -> FloatArray:
-    """N(0, 1) on both axes, four deviations to the edge; whoever falls outside is drawn again."""
+    """N(0, 1) on both axes, four deviations to the edge; points outside are drawn again."""
     rng = np.random.default_rng([_SEED, 1])
     drawn = np.empty((0, 2))
     while len(drawn) < SYNTHETIC_PEOPLE:

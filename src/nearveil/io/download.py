@@ -1,4 +1,4 @@
-"""Download a file over HTTP: go on where an earlier try ended, and keep nothing that is not what it should be."""
+"""Downloads over HTTP: resume an earlier attempt, check the file, and keep no file that fails the check."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _ask(client: httpx.Client, url: str, part: PartialDownload, progress: BytePr
         if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE and part.size_bytes:
             is_whole = _total_in(response.headers) == part.size_bytes
             if not is_whole:
-                # What is there is no beginning of what the server has now.
+                # The bytes on disk do not belong to the file that the server has now.
                 part.forget()
             return is_whole
         response.raise_for_status()
@@ -153,7 +153,7 @@ def _ask(client: httpx.Client, url: str, part: PartialDownload, progress: BytePr
 
 
 def _range_headers(part: PartialDownload) -> httpx.Headers:
-    """Ask for the rest; for the whole file, please, if it is no longer the one that was begun."""
+    """Ask for the rest; for the whole file if it has changed since the download began."""
     headers = {"Range": f"bytes={part.size_bytes}-"} if part.size_bytes else {}
     if headers and part.version:
         headers["If-Range"] = part.version
@@ -209,7 +209,7 @@ def _number(text: str) -> int | None:
 
 
 class PartialDownload:
-    """The file ``NAME.part``, and ``NAME.part.version`` with the server's word for which file it is a part of.
+    """The file ``NAME.part``, and ``NAME.part.version`` with the server's version of the file it is a part of.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ class PartialDownload:
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class Basis(StrEnum):
+class ChecksumBasis(StrEnum):
     """Why a file is taken for the right one."""
 
     GIVEN = "its SHA-256 is the one given"
@@ -283,7 +283,7 @@ class Fetched:
         The file.
     sha256 : str
         Its checksum.
-    basis : Basis
+    basis : ChecksumBasis
         Why it is taken for the right one.
     was_there : bool
         Whether it was there already.
@@ -291,7 +291,7 @@ class Fetched:
 
     path: Path
     sha256: str
-    basis: Basis
+    basis: ChecksumBasis
     was_there: bool
 
 
@@ -307,7 +307,7 @@ def fetch_snap(
     """Download a file of check-ins, unless it is there, and check it.
 
     The SHA-256 expected is the one given, else the one known, else the one in ``NAME.sha256`` beside the file, which
-    an earlier fetch wrote. Where there is none, the file is trusted on first use: gzip's own checksum and length and
+    an earlier fetch wrote. Where there is none, the file is trusted on first use: gzip's own checksum and length
     have to be right, the number of check-ins near the one on SNAP's page, and its SHA-256 is written to
     ``NAME.sha256``.
 
@@ -349,35 +349,35 @@ def fetch_snap(
 
 
 _WHOSE = {
-    Basis.GIVEN: "the one given with --sha256",
-    Basis.PUBLISHED: "the one known for this file",
-    Basis.RECORDED: "the one recorded when it was first fetched",
+    ChecksumBasis.GIVEN: "the one given with --sha256",
+    ChecksumBasis.PUBLISHED: "the one known for this file",
+    ChecksumBasis.RECORDED: "the one recorded when it was first fetched",
 }
 _REMEDIES = {
-    Basis.GIVEN: "check --sha256 and try again",
-    Basis.PUBLISHED: "try again, or give the SHA-256 of a newer file with --sha256",
-    Basis.RECORDED: "try again, or give the SHA-256 of a newer file with --sha256",
-    Basis.FIRST_USE: "try again, or from a mirror with --from",
+    ChecksumBasis.GIVEN: "check --sha256 and try again",
+    ChecksumBasis.PUBLISHED: "try again, or give the SHA-256 of a newer file with --sha256",
+    ChecksumBasis.RECORDED: "try again, or give the SHA-256 of a newer file with --sha256",
+    ChecksumBasis.FIRST_USE: "try again, or from a mirror with --from",
 }
 
 
-def _expected(file: SnapFile, path: Path, given: str | None) -> tuple[str | None, Basis]:
+def _expected(file: SnapFile, path: Path, given: str | None) -> tuple[str | None, ChecksumBasis]:
     if given is not None:
         if not _SHA256.fullmatch(given.lower()):
             raise UsageError("a SHA-256 is 64 hexadecimal digits; check --sha256")
-        return given.lower(), Basis.GIVEN
+        return given.lower(), ChecksumBasis.GIVEN
     if file.sha256 is not None:
-        return file.sha256, Basis.PUBLISHED
+        return file.sha256, ChecksumBasis.PUBLISHED
     record = _record_of(path)
     if not record.exists():
-        return None, Basis.FIRST_USE
-    words = record.read_text(encoding="utf-8", errors="replace").split()
-    if not words or not _SHA256.fullmatch(words[0]):
+        return None, ChecksumBasis.FIRST_USE
+    fields = record.read_text(encoding="utf-8", errors="replace").split()
+    if not fields or not _SHA256.fullmatch(fields[0]):
         raise DataError(f"{record} holds no SHA-256; remove it and fetch again")
-    return words[0], Basis.RECORDED
+    return fields[0], ChecksumBasis.RECORDED
 
 
-def _sha256_fault(path: Path, expected: str | None, basis: Basis) -> str | None:
+def _sha256_fault(path: Path, expected: str | None, basis: ChecksumBasis) -> str | None:
     if expected is None or _sha256_of(path) == expected:
         return None
     return f"its SHA-256 is not {_WHOSE[basis]}"

@@ -78,15 +78,15 @@ def open_people(path: Path, read: ReadOptions | None = None, *, carry: bool = Tr
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file")
     if not path.is_file():
-        raise DataError(f"{path} is no ordinary file; save it as one first")
+        raise DataError(f"{path} is not an ordinary file; save it as one first")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty; give at least one person")
     return chosen.open(path, read or ReadOptions(), carry=carry)
 
 
 def read_people(path: Path, read: ReadOptions | None = None, *, carry: bool = True) -> People:
-    """Read everybody of a file into memory; see `open_people`."""
-    return open_people(path, read, carry=carry).gathered()
+    """Read all people of a file into memory; see `open_people`."""
+    return open_people(path, read, carry=carry).read_all()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from nearveil.errors import DataError
 from nearveil.io.columns import check_carried, kept_columns
-from nearveil.io.people import Layout, People, PeopleInMemory, PeopleStream, PeopleWriter, Place, ReadOptions
+from nearveil.io.people import Layout, LocationColumn, People, PeopleInMemory, PeopleStream, PeopleWriter, ReadOptions
 
 _LOCATION_MEMBERS = {"geometry", "bbox"}
 _CARRIED_MEMBERS = {"type", "id", "properties"}
@@ -30,7 +30,7 @@ def open_geojson(path: Path, read: ReadOptions, *, carry: bool = True) -> People
     members = _members_to_carry(features, read.drop)
     warnings = (*check_carried(carried, points), *_left_out(features, members, read.drop)) if carry else ()
     kept = [_without_location(feature, members, read.drop) for feature in features]
-    return PeopleInMemory(People(points, carried, Layout(geometry=Place("geometry", 0)), kept, warnings))
+    return PeopleInMemory(People(points, carried, Layout(geometry=LocationColumn("geometry", 0)), kept, warnings))
 
 
 def _features(path: Path) -> list[dict[str, Any]]:
@@ -46,7 +46,7 @@ def _features(path: Path) -> list[dict[str, Any]]:
     if isinstance(document, dict) and not _is_wgs84(document.get("crs")):
         raise DataError(f"{path} is not in WGS84 longitude and latitude; reproject it to OGC:CRS84 (EPSG:4326)")
     if not isinstance(features, list):
-        raise DataError(f"{path} is no GeoJSON FeatureCollection; export one feature per person")
+        raise DataError(f"{path} is not a GeoJSON FeatureCollection; export one feature per person")
     if not features:
         raise DataError(f"{path} has no features; give at least one person")
     return features
@@ -78,7 +78,7 @@ def _properties_table(features: list[dict[str, Any]]) -> pa.Table:
     for row, feature in enumerate(features, start=1):
         properties = feature.get("properties")
         if properties is not None and not isinstance(properties, dict):
-            raise DataError(f"row {row}: the feature's properties are no object; correct the file")
+            raise DataError(f"row {row}: the feature's properties are not an object; correct the file")
         names.update(dict.fromkeys(properties or {}))
         if any("\ud800" <= letter <= "\udfff" for name in properties or {} for letter in name):
             raise DataError(f"row {row}: the name of a property has half a character (a lone surrogate); rename it")
@@ -156,7 +156,7 @@ class GeoJsonWriter(PeopleWriter):
             self._stream.close()
 
     def abandon(self) -> None:
-        """Close the file as it is."""
+        """Close the file, incomplete."""
         with suppress(OSError):
             self._stream.close()
 

@@ -17,11 +17,11 @@ from nearveil.io.columns import kept_columns, plain_field, wkb_from_points
 from nearveil.io.people import (
     Columns,
     Layout,
+    LocationColumn,
     People,
     PeopleInTable,
     PeopleStream,
     PeopleWriter,
-    Place,
     ReadOptions,
     TableSource,
     TableSplit,
@@ -73,7 +73,7 @@ def _split_at_primary(
 
 
 class ParquetSource(TableSource):
-    """A Parquet file. What it and its columns say of themselves is left out: bounds of true places may hide there."""
+    """A Parquet file, without the metadata of the file and its columns, which may hold bounds of true places."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -126,7 +126,7 @@ def _batch_rows(size_bytes: int, rows: int) -> int:
 
 
 def _runs(rows_of_groups: list[int], rows: int) -> list[list[int]]:
-    """Put row groups together that follow each other, until they have so many rows."""
+    """Put consecutive row groups together until they have enough rows."""
     runs: list[list[int]] = []
     room = 0
     for number, own in enumerate(rows_of_groups):
@@ -196,14 +196,14 @@ class ParquetWriter(PeopleWriter):
             self._writer.close()
 
     def abandon(self) -> None:
-        """Close the file as it is."""
+        """Close the file, incomplete."""
         if self._writer is not None:
             with suppress(OSError, pa.ArrowException):
                 self._writer.close()
 
-    def _geometry(self, layout: Layout, columns: int) -> Place | None:
+    def _geometry(self, layout: Layout, columns: int) -> LocationColumn | None:
         if layout.geometry is None and (layout.gains_geometry or self._named_geo):
-            return Place("geometry", columns)
+            return LocationColumn("geometry", columns)
         return layout.geometry
 
     def _write_row_group(self) -> None:
@@ -242,7 +242,7 @@ def _repeats(column: pa.ChunkedArray) -> bool:
     return 2 * len(set(first)) <= len(first)
 
 
-# What a GeoParquet file says of its geometries.
+# The GeoParquet metadata of a file.
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,13 +271,13 @@ class GeoMetadata:
         for name in self.geometries:
             if name in names:
                 raise DataError(
-                    f"column {name!r} holds a second geometry that would be published as it is; leave it out with "
+                    f"column {name!r} holds a second geometry that would be published unprotected; leave it out with "
                     f"--drop {name}"
                 )
 
 
 def geo_metadata(metadata: Mapping[bytes, bytes], names: list[str], path: Path) -> GeoMetadata | None:
-    """Read the metadata of a file with these columns; None if it is no GeoParquet file."""
+    """Read the metadata of a file with these columns; None if it is not a GeoParquet file."""
     text = metadata.get(b"geo")
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""People as read from a file: their places, and everything else about them, kept apart; whole, or a batch at a time."""
+"""People as read from a file: locations apart from all other columns, in memory or in batches."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LocationColumn:
     """A column that holds part of the location: its name, and where it stood in the file."""
 
     name: str
@@ -71,9 +71,9 @@ class Layout:
     Parquet file stays one.
     """
 
-    latitude: Place | None = None
-    longitude: Place | None = None
-    geometry: Place | None = None
+    latitude: LocationColumn | None = None
+    longitude: LocationColumn | None = None
+    geometry: LocationColumn | None = None
     gains_geometry: bool = True
 
 
@@ -142,7 +142,7 @@ def table_of_people(people: People) -> pa.Table:
     """Return all columns in one table, the places in its last two; `people_from_table` reads it."""
     table = people.carried
     for axis, name in enumerate(("latitude", "longitude")):
-        table = with_column(table, Place(name, table.num_columns), arrow_floats(people.points[:, axis]))
+        table = with_column(table, LocationColumn(name, table.num_columns), arrow_floats(people.points[:, axis]))
     return table
 
 
@@ -159,19 +159,19 @@ def table_with_coordinates(people: People) -> pa.Table:
     latitude, longitude = layout.latitude, layout.longitude
     if latitude is None or longitude is None:
         position = layout.geometry.position if layout.geometry else people.carried.num_columns
-        latitude, longitude = Place("latitude", position), Place("longitude", position + 1)
+        latitude, longitude = LocationColumn("latitude", position), LocationColumn("longitude", position + 1)
     table = people.carried
     values = [(latitude, people.points[:, 0]), (longitude, people.points[:, 1])]
-    for place, column in sorted(values, key=lambda pair: pair[0].position):
-        table = with_column(table, place, arrow_floats(column))
+    for column, numbers in sorted(values, key=lambda pair: pair[0].position):
+        table = with_column(table, column, arrow_floats(numbers))
     return table
 
 
-def with_column(table: pa.Table, place: Place, column: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """Return the table with one more column, at its place; a table without columns gets its rows with it."""
+def with_column(table: pa.Table, column: LocationColumn, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Return the table with one more column, at its position; a table without columns gets its rows with it."""
     if table.num_columns == 0:
-        return pa.table({place.name: column})
-    return table.add_column(min(place.position, table.num_columns), place.name, column)
+        return pa.table({column.name: values})
+    return table.add_column(min(column.position, table.num_columns), column.name, values)
 
 
 # People of a file, a batch at a time: files may be larger than memory, and are read as often as needed.
@@ -201,8 +201,8 @@ class PeopleStream(ABC):
     def batches(self, carried: Sequence[int] | None = None) -> Iterator[People]:
         """Read the file from its first row, with all carried columns or with those at some positions only."""
 
-    def gathered(self) -> People:
-        """Read everybody into memory."""
+    def read_all(self) -> People:
+        """Read all rows into memory."""
         parts = list(self.batches())
         if len(parts) == 1:
             return replace(parts[0], warnings=self.warnings)
@@ -276,7 +276,7 @@ def no_rows() -> DataError:
 
 
 class PeopleWriter(ABC):
-    """A file in the making; in a ``with`` statement it is complete at the end, or closed as it is after an error."""
+    """A file in the making; in a ``with`` statement it is complete at the end, or closed incomplete after an error."""
 
     @abstractmethod
     def prepared(self, people: People) -> Any:
@@ -292,7 +292,7 @@ class PeopleWriter(ABC):
 
     @abstractmethod
     def abandon(self) -> None:
-        """Close the file as it is."""
+        """Close the file, incomplete."""
 
     def __enter__(self) -> Self:
         return self
@@ -422,8 +422,8 @@ def split_at_coordinates(
         )
     own = kept[found.latitude], kept[found.longitude]
     layout = Layout(
-        latitude=Place(names[own[0]], found.latitude),
-        longitude=Place(names[own[1]], found.longitude),
+        latitude=LocationColumn(names[own[0]], found.latitude),
+        longitude=LocationColumn(names[own[1]], found.longitude),
         gains_geometry=gains_geometry,
     )
     return TableSplit(layout, *own, None, False, tuple(place for place in kept if place not in own))
@@ -438,7 +438,7 @@ def split_at_geometry(
     native: bool,
 ) -> TableSplit:
     """Take the geometry, and coordinate columns beside it: the same place written twice, to be replaced in both."""
-    shown = Place(names[geometry], kept.index(geometry))
+    shown = LocationColumn(names[geometry], kept.index(geometry))
     rest = tuple(place for place in kept if place != geometry)
     if find_coordinates([names[place] for place in rest], read.latitude, read.longitude) is None:
         return TableSplit(Layout(geometry=shown), None, None, geometry, native, rest)

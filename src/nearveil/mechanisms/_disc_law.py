@@ -248,7 +248,7 @@ def _log_chord_masses(noise: int, x: FloatArray, scales: FloatArray) -> FloatArr
 
 @kernel
 def _depth_rule(noise: int, first: float, second: float, scale: float) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights for an integral over the depth, gathered around the law's mode.
+    """Nodes and weights for an integral over the depth, concentrated around the law's mode.
 
     In the angle φ with w = 1 - cos φ the chord is sin φ, so that the square root at the ends disappears.
     """
@@ -273,7 +273,7 @@ def _depth_rule(noise: int, first: float, second: float, scale: float) -> tuple[
 
 @kernel
 def _rule(low: float, high: float, centre: float, scale: float) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights on [low, high], gathered around ``centre`` at the given scale."""
+    """Nodes and weights on [low, high], concentrated around ``centre`` at the given scale."""
     cuts = [low, high, centre]
     reach = 0.5 * scale
     while reach < high - low:

@@ -73,7 +73,7 @@ def calibrated_disc_loss(epsilon: float, noise: Noise) -> DiscLoss:
         return DiscLoss(scale=math.sqrt(2 / epsilon), bound=epsilon, attained=epsilon)
     scale = 2 * math.sqrt(2) / epsilon
     bound = laplace_disc_loss(scale)
-    # Not "bound > epsilon": what is no number must not pass for a bound.
+    # Not "bound > epsilon": NaN must not pass for a bound.
     while not bound <= epsilon:
         if not bound < 2 * epsilon + 1:
             raise ArithmeticError("the loss on the disc could not be bounded; no release can be made of it")

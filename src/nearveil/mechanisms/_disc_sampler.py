@@ -35,7 +35,7 @@ _TWO_PI = 2.0 * math.pi
 # What stays in the nearest cache while it is tried again and again.
 _ROWS_AT_A_TIME = 1024
 _HALF = 2.0**31 - 0.5
-# Who was moved to the edge of the disc is on it, whatever rounding says; noise around them hits it often enough.
+# A point moved to the edge of the disc counts as on it, despite rounding; noise around it hits the disc often enough.
 EDGE = 1.0 + 1e-9
 
 

@@ -1,7 +1,7 @@
 """The nearest centre and the nearest disc, for millions of points: tables of candidates over a fine grid.
 
 Every grid cell lists the centres, or discs, that are nearest to some point of it, which is one for most cells and a few
-along borders. Looking a point up means comparing the candidates of its cell: exact, and a few nanoseconds.
+along boundaries. Looking a point up means comparing the candidates of its cell: exact, and a few nanoseconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nearveil.types import FloatArray, IntArray, ShortIntArray
 
 # How often cells are split along each side, step by step: each step looks only at what the one before has left.
 _STEPS = (8, 4, 4, 4)
-# A few centres have few borders, and a fine table of them would take longer to build than to look up without.
+# Few centres have few boundaries: a fine table would take longer to build than it saves.
 _FEW, _STEPS_FOR_FEW = 64, (8, 4, 2)
 _FEW_LOOKUPS, _STEPS_FOR_FEW_LOOKUPS = 2_000_000, (8, 4, 4)
 
@@ -106,7 +106,7 @@ def _refine(
             if total + len(options) > len(kept):
                 kept = _with_more_room(kept, len(options))
             if len(options) == 1:
-                # Who alone can be nearest in a cell is so in every part of it.
+                # If only one centre can be nearest in a cell, it is nearest in every part of it.
                 kept[total] = options[0]
                 total += 1
             else:
@@ -115,7 +115,7 @@ def _refine(
                     j = options[place]
                     gaps[place] = _gap(centres[j, 0] - qx, centres[j, 1] - qy, radii[j])
                     least = min(least, gaps[place])
-                # Nobody in the cell is farther than ``reach`` from its middle; the tiny rest is for rounding.
+                # No point of the cell is farther than ``reach`` from its middle; the tiny rest is for rounding.
                 limit = least + 2.0 * reach * (1.0 + 1e-9)
                 for place in range(len(options)):
                     # Written in any case: what is not kept is overwritten, and no branch is guessed wrong.
@@ -294,7 +294,7 @@ def _move(
         for lane in range(count):
             east, north = z1[lane] - own_1[lane], z2[lane] - own_2[lane]
             outside = np.sqrt(east * east + north * north) - radii[lane]
-            # Within the disc nobody is moved.
+            # Points within the disc are not moved.
             shrink = np.divide(radii[lane], radii[lane] + max(outside, 0.0))
             z1[lane] = unit * (own_1[lane] + east * shrink if outside > 0.0 else z1[lane])
             z2[lane] = unit * (own_2[lane] + north * shrink if outside > 0.0 else z2[lane])

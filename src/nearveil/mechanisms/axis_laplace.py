@@ -73,7 +73,7 @@ class AxisLaplace(Mechanism):
             basis=Basis.THEOREM,
             because=(
                 "Laplace noise scaled to the region's L1 diameter, then clamping and rounding, which cannot add to the "
-                "loss; delta is what the numbers drawn cannot reach"
+                "loss; delta is what the finite precision of the noise adds"
             ),
             notes=self._notes(),
             certificate=self._certificate(),

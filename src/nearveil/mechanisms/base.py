@@ -1,6 +1,6 @@
-"""Mechanism: what every way of moving people has in common.
+"""Mechanism: the base class of everything that perturbs locations.
 
-Beside it, the way over many people on all cores, and the statement that mechanisms with local differential privacy
+Also here: processing many people on all cores, and the guarantee that mechanisms with local differential privacy
 share.
 """
 
@@ -52,7 +52,7 @@ class Mechanism(ABC):
         """Draw a place for every row of ``x``, in the frame, before `remap` and before it is clamped to the region.
 
         All randomness comes from ``rows``, by `RowKeystream.uniforms` or by blocks, and that of a row goes into its
-        own place only. So the same rows draw the same, in whatever parts and order, and a place depends on no other.
+        own place only. So the same rows draw the same, in any batches and order, and no place depends on another.
         """
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
@@ -247,7 +247,7 @@ def for_each_slice(rows: int, work: Callable[[slice], None], progress: Progress 
 
 
 def rounding_delta(epsilon: float, choices: int) -> float:
-    """Return what choosing among so many outcomes by one 53-bit number can add.
+    """Return what choosing among ``choices`` outcomes by one 53-bit number can add to delta.
 
     Each outcome's probability is off by at most 2⁻⁵³, on both sides of the comparison, one of them times e^epsilon.
     """

@@ -64,13 +64,13 @@ class NoisyGrid:
     @property
     def counts_that_stand_out(self) -> FloatArray:
         """The counts of all cells in a row, 0 where noise alone may have made them; all alike if none stands out."""
-        # A count that noise alone would reach in some cell of an empty grid is no sign of people.
+        # A count that noise alone would reach in some cell of an empty grid is not a sign of people.
         threshold = self.answers[-1].scale * math.log(self.noisy.size) / 2
         counts: FloatArray = np.where(self.noisy > threshold, self.noisy, 0.0).ravel()
         return counts if counts.sum() > 0 else np.ones(self.noisy.size)
 
     def uniform_in_cells(self, counts: IntArray, rng: np.random.Generator) -> FloatArray:
-        """Draw so many points of the square in each cell."""
+        """Draw the given number of points of the square in each cell."""
         rows, columns = self.noisy.shape
         cells = np.repeat(np.arange(len(counts)), counts)
         corner = np.column_stack([cells % columns, cells // columns])
@@ -113,7 +113,7 @@ def _size_of_population(
 
 
 def _grid_shape(region: Region, cells: float) -> tuple[int, int]:
-    """Columns and rows of about so many square cells."""
+    """Columns and rows of a grid of about ``cells`` square cells."""
     half_width, half_height = region.half_extent_square
     cells = min(max(cells, 4.0), _MOST_CELLS)
     columns = max(1, round(math.sqrt(cells * half_width / half_height)))
@@ -154,7 +154,7 @@ def build_grid_intervals(
     Parameters
     ----------
     points : array-like or ExactAnswers
-        One row per person: latitude, longitude. Or whoever can answer for them all.
+        One row per person: latitude, longitude. Or an object that answers for all of them.
     region : Region
         Public; everybody must be inside.
     epsilon : float
@@ -254,7 +254,7 @@ def synthetic_people(
     epsilon : float
         Spent once, on the histogram and, without ``population``, on a head count.
     population : int, optional
-        A public number of people: so many are drawn. Without it, as many as the noisy head count says.
+        A public number of people, and the number drawn. Without it, the noisy head count is used.
     rng : optional
         Secure randomness unless a seed or generator is given.
 
@@ -276,7 +276,7 @@ def synthetic_people(
 
 
 def synthetic_delta(epsilon: float) -> float:
-    """Return the delta of `synthetic_people` without a public number: what the exponentials of the noise cannot reach.
+    """Return the delta of `synthetic_people` without a public number: what the finite range of the noise adds.
 
     The same sum as for intervals (`Intervals.pure_fit_cost`), over the head count and the histogram.
     """

@@ -1,7 +1,7 @@
 """Private interval construction (PIC): differentially private k-means, and a disc around every centre.
 
 A private fit asks people for exact counts and sums, in one machine's memory or on a cluster. The noise is added once,
-by whoever asks.
+by the caller.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def build_pic_intervals(
     Parameters
     ----------
     points : array-like or ExactAnswers
-        One row per person: latitude, longitude. Or whoever can answer for them all.
+        One row per person: latitude, longitude. Or an object that answers for all of them.
     region : Region
         Public; everybody must be inside.
     scale : float
@@ -122,7 +122,7 @@ def _means(noisy: FloatArray) -> FloatArray:
     return noisy[:, :2] / np.maximum(noisy[:, 2:], 1.0)
 
 
-# What a fit asks of people: whole numbers, so that they are the same whoever adds them up.
+# What a fit asks of people: whole numbers, so that the sum does not depend on the order of adding.
 
 
 class ExactAnswers(ABC):
@@ -152,8 +152,8 @@ Question = Callable[[ExactAnswers], IntArray]
 """Something that a fit asks of people: exact answers in, whole multiples of 1 / FIXED_POINT."""
 
 Watch = Callable[[Question, FloatArray], None]
-"""Called with each question and the noisy answers to it, for audits. The cost of a fit covers these answers, so that
-whoever sees them learns no more than is stated."""
+"""Called with each question and the noisy answers to it, for audits. The cost of a fit covers these answers:
+anyone who sees them learns no more than is stated."""
 
 
 def head_count(asked: ExactAnswers) -> IntArray:
@@ -199,7 +199,7 @@ class PlacesInMemory(ExactAnswers):
 
 
 def as_answers(points: object, region: Region) -> ExactAnswers:
-    """Return points as answers about them, checked to lie in the region; answers as they are."""
+    """Return points as answers about them, checked to lie in the region; answers unchanged."""
     if not isinstance(points, ExactAnswers):
         return PlacesInMemory(region.check(points), region)
     if points.region != region:
@@ -286,7 +286,7 @@ def uniform_in_region(region: Region, count: int, rng: np.random.Generator) -> F
 def redraw_unusable(centres: FloatArray, region: Region, rng: np.random.Generator) -> FloatArray:
     """Draw anew, uniformly in the region, every centre that lies outside it or on top of another.
 
-    Moving them to the border instead would pile them up there, with radius 0.
+    Moving them to the boundary instead would pile them up there, with radius 0.
     """
     centres = centres.copy()
     half_extent = np.array(region.half_extent_square)

@@ -1,4 +1,4 @@
-"""One way to ask for intervals, whichever method builds them; and intervals made without anybody's data."""
+"""Building intervals by any method, and public intervals made without data."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ def build_public_intervals(
     gamma: float = 0.5,
     rng: Randomness | np.random.Generator | int | None = None,
 ) -> Intervals:
-    """Build intervals around centres drawn uniformly in the region: they cost nobody anything.
+    """Build intervals around centres drawn uniformly in the region. They use no data and cost nothing.
 
-    What private intervals must beat to be worth their budget.
+    Private intervals must be better than these to be worth their budget.
     """
     check_count(centres, "centres", least=2, most=MOST_CENTRES)
     check_gamma(gamma)

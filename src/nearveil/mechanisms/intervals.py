@@ -20,12 +20,12 @@ FORMAT = "nearveil-intervals"
 FORMAT_VERSION = 1
 
 _LEAST_GAMMA = 0.01
-# So few are compared with each other sooner than scipy is loaded, which waits for whoever needs it.
+# Up to this number, comparing all pairs takes less time than loading scipy.
 _FEW_CENTRES = 2000
 
 Method = Literal["pic", "private-grid", "public"]
 
-_NO_INTERVALS = "this is no intervals file, or a damaged one; make one with 'nearveil fit'"
+_NO_INTERVALS = "this is not an intervals file, or it is damaged; make one with 'nearveil fit'"
 _SEEDED = "The intervals were drawn from a seed. Anyone who knows it can undo their noise."
 
 METHOD_NAMES: dict[Method, str] = {
@@ -117,7 +117,7 @@ class Intervals:
 
     @property
     def pure_fit_cost(self) -> tuple[float, float]:
-        """Epsilon by plain composition, and as delta what the exponentials of the noise cannot reach."""
+        """Epsilon by plain composition, and as delta what the finite range of the noise adds."""
         unreachable = sum(4 * part.count * math.exp(1 / part.scale - EXPONENTIAL_REACH) for part in self.answers)
         return pure_fit_epsilon(self.answers), min(1.0, unreachable)
 
@@ -258,7 +258,7 @@ def radii_around(centres: FloatArray, gamma: float) -> FloatArray:
 
 
 def without_small_intervals(intervals: Intervals, least_radius_m: float) -> Intervals:
-    """Leave out centres until no disc is smaller than so many metres; those left get larger cells.
+    """Leave out centres until no disc is smaller than ``least_radius_m`` metres; those left get larger cells.
 
     Looks at nothing but the intervals, so it costs nothing.
     """

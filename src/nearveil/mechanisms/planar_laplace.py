@@ -148,7 +148,7 @@ def check_hide_within(hide_within_m: float) -> float:
 
 
 def hide_within_from_epsilon_per_km(epsilon_per_km: float) -> float:
-    """Return the distance to hide within, in metres, that loses so much per kilometre."""
+    """Return the distance to hide within, in metres, for a loss of ``epsilon_per_km`` per kilometre."""
     return check_hide_within(2000.0 / check_positive(epsilon_per_km, "epsilon per km"))
 
 

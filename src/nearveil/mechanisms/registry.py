@@ -1,4 +1,4 @@
-"""The mechanisms by name, Nearveil's own and others': what each is called, built from, drawn as and judged by.
+"""The mechanisms by name, Nearveil's own and others': name, label, options, colours and costs.
 
 A mechanism of ours has an entry in `MECHANISMS` and is then in ``protect``, ``attack``, ``audit``, ``certify``,
 ``plan``, the frontier and the report. Somebody else's class needs no entry: `mechanism_entry` makes one for
@@ -42,7 +42,7 @@ _EPSILONS = (16.0, 8.0, 4.0, 2.0, 1.0, 0.5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MechanismEntry:
-    """What is known of a mechanism before it is built.
+    """Description of a mechanism before it is built.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class MechanismEntry:
 
     @property
     def has_density(self) -> bool:
-        """Whether the class has a density; without one, attackers go by draws of their own."""
+        """Whether the class has a density; without one, attackers sample the mechanism."""
         return self.mechanism.log_density is not Mechanism.log_density
 
     @property
@@ -149,7 +149,7 @@ MECHANISMS: dict[str, MechanismEntry] = {
         ),
     )
 }
-"""Nearveil's own, in the order of tables. A new one joins here, and is then everywhere."""
+"""Nearveil's own mechanisms, in the order of tables. An entry here adds a mechanism everywhere."""
 
 
 def mechanism_entry(name: str) -> MechanismEntry:
@@ -225,7 +225,7 @@ def check_draws(mechanism: Mechanism, people: FloatArray, key: bytes) -> str | N
     if (x != before).any():
         return "draw changes the places that it is given"
     if any((whole != drawn(size)).any() for size in (len(x), 1, 7)):
-        return "rows draw something else again, or in other company"
+        return "rows draw different places when drawn again, or in another batch"
     if not mechanism.resolved_region.contains(mechanism.perturb_rows(people, NumberedRows(key, 0, len(x)))).all():
         return "a published place lies outside the region"
     return None
@@ -251,7 +251,7 @@ def _check_class(mechanism: type[Mechanism]) -> None:
         raise UsageError(f"{name} cannot be used: its constructor needs {' and '.join(needed)}; give a default")
     region = Region(37.5, -122.6, 37.9, -122.2)
     middle = np.random.default_rng(1).uniform((37.6, -122.5), (37.8, -122.3), size=(_PEOPLE, 2))
-    # What fails here has seen made-up people only, so that its own words give nobody away.
+    # What fails here has seen made-up people only, so its error message reveals no real location.
     try:
         given = {one: value for one, value in _PARAMETERS.items() if one in parameters}
         built = mechanism(**given, region=region).with_params()  # type: ignore[call-arg]
@@ -260,7 +260,7 @@ def _check_class(mechanism: type[Mechanism]) -> None:
     except Exception as error:
         raise UsageError(f"{name} cannot be used: it fails with {type(error).__name__}: {error}") from None
     if wrong is None and not isinstance(promised, Guarantee):
-        wrong = "its guarantee is no Guarantee; return Guarantee.claimed_by_nobody() if nothing is promised"
+        wrong = "its guarantee is not a Guarantee; return Guarantee.claimed_by_nobody() if nothing is promised"
     if wrong is not None:
         raise UsageError(f"{name} cannot be used: {wrong}")
 

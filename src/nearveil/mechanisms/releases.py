@@ -68,8 +68,8 @@ class MetricRelease:
             alone,
             because=(
                 "planar Laplace noise, rounded to a public grid; moving the noisy place to the nearest point of the "
-                "intervals, clamping and rounding look at nothing else and cannot add to the loss; delta is what no "
-                "number drawn can reach"
+                "intervals, clamping and rounding look at nothing else and cannot add to the loss; delta is what "
+                "the finite precision of the noise adds"
             ),
             notes=notes,
         )
@@ -352,7 +352,7 @@ def exact_displacement(x: tuple[float, float], scale: float, noise: Noise = "lap
     return float(expected_displacement(NOISE_CODES[noise], float(x[0]), float(x[1]), float(scale), norm))
 
 
-# What the intervals add to a card: how small they are, and what they cost whoever they were fitted on.
+# What the intervals add to a card: how small they are, and what they cost the people they were fitted on.
 
 
 _LARGEST_USEFUL_DELTA = 0.01

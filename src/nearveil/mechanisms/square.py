@@ -112,10 +112,10 @@ class Square(Mechanism):
         )
 
     def _certificate(self) -> Certificate:
-        """A place and an output beside it in one corner, another place whose square does not reach there."""
+        """Loss at an output in one corner, between a place there and one whose square does not reach it."""
         corner = self.resolved_region.half_extent_square
         opposite = (-corner[0], -corner[1])
-        # With a square as large as the region nobody can be told from anybody.
+        # With a square as large as the region all people are indistinguishable.
         reached = bool((self._corner(np.array(opposite)) + self.side >= np.array(corner)).all())
         return Certificate(
             bound=self.epsilon,

@@ -20,7 +20,7 @@ from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
 MOST_LISTED_CELLS = 4096
-"""Up to so many cells every pair is gone through."""
+"""Up to this number of cells, every pair is checked."""
 
 
 class SRR(Mechanism):
@@ -326,7 +326,7 @@ def _group_count(c: float) -> int:
 
 
 def _prefix_runs(codes: IntArray, levels: int, groups: int) -> tuple[IntArray, IntArray]:
-    """For each group and cell, the run of cells that share at least so many levels of prefix with it."""
+    """For each group and cell, the run of cells that share at least that group's levels of prefix with it."""
     shared = np.rint(np.linspace(levels, 0, groups)).astype(np.int64)
     block = 2 * (levels - shared)[:, None]
     lower = (codes[None, :] >> block) << block

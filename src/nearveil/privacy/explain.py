@@ -1,4 +1,4 @@
-"""A guarantee in plain words: what somebody who sees the result may learn, in numbers that can be pictured."""
+"""Explanation of a guarantee: what somebody who sees the result may learn, in plain numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def explain(guarantee: Guarantee) -> str:
 
 
 def believed_at_most(loss: float) -> float:
-    """Return how sure one can become of one of two places held equally likely, after so much loss.
+    """Return how sure one can become of one of two places held equally likely, after a privacy loss of ``loss``.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def _one_number(guarantee: Guarantee) -> list[str]:
 
 
 def _but_for(guarantee: Guarantee) -> str:
-    """Where delta is more than what a computer's numbers cannot reach, the ratio alone is no bound."""
+    """Where delta is more than a rounding error, the ratio alone is not a bound."""
     return ", but for delta" if guarantee.delta > _NUMERICAL_DELTA else ""
 
 
@@ -82,8 +82,8 @@ def _by_distance(guarantee: Guarantee) -> list[str]:
         loss = guarantee.epsilon * distance_m + guarantee.offset
         sure = believed_at_most(loss)
         learned = f"{_percent(sure)} sure ({_times(loss)} likelier)"
-        words = "not hidden from each other" if sure > _HOPELESS else learned
-        lines.append(f"    {distance_m:>5,} m apart: {words}")
+        text = "not hidden from each other" if sure > _HOPELESS else learned
+        lines.append(f"    {distance_m:>5,} m apart: {text}")
         if sure > _HOPELESS:
             break
     return lines

@@ -54,7 +54,7 @@ class Guarantee:
     Parameters
     ----------
     title : str
-        What the statement is about, in a few words.
+        What the statement is about.
     notion : Notion
         The kind of promise.
     epsilon : float
@@ -64,7 +64,7 @@ class Guarantee:
     delta : float
         What an event may have beyond e^epsilon times its probability in the other world.
     neighbours : str
-        Which two worlds cannot be told apart.
+        Which two worlds are hard to distinguish.
     promise : str
         What is protected, in one plain sentence.
     not_covered : str
@@ -214,11 +214,11 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
             **{name: str(document[name]) for name in ("title", "unit", "neighbours", "because")},
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise DataError("this is no guarantee, or a damaged one; 'nearveil protect --json' prints one") from None
+        raise DataError("this is not a guarantee, or it is damaged; 'nearveil protect --json' prints one") from None
 
 
 def round_up(value: float, digits: int = 3) -> str:
-    """Write a number with so many significant digits, never less than it is.
+    """Write a number with ``digits`` significant digits, rounded up.
 
     Examples
     --------
@@ -355,7 +355,7 @@ def certificate_from_dict(document: dict[str, Any]) -> Certificate:
             **places,
         )
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise DataError("this is no certificate, or a damaged one; make one with 'nearveil certify'") from None
+        raise DataError("this is not a certificate, or it is damaged; make one with 'nearveil certify'") from None
 
 
 def _place(values: list[float]) -> tuple[float, float]:

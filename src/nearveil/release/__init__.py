@@ -1,1 +1,1 @@
-"""Files of any size through a mechanism: read, move and write at once, in little memory."""
+"""Protect files and frames of any size: read, perturb and write in batches, in little memory."""

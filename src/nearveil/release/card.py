@@ -1,4 +1,4 @@
-"""The guarantee of a release as its people should read it, whichever engine made it."""
+"""The guarantee card of a release, with the conditions that its readers must know."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def card_of(
         Whether the rows are in the order of the input.
     """
     guarantee = mechanism.guarantee.counted_per_row() if several_rows else mechanism.guarantee
-    # Somebody else's guarantee need not know of seeds.
+    # The guarantee of a third-party class may not mention seeds.
     seeded = mechanism.seed is not None and SEEDED_NOTE not in guarantee.notes
     said = {
         SEEDED_NOTE: seeded,

@@ -1,4 +1,4 @@
-"""Everybody's loss in a release, put on record before anything is published."""
+"""Charging the privacy loss of a release to the ledger, before anything is published."""
 
 from __future__ import annotations
 

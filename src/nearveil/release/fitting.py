@@ -1,4 +1,4 @@
-"""Exact answers about the people of a file, for a private fit: the file is read, on several cores, and not kept."""
+"""Private fits on a file: exact answers about its people, read on several cores and not kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nearveil.randomness import FIT_STREAM, seeded_randomness
 from nearveil.region import Region, as_region
 from nearveil.release.charging import charge_fit, checked_ids
 from nearveil.release.parallel_map import mapped_in_order
-from nearveil.release.unique_ids import Look, PeopleWatch
+from nearveil.release.unique_ids import BatchIds, PeopleWatch
 from nearveil.types import FloatArray, IntArray, Progress, ProgressBar, no_bar
 
 SmallIntArray = npt.NDArray[np.int32]
@@ -81,7 +81,7 @@ class _Part:
 
     rows: int
     faults: Faults
-    look: Look | None
+    look: BatchIds | None
     one_place: tuple[float, float] | None
     whole: SmallIntArray | None
 
@@ -134,7 +134,7 @@ class PlacesInStream(ExactAnswers):
 
     @property
     def all_in_one_place(self) -> bool:
-        """Whether everybody is at the same place."""
+        """Whether all people are at the same place."""
         return len(self._places) == 1 and None not in self._places
 
     def sums_around(self, centres: FloatArray) -> IntArray:
@@ -200,7 +200,7 @@ class PlacesInStream(ExactAnswers):
 
 
 def _one_place(points: FloatArray) -> tuple[float, float] | None:
-    """The place of everybody, if it is one."""
+    """The common place of all people, if there is one."""
     first = points[0]
     if (points[-1] != first).any() or (points != first).any():
         return None
@@ -209,7 +209,7 @@ def _one_place(points: FloatArray) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class FittedIntervals:
-    """Intervals, what they cost whoever they were fitted on, and what to think about."""
+    """Intervals, what they cost the people they were fitted on, and warnings."""
 
     intervals: Intervals
     guarantee: Guarantee

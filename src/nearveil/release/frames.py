@@ -14,12 +14,12 @@ from nearveil.io.columns import check_carried, kept_columns, plain_field
 from nearveil.io.people import (
     Columns,
     Layout,
+    LocationColumn,
     People,
     PeopleInMemory,
     PeopleInTable,
     PeopleStream,
     PeopleWriter,
-    Place,
     ReadOptions,
     TableSource,
     joined_people,
@@ -118,7 +118,7 @@ class _Collector(PeopleWriter):
 
 
 class _TableInMemory(TableSource):
-    """An Arrow table, without what it says of itself besides: bounds of true places may hide there."""
+    """An Arrow table without its metadata, which may hold bounds of true places."""
 
     def __init__(self, table: pa.Table) -> None:
         self.schema = pa.schema([plain_field(field) for field in table.schema])
@@ -157,13 +157,13 @@ def _people_in_geometries(frame: Any, read: ReadOptions) -> PeopleStream:
     others = [column for column in left.columns if str(left[column].dtype) == "geometry"]
     if others:
         raise DataError(
-            f"column {others[0]!r} holds an exact location besides the one to protect and would be published as it is; "
+            f"column {others[0]!r} holds a second exact location, which would be published unprotected; "
             "leave it out (drop)"
         )
     kept_columns(list(frame.columns), read.drop)
     kept = pa.Table.from_pandas(left, preserve_index=False)
     plain = kept.cast(pa.schema([plain_field(field) for field in kept.schema]))
-    layout = Layout(geometry=Place(name, 0))
+    layout = Layout(geometry=LocationColumn(name, 0))
     return PeopleInMemory(People(points, plain, layout, None, check_carried(plain, points)))
 
 
@@ -179,5 +179,5 @@ def _library_of(frame: Any) -> str:
         if module is not None and isinstance(frame, getattr(module, kind)):
             return library
     raise UsageError(
-        "this is no frame that Nearveil knows; give a pyarrow.Table, or a frame of pandas, Polars or GeoPandas"
+        "this is not a frame that Nearveil knows; give a pyarrow.Table, or a frame of pandas, Polars or GeoPandas"
     )

@@ -21,7 +21,7 @@ _LOOK_UP_S = 0.05
 def mapped_in_order(work: Callable[[_Item], _Result], items: Iterator[_Item]) -> Generator[_Result, None, None]:
     """Give the results of ``work`` in the order of the items, which another thread fetches and all cores work on.
 
-    Whoever takes the results does so meanwhile. When they stop, for whatever reason, no thread goes on.
+    The caller takes the results meanwhile. When it stops, for any reason, all threads stop.
     """
     cores = os.cpu_count() or 1
     waiting: deque[Future[_Result]] = deque()
@@ -67,7 +67,7 @@ def _fetch(items: Iterator[_Item], queue: Queue[_Item | _End], stopped: threadin
             if not _put(queue, item, stopped):
                 return
         _put(queue, _End(), stopped)
-    except BaseException as error:  # raised again by whoever waits for items
+    except BaseException as error:  # raised again where items are waited for
         _put(queue, _End(error), stopped)
     finally:
         if isinstance(items, Generator):
@@ -75,7 +75,7 @@ def _fetch(items: Iterator[_Item], queue: Queue[_Item | _End], stopped: threadin
 
 
 def _put(queue: Queue[_Item | _End], item: _Item | _End, stopped: threading.Event) -> bool:
-    """Put an item into the queue unless nobody wants it any more."""
+    """Put an item into the queue unless it is no longer wanted."""
     while not stopped.is_set():
         try:
             queue.put(item, timeout=_LOOK_UP_S)

@@ -126,7 +126,7 @@ class ProtectResult:
             "rows": self.rows,
             **file_metadata(mechanism),
             "epsilon": _epsilon(mechanism),
-            # The paper's epsilon is no guarantee, and whoever was fitted on loses more.
+            # The paper's epsilon is not a guarantee, and the people fitted on lose more.
             "epsilon_holds": not (is_paper or learned or self._is_more_lost or not guarantee.is_promised),
             "holds_for_these_people": self._what_holds(),
             "epsilon_per_km": 1000 * guarantee.epsilon if guarantee.notion is Notion.METRIC else None,
@@ -317,7 +317,7 @@ class LocalEngine:
 
 
 def file_metadata(mechanism: Mechanism) -> dict[str, Any]:
-    """Return what a published file says of itself; the guarantee goes to whoever protected it."""
+    """Return the metadata of a published file; the guarantee goes to the operator."""
     dprs = mechanism if isinstance(mechanism, DPRS) else None
     # Intervals that are still to be fitted are seeded if the mechanism is.
     seeded = mechanism.seed is not None or bool(dprs and dprs.intervals and dprs.intervals.seeded)

@@ -1,4 +1,4 @@
-"""From a file of true places to a file of published ones, whatever batches the rows come in."""
+"""Publishing a stream of people batch by batch, and warnings of columns that reveal locations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nearveil.randomness import NumberedRows, stream_key
 from nearveil.region import Region
 from nearveil.release.parallel_map import mapped_in_order
 from nearveil.release.row_shuffle import RowShuffle, UnorderedRows
-from nearveil.release.unique_ids import Look, PeopleWatch
+from nearveil.release.unique_ids import BatchIds, PeopleWatch
 from nearveil.types import FloatArray, IntArray, Progress
 
 # As much as a core keeps at hand from one step of the release to the next.
@@ -58,7 +58,7 @@ class RowRelease:
 
 # Which carried columns tell where people are: ids given out street by street, timestamps along a route, districts.
 #
-# Published rows are in random order, but whoever sorts them by such a column has the old order again. The test: sort
+# Published rows are in random order, but anyone who sorts them by such a column has the old order again. The test: sort
 # the rows by the column and look at how much the true places of neighbours in that order differ, against how much any
 # two places differ. The ratio is 1 for a column that says nothing (von Neumann's ratio, of ranks: Bartels 1982). It
 # is low where values rise or fall with places, run along a curve through them, or name groups that live together.
@@ -171,7 +171,7 @@ def _every(sample: _Sample, stride: int) -> _Sample:
 
 
 def _is_telling(ranks: FloatArray) -> bool:
-    """Whether neighbours in this order are nearer to each other than chance has it."""
+    """Whether neighbours in this order are nearer to each other than by chance."""
     spread = float(((ranks - ranks.mean()) ** 2).sum())
     if spread == 0.0:
         return False
@@ -254,11 +254,11 @@ class Published:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """What became of some rows; nothing to write where they have faults, or rows before them had."""
+    """Published rows of a batch; nothing to write if they, or rows before them, have faults."""
 
     rows: int
     faults: Faults
-    look: Look
+    look: BatchIds
     ready: Any = None
     sample: Any = None
     clipped: int = 0

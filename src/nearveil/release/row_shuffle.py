@@ -1,4 +1,4 @@
-"""Rows in a secret random order: the order of a file may follow the places of its people, and must not be published.
+"""Shuffling published rows: the order of a file may follow the places of its people, and must not be published.
 
 Every row goes to one of 256 buckets, drawn at random and on its own; then the rows of each bucket, or of several
 together, are put into a random order. All orders of all rows are equally likely then (Rao 1961, Sandelius 1962), and no
@@ -50,11 +50,11 @@ class DealtRows:
     """Published rows sorted by bucket, and where each bucket begins and the last one ends."""
 
     people: People = field(repr=False)
-    borders: IntArray = field(repr=False)
+    bounds: IntArray = field(repr=False)
 
     def of_bucket(self, bucket: int) -> People:
         """Return the rows of one bucket."""
-        return self.people.part(int(self.borders[bucket]), int(self.borders[bucket + 1]))
+        return self.people.part(int(self.bounds[bucket]), int(self.bounds[bucket + 1]))
 
 
 class RowShuffle:
@@ -85,8 +85,8 @@ class RowShuffle:
     def dealt(self, people: People) -> DealtRows:
         """Deal published rows to buckets, on any thread."""
         buckets = self._generator().integers(_BUCKETS, size=len(people), dtype=np.uint8)
-        borders = np.concatenate([[0], np.cumsum(np.bincount(buckets, minlength=_BUCKETS))])
-        return DealtRows(people.taken(np.argsort(buckets, kind="stable")), borders)
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(buckets, minlength=_BUCKETS))])
+        return DealtRows(people.taken(np.argsort(buckets, kind="stable")), bounds)
 
     def take(self, dealt: DealtRows) -> None:
         """Take rows in."""
@@ -127,7 +127,7 @@ class RowShuffle:
 
     def _write_out(self) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - until nobody needs it
+            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - until it is no longer needed
             weakref.finalize(self, self._file.close)
         for bucket, written in enumerate(self._written):
             people = joined_people([dealt.of_bucket(bucket) for dealt in self._held])

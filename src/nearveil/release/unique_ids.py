@@ -1,7 +1,7 @@
-"""One person, one row: whether an id occurs twice in a long file, exactly and in the same memory however long it is.
+"""Unique ids: whether an id occurs twice in a long file, exactly and in constant memory.
 
 Ids that rise from row to row cost nothing. Others are hashed to 64 bits, and the hashes sorted, on disk beyond a
-million rows; what two rows share by chance is told apart by a second look at the file.
+million rows; equal hashes of different ids are resolved by reading the file again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from nearveil.release.parallel_map import mapped_in_order
 from nearveil.types import IntArray, WordArray
 
 
-class Look(NamedTuple):
-    """What was seen of one batch."""
+class BatchIds(NamedTuple):
+    """The ids of one batch."""
 
     first_missing: int | None
     of_columns: tuple[IdLook, ...]
@@ -67,13 +67,13 @@ class PeopleWatch:
         self._unique = [UniqueIds() for _ in self.positions]
         self._ids: list[pa.ChunkedArray] | None = [] if keep_ids else None
 
-    def look(self, columns: Sequence[pa.ChunkedArray]) -> Look:
+    def look(self, columns: Sequence[pa.ChunkedArray]) -> BatchIds:
         """Look at a batch of the columns at `positions`, on any thread."""
         missing = None if self._person is None else _first_missing(columns[0])
         looks = tuple(unique.look(column) for unique, column in zip(self._unique, columns, strict=True))
-        return Look(missing, looks, None if self._ids is None else columns[0])
+        return BatchIds(missing, looks, None if self._ids is None else columns[0])
 
-    def take(self, look: Look, rows_before: int) -> None:
+    def take(self, look: BatchIds, rows_before: int) -> None:
         """Take in what was seen of the next batch; refuse a row without a person."""
         if look.first_missing is not None:
             row = rows_before + look.first_missing + 1
@@ -98,7 +98,7 @@ class PeopleWatch:
                 return
 
     def people_by_id(self) -> People:
-        """Everybody by id and without a place; nobody where ids are not kept."""
+        """All people by id, without places; empty where ids are not kept."""
         chunks = [chunk for column in self._ids or [] for chunk in column.chunks]
         table = pa.table({self._person: pa.chunked_array(chunks)}) if chunks else pa.table({})
         return People(np.empty((0, 2)), table, Layout())
@@ -144,7 +144,7 @@ def _first_missing(ids: pa.ChunkedArray) -> int | None:
     return pc.index(missing, True).as_py() if pc.any(missing).as_py() else None
 
 
-# Does an id occur twice in a long file? Exact, and in the same memory however long it is.
+# Whether an id occurs twice in a long file: exact, in constant memory.
 #
 # Ids that rise from row to row cost nothing. Others take some 25 MB of memory, and beyond a million rows also 8 MB of
 # disk per million, see `HashRuns`.
@@ -166,7 +166,7 @@ class UniqueIds:
     """Finds out about the ids of a column, a batch at a time."""
 
     def __init__(self) -> None:
-        # Secret, so that nobody can make up ids that look the same.
+        # Secret, so that ids with equal hashes cannot be made up.
         self._key = split_key(secrets.token_bytes(KEY_BYTES))
         self._rising = True
         self._most: Any = None
@@ -269,19 +269,19 @@ def _codes(ids: pa.Array) -> IntArray:
     return np.asarray(coded.indices)
 
 
-# Which of very many 64-bit hashes came before, in the same little memory however many there are.
+# External sort of 64-bit hashes: which of them occurred before, in constant memory.
 
 
 # 8 MiB in memory; fewer hashes than that are never written to disk.
-_RUN_WORDS = 1 << 20
+_RUN_HASHES = 1 << 20
 # 4 MiB, and some more to put them in order.
-_WORDS_COMPARED = 1 << 19
+_HASHES_COMPARED = 1 << 19
 _RANGE_BITS = 10
-_WORD_BYTES = 8
+_HASH_BYTES = 8
 
 
 class Repeats(NamedTuple):
-    """Words that had come before, of the earliest run that has some; and the number of rows up to that run's end."""
+    """Hashes that had come before, of the earliest run that has some; and the number of rows up to that run's end."""
 
     run: int
     rows: int
@@ -289,9 +289,9 @@ class Repeats(NamedTuple):
 
 
 class HashRuns:
-    """Words in the order of their rows, cut into runs of equal length and sorted within each.
+    """Hashes in the order of their rows, cut into runs of equal length and sorted within each.
 
-    All runs but the last lie in a temporary file without a name, 8 bytes a word: 8 MB per million rows on disk, where
+    All runs but the last lie in a temporary file without a name, 8 bytes a hash: 8 MB per million rows on disk, where
     ``TMPDIR`` says, and some 25 MB in memory. (Where that folder is in memory itself, so are the runs.)
 
     A hash that is in a run more than twice is kept twice: that it repeats there is all that matters, and hashes that
@@ -310,7 +310,7 @@ class HashRuns:
         taken = 0
         while taken < len(hashes):
             if self._open is None:
-                self._open = np.empty(_RUN_WORDS, dtype=np.uint64)
+                self._open = np.empty(_RUN_HASHES, dtype=np.uint64)
             elif self._filled == len(self._open):
                 self._put_away(self._open)
             part = hashes[taken : taken + len(self._open) - self._filled]
@@ -356,7 +356,7 @@ class HashRuns:
         self._filled = 0
 
     def _between(self, first: int, after: int, last: WordArray, runs: int) -> list[WordArray]:
-        """Return the hashes of the first so many runs in these ranges."""
+        """Return the hashes of the first ``runs`` runs in these ranges."""
         parts = [self._read(run, own[first], own[after]) for run, own in enumerate(self._bounds[:runs])]
         if runs > len(self._bounds):
             own = _bounds(last)
@@ -366,7 +366,7 @@ class HashRuns:
     def _read(self, run: int, start: np.int64, end: np.int64) -> WordArray:
         assert self._file is not None  # noqa: S101 - there are runs in it
         assert self._open is not None  # noqa: S101 - it was filled before
-        self._file.seek((run * len(self._open) + int(start)) * _WORD_BYTES)
+        self._file.seek((run * len(self._open) + int(start)) * _HASH_BYTES)
         hashes = np.empty(int(end - start), dtype=np.uint64)
         left = hashes.data.cast("B")
         while left:
@@ -396,7 +396,7 @@ def _grouped(bounds: list[IntArray]) -> Iterator[tuple[int, int]]:
     ends = np.sum(bounds, axis=0)
     first = 0
     while first < len(ends) - 1:
-        after = max(int(np.searchsorted(ends, ends[first] + _WORDS_COMPARED, side="right")) - 1, first + 1)
+        after = max(int(np.searchsorted(ends, ends[first] + _HASHES_COMPARED, side="right")) - 1, first + 1)
         yield first, after
         first = after
 
@@ -422,7 +422,7 @@ def _repeats_among(parts: list[WordArray], first_run: int) -> tuple[int, WordArr
 # Ids of any type: whether they rise from row to row, and 64 bits that stand for each.
 
 
-# Stands for a missing id; what has the same 64 bits by chance is told apart by a second look.
+# Stands for a missing id; an id with the same 64 bits by chance is resolved by a second look.
 _MISSING = np.uint64(0x9E3779B97F4A7C15)
 
 

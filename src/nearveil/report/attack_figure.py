@@ -67,10 +67,10 @@ def ink_on(colour: str) -> str:
     return "white" if 0.3 * red + 0.6 * green + 0.1 * blue < 0.55 else "black"
 
 
-# Chart: axes on which places and lengths in metres can be drawn.
+# Axes on which places and lengths in metres can be drawn.
 
 
-class Chart:
+class MapAxes:
     """Axes that show a view, in metres or kilometres from some place."""
 
     def __init__(self, axes: Axes, view: View, origin: Spot, whence: str) -> None:
@@ -185,7 +185,7 @@ MARKS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def draw_people(chart: Chart, scene: Scene, size: float) -> None:
+def draw_people(chart: MapAxes, scene: Scene, size: float) -> None:
     """Draw land and water, everybody, faintly, and the region's edge."""
     draw_land(chart.axes, scene.region, LIGHT, chart.xy)
     east, north = scene.region.half_extent_m
@@ -193,7 +193,7 @@ def draw_people(chart: Chart, scene: Scene, size: float) -> None:
     chart.marks(scene.dots, ".", color="#777777", markersize=size, alpha=0.55, zorder=2, markeredgewidth=0)
 
 
-def draw_ends(chart: Chart, scene: Scene, *, estimate: bool = True) -> None:
+def draw_ends(chart: MapAxes, scene: Scene, *, estimate: bool = True) -> None:
     """Draw the person, what is published of it, and the estimate."""
     chart.circle(scene.truth, scene.tau_m, edgecolor=TRUE_COLOUR, linewidth=1.6, linestyle="--", zorder=6)
     if scene.published is not None:
@@ -312,11 +312,11 @@ def save_panels(scene: Scene, path: Path, title: str) -> None:
         size = (17, 6.7 + _LINE_INCHES * len(lines))
         figure, (left, middle, right) = plt.subplots(1, 3, figsize=size, layout="constrained")
         _draw_region(left, scene, close)
-        near = Chart(middle, close, scene.truth, "the person")
+        near = MapAxes(middle, close, scene.truth, "the person")
         draw_people(near, scene, 5)
         near.frame(end)
         middle.set_title("The attack (the square on the left)")
-        last = Chart(right, end, scene.truth, "the person")
+        last = MapAxes(right, end, scene.truth, "the person")
         draw_people(last, scene, 9)
         right.set_title("The last stretch (the square in the middle)")
         for chart in (near, last):
@@ -333,7 +333,7 @@ def save_panels(scene: Scene, path: Path, title: str) -> None:
 def _draw_region(axes: Axes, scene: Scene, close: View) -> None:
     """Everybody, all colluders, and where the next panel is."""
     east, north = scene.region.half_extent_m
-    whole = Chart(axes, View((0.0, 0.0), max(east, north)), (0.0, 0.0), "the region's centre")
+    whole = MapAxes(axes, View((0.0, 0.0), max(east, north)), (0.0, 0.0), "the region's centre")
     (right, top) = whole.xy((east, north))[0]
     axes.set_xlim(-right, right)
     axes.set_ylim(-top, top)
@@ -344,7 +344,7 @@ def _draw_region(axes: Axes, scene: Scene, close: View) -> None:
     axes.set_title(f"The whole region ({len(scene.people_m):,} people)")
 
 
-def _draw_knowledge(chart: Chart, scene: Scene) -> None:
+def _draw_knowledge(chart: MapAxes, scene: Scene) -> None:
     """What was possible after each question, later on top of earlier; circles, and others located."""
     for order, (step, colour) in enumerate(zip(scene.steps, shades(len(scene.steps)), strict=False)):
         if step.cells is None:
@@ -359,7 +359,7 @@ def _draw_knowledge(chart: Chart, scene: Scene) -> None:
     chart.marks(list(scene.result.others.values()), **MARKS["others located"])
 
 
-def _draw_questions(chart: Chart, scene: Scene) -> None:
+def _draw_questions(chart: MapAxes, scene: Scene) -> None:
     """Places with the numbers of the questions asked there, and the colluders."""
     asked: dict[Spot, list[int]] = {}
     for number, step in enumerate(scene.steps, start=1):

@@ -20,13 +20,13 @@ from PIL import Image
 from nearveil.attacks.base import TraceStep
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
-from nearveil.report.attack_figure import MARKS, Chart, add_legend, draw_ends, draw_people, ink_on, shades, tint
+from nearveil.report.attack_figure import MARKS, MapAxes, add_legend, draw_ends, draw_people, ink_on, shades, tint
 from nearveil.report.attack_page import page_of
 from nearveil.report.attack_scene import Frame, Scene, View, frames_of, heading, length
 from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, INK, PUBLISHED_COLOUR, TRUE_COLOUR, house_style
 
 _QUESTION_MS, _RESULT_MS = 900, 3000
-# From so many questions on they share frames; from so many frames on some are left out.
+# With more questions than the first number they share frames; with more frames than the second, some are left out.
 _FEW, _MOST = 25, 39
 
 
@@ -123,7 +123,7 @@ class Film:
         """One frame."""
         self._canvas.restore_region(self._sheet)
         axes = self._axes
-        draw_frame(Chart(axes, frame.view, self._scene.truth, "the person"), self._scene, frame, self._colours)
+        draw_frame(MapAxes(axes, frame.view, self._scene.truth, "the person"), self._scene, frame, self._colours)
         words = self._write(self._caption_top, _caption(frame), fontsize=10.5, linespacing=1.35)
         for artist in (axes, words):
             self.figure.draw_artist(artist)
@@ -139,10 +139,10 @@ class Film:
 
 
 def _caption(frame: Frame) -> list[str]:
-    return textwrap.wrap(frame.words, _CAPTION_LETTERS)
+    return textwrap.wrap(frame.text, _CAPTION_LETTERS)
 
 
-def draw_frame(chart: Chart, scene: Scene, frame: Frame, colours: Sequence[str]) -> None:
+def draw_frame(chart: MapAxes, scene: Scene, frame: Frame, colours: Sequence[str]) -> None:
     """Draw what was known after a question, and the question itself or the result."""
     colour = colours[frame.number - 1]
     cells = scene.cells_after(frame.number)
@@ -163,7 +163,7 @@ def draw_frame(chart: Chart, scene: Scene, frame: Frame, colours: Sequence[str])
     _draw_question(chart, frame.step.place, frame.number, colour)
 
 
-def _draw_colluders(chart: Chart, step: TraceStep) -> None:
+def _draw_colluders(chart: MapAxes, step: TraceStep) -> None:
     """The attacker's accounts at their distances; those out of sight in words, on the way to the first of them."""
     for colluder in step.colluders:
         radius_m = math.dist(step.place, colluder)
@@ -176,7 +176,7 @@ def _draw_colluders(chart: Chart, step: TraceStep) -> None:
         chart.write(edge, "\n".join(["colluder", *(length(distance) for distance in distances), "away"]))
 
 
-def _draw_question(chart: Chart, place: Spot, number: int, colour: str) -> None:
+def _draw_question(chart: MapAxes, place: Spot, number: int, colour: str) -> None:
     chart.marks(place, **{**MARKS["a question, numbered"], "color": colour, "markersize": 17, "zorder": 8.5})
     x, y = chart.xy(place)[0]
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 9, "zorder": 9, "clip_on": True}

@@ -1,4 +1,4 @@
-"""One attack as a page with a player: a single file that asks nobody for anything."""
+"""One attack as a web page with a player: a single file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _told(scene: Scene, frame: Frame) -> dict[str, Any]:
     """One frame."""
     circles = [[*_spot(scene, circle.centre), circle.radius_m] for circle in scene.circles_after(frame.number)]
     view = [*_spot(scene, frame.view.centre), round(frame.view.half_m, 1)]
-    about: dict[str, Any] = {"view": view, "words": frame.words, "circles": circles}
+    about: dict[str, Any] = {"view": view, "words": frame.text, "circles": circles}
     step = frame.step
     if step is None:
         return about

@@ -76,11 +76,11 @@ class Scene:
         return np.hstack([west_south, np.clip(cells[:, :2] + cells[:, 2:], -half, half)])
 
     def cells_after(self, number: int) -> FloatArray | None:
-        """What was possible after so many questions, if the attack keeps count."""
+        """Return the possible area after ``number`` questions, if the attack tracks it."""
         return next((step.cells for step in reversed(self.steps[:number]) if step.cells is not None), None)
 
     def circles_after(self, number: int) -> list[Circle]:
-        """Circles known after so many questions: all colluders around their centre have been heard."""
+        """Return the circles known after ``number`` questions: all colluders around their centre were compared."""
         later = {step.place for step in self.steps[number:] if step.colluders}
         asked = {step.place for step in self.steps[:number]}
         return [circle for circle in self.result.trace.circles if circle.centre in asked - later]
@@ -135,18 +135,18 @@ def ring_after(steps: Sequence[TraceStep]) -> Bounds | None:
     return None if (low, high) == (0.0, math.inf) else (low, high)
 
 
-# One attack in words.
+# Text about one attack.
 
 
 def length(metres: float) -> str:
-    """A length in words, which stay on one line."""
+    """Return a length as text that is not broken across lines."""
     if metres >= 1000:
         return f"{metres / 1000:,.{0 if metres >= 10_000 else 1}f}\N{NO-BREAK SPACE}km"
     return f"{metres:.{0 if metres >= 9.95 else 1}f}\N{NO-BREAK SPACE}m"
 
 
 def verdict(scene: Scene) -> str:
-    """Whether the person was found, which is another question than whether the published place was."""
+    """Say whether the person was found, and separately whether the published location was."""
     estimate = scene.result.estimate
     if estimate is None:
         return f"no estimate, {scene.result.outcome}"
@@ -161,7 +161,7 @@ def _hit_or_miss(what: str, error_m: float, tau_m: float) -> str:
 
 
 def legend_name(scene: Scene, name: str) -> str:
-    """What a legend calls a mark: a protected service has published places only, and so has whoever asks it."""
+    """Return the name of a mark in a legend; an attacker of a protected service sees published locations only."""
     as_published = {"people": "people, as published", "others located": "others' published places located"}
     if name == "a colluder":
         return "a colluder (the attacker's account)"
@@ -169,21 +169,21 @@ def legend_name(scene: Scene, name: str) -> str:
 
 
 def heading(scene: Scene, title: str) -> str:
-    """A title that says what came of the attack."""
+    """Return a title with the result of the attack."""
     return f"{title}: {verdict(scene)}"
 
 
 def summary(scene: Scene) -> str:
-    """The attack in one line, below the heading."""
+    """Return a summary of the attack in one line, for below the heading."""
     queries = scene.result.queries
     parts = [f"{queries:,} question{'s' if queries != 1 else ''}"]
     if scene.result.estimate is not None:
-        parts += [_error_words(scene, scene.result.estimate), _certificate(scene)]
+        parts += [_error_text(scene, scene.result.estimate), _certificate(scene)]
     return " · ".join(parts)
 
 
-def question_words(scene: Scene, numbers: range, ring: Bounds | None, area_km2: float | None) -> str:
-    """What was asked and answered: one question, or the last of several from the same place."""
+def question_text(scene: Scene, numbers: range, ring: Bounds | None, area_km2: float | None) -> str:
+    """Describe one question and its answer, or the last of several from the same location."""
     step, several = scene.steps[numbers[-1] - 1], len(numbers) > 1
     accounts = accounts_of(step)
     rulers = [account for account in accounts if not account.is_sentinel]
@@ -194,36 +194,36 @@ def question_words(scene: Scene, numbers: range, ring: Bounds | None, area_km2: 
         who = "the colluder" if len(rulers) == 1 else "colluders"
         at = _and([length(account.distance_m) for account in rulers])
         asked += f", {'the last ' if several else ''}with {who} at {at}"
-    sentences = [asked, *_sentinel_words(accounts), _answer_words(step, rulers, several=several)]
+    sentences = [asked, *_sentinel_sentences(accounts), _answer_sentence(step, rulers, several=several)]
     if area_km2 is not None:
         sentences.append(f"Possible area: {_area(area_km2)}")
     elif ring is not None:
-        sentences.append(_ring_words(*ring))
+        sentences.append(_ring_sentence(*ring))
     return ". ".join(sentences) + "."
 
 
-def result_words(scene: Scene) -> str:
-    """What came of it."""
+def result_text(scene: Scene) -> str:
+    """Describe the result of the attack."""
     result = scene.result
     sentences = [f"Result: {verdict(scene)}"]
     if result.others:
         whose = "others" if scene.published is None else "others' published places"
         sentences[0] += f", and estimates of {len(result.others):,} {whose} as well"
     if result.estimate is not None:
-        sentences += [f"The {_error_words(scene, result.estimate)}", _certificate(scene).capitalize()]
+        sentences += [f"The {_error_text(scene, result.estimate)}", _certificate(scene).capitalize()]
     return ". ".join(sentences) + "."
 
 
-def _error_words(scene: Scene, estimate: Spot) -> str:
-    """How far the estimate is off, from the person and from what is published."""
-    words = f"estimate is {length(math.dist(estimate, scene.truth))} from the person"
+def _error_text(scene: Scene, estimate: Spot) -> str:
+    """Return the distance of the estimate from the person and from the published location."""
+    text = f"estimate is {length(math.dist(estimate, scene.truth))} from the person"
     if scene.published is not None:
-        words += f" and {length(math.dist(estimate, scene.published))} from the published place"
-    return words
+        text += f" and {length(math.dist(estimate, scene.published))} from the published place"
+    return text
 
 
 def _certificate(scene: Scene) -> str:
-    """What is certified: a place as the service has it. Of a protected person that is the published place only."""
+    """Say what is certified: the location that the service uses. For a protected person that is the published one."""
     result, what = scene.result, "place" if scene.published is None else "published place"
     if result.outcome is not Outcome.FOUND:
         return f"the attack ended early, {result.outcome}"
@@ -234,37 +234,37 @@ def _certificate(scene: Scene) -> str:
     return f"certified: the answers leave no {what} farther off than {length(scene.tau_m)}"
 
 
-def _sentinel_words(accounts: Sequence[Account]) -> list[str]:
-    """Whether the account at the very place asked from came first."""
+def _sentinel_sentences(accounts: Sequence[Account]) -> list[str]:
+    """Say whether the account at the location of the question came first."""
     sentinel = next((account for account in accounts if account.is_sentinel), None)
     if sentinel is None:
         return []
-    words = "The attacker's own account, put right here, is "
+    text = "The attacker's own account, put right here, is "
     if sentinel.rank == 1:
-        return [words + "listed first: accounts are where they are put"]
+        return [text + "listed first: accounts are where they are put"]
     found = "not listed" if sentinel.rank is None else f"only listed {_ordinal(sentinel.rank)}"
-    return [words + f"{found}: accounts may not be where they are put"]
+    return [text + f"{found}: accounts may not be where they are put"]
 
 
-def _answer_words(step: TraceStep, rulers: Sequence[Account], *, several: bool) -> str:
-    """Where the target was listed, and between which accounts."""
+def _answer_sentence(step: TraceStep, rulers: Sequence[Account], *, several: bool) -> str:
+    """Say where the target was listed, and between which accounts."""
     listed = "not listed" if step.rank is None else f"listed {_ordinal(step.rank)}"
-    words = f"The target is {'then ' if several else ''}{listed}"
+    text = f"The target is {'then ' if several else ''}{listed}"
     low, high = bounds_of(rulers, step.rank)
     if (low, high) == (0.0, math.inf):
-        return words
+        return text
     if len(rulers) == 1:
-        return f"{words}, {'nearer' if low == 0 else 'farther'} than the colluder"
+        return f"{text}, {'nearer' if low == 0 else 'farther'} than the colluder"
     if math.isinf(high):
-        return f"{words}, farther than the colluder at {length(low)}"
+        return f"{text}, farther than the colluder at {length(low)}"
     if low == 0:
-        return f"{words}, nearer than the colluder at {length(high)}"
+        return f"{text}, nearer than the colluder at {length(high)}"
     if low < high:
-        return f"{words}, between the colluders at {length(low)} and {length(high)}"
-    return f"{words}, farther than the colluder at {length(low)}, and yet nearer than the one at {length(high)}"
+        return f"{text}, between the colluders at {length(low)} and {length(high)}"
+    return f"{text}, farther than the colluder at {length(low)}, and yet nearer than the one at {length(high)}"
 
 
-def _ring_words(low_m: float, high_m: float) -> str:
+def _ring_sentence(low_m: float, high_m: float) -> str:
     if math.isinf(high_m):
         return f"So it is more than {length(low_m)} away"
     if low_m == 0:
@@ -364,31 +364,32 @@ def _square(box: FloatArray, margin: float) -> View:
     return View((float(middle[0]), float(middle[1])), margin * float((box[1] - box[0]).max()) / 2)
 
 
-# The story of one attack, frame by frame: what each question showed, where to look, and in which words.
+# One attack frame by frame: the result of each question, the part of the map to show, and the text.
 
 
-# Fewer questions than this from one place are never put together: the first halvings are what one wants to see.
+# Fewer questions than this from one location never share a frame: the first halvings show most.
 _LEAST_PER_PLACE = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What is shown after some questions; the last frame of a story has no question and shows the result.
+    """One frame of an attack; the last frame has no question and shows the result.
 
     Attributes
     ----------
     number : int
-        Questions asked so far.
+        Number of questions asked so far.
     step : TraceStep or None
-        The last of them.
+        The last question.
     view : View
-        The part of the map that matters from here on.
+        The part of the map to show.
     area_km2 : float or None
-        Where the target can still be, if the attack keeps count.
+        Size of the area where the target can still be, if the attack tracks it.
     ring_m : (float, float) or None
-        Least and greatest distance from the place asked, if the attack does not keep count but has accounts.
-    words : str
-        The same in words.
+        Least and greatest distance from the location of the question, if the attack does not track an area but has
+        accounts.
+    text : str
+        Description of the frame.
     """
 
     number: int
@@ -396,11 +397,11 @@ class Frame:
     view: View
     area_km2: float | None = None
     ring_m: Bounds | None = None
-    words: str
+    text: str
 
 
 def frames_of(scene: Scene, few: int | None = None) -> list[Frame]:
-    """The story of an attack: a frame for each question and one for the result. Views only get closer.
+    """Return a frame for each question and one for the result. Views only get closer.
 
     Parameters
     ----------
@@ -414,10 +415,10 @@ def frames_of(scene: Scene, few: int | None = None) -> list[Frame]:
     for numbers in _shared(steps, few):
         step, ring = steps[numbers[-1] - 1], rings[numbers[-1] - 1]
         area = None if step.cells is None else _area_km2(scene.boxes(step.cells))
-        words = question_words(scene, numbers, ring, area)
+        text = question_text(scene, numbers, ring, area)
         view = views[numbers[-1] - 1]
-        frames.append(Frame(number=numbers[-1], step=step, view=view, area_km2=area, ring_m=ring, words=words))
-    return [*frames, Frame(number=len(steps), step=None, view=views[-1], words=result_words(scene))]
+        frames.append(Frame(number=numbers[-1], step=step, view=view, area_km2=area, ring_m=ring, text=text))
+    return [*frames, Frame(number=len(steps), step=None, view=views[-1], text=result_text(scene))]
 
 
 def _area_km2(boxes: FloatArray) -> float:

@@ -1,4 +1,4 @@
-"""The picture of an audit: what two places publish, the border between them, the event, and how often it came."""
+"""The picture of an audit: the outputs of two locations, the boundary between cells, the event and its frequencies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PANELS = (0.0, 0.0, 1.0, 0.87)
 def draw_audit(
     witness: Witness, subject: Subject, path: Path, *, title: str, intervals: Intervals | None = None
 ) -> None:
-    """Draw the outputs of both places of a witness, the border, the event and its frequencies; save as PNG.
+    """Draw the outputs of both locations of a witness, the boundary, the event and its frequencies; save as PNG.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def draw_audit(
     from matplotlib import pyplot as plt  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
-    scene = Scene(witness, subject, intervals)
+    scene = AuditScene(witness, subject, intervals)
     with house_style():
         figure, axes = plt.subplots(
             1, 3, figsize=(15, 6.6), layout=ConstrainedLayoutEngine(rect=_PANELS), width_ratios=(1, 1, 0.62)
@@ -82,7 +82,7 @@ def _sentence(witness: Witness, subject: Subject) -> str:
     return f"A and B are {pair}. The event: outputs {event}.{stage}"
 
 
-def _add_legend(figure: Figure, scene: Scene) -> None:
+def _add_legend(figure: Figure, scene: AuditScene) -> None:
     from matplotlib.lines import Line2D  # noqa: PLC0415
     from matplotlib.patches import Patch  # noqa: PLC0415
 
@@ -95,7 +95,7 @@ def _add_legend(figure: Figure, scene: Scene) -> None:
     if scene.discs is not None:
         handles += [
             disc_handle("an interval", DISC_COLOUR),
-            Line2D([], [], color=INK, linewidth=0.8, linestyle=BORDER_DASHES, label="border between cells"),
+            Line2D([], [], color=INK, linewidth=0.8, linestyle=BORDER_DASHES, label="boundary between cells"),
         ]
     figure.legend(
         handles=handles, loc="outside lower left", ncols=len(handles), frameon=False, fontsize=9,
@@ -114,7 +114,7 @@ _SIDES = ("first", "second")
 _TAIL = 0.02
 _MARGIN = 1.15
 _LEAST_HALF_M = 5.0
-# Clouds farther apart than so many times their own size are shown each by itself.
+# Clouds farther apart than this multiple of their size are shown separately.
 _FAR = 3.0
 # Corners that two cells share are computed twice, and differ by round-off, in units of the square.
 _SAME_POINT = 9
@@ -131,7 +131,7 @@ class Cloud:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class AuditView:
     """A square window: its middle and half its side, in metres."""
 
     middle: tuple[float, float]
@@ -144,8 +144,8 @@ class View:
         return (x - half, x + half), (y - half, y + half)
 
 
-class Scene:
-    """Draws some outputs from either place of a witness, and knows where everything lies."""
+class AuditScene:
+    """Samples outputs of both locations of a witness, and computes the layout of the picture."""
 
     def __init__(self, witness: Witness, subject: Subject, intervals: Intervals | None) -> None:
         self.witness, self._subject = witness, subject
@@ -157,7 +157,7 @@ class Scene:
         self.borders = np.empty((0, 2, 2)) if intervals is None else self._borders(intervals)
 
     @property
-    def views(self) -> tuple[View, View]:
+    def views(self) -> tuple[AuditView, AuditView]:
         """A window for each cloud: the same for both, unless they are too far apart to be seen in one."""
         own = [_view_of(np.vstack([_body(cloud.outputs), cloud.place])) for cloud in self.clouds]
         gap = float(np.hypot(*(np.array(own[0].middle) - np.array(own[1].middle))))
@@ -221,10 +221,10 @@ def _body(outputs: FloatArray) -> FloatArray:
     return np.quantile(outputs, [_TAIL, 1 - _TAIL], axis=0)
 
 
-def _view_of(points: FloatArray) -> View:
+def _view_of(points: FloatArray) -> AuditView:
     low, high = points.min(axis=0), points.max(axis=0)
     x, y = (low + high) / 2
-    return View((float(x), float(y)), max(float((high - low).max()) / 2 * _MARGIN, _LEAST_HALF_M))
+    return AuditView((float(x), float(y)), max(float((high - low).max()) / 2 * _MARGIN, _LEAST_HALF_M))
 
 
 # A map of what one place publishes, with the event shaded.
@@ -243,7 +243,7 @@ def letter(side: str) -> str:
     return _LETTERS[side]
 
 
-def draw_map(axes: Axes, scene: Scene, cloud: Cloud, view: View) -> None:
+def draw_map(axes: Axes, scene: AuditScene, cloud: Cloud, view: AuditView) -> None:
     """Draw one cloud over the event, the intervals and both places."""
     unit, name = (1.0, "m") if view.half < 5_000 else (1000.0, "km")
     if scene.has_areas:
@@ -261,7 +261,7 @@ def draw_map(axes: Axes, scene: Scene, cloud: Cloud, view: View) -> None:
     axes.set_title(f"Outputs for someone at {letter(cloud.name)}", color=COLOURS[cloud.name])
 
 
-def _shade_event(axes: Axes, scene: Scene, view: View, unit: float) -> None:
+def _shade_event(axes: Axes, scene: AuditScene, view: AuditView, unit: float) -> None:
     x, y = (np.linspace(*limits, _GRID) for limits in view.limits)
     event = scene.event_on(x, y)
     if event.any():
@@ -277,7 +277,7 @@ def _one_colour() -> ListedColormap:
     return ListedColormap([EVENT_COLOUR + "73"])
 
 
-def _draw_intervals(axes: Axes, scene: Scene, view: View, unit: float) -> None:
+def _draw_intervals(axes: Axes, scene: AuditScene, view: AuditView, unit: float) -> None:
     from matplotlib.collections import LineCollection  # noqa: PLC0415
     from matplotlib.patches import Ellipse  # noqa: PLC0415
 
@@ -298,7 +298,7 @@ def _draw_outputs(axes: Axes, cloud: Cloud, unit: float) -> None:
         axes.plot(*dots.T, ".", color=colour, markersize=size, alpha=alpha, rasterized=True, zorder=2)
 
 
-def _mark_place(axes: Axes, cloud: Cloud, view: View, unit: float, *, here: bool) -> None:
+def _mark_place(axes: Axes, cloud: Cloud, view: AuditView, unit: float, *, here: bool) -> None:
     x, y = cloud.place / unit
     (west, east), (south, north) = view.limits
     if not (west <= cloud.place[0] <= east and south <= cloud.place[1] <= north):

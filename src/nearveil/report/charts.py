@@ -337,7 +337,7 @@ def _set_ticks(axis: Axis, values: Sequence[float]) -> None:
 
 
 def linear_ticks(low: float, high: float, most: int) -> list[float]:
-    """Return round numbers, at most so many.
+    """Return at most ``most`` round numbers.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from nearveil.errors import OutputError
 from nearveil.evaluation.attack_experiment import Mean, Share
-from nearveil.evaluation.results import Chart, Column, Outcome, Picture, Table, Value
+from nearveil.evaluation.results import Chart, Column, ExperimentResult, Picture, Table, Value
 from nearveil.io.atomic import replacing
 from nearveil.report.charts import Format, draw_chart
 from nearveil.report.maps import draw_map
@@ -20,7 +20,7 @@ _MEAN_ENDINGS = (" ±95",)
 _SHARE_ENDINGS = (" 95 low", " 95 high")
 
 
-def write_outcome(outcome: Outcome, folder: Path, *, drawn: Mapping[str, bytes] | None = None) -> list[Path]:
+def write_outcome(outcome: ExperimentResult, folder: Path, *, drawn: Mapping[str, bytes] | None = None) -> list[Path]:
     """Write everything that an outcome has into a folder, which is made if need be; replace what is there.
 
     ``drawn`` has pictures by name that were drawn before.
@@ -33,7 +33,7 @@ def write_outcome(outcome: Outcome, folder: Path, *, drawn: Mapping[str, bytes] 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"the folder {folder} cannot be made: {error.strerror}; choose another") from None
+        raise OutputError(f"the folder {folder} cannot be created: {error.strerror}; choose another") from None
     written = []
     for table in outcome.tables:
         for ending, text in ((".csv", table_csv(table)), (".md", table_markdown(outcome, table))):
@@ -142,11 +142,11 @@ def _raw(value: Value, interval: int) -> list[str]:
         parts = (float(value.value), None if value.half_width is None else float(value.half_width))
     else:
         parts = (float(value) if isinstance(value, float) else value,)
-    told = ["" if part is None else str(part) for part in parts]
-    return told + [""] * (1 + interval - len(told))
+    cells = ["" if part is None else str(part) for part in parts]
+    return cells + [""] * (1 + interval - len(cells))
 
 
-def table_markdown(outcome: Outcome, table: Table) -> str:
+def table_markdown(outcome: ExperimentResult, table: Table) -> str:
     """Return a table as Markdown, with the protocol and what came out."""
     headers, rows = table_cells(table)
     lines = markdown_table([_in_cell(each) for each in headers], [[_in_cell(each) for each in row] for row in rows])

@@ -1,4 +1,4 @@
-"""The report of a reproduction as a page: a single file that asks nobody for anything."""
+"""The report of a reproduction as a web page: a single file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from nearveil.evaluation.attack_experiment import Mean, Share
-from nearveil.evaluation.results import Column, Finding, Outcome, Picture, Table, Value
+from nearveil.evaluation.results import Column, ExperimentResult, KeyFinding, Picture, Table, Value
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.io.atomic import replacing
 from nearveil.report.charts import Format
@@ -186,7 +186,7 @@ class _Section:
     """An outcome on the page: question, pictures, what came out, tables."""
 
     anchor: str
-    outcome: Outcome
+    outcome: ExperimentResult
     figures: list[Markup]
     tables: list[_TableView]
 
@@ -195,8 +195,8 @@ def write_report(
     path: Path,
     *,
     title: str,
-    findings: Sequence[Finding],
-    outcomes: Sequence[Outcome],
+    findings: Sequence[KeyFinding],
+    outcomes: Sequence[ExperimentResult],
     facts: Sequence[tuple[str, str]],
     warnings: Sequence[str],
     figures: Mapping[str, Markup] | None = None,
@@ -210,9 +210,9 @@ def write_report(
         Replaced if it exists.
     title : str
         Of the page.
-    findings : sequence of Finding
+    findings : sequence of KeyFinding
         The main findings; their evidence are names of outcomes.
-    outcomes : sequence of Outcome
+    outcomes : sequence of ExperimentResult
         One section each, in this order.
     facts : sequence of (str, str)
         What it was made with: versions, seed, runs, data.
@@ -242,7 +242,7 @@ def write_report(
         partial.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _section(outcome: Outcome, figures: Mapping[str, Markup] | None) -> _Section:
+def _section(outcome: ExperimentResult, figures: Mapping[str, Markup] | None) -> _Section:
     shown = [figures[one.name] if figures else picture_figure(one) for one in outcome.pictures]
     return _Section(section_id(outcome.name), outcome, shown, [_TableView(table) for table in outcome.tables])
 
@@ -258,7 +258,9 @@ class Drawn:
     figure: Markup
 
 
-def draw_pictures(outcomes: Sequence[Outcome], *, cores: int, progress: Progress | None = None) -> dict[str, Drawn]:
+def draw_pictures(
+    outcomes: Sequence[ExperimentResult], *, cores: int, progress: Progress | None = None
+) -> dict[str, Drawn]:
     """Draw every picture of a report once; by the picture's name."""
     pictures = [picture for outcome in outcomes for picture in outcome.pictures]
     found = {}

@@ -1,4 +1,4 @@
-"""A plan in words: a table, a recommendation with its command line, a card, and whether it may be passed on."""
+"""A plan as text: a table, a recommendation with its command line, a card, and whether it may be published."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH = 100
 
 
 def plan_text(plan: Plan) -> str:
-    """Return a plan for people."""
+    """Return a plan as text."""
     planning = plan.people.guarantee
     parts = [
         _wrapped(f"Goal: {plan.goal}."),
@@ -56,11 +56,12 @@ def _table(plan: Plan) -> tuple[list[str], list[list[str]]]:
 
 def _how_measured(plan: Plan) -> str:
     return (
-        f"Measured on {plan.people.words}, in {plan.seconds:.0f} s: means of {plan.effort.runs} runs with seeds "
-        "that the search had not seen, ± half a 95 % interval over runs; Acc has a binomial one. Recall and ratio: "
-        f"asked from where people are. Tried: {_tried(plan)}. Loss: what holds for the people of the file, for whom "
-        "fitting intervals on them counts too. The attacker knows the mechanism, its intervals and every address, "
-        "but not who lives there; it does not use what intervals give away of those they were fitted on."
+        f"Measured on {plan.people.description}, in {plan.seconds:.0f} s: means of {plan.effort.runs} runs with seeds "
+        "that the search did not use, ± half a 95 % interval over runs; Acc has a binomial interval. Recall and ratio "
+        f"are for lists asked from people's locations. Tried: {_tried(plan)}. Loss: privacy loss of the people of the "
+        "file, including the cost of fitting intervals on them. The attacker knows the mechanism, its intervals and "
+        "every address, but not who lives there; it does not use what intervals reveal about the people they were "
+        "fitted on."
     )
 
 
@@ -76,7 +77,7 @@ def _advice(plan: Plan) -> list[str]:
     if not plan.met:
         return [
             _wrapped(
-                f"Nothing that was tried meets the goal{_with_a_promise(plan)}; the nearest is {_named(best)}, with "
+                f"No mechanism tried meets the goal{_with_a_promise(plan)}; the closest is {_named(best)}, with "
                 f"recall@{plan.goal.k} of {_number(best.point.recall, 3)} and an error of the best attacker of "
                 f"{_number(best.point.error_m, 0)} m, whose card follows."
             )
@@ -84,12 +85,15 @@ def _advice(plan: Plan) -> list[str]:
     said = [_wrapped(f"Recommended: {_named(best)}."), f"    {plan.command(best)}"]
     strong = plan.best_between_all_places
     if not best.family.between_all_places:
-        warning = "Its guarantee holds within an interval only, and which interval somebody is in is disclosed."
+        warning = "Its guarantee holds within an interval only, and the interval of each person is disclosed."
         if strong is None:
-            return [*said, _wrapped(f"{warning} Nothing whose guarantee holds between all places meets the goal.")]
+            return [
+                *said,
+                _wrapped(f"{warning} No mechanism whose guarantee holds between all locations meets the goal."),
+            ]
         said += [
             _wrapped(
-                f"{warning} Of those whose guarantee holds between all places, the best is {_named(strong)}, with "
+                f"{warning} The best whose guarantee holds between all locations is {_named(strong)}, with "
                 f"recall@{plan.goal.k} of {_number(strong.point.recall, 3)} and an error of "
                 f"{_number(strong.point.error_m, 0)} m:"
             ),
@@ -99,7 +103,7 @@ def _advice(plan: Plan) -> list[str]:
 
 
 def _with_a_promise(plan: Plan) -> str:
-    return " with a promise that holds" if any(one.met for one in plan.contenders) else ""
+    return " with a guarantee that holds" if any(one.met for one in plan.contenders) else ""
 
 
 def _parameter(defence: Defence) -> str:

@@ -23,7 +23,7 @@ from nearveil.errors import OutputError, UsageError
 from nearveil.evaluation.experiments.frontier import all_families
 from nearveil.evaluation.experiments.registry import EXPERIMENTS, findings
 from nearveil.evaluation.experiments.scope import Results, Scope
-from nearveil.evaluation.results import Finding, Outcome
+from nearveil.evaluation.results import ExperimentResult, KeyFinding
 from nearveil.evaluation.runner import code_fingerprint, data_fingerprint, open_journal, run_cells
 from nearveil.io.datasets import Dataset, DatasetName, find_check_ins, load_dataset
 from nearveil.io.files import FORMATS, read_people
@@ -64,7 +64,7 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How often and how finely things are measured, where nobody says otherwise."""
+    """Default numbers of runs and resolutions of sweeps."""
 
     runs: int
     instances: int
@@ -84,17 +84,17 @@ class Reproduction:
     ----------
     scope : Scope
         The populations, and how much was measured.
-    outcomes : tuple of Outcome
+    outcomes : tuple of ExperimentResult
         Tables, pictures and remarks of each part, in the order of the report.
-    findings : tuple of Finding
+    findings : tuple of KeyFinding
         The main findings; only where everything was measured.
     files : tuple of Path
         What was written.
     """
 
     scope: Scope
-    outcomes: tuple[Outcome, ...]
-    findings: tuple[Finding, ...] = ()
+    outcomes: tuple[ExperimentResult, ...]
+    findings: tuple[KeyFinding, ...] = ()
     files: tuple[Path, ...] = ()
 
 
@@ -161,7 +161,7 @@ def reproduce(
     'The three releases of DPRS at equal intervals'
     """
     if part != ALL and part not in EXPERIMENTS:
-        raise UsageError(f"there is no part {part!r}; choose one of {', '.join((ALL, *EXPERIMENTS))}")
+        raise UsageError(f"there is no experiment {part!r}; choose one of {', '.join((ALL, *EXPERIMENTS))}")
     size, used = QUICK if quick else FULL, cores or os.cpu_count() or 1
     scope = Scope(
         mechanisms=_mechanisms(mechanisms, part),
@@ -197,7 +197,7 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
     try:
         Path(out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"the folder {out} cannot be made: {error.strerror}") from None
+        raise OutputError(f"the folder {out} cannot be created: {error.strerror}") from None
     yield Path(out)
 
 
@@ -209,8 +209,8 @@ def _measure(names: Sequence[str], scope: Scope, folder: Path, cores: int, bar: 
 
 
 def _write(
-    scope: Scope, outcomes: Sequence[Outcome], found: Sequence[Finding], folder: Path, cores: int, bar: WorkBar, *,
-    whole: bool,
+    scope: Scope, outcomes: Sequence[ExperimentResult], found: Sequence[KeyFinding], folder: Path, cores: int,
+    bar: WorkBar, *, whole: bool,
 ) -> tuple[Path, ...]:  # fmt: skip
     pictures = sum(len(outcome.pictures) for outcome in outcomes)
     with bar(f"drawing {pictures} pictures", pictures) as advance:
@@ -224,9 +224,13 @@ def _write(
 
 
 def write_page(
-    scope: Scope, outcomes: Sequence[Outcome], found: Sequence[Finding], drawn: dict[str, Drawn], folder: Path
+    scope: Scope,
+    outcomes: Sequence[ExperimentResult],
+    found: Sequence[KeyFinding],
+    drawn: dict[str, Drawn],
+    folder: Path,
 ) -> Path:
-    """Write the report of everything: one page that asks nobody for anything."""
+    """Write the report of all experiments as one web page that loads nothing else."""
     write_report(
         folder / REPORT,
         title=REPORT_TITLE,

@@ -13,7 +13,7 @@ from nearveil.mechanisms.registry import MECHANISMS
 
 mpl.use("Agg")
 
-# Okabe and Ito's palette, told apart with any kind of colour vision.
+# Okabe and Ito's palette, which people with any kind of colour vision can distinguish.
 TRUE_COLOUR = "#0072B2"
 PUBLISHED_COLOUR = "#D55E00"
 DISC_COLOUR = "#999999"
@@ -190,7 +190,7 @@ def looks_of(labels: Iterable[str]) -> dict[str, Look]:
     names = list(dict.fromkeys(labels))
     looks = {name: _KNOWN[name] for name in names if name in _KNOWN}
     taken = {look.colour for look in looks.values()}
-    # First the colours that nobody has, then whatever differs.
+    # First unused colours, then any combination that differs.
     spare = [look for look in _SPARE if look.colour not in taken] + list(_SPARE)
     for name in names:
         if name not in looks:

@@ -121,7 +121,7 @@ def _with_interval(mean: Mean, form: str) -> str:
 # Tables as text for a terminal, and as Markdown.
 
 
-# No line is broken: whoever reads tables on a narrow terminal scrolls.
+# Lines are not wrapped; a narrow terminal has to scroll.
 _WIDEST = 10_000
 
 

@@ -19,7 +19,7 @@ from nearveil.server.service import Service
 
 
 def create_app(service: Service) -> App:
-    """Return the application of a service; whoever runs it starts and closes the service."""
+    """Return the application of a service; the caller starts and closes the service."""
     app: App = create_api(service).state.hot
     return AccessLog(app) if service.settings.access_log else app
 

@@ -73,7 +73,7 @@ class Answers:
 
 
 class ClientLeftError(Exception):
-    """Nobody is there any more to be answered."""
+    """The client has disconnected."""
 
 
 async def read_body(receive: Receive, headers: Iterable[tuple[bytes, bytes]], most_bytes: int) -> bytes:
@@ -83,7 +83,7 @@ async def read_body(receive: Receive, headers: Iterable[tuple[bytes, bytes]], mo
 
 
 def check_headers(headers: Iterable[tuple[bytes, bytes]], most_bytes: int) -> None:
-    """Raise if the headers tell that a body is no JSON, or too large."""
+    """Raise if the headers say that a body is not JSON, or too large."""
     for name, value in headers:
         if name == b"content-length" and (not value.isdigit() or int(value) > most_bytes):
             raise too_large(most_bytes, closes=True)
@@ -112,7 +112,7 @@ async def receive_body(receive: Receive, most_bytes: int) -> bytes:
 
 
 def authorization_of(headers: RawHeaders) -> str | None:
-    """Return who a request says that it comes from."""
+    """Return the Authorization header of a request."""
     for name, value in headers:
         if name == b"authorization":
             return value.decode("latin-1")

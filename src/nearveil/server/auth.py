@@ -30,14 +30,14 @@ LONGEST_TOKEN_S = 30 * 86_400
 
 _VERSION = 2
 _HEAD = struct.Struct(">BQQ")
-# Signatures of tokens are signatures of nothing else.
+# Signatures of tokens cannot be used for anything else.
 _PURPOSE = b"nearveil person token\0"
 _TOKEN = re.compile(rf"{TOKEN_PREFIX}([A-Za-z0-9_-]{{24,194}})\.([A-Za-z0-9_-]{{43}})")
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    """What a valid token says.
+class TokenClaims:
+    """Content of a valid token.
 
     Attributes
     ----------
@@ -52,21 +52,21 @@ class Token:
     mark: int
 
 
-def write_token(key: bytes, person: str, mark: int, *, now: float, expires_in_s: float) -> tuple[str, Token]:
-    """Sign a token; return it and what it says."""
+def write_token(key: bytes, person: str, mark: int, *, now: float, expires_in_s: float) -> tuple[str, TokenClaims]:
+    """Sign a token; return it and its content."""
     if not is_person_id(person):
         raise UsageError("a person's id has 1 to 128 letters, digits or any of _ . : @ -")
     if not (math.isfinite(expires_in_s) and 0 < expires_in_s <= LONGEST_TOKEN_S):
         raise UsageError(f"a token is valid for more than 0 and at most {LONGEST_TOKEN_S:,} seconds (30 days)")
     ends_ms = math.floor((now + expires_in_s) * 1000)
     payload = _HEAD.pack(_VERSION, ends_ms, mark) + person.encode()
-    return f"{TOKEN_PREFIX}{_to_text(payload)}.{_to_text(_signature(key, payload))}", Token(
+    return f"{TOKEN_PREFIX}{_to_text(payload)}.{_to_text(_signature(key, payload))}", TokenClaims(
         person, ends_ms / 1000, mark
     )
 
 
-def read_token(key: bytes, text: str, *, now: float) -> Token | None:
-    """Return what a token says, or None if it is forged, damaged, expired or of another version."""
+def read_token(key: bytes, text: str, *, now: float) -> TokenClaims | None:
+    """Return the content of a token, or None if it is forged, damaged, expired or of another version."""
     parts = _TOKEN.fullmatch(text)
     if parts is None:
         return None
@@ -76,7 +76,7 @@ def read_token(key: bytes, text: str, *, now: float) -> Token | None:
     version, ends_ms, mark = _HEAD.unpack_from(payload)
     if version != _VERSION or not now < ends_ms / 1000 <= now + LONGEST_TOKEN_S:
         return None
-    return Token(payload[_HEAD.size :].decode(), ends_ms / 1000, mark)
+    return TokenClaims(payload[_HEAD.size :].decode(), ends_ms / 1000, mark)
 
 
 def _signature(key: bytes, payload: bytes) -> bytes:
@@ -95,7 +95,7 @@ def _from_text(text: str) -> bytes | None:
     return raw if _to_text(raw) == text else None
 
 
-# KnownPeople: whether somebody still exists, without asking the store at every request.
+# KnownPeople: whether a person still exists, without a query of the store for every request.
 
 
 HORIZON_S = 5.0
@@ -192,7 +192,7 @@ def new_platform_key(name: str) -> tuple[str, PlatformKey]:
 
 
 class Access:
-    """Tells callers apart.
+    """Identifies callers.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ from nearveil.server.service import Service
 NEARBY_PATH = "/v1/nearby"
 _LOCATION = re.compile(r"/v1/people/[^/]+/location")
 Wanted = tuple[float, float, int, str | None, float | None]
-"""Place in metres, k, whom to leave out, and within how many metres."""
+"""Location in metres, k, the id to leave out, and the largest distance in metres."""
 
 _QUESTION_FIELDS = frozenset(Question.model_fields)
 _PLACE_FIELDS = frozenset(Place.model_fields)
@@ -121,11 +121,11 @@ class HotRoutes:
 
     @property
     def answers_at_once(self) -> bool:
-        """Whether a question waits for nothing."""
+        """Whether a question can be answered without waiting."""
         return self._service.answers_from_memory
 
     def known_caller(self, headers: RawHeaders) -> Caller | None:
-        """Return who asks, if that can be told without the store."""
+        """Return the caller, if the store is not needed for that."""
         return self._service.known_caller(authorization_of(headers))
 
     def answer_now(self, caller: Caller, headers: RawHeaders, body: bytes) -> tuple[int, RawHeaders, bytes]:
@@ -168,7 +168,7 @@ class HotRoutes:
             if caller.kind == "platform":
                 service.spend_for(asker)
                 if not service.knows(asker):
-                    raise invalid("asker: nobody of this id is known.")
+                    raise invalid("asker: there is no person with this id.")
             service.watch_question(asker, x_m, y_m)
         return x_m, y_m
 
@@ -191,7 +191,7 @@ class HotRoutes:
         x_m, y_m = self._to_metres(place)
         if caller.kind == "platform":
             service.spend_for(person)
-        # Noted before it is kept: whoever erases the person meanwhile erases this too.
+        # Recorded before the report is stored, so that a concurrent erasure of the person erases this too.
         service.watch_move(person, x_m, y_m)
         try:
             answer = await service.reports.submit(Report(person, x_m, y_m))
@@ -220,17 +220,16 @@ def _asker(caller: Caller, question: Question) -> str | None:
 
 
 def _report_taken(answer: Answer) -> bytes:
-    """Write what became of a report, always as long: the length does not tell whether somebody has moved."""
+    """Return the answer to a report, always of the same length, which must not reveal whether the person has moved."""
     when = "null" if answer.publishes_at is None else repr(answer.publishes_at)
     text = f'{{"status":"{answer.status.value}","receipt":"{answer.receipt}","publishes_at":{when}}}'
     return text.ljust(_ANSWER_BYTES).encode()
 
 
-# The fast lane: questions are answered where the request has just been parsed, without a task of their own.
+# The fast lane: questions are answered right after parsing, without a task of their own.
 #
-# Most of what a small request costs in an ASGI server is not the answer. A question waits for nothing, so that it can
-# be answered on the spot; whatever is not a plain question takes the usual way, where the same route answers the
-# same.
+# Most of the cost of a small request in an ASGI server is not the answer. A question does not wait for anything, so it
+# can be answered at once. Every other request takes the ordinary route, which gives the same answers.
 
 
 _URL = NEARBY_PATH.encode()

@@ -1,4 +1,4 @@
-"""Which intervals hold in which epoch. The store knows, so that every process on it and every restart agrees."""
+"""Which intervals are used in which epoch. The store records it, so that all processes and restarts agree."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class IntervalsInUse:
         self._read: dict[str, Dated] = {}
 
     def at(self, epoch: int) -> Dated | None:
-        """Return what holds in an epoch; None while there are no intervals."""
+        """Return the intervals of an epoch; None while there are none."""
         holding = [dated for dated in self._all() if dated.from_epoch <= epoch]
         return max(holding, key=lambda dated: dated.from_epoch, default=None)
 
@@ -68,7 +68,7 @@ class IntervalsInUse:
         """Let intervals hold from an epoch on, in place of others that were still to come."""
         self.check(intervals)
         current = self.at(epoch)
-        # First what holds now, then what comes: whoever reads in between sees what held before.
+        # The current intervals first, then the next ones: a reader in between sees a consistent state.
         if current is not None:
             self._keep(CURRENT_SETTING, current)
         self._keep(NEXT_SETTING, Dated(from_epoch, intervals))
@@ -91,7 +91,7 @@ class IntervalsInUse:
             )
 
     def remap(self, epoch: int) -> Remap:
-        """Return how noisy places become published ones in an epoch."""
+        """Return the function from noisy locations to published ones in an epoch."""
         dated = self.at(epoch)
         if dated is None:
             return _clamped(self._region)
@@ -126,11 +126,11 @@ def read_intervals_file(path: Path) -> Intervals:
     try:
         return intervals_from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
-        raise DataError(f"the intervals file {path} cannot be read; name one that 'nearveil fit' wrote") from None
+        raise DataError(f"the intervals file {path} cannot be read; name a file from 'nearveil fit'") from None
 
 
 def fingerprint(intervals: Intervals) -> str:
-    """Return the SHA-256 of intervals, whoever wrote the file and however it is laid out."""
+    """Return the SHA-256 of intervals, independent of the layout of their file."""
     document = json.dumps(intervals.to_document(), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(document.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Limits: how often a platform and a person may ask, by token buckets in memory."""
+"""Rate limits of platforms and people, as token buckets in memory."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from nearveil.server.auth import Caller
 
 
 class Limits:
-    """Token buckets for platform keys and for people. Not for several threads at once.
+    """Token buckets for platform keys and for people. Not thread-safe.
 
     Parameters
     ----------
     key_per_s : float
-        Questions a second of one platform key, with a burst of one second; 0 for no limit.
+        Questions per second of one platform key, with a burst of one second; 0 for no limit.
     person_per_minute, person_burst : float
-        Questions a minute of one person, and how many may come at once after a rest; 0 a minute for no limit.
+        Questions per minute of one person, and the size of a burst; 0 per minute for no limit.
     most_buckets : int
-        At most so many callers of a kind are remembered; those who asked least are forgotten first.
+        Largest number of callers of a kind that are remembered; those who asked least are forgotten first.
     clock : callable, optional
-        Seconds, from any moment on.
+        Returns seconds since any fixed time.
 
     Examples
     --------
@@ -49,13 +49,13 @@ class Limits:
         return f"Limits({len(self._keys.full_at)} platform keys, {len(self._people.full_at)} people)"
 
     def spend(self, caller: Caller, cost: float = 1.0) -> float | None:
-        """Take from a caller's bucket; None if allowed, else the seconds to wait, and nothing is taken."""
+        """Take from a caller's bucket and return None; if it holds too little, return the seconds to wait."""
         buckets = self._people if caller.kind == "person" else self._keys
         return buckets.spend(caller.name, cost, self._clock()) if buckets.refill_s else None
 
 
 class _Buckets:
-    """One kind of caller. Of a bucket only the moment is kept at which it will be full: most are full already."""
+    """Buckets of one kind of caller. Only the time at which a bucket will be full is kept."""
 
     __slots__ = ("_burst", "_most", "full_at", "refill_s")
 
@@ -68,10 +68,10 @@ class _Buckets:
 
     def spend(self, name: str, cost: float, now: float) -> float | None:
         refill_s, burst = self.refill_s, self._burst
-        # What costs more than a bucket holds takes all of it.
+        # A cost larger than the bucket takes all of it.
         full_at = max(self.full_at.get(name, now), now) + min(cost, burst) * refill_s
         wait_s = full_at - now - burst * refill_s
-        # Far less than a question's worth: what the clock's numbers cannot tell apart.
+        # Less than this is rounding error of the clock.
         if wait_s > 1e-6 * refill_s:
             return wait_s
         if len(self.full_at) >= self._most and name not in self.full_at:

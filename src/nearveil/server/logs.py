@@ -1,4 +1,4 @@
-"""Logs: JSON lines on standard error that hold no place, no body, no query and no message of others.
+"""Logs: JSON lines on standard error, without locations, bodies, queries or messages of other packages.
 
 Nothing is written because it was not thought of: an event's name and fields must be on a list and look as they should,
 an error is its type and the lines of Nearveil that it passed, and of what other packages log only known sentences are

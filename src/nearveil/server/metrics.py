@@ -1,4 +1,4 @@
-"""Metrics: what the service counts, for Prometheus. No label holds an id or a place."""
+"""Metrics of the service, for Prometheus. No label holds an id or a location."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Metrics:
         self._questions.observe(seconds)
 
     def report(self, status: Status) -> None:
-        """Count a report by what became of it."""
+        """Count a report by its result."""
         self._reports[status].inc()
 
     def suspect(self, flag: Flag) -> None:
@@ -63,7 +63,7 @@ class Metrics:
         """Count a request that was refused, by the problem's name."""
         counter = self._rejected.get(problem)
         if counter is None:
-            # Names are ours, and few: whatever comes beyond that is none.
+            # Only known problem names become labels.
             name = problem if len(self._rejected) < _MOST_PROBLEMS and problem.replace("-", "").isalpha() else "other"
             counter = self._rejected.setdefault(name, self._all_rejected.labels(name))
         counter.inc()

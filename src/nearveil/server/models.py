@@ -56,7 +56,7 @@ class Question(_Model):
     k: Annotated[int, Field(ge=1, le=MOST_NEIGHBOURS, description="How many people at most.", examples=[10])] = 10
     within_m: Annotated[
         float | None,
-        Field(ge=1, le=EARTH_HALF_ROUND_M, description="Only people published within so many metres."),
+        Field(ge=1, le=EARTH_HALF_ROUND_M, description="Only people published within this distance, in metres."),
     ] = None
     asker: Annotated[
         PersonId | None,
@@ -70,8 +70,8 @@ class PeopleToAdd(_Model):
     ids: Annotated[list[PersonId], Field(max_length=MOST_PEOPLE_AT_ONCE, examples=[["ann", "bob"]])]
 
 
-class TokenWish(_Model):
-    """How long a person's token is to be good for."""
+class TokenRequest(_Model):
+    """How long a person's token is to be valid."""
 
     expires_in_s: Annotated[int, Field(ge=1, le=LONGEST_TOKEN_S, examples=[3600])] = 3600
 
@@ -212,7 +212,7 @@ _TOO_DEEP = "recursion limit exceeded"
 
 
 def parsed(model: type[Model], body: bytes) -> Model:
-    """Return the body as a model; raise the problem with it in words of fields and rules."""
+    """Return the body as a model; raise a problem that names fields and rules, never values."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
@@ -229,11 +229,11 @@ def parsed_document(body: bytes) -> Any:
 
 
 def validation_problem(error: ValidationError, fields: AbstractSet[str]) -> Problem:
-    """Return the problem of the first error, by known fields only: names of other fields are the client's words."""
+    """Return the problem of the first error; only known fields are named, because other names come from the client."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     if first["type"] == "json_invalid":
         return invalid("The document is nested too deeply.") if _TOO_DEEP in first["msg"] else malformed_json()
     place = first["loc"][0] if first["loc"] else None
     if place not in fields:
-        return invalid("The body has a field that is not known, or is no JSON object.")
+        return invalid("The body has an unknown field, or is not a JSON object.")
     return invalid(f"{place}: {first['msg']}.")

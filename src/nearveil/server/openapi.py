@@ -33,7 +33,7 @@ from nearveil.server.problems import (
     wrong_media_type,
 )
 
-DESCRIPTION = """People report where they are; others ask who is near; answers are made from noisy places.
+DESCRIPTION = """People report where they are; others ask who is near; answers are made from noisy locations.
 
 A report is perturbed on receipt, and only the noisy location is kept. It is published at the epoch boundary. Answers
 are ranked ids, without distances and coordinates. Errors are problem details (RFC 9457) and repeat nothing that was
@@ -84,7 +84,7 @@ _EXAMPLES: tuple[Problem, ...] = (
     not_kept(),
     too_busy(),
 )
-_REQUESTS: tuple[type[BaseModel], ...] = (models.Place, models.Question, models.PeopleToAdd, models.TokenWish)
+_REQUESTS: tuple[type[BaseModel], ...] = (models.Place, models.Question, models.PeopleToAdd, models.TokenRequest)
 
 ANYBODY = (401, 429, 503)
 """Statuses of problems that every route with a key can have."""

@@ -1,6 +1,6 @@
 """Problems: every way in which the service refuses a request, as problem details (RFC 9457).
 
-A problem's words are ours alone. What a client sent is never repeated: it may be a place.
+A problem never repeats what a client sent, because that may be a location.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ URN = "urn:nearveil:problem:"
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457 calls it so
-    """A request that is refused, with everything that the answer needs.
+    """A refused request, with everything that the answer needs.
 
     Parameters
     ----------
     name : str
         Last part of the problem's type.
     status : int
-        Of HTTP.
+        HTTP status.
     title, detail : str
-        What kind of problem it is, and what to do about this one.
+        Kind of problem, and what to do about this one.
     headers : mapping, optional
-        Of the answer.
+        Headers of the answer.
     """
 
     def __init__(
@@ -77,90 +77,90 @@ def _problem(name: str, detail: str | None = None, headers: Mapping[str, str] | 
 
 
 def malformed_json() -> Problem:
-    """Return that the body cannot be read as JSON."""
+    """Return the problem of a body that is not JSON."""
     return _problem("malformed-json")
 
 
 def unauthorised() -> Problem:
-    """Return that there is no key, or none that is valid; it is not said why."""
+    """Return the problem of a missing or invalid key; the reason is not disclosed."""
     return _problem("unauthorised", headers={"WWW-Authenticate": 'Bearer realm="nearveil"'})
 
 
 def forbidden() -> Problem:
-    """Return that the caller is known and may not do this."""
+    """Return the problem of a caller without permission."""
     return _problem("forbidden")
 
 
 def not_found() -> Problem:
-    """Return that there is no such path or person."""
+    """Return the problem of an unknown path or person."""
     return _problem("not-found")
 
 
 def method_not_allowed(allow: str) -> Problem:
-    """Return that the path is there and the method is not; ``allow`` lists those that are."""
+    """Return the problem of a method that the path does not have; ``allow`` lists those that it has."""
     return _problem("method-not-allowed", headers={"Allow": allow})
 
 
 def conflict(detail: str | None = None) -> Problem:
-    """Return that the request does not fit what is there."""
+    """Return the problem of a request that conflicts with the state of the service."""
     return _problem("conflict", detail)
 
 
 def too_large(most_bytes: int, *, closes: bool = False) -> Problem:
-    """Return that the body has more bytes than may be sent, and whether to close rather than read the rest."""
+    """Return the problem of a body that is too large; ``closes`` closes the connection instead of reading the rest."""
     headers = {"Connection": "close"} if closes else None
     return _problem("too-large", f"Send at most {most_bytes:,} bytes at once.", headers)
 
 
 def wrong_media_type() -> Problem:
-    """Return that the body is said to be something else than JSON."""
+    """Return the problem of a content type other than JSON."""
     return _problem("wrong-media-type")
 
 
 def invalid(detail: str | None = None) -> Problem:
-    """Return that the request does not fit the API; the detail names fields, and never what was in them."""
+    """Return the problem of an invalid request; the detail names fields, never their values."""
     return _problem("invalid", detail)
 
 
 def outside_region() -> Problem:
-    """Return that a place is not in the service's region."""
+    """Return the problem of a location outside the service's region."""
     return _problem("outside-region")
 
 
 def too_many_requests(wait_s: float) -> Problem:
-    """Return that a limit is reached, and when to come back."""
+    """Return the problem of an exceeded rate limit, with the time to wait."""
     return _problem("too-many-requests", headers=_retry_after(wait_s))
 
 
 def unusual_behaviour(wait_s: float) -> Problem:
-    """Return that the asker is throttled for what they did lately."""
+    """Return the problem of a person who is throttled for recent behaviour."""
     return _problem("unusual-behaviour", headers=_retry_after(wait_s))
 
 
 def not_ready(wait_s: float = 1.0) -> Problem:
-    """Return that the service cannot answer now."""
+    """Return the problem of a service that cannot answer yet."""
     return _problem("not-ready", headers=_retry_after(wait_s))
 
 
 def not_kept() -> Problem:
-    """Return that the store did not keep what was sent, so that nothing is promised about it."""
+    """Return the problem of a store that failed to keep what was sent."""
     return _problem("not-kept", headers=_retry_after(1.0))
 
 
 def too_busy() -> Problem:
-    """Return that more waits to be written than can be."""
+    """Return the problem of too many reports waiting to be written."""
     return _problem("too-busy", headers=_retry_after(1.0))
 
 
 def internal() -> Problem:
-    """Return that the service failed; nothing is said of where, which may hold a place."""
+    """Return the problem of a failed service; no details, because they may hold a location."""
     return _problem("internal")
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return how a request ends in which an error was raised, and log what is not the client's doing.
+    """Return the problem for an error, and log the error unless the client caused it.
 
-    Of an error nothing is passed on: its values may be places.
+    Nothing of the error itself is passed on, because its values may be locations.
     """
     if isinstance(error, Problem):
         return error
@@ -172,7 +172,7 @@ def problem_of(error: Exception) -> Problem:
 
 
 def _retry_after(wait_s: float) -> dict[str, str]:
-    # Whole seconds, never 0: who comes back too early only waits longer.
+    # Whole seconds, never 0: a client that returns too early is refused again.
     return {"Retry-After": str(max(1, math.ceil(wait_s)))}
 
 

@@ -1,4 +1,4 @@
-"""ReportWriter: many reports, one transaction. A thread writes, and every request waits for its own answer."""
+"""ReportWriter: a thread writes reports in batches, one transaction each; every request waits for its own answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearveil.server.problems import Problem, not_ready, problem_of, too_busy
 MOST_PER_TRANSACTION = 512
 MOST_WAITING = 20_000
 BATCH_WAIT_S = 0.02
-"""Under load, how long reports gather for one transaction: many small ones cost far more than few large ones."""
+"""Under load, the time to collect a batch: many small transactions cost far more than few large ones."""
 
 _UNDER_LOAD_S = 0.1
 
@@ -32,7 +32,7 @@ class _Waiting:
 
 
 class ReportWriter:
-    """Between the requests of an event loop and a store that is written durably, a batch at a time.
+    """Takes reports from requests of an event loop, and writes them durably to the store, a batch at a time.
 
     Parameters
     ----------
@@ -137,14 +137,14 @@ def _settle_all(batch: Sequence[_Waiting], outcomes: Sequence[Outcome]) -> None:
         try:
             loop.call_soon_threadsafe(_settle, settled)
         except RuntimeError:
-            # The loop is closed, and nobody waits any more.
+            # The loop is closed; no request waits any more.
             continue
 
 
 def _settle(settled: list[tuple[asyncio.Future[Answer], Outcome]]) -> None:
     for future, outcome in settled:
         if future.done():
-            continue  # whoever asked has left
+            continue  # the client has disconnected
         if isinstance(outcome, Problem):
             future.set_exception(outcome)
         else:

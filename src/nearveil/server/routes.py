@@ -21,7 +21,7 @@ from nearveil.server.openapi import ANYBODY, PERSON, PLATFORM, WITH_BODY, proble
 from nearveil.server.problems import conflict, forbidden, invalid, not_found, not_ready, unauthorised
 from nearveil.server.service import Service
 
-# What routes share: the service, the caller, whose id it is, and answers.
+# Shared by the routes: the service, the caller, ids in paths, and answers.
 
 
 def service_of(request: Request) -> Service:
@@ -31,7 +31,7 @@ def service_of(request: Request) -> Service:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who calls, as the guard found out."""
+    """Return the caller that the guard identified."""
     caller: Caller | None = request.scope.get(CALLER)
     if caller is None:
         raise unauthorised()
@@ -39,7 +39,7 @@ def caller_of(request: Request) -> Caller:
 
 
 def platform_of(request: Request) -> Caller:
-    """Return which platform calls; refuse people."""
+    """Return the calling platform; refuse people."""
     caller = caller_of(request)
     if caller.kind != "platform":
         raise forbidden()
@@ -47,7 +47,7 @@ def platform_of(request: Request) -> Caller:
 
 
 def owner_of(request: Request) -> Caller:
-    """Return who calls; refuse people who are not the one in the path."""
+    """Return the caller; refuse people other than the one in the path."""
     caller = caller_of(request)
     if caller.kind == "person" and caller.name != request.path_params["id"]:
         raise forbidden()
@@ -103,7 +103,7 @@ _EXAMPLE = {"latitude": 37.7749, "longitude": -122.4194}
     openapi_extra=takes(models.Place, _EXAMPLE, PLATFORM, PERSON),
 )
 async def report_location(request: Request, _: PersonInPath) -> Response:
-    """Report a place: it is perturbed on receipt, and published at the epoch boundary at the earliest."""
+    """Report a location: noise is added on receipt, and it is published at the next epoch boundary at the earliest."""
     status, body = await hot_of(request).report(request.scope, request.receive)
     return Response(body, status, media_type="application/json")
 
@@ -131,7 +131,7 @@ async def withdraw_location(service: Here, _: PlatformOrOwner, person: PersonInP
     openapi_extra=takes(models.Question, {**_EXAMPLE, "k": 10}, PLATFORM, PERSON),
 )
 async def ask_nearby(request: Request) -> Response:
-    """Return ids, nearest first, by published places; a token's person and the asker are left out."""
+    """Return ids, nearest first, by published locations; a token's person and the asker are left out."""
     status, body = await hot_of(request).ask(request.scope, request.receive)
     return Response(body, status, media_type="application/json")
 
@@ -155,7 +155,7 @@ people_router = APIRouter(tags=["people"])
     openapi_extra=secured(PLATFORM),
 )
 async def add_person(service: Here, _: PlatformOnly, person: PersonInPath) -> Response:
-    """Make somebody known; nothing is published before they report."""
+    """Create a person; nothing is published before they report a location."""
     created = bool(await asyncio.to_thread(service.add_people, [person]))
     return answer(models.PersonAdded(id=person, created=created), 201 if created else 200)
 
@@ -168,9 +168,9 @@ async def add_person(service: Here, _: PlatformOnly, person: PersonInPath) -> Re
     openapi_extra=takes(models.PeopleToAdd, {"ids": ["ann", "bob"]}, PLATFORM),
 )
 async def add_people(request: Request, service: Here, _: PlatformOnly) -> Response:
-    """Make up to 10,000 people known at once."""
-    wish = parsed(models.PeopleToAdd, await body_of(request, MOST_BYTES_OF_PEOPLE))
-    created = await asyncio.to_thread(service.add_people, wish.ids)
+    """Create up to 10,000 people at once."""
+    body = parsed(models.PeopleToAdd, await body_of(request, MOST_BYTES_OF_PEOPLE))
+    created = await asyncio.to_thread(service.add_people, body.ids)
     return answer(models.PeopleAdded(created=len(created)))
 
 
@@ -187,7 +187,7 @@ async def add_people(request: Request, service: Here, _: PlatformOnly) -> Respon
     openapi_extra=secured(PLATFORM, PERSON),
 )
 async def export_person(service: Here, _: PlatformOrOwner, person: PersonInPath) -> Response:
-    """Return everything held about one person, for them to see."""
+    """Return everything that is stored about one person."""
     record = await asyncio.to_thread(service.store.record, person)
     if record is None:
         raise not_found()
@@ -218,15 +218,15 @@ async def erase_person(service: Here, _: PlatformOrOwner, person: PersonInPath) 
         201: {"description": "A token that works until it expires."},
         **problems(403, 404, *WITH_BODY, *ANYBODY),
     },
-    openapi_extra=takes(models.TokenWish, {"expires_in_s": 3600}, PLATFORM),
+    openapi_extra=takes(models.TokenRequest, {"expires_in_s": 3600}, PLATFORM),
 )
 async def sign_token(request: Request, service: Here, _: PlatformOnly, person: PersonInPath) -> Response:
-    """Let somebody write their own location, ask who is near, and see or erase what is held about them."""
-    wish = parsed(models.TokenWish, await body_of(request, MOST_BYTES))
+    """Return a token with which a person can report, ask who is near, and export or erase their data."""
+    body = parsed(models.TokenRequest, await body_of(request, MOST_BYTES))
     mark = await asyncio.to_thread(service.store.token_mark, person)
     if mark is None:
         raise not_found()
-    token, expires_at = service.access.issue_token(person, mark, wish.expires_in_s)
+    token, expires_at = service.access.issue_token(person, mark, body.expires_in_s)
     return answer(models.Token(token=token, expires_at=expires_at), 201)
 
 
@@ -239,7 +239,7 @@ async def sign_token(request: Request, service: Here, _: PlatformOnly, person: P
     openapi_extra=secured(PLATFORM, PERSON),
 )
 async def revoke_tokens(service: Here, _: PlatformOrOwner, person: PersonInPath) -> Response:
-    """Void all tokens made for somebody so far: here at once, in other processes on the store within seconds."""
+    """Revoke all tokens of a person: here at once, in other processes on the store within seconds."""
     if not await service.revoke_tokens(person):
         raise not_found()
     return Response(status_code=204)
@@ -339,7 +339,7 @@ _INTERVALS_BODY = {
     openapi_extra=secured(PLATFORM, PERSON),
 )
 async def guarantee(service: Here, _: AnyCaller) -> Response:
-    """Return what the people of this service are promised, and what they are not."""
+    """Return what the service guarantees to its people, and what it does not."""
     return answer(await asyncio.to_thread(_card, service))
 
 
@@ -351,7 +351,7 @@ async def guarantee(service: Here, _: AnyCaller) -> Response:
     openapi_extra=secured(PLATFORM),
 )
 async def ledger(service: Here, _: PlatformOnly) -> Response:
-    """Return totals, epoch, window and budget; nobody is named."""
+    """Return totals, epoch, window and budget, without ids of people."""
     return answer(await asyncio.to_thread(_ledger, service))
 
 
@@ -369,7 +369,7 @@ async def put_intervals(request: Request, service: Here, _: PlatformOnly) -> Res
     try:
         from_epoch = await asyncio.to_thread(service.put_intervals, document)
     except DataError:
-        raise invalid("The body is no intervals file for the service's region; fit again.") from None
+        raise invalid("The body is not an intervals file for the service's region; fit again.") from None
     return answer(models.IntervalsTaken(from_epoch=from_epoch), 202)
 
 
@@ -436,7 +436,7 @@ def _intervals(service: Service) -> models.IntervalsShown:
     )
 
 
-# For whoever runs the service: health, readiness, metrics.
+# For the operator: health, readiness, metrics.
 
 
 probes_router = APIRouter(tags=["probes"])
@@ -444,7 +444,7 @@ probes_router = APIRouter(tags=["probes"])
 
 @probes_router.get(HEALTH_PATH, summary="Whether the process answers", response_model=models.Health)
 async def health() -> Response:
-    """Answer without a key and without looking at anything."""
+    """Answer without a key and without checks."""
     return answer(models.Health(status="ok"))
 
 
@@ -476,7 +476,7 @@ async def readiness(request: Request, service: Here) -> Response:
     openapi_extra=secured(PLATFORM),
 )
 async def metrics(request: Request, service: Here) -> Response:
-    """Return numbers that name nobody and no place."""
+    """Return metrics, without ids of people or locations."""
     _refuse_people(request)
     await asyncio.to_thread(service.totals)
     text, kind = service.metrics.exposition()
@@ -490,7 +490,7 @@ async def description(request: Request, _: AnyCaller) -> Response:
 
 
 def _refuse_people(request: Request) -> None:
-    """Refuse people's tokens; that there is a caller at all, or none is needed, is for the guard to say."""
+    """Refuse people's tokens; the guard decides whether a caller is needed."""
     caller = request.scope.get(CALLER)
     if caller is not None and caller.kind != "platform":
         raise forbidden()

@@ -1,4 +1,4 @@
-"""Run a service: listen, serve until told to stop, and leave nothing half done."""
+"""Run a service: listen, serve until a signal arrives, and finish requests and writes."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ PLATFORM_KEY_FILE = "platform-key.txt"
 FIRST_KEY_NAME = "first"
 
 _BACKLOG = 2048
-# Threads that write and publish hand over this soon, so that a question never waits long for them.
-_HAND_OVER_S = 0.0005
+# Threads that write and publish yield after this time, so that a question never waits long for them.
+_SWITCH_INTERVAL_S = 0.0005
 
 
 def make_data_folder(settings: Settings) -> Path | None:
-    """Make the folder of an embedded store, for its owner's eyes only; None where the store is a database."""
+    """Create the folder of a SQLite store, readable by its owner only; None if the store is a database server."""
     if is_postgres(settings.store):
         return None
     folder = Path(settings.store).parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"the folder {folder} cannot be made ({error.strerror}); choose another store") from None
+        raise OutputError(f"the folder {folder} cannot be created ({error.strerror}); choose another store") from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OutputError(f"the folder {folder} cannot be written to; choose another store, or run as its owner")
     return folder
 
 
 def first_platform_key(store: Store, folder: Path | None) -> Path | None:
-    """Give an embedded store without any platform key its first one; return the file that it is written to."""
+    """Create the first platform key of a SQLite store that has none; return the file that it is written to."""
     if folder is None or store.keys():
         return None
     secret, kept = new_platform_key(FIRST_KEY_NAME)
     path = folder / PLATFORM_KEY_FILE
     try:
-        # One left over by a store that is gone is of no use to anybody.
+        # A key left over from a deleted store is useless.
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(secret + "\n")
@@ -60,20 +60,20 @@ def first_platform_key(store: Store, folder: Path | None) -> Path | None:
             os.fsync(file.fileno())
     except OSError as error:
         raise OutputError(f"the platform key cannot be written to {path} ({error.strerror})") from None
-    # Only a key that its owner can find is of use.
+    # After the file is written: a key that its owner cannot read would be useless.
     store.add_key(kept)
     return path
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Return a socket that listens where the settings say."""
+    """Return a socket that listens on the host and port of the settings."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listening = socket.socket(family, kind)
     except OSError:
-        raise UsageError(f"there is no address {settings.host}; choose another --host") from None
+        raise UsageError(f"the address {settings.host} does not exist; choose another --host") from None
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
@@ -88,21 +88,21 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def address_of(listening: socket.socket) -> str:
-    """Return the address of a listening socket as a browser takes it."""
+    """Return the address of a listening socket as a URL."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], None] | None = None) -> None:
-    """Serve until SIGTERM or SIGINT: then accept no more, finish what runs, write what waits, and return.
+    """Serve until SIGTERM or SIGINT; then refuse new requests, finish those under way, write reports, and return.
 
-    ``when_ready`` is called, in a thread, when the first question can be answered.
+    ``when_ready`` is called in a thread as soon as questions can be answered.
     """
     app = create_app(service)
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        # Whoever wants a line per request gets it on the usual way.
+        # With an access log all requests take the ordinary route.
         http=fast_lane(app) if isinstance(app, HotRoutes) else "httptools",
         ws="none",
         lifespan="off",
@@ -114,29 +114,29 @@ def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], 
         timeout_graceful_shutdown=max(1, round(service.settings.graceful_s)),
     )
     server = uvicorn.Server(config)
-    # Memory holds places for moments, and those of the watch on askers for an hour: it is never written out.
+    # Memory holds true locations briefly, and those that suspicion keeps for an hour: no core dumps.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _stop_on_signals(server)
-    sys.setswitchinterval(_HAND_OVER_S)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
         service.start()
-        threading.Thread(target=_settle_down, args=(service, when_ready), daemon=True).start()
+        threading.Thread(target=_after_loading, args=(service, when_ready), daemon=True).start()
         server.run(sockets=[listening])
     finally:
         service.close()
         listening.close()
 
 
-def _settle_down(service: Service, when_ready: Callable[[], None] | None) -> None:
+def _after_loading(service: Service, when_ready: Callable[[], None] | None) -> None:
     service.scheduler.loaded.wait()
-    # What lives as long as the process, everybody's id among it, need not be looked at again and again.
+    # Objects that live as long as the process, such as all ids, are excluded from garbage collection.
     gc.freeze()
     if when_ready is not None:
         when_ready()
 
 
 def _stop_on_signals(server: uvicorn.Server) -> None:
-    """Stop in an orderly way; uvicorn passes the signal on when it is done, and that is no reason to fail."""
+    """Stop gracefully; uvicorn raises the signal again when it is done, and that must not count as a failure."""
 
     def stop(_number: int, _frame: object) -> None:
         server.should_exit = True

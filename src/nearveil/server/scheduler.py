@@ -1,4 +1,4 @@
-"""Scheduler: publishes at epoch boundaries and lets the index follow, in a thread of its own."""
+"""Scheduler: publishes at epoch boundaries and updates the index, in its own thread."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
 
 LONGEST_WAIT_S = 30.0
-"""Clocks are set and machines sleep: the time is looked at again at least this often."""
+"""The clock is read at least this often, because clocks are adjusted and machines sleep."""
 
 RETRY_S = 1.0
 
 
 class Scheduler:
-    """Keeps the store and the index at the epoch that it is; ``loaded`` is set when it has an epoch at all.
+    """Keeps the store and the index at the current epoch; ``loaded`` is set when the first epoch is loaded.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ class Scheduler:
     clock : callable
         Seconds since 1970.
     at_epoch : callable, optional
-        Told each epoch that was loaded.
+        Called with each epoch that was loaded.
     at_times : callable, optional
-        Called from time to time, twice a minute at least.
+        Called regularly, at least twice a minute.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Scheduler:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop after what is being done."""
+        """Stop after the current work."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -87,13 +87,13 @@ class Scheduler:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the index is loaded, the thread is there to renew it, and the clock goes right."""
+        """Whether the index is loaded, the thread that updates it runs, and the clock is right."""
         return self._loaded is not None and not self._stopping.is_set() and not self._is_behind
 
     # -- epochs ----------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Publish what is due and let the index follow, whoever published it."""
+        """Publish what is due and update the index, also with what other processes published."""
         with self._turning:
             started = time.perf_counter()
             self._publisher.publish_due()
@@ -113,12 +113,12 @@ class Scheduler:
         self._is_behind = is_behind
 
     def lost(self) -> None:
-        """Load everything again, soon: what other processes did may have been missed."""
+        """Load everything again soon, because changes by other processes may have been missed."""
         self._missed_something = True
         self._wake.set()
 
     def soon(self) -> None:
-        """Let the thread look at the time now."""
+        """Let the thread read the clock now."""
         self._wake.set()
 
     def _load(self, epoch: int, *, everything: bool) -> None:
@@ -130,7 +130,7 @@ class Scheduler:
         if not everything and self._loaded is not None and self._loaded[1] == fingerprint:
             self._index.advance(self._store.published(since_epoch=self._loaded[0] + 1), remap, tie_key)
         else:
-            # At the start, and where new intervals move everybody.
+            # At the start, and when new intervals move everybody.
             self._index.load(self._store.published(), remap, tie_key)
         self._loaded = (epoch, fingerprint)
         self.loaded.set()
@@ -144,21 +144,21 @@ class Scheduler:
     def _run(self) -> None:
         while True:
             self._wake.clear()
-            # Looked at after clearing, so that a close that came just before is not slept through.
+            # Checked after clearing, so that a close just before is not missed.
             if self._stopping.is_set():
                 return
             self._wake.wait(self._turn_and_wait())
 
     def _turn_and_wait(self) -> float:
-        """Do what is due; return how long there is nothing to do."""
+        """Do what is due; return the time until there is work again, in seconds."""
         try:
             if self._at_times is not None:
                 self._at_times()
             self.turn()
-            # After what is loaded, not after now: an epoch may have begun while it was loaded.
+            # Relative to the loaded epoch, not to now: an epoch may have begun during loading.
             loaded = self._publisher.epoch if self._loaded is None else self._loaded[0]
             begins_at = self._publisher.starts_at(loaded + 1)
-        except Exception as error:  # whatever went wrong, the next epoch must not be missed
+        except Exception as error:  # after any error, the next epoch must not be missed
             log_exception("epoch failed", error)
             return RETRY_S
         return min(max(begins_at - self._clock(), 0.0), LONGEST_WAIT_S)

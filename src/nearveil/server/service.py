@@ -1,4 +1,4 @@
-"""Service: everything that runs behind the HTTP interface, put together."""
+"""Service: the components behind the HTTP interface, and what the routes do with them."""
 
 from __future__ import annotations
 
@@ -138,16 +138,16 @@ class Service:
     # -- callers -----------------------------------------------------------------------------------------------
 
     async def admit(self, authorization: str | None) -> Caller:
-        """Return who calls; raise the problem of a caller who is unknown, or asks too often."""
+        """Return the caller; raise a problem if the caller is unknown or asks too often."""
         caller = self.known_caller(authorization)
         if caller is None:
-            # The store may take its time, and nobody else should wait for it.
+            # The store may be slow; other requests must not wait for it.
             caller = await asyncio.to_thread(self._identify, authorization)
         self.spend(caller)
         return caller
 
     def known_caller(self, authorization: str | None) -> Caller | None:
-        """Return who calls, if that can be told without the store."""
+        """Return the caller, if the store is not needed for that."""
         caller = self.access.known(authorization)
         if caller is None or (caller.kind == "person" and not self.people.remembers(caller.name, caller.mark)):
             return None
@@ -178,7 +178,7 @@ class Service:
         return person in self.index or self.people.has(person)
 
     def watch_question(self, person: str, x_m: float, y_m: float) -> None:
-        """Let a question count as part of somebody's behaviour; raise if they are throttled for it."""
+        """Record a question for the detection of attacks; raise if the person is throttled."""
         flag = self.suspicion.note(person, x_m, y_m)
         if flag is not None:
             self.metrics.suspect(flag)
@@ -186,7 +186,7 @@ class Service:
                 raise unusual_behaviour(self.suspicion.hold_left_s(person))
 
     def watch_move(self, person: str, x_m: float, y_m: float) -> None:
-        """Let a report count as part of somebody's behaviour; a report is never refused for it."""
+        """Record a report for the detection of attacks; a report is never refused for it."""
         flag = self.suspicion.note(person, x_m, y_m)
         if flag is not None:
             self.metrics.suspect(flag)
@@ -235,7 +235,7 @@ class Service:
         return there
 
     def forget(self, person: str) -> None:
-        """Keep nothing in memory about somebody whom the store does not know any more."""
+        """Forget a person whom the store does not know any more."""
         self.index.remove(person)
         self.people.forget(person)
         self.suspicion.forget(person)
@@ -300,7 +300,7 @@ class Service:
         return epoch
 
     def card(self) -> Guarantee:
-        """Return what people are promised in this epoch."""
+        """Return the guarantee of this epoch."""
         dated = self.intervals.at(self.publisher.epoch)
         return service_card(self.publisher.promised, dated.intervals if dated else None)
 
@@ -322,18 +322,18 @@ def _index(region: Region, store: Store, *, in_memory: bool) -> ServiceIndex:
     if in_memory:
         return NearbyIndex(region)
     if not hasattr(store, "nearest"):
-        raise UsageError("this store cannot answer questions by itself; choose --index memory")
+        raise UsageError("this store cannot answer questions itself; choose --index memory")
     return DatabaseIndex(region, cast("SearchableStore", store))
 
 
-# The guarantee of a running service: what its policy promises, and what its intervals cost.
+# The guarantee of a running service: that of its policy, and the cost of its intervals.
 
 
 _FIT_DELTA = 1e-5
 
 
 def service_card(protection: Protection, intervals: Intervals | None) -> Guarantee:
-    """Return what the people of a service are promised."""
+    """Return the guarantee of a service."""
     card = protection.guarantee
     if intervals is None or protection.policy is Policy.OFF:
         return card

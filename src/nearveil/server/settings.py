@@ -1,4 +1,4 @@
-"""Settings: everything that can be chosen about a service, from a file, the environment and options.
+"""Settings of a service, from a file, the environment and options.
 
 Each setting is declared once, in `Settings`. Its variable, its option, its key in a settings file, its line in
 ``--show-config``, its row in the documentation and the sentence about a wrong value follow from that.
@@ -34,7 +34,7 @@ _SHARED_KEYS = (
 )
 
 
-# What a setting may hold: text is read, and what has a type already must have the right one.
+# Types of settings: text is parsed, and a value that is not text must have the right type.
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LONGEST = timedelta(days=36_525)
@@ -42,9 +42,9 @@ _DURATION = "a duration from 1s to 100 years such as 90s, 15m, 1h or 30d"
 
 
 class _Takes(NamedTuple):
-    """What a setting takes, for the sentence about a wrong value and for the help."""
+    """Description of the values that a setting takes, for error messages and for the help."""
 
-    words: str
+    text: str
     metavar: str | None = None
 
 
@@ -144,7 +144,7 @@ def _setting(
 
 
 class Settings(BaseSettings):
-    """All settings of a service, checked: `load` makes them. Durations and lengths are kept as they are written.
+    """All settings of a service, validated; `load` makes them. Durations and lengths are kept as text.
 
     Examples
     --------
@@ -164,63 +164,71 @@ class Settings(BaseSettings):
     )
 
     store: _Text = _setting(
-        "nearveil-data/nearveil.db", "Where noisy locations are kept: a SQLite file, or postgresql://…"
+        "nearveil-data/nearveil.db", "Store of the noisy locations: a SQLite file, or postgresql://…"
     )
     host: _Text = _setting("127.0.0.1", "Address to listen on.")
-    port: _Whole = _setting(8000, "Port to listen on; 0 for any that is free.", least=0, most=65_535)
+    port: _Whole = _setting(8000, "Port to listen on; 0 for any free port.", least=0, most=65_535)
     region: _Text = _setting(
         DEFAULT_REGION, "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
     )
     policy: Annotated[Policy, BeforeValidator(_word)] = _setting(
-        Policy.PLACE, "Noise per place, fresh noise in every epoch, or off (demonstrations).", panel="Protection"
+        Policy.PLACE,
+        "Keep the noise of each location (place), draw new noise in every epoch (fresh), or none (off).",
+        panel="Protection",
     )
-    hide_within: _Length = _setting("500m", "Mean length of the noise, such as 500m or 0.5km.", panel="Protection")
+    hide_within: _Length = _setting(
+        "500m", "Mean distance that the noise adds, such as 500m or 0.5km.", panel="Protection"
+    )
     epoch: _Duration = _setting("1h", "Time between two publications, such as 15m or 1h.", panel="Protection")
-    window: _Duration = _setting("30d", "How long a budget lasts: a whole number of epochs.", panel="Protection")
+    window: _Duration = _setting("30d", "Length of a budget window: a whole number of epochs.", panel="Protection")
     new_places: _Whole = _setting(
-        20, "How many places of a person are published in a window.", panel="Protection", least=1, most=10_000
+        20,
+        "Number of different locations of a person that are published in a budget window.",
+        panel="Protection",
+        least=1,
+        most=10_000,
     )
-    intervals: _File = _setting(None, "Intervals that 'nearveil fit' wrote, to publish on.", panel="Protection")
+    intervals: _File = _setting(
+        None, "Intervals file from 'nearveil fit'; published locations are moved to the intervals.", panel="Protection"
+    )
     keys: _File = _setting(
         None,
-        "Secret keys; keys.json beside a SQLite file if not named.",
+        "File of secret keys; by default keys.json beside the SQLite file.",
         panel="Protection",
         variable="NEARVEIL_KEYS_FILE",
     )
-    keys_text: _Keys = _setting(None, "The keys themselves as JSON.", variable="NEARVEIL_KEYS", only="environment")
+    keys_text: _Keys = _setting(None, "The secret keys as JSON.", variable="NEARVEIL_KEYS", only="environment")
     index: Annotated[Literal["memory", "database"], BeforeValidator(_word)] = _setting(
-        "memory", "What answers questions: memory, or database."
+        "memory", "Index that answers questions: memory, or database."
     )
     questions_per_minute: _Number = _setting(
-        60.0, "Questions of a person; 0 for no limit.", panel="Limits", least=0, most=1e6
+        60.0, "Questions of a person per minute; 0 for no limit.", panel="Limits", least=0, most=1e6
     )
     question_burst: _Number = _setting(
-        30.0, "Questions of a person at once, after a rest.", panel="Limits", least=1, most=1e6
+        30.0, "Questions that a person may ask in a burst.", panel="Limits", least=1, most=1e6
     )
     key_questions_per_s: _Number = _setting(
-        1000.0, "Requests of a platform key; 0 for no limit.", panel="Limits", least=0, most=1e9
+        1000.0, "Requests of a platform key per second; 0 for no limit.", panel="Limits", least=0, most=1e9
     )
     throttle_suspects: _YesNo = _setting(
         False, "Refuse questions of people whose behaviour is flagged.", panel="Limits"
     )
-    open_probes: _YesNo = _setting(False, "Let /readyz and /metrics be read from this machine without a key.")
-    test_hooks: _YesNo = _setting(False, "Let a platform key advance the epoch; for tests only.")
-    console: _YesNo = _setting(True, "Serve the operator's page at /.")
-    tile_address: _TileAddress = _setting(None, "Map tiles for that page, with {z}, {x} and {y}.")
-    access_log: _YesNo = _setting(False, "Log a line per request: method, route, status and time only.")
+    open_probes: _YesNo = _setting(False, "Allow /readyz and /metrics from this machine without a key.")
+    test_hooks: _YesNo = _setting(False, "Allow a platform key to advance the epoch; for tests only.")
+    console: _YesNo = _setting(True, "Serve the operator's console at /.")
+    tile_address: _TileAddress = _setting(None, "Address of map tiles for the console, with {z}, {x} and {y}.")
+    access_log: _YesNo = _setting(False, "Log one line per request: only method, route, status and time.")
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_word)] = _setting(
-        "info", "What to log: debug, info, warning, or error."
+        "info", "Least severe level to log: debug, info, warning, or error."
     )
     unprotected: _YesNo = _setting(
         False,
-        "What the policy off needs: true places are published.",
+        "Required for the policy off, which publishes true locations.",
         panel="Protection",
         option=LOUD_OPTION,
         only="option",
     )
-    graceful_s: _Number = _setting(
-        10.0, "How long a stop waits for requests under way, in seconds.", least=0, most=3600
-    )
+    graceful_s: _Number = _setting(10.0, "Seconds to wait at a stop for requests to finish.", least=0, most=3600)
 
     _sources: dict[str, str] = {}
 
@@ -233,7 +241,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take nothing from the environment but what `load` is given."""
+        """Read only the environment that `load` is given."""
         return (init_settings,)
 
     @classmethod
@@ -243,35 +251,35 @@ class Settings(BaseSettings):
         environ: Mapping[str, str] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Settings:
-        """Return defaults, overruled by the file, by the environment and by options that are not None."""
+        """Return the defaults, overridden by the file, then the environment, then options that are not None."""
         values: dict[str, Any] = {}
         sources: dict[str, str] = {}
         for given in (_from_file(config), _from_environment(environ or {}), _from_options(options or {})):
             values |= given.values
             sources |= {name: given.source(KNOWN_SETTINGS[name]) for name in given.values}
-            # What came before was right, so that it is clear where a mistake is; it counts even if it is overruled.
+            # Checked after each source, so that an error names its source, even if a later source overrides the value.
             settings = _checked(values, given)
         settings._sources = sources
         settings._check()
         return settings
 
     def _check(self) -> None:
-        """Refuse what does not go together."""
+        """Refuse settings that contradict each other."""
         if self.policy is Policy.OFF and not self.unprotected:
-            raise UsageError(f"the policy off publishes true places; if nobody is real, add {LOUD_OPTION}")
+            raise UsageError(f"the policy off publishes true locations; if all people are made up, add {LOUD_OPTION}")
         if self.index == "database" and not is_postgres(self.store):
-            raise UsageError("only PostgreSQL answers by itself: choose the index memory, or a store postgresql://…")
+            raise UsageError("the index database needs PostgreSQL: choose the index memory, or a store postgresql://…")
         if self.keys is not None and self.keys_text is not None:
-            raise UsageError("there are keys in a file and in NEARVEIL_KEYS; leave out one of them")
+            raise UsageError("keys are given both in a file and in NEARVEIL_KEYS; leave out one of them")
         self.protection()
 
     @property
     def sources(self) -> Mapping[str, str]:
-        """Where each value comes from."""
+        """Source of each value."""
         return dict.fromkeys(KNOWN_SETTINGS, "default") | self._sources
 
     def protection(self) -> Protection:
-        """Return what is done to reports."""
+        """Return the protection that is applied to reports."""
         return Protection(
             region=parse_region(self.region),
             policy=self.policy,
@@ -281,10 +289,10 @@ class Settings(BaseSettings):
         )
 
     def secret_keys(self, *, on_trouble: Callable[[DataError], None] | None = None) -> Keys:
-        """Return the service's keys: from NEARVEIL_KEYS, the named file, or one that is made beside the SQLite file.
+        """Return the service's keys: from NEARVEIL_KEYS, the named file, or one that is created beside the SQLite file.
 
-        Keys for another epoch or window are refused. ``on_trouble`` is told when a file that was there at the start
-        cannot be read for a new window.
+        Keys for another epoch or window are refused. ``on_trouble`` is called if a key file that could be read at the
+        start cannot be read for a new window.
         """
         schedule = self.protection().schedule
         if self.keys_text is not None:
@@ -302,7 +310,7 @@ class Settings(BaseSettings):
         return KeyFile(beside, schedule=schedule, on_trouble=on_trouble)
 
     def show(self) -> str:
-        """Return all settings as TOML, each with where it comes from; passwords and keys are masked."""
+        """Return all settings as TOML, each with its source; passwords and keys are masked."""
         sources = self.sources
         lines = [_as_toml(known, getattr(self, name), sources[name]) for name, known in KNOWN_SETTINGS.items()]
         return "\n".join(lines) + "\n"
@@ -316,30 +324,30 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"the folder {folder} cannot be made ({error.strerror}); choose another store") from None
+        raise OutputError(f"the folder {folder} cannot be created ({error.strerror}); choose another store") from None
 
 
-# What follows from the declarations: names elsewhere, help, and what to say of a wrong value.
+# Derived from the declarations: names in other sources, help, and error messages.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting, as its declaration has it.
+    """One declared setting.
 
     Attributes
     ----------
     kind : type
-        Of its values on the command line.
+        Type of its values on the command line.
     default : str
-        As people write it; empty if there is none.
+        As a user writes it; empty if there is none.
     takes : str
-        What it takes, in words; ``metavar`` says it in one word, where the type does not.
+        Description of its values; ``metavar`` is the short form, if the type is not enough.
     variable, option : str
-        What it is called in the environment and on the command line.
+        Name in the environment and on the command line.
     panel : str, optional
-        The part of the help that it is shown in.
+        Section of the help.
     only : str, optional
-        The one source that it may come from.
+        The only source that it may come from.
     """
 
     name: str
@@ -363,7 +371,7 @@ def _described(name: str, field: FieldInfo) -> Setting:
         kind=kind if isinstance(kind, type) else str,
         default=_as_people_write(field.default),
         help=field.description or "",
-        takes=takes.words,
+        takes=takes.text,
         metavar=takes.metavar,
         variable=str(field.validation_alias),
         option=about["option"] or f"--{name.replace('_', '-')}",
@@ -391,12 +399,12 @@ def _as_people_write(default: object) -> str:
 KNOWN_SETTINGS = {name: _described(name, field) for name, field in Settings.model_fields.items()}
 
 
-# Where values come from: a TOML file, then the environment, then options; the last one counts.
+# Sources of values: a TOML file, the environment and options; later sources override earlier ones.
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Values as somebody wrote them, and what to call where they are: in a word, and in an error."""
+    """Values from one source, and how to name the source in ``--show-config`` and in errors."""
 
     values: Mapping[str, Any]
     source: Callable[[Setting], str]
@@ -408,9 +416,9 @@ def _from_file(config: Path | None) -> _Given:
     for name in values:
         setting = _named(name, f"the settings file {config}")
         if setting.only == "environment":
-            raise UsageError(f"{name} does not belong into a settings file; put it into {setting.variable}")
+            raise UsageError(f"{name} does not belong in a settings file; put it into {setting.variable}")
         if setting.only == "option":
-            raise UsageError(f"{name} does not belong into a settings file; it is the option {setting.option}")
+            raise UsageError(f"{name} does not belong in a settings file; use the option {setting.option}")
     return _Given(values, lambda _: f"file {config}", lambda setting: f"{setting.name} in {config}")
 
 
@@ -420,12 +428,12 @@ def _document(config: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"the settings file {config} cannot be read ({error.strerror}); name another") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
-        # The parser's own words would repeat a line of the file, which may hold a password.
+        # The parser's message would repeat a line of the file, which may hold a password.
         raise UsageError(f"the settings file {config} is not TOML; write lines such as port = 8000") from None
 
 
 def _from_environment(environ: Mapping[str, str]) -> _Given:
-    # Other variables may begin alike: those of other commands, and what containers set by themselves.
+    # Other variables may have the same prefix: those of other commands, and those that containers set.
     source = EnvSettingsSource(Settings)
     source.env_vars = environ
     found = source()
@@ -438,7 +446,7 @@ def _from_options(options: Mapping[str, Any]) -> _Given:
     for name in options:
         setting = _named(name, "the command line")
         if setting.only == "environment":
-            raise UsageError(f"{name} would be seen by everybody on this machine; put it into {setting.variable}")
+            raise UsageError(f"every user of this machine could see {name}; put it into {setting.variable}")
     values = {name: value for name, value in options.items() if value is not None}
     return _Given(values, lambda setting: f"option {setting.option}", lambda setting: setting.option)
 
@@ -447,18 +455,18 @@ def _named(name: str, where: str) -> Setting:
     if name in KNOWN_SETTINGS:
         return KNOWN_SETTINGS[name]
     near = difflib.get_close_matches(name.replace("-", "_").lower(), KNOWN_SETTINGS, n=1, cutoff=0.0)
-    raise UsageError(f"{where} has {name[:40]!r}, which is no setting; did you mean {near[0]!r}?")
+    raise UsageError(f"{where} has {name[:40]!r}, which is not a setting; did you mean {near[0]!r}?")
 
 
 def _checked(values: Mapping[str, Any], latest: _Given) -> Settings:
-    """Return settings with these values, or say which of the latest is wrong."""
+    """Return settings with these values, or raise an error that names the wrong one."""
     try:
         return Settings(**values)
     except ValidationError as error:
         first = error.errors()[0]
         setting = KNOWN_SETTINGS[str(first["loc"][0])]
         own = first.get("ctx", {}).get("error")
-    # Keys that are none have a sentence of their own.
+    # Unusable keys have their own error message.
     raise own if isinstance(own, DataError) else UsageError(f"{latest.label(setting)} takes {setting.takes}")
 
 
@@ -474,7 +482,7 @@ def _as_toml(setting: Setting, value: object, source: str) -> str:
 
 
 def masked(address: str) -> str:
-    """Return a store's address without its password: rather too much is hidden than too little.
+    """Return a store's address without its password; in doubt it hides too much.
 
     Examples
     --------
@@ -483,7 +491,7 @@ def masked(address: str) -> str:
     """
     scheme, separator, rest = address.partition("://")
     if separator and "@" in rest:
-        login, _, place = rest.rpartition("@")
+        login, _, host = rest.rpartition("@")
         user, colon, _ = login.partition(":")
-        rest = f"{user}{colon}{'***' if colon else ''}@{place}"
+        rest = f"{user}{colon}{'***' if colon else ''}@{host}"
     return re.sub(r"(?i)(pass\w*\s*=\s*)[^&\s]+", r"\1***", scheme + separator + rest)

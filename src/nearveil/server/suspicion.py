@@ -1,15 +1,15 @@
-"""Suspicion: what an asker does that people who look around do not, judged by their own history alone.
+"""Suspicion: detects questions and moves of a person that look like an attack, from that person's history alone.
 
-Two patterns of inference attacks are looked for, at scales beyond the errors of a phone's location:
+Two patterns of inference attacks are detected, at scales beyond the errors of a phone's location:
 
-- *Hops back and forth*: three sharp turns, faster than anybody turns, among at least four places. So looks an account
-  that asks here and moves itself there in turn.
-- *Zigzag*: a dozen places one after the other, on a way many times as long as they are apart, faster than on foot. So
-  looks somebody who asks from all sides of a place.
+- *Hops back and forth*: three sharp turns, faster than people travel, among at least four locations. An account that
+  alternately asks at one location and moves to another looks like this.
+- *Zigzag*: a dozen locations in sequence, on a path many times longer than the distance between them, faster than on
+  foot. An attacker who asks from all sides of a location looks like this.
 
-An attack within the error of a phone's location looks like a phone, and one that is spread over enough accounts, or
-slow enough, looks like people: this is a second line of defence, and the noise is the first. Trails are never printed
-and never kept.
+An attack within the error of a phone's location cannot be told from a phone, and one that is slow or spread over many
+accounts cannot be told from ordinary people. This is a second line of defence; the noise is the first. Trails are never
+printed and never stored.
 """
 
 from __future__ import annotations
@@ -28,39 +28,39 @@ WINDOW_S = 600.0
 MEMORY_S = 3600.0
 
 _SLACK_M = 1000.0
-# Two fixes at once of a phone that is 20 m off are farther apart than this once in five hundred times.
+# Two simultaneous fixes of a phone with an error of 20 m are farther apart than this once in 500 times.
 _HOP_M, _HOP_M_S = 100.0, 15.0
 _HOP_WITHIN_S = 60.0
 _SHARP = -0.2
 _TURNS = 3
-# A phone that takes two places for each other hops too, but between two places.
+# A phone that confuses two locations hops too, but between two locations only.
 _PLACES = 4
 _ZIGZAGS = (12, 16)
 _ZIGZAG_M_S, _ZIGZAG_RATIO = 5.0, 5.0
 
 _Spot = tuple[float, float]
 _Hop = tuple[float, float, float, _Spot, _Spot, bool]
-"""Moment, way east and north, from where, to where, and whether it is a sharp turn after the hop before."""
+"""Time, distance east and north, from where, to where, and whether it is a sharp turn after the previous hop."""
 _Place = tuple[float, float, float, float]
-"""Moment of arrival, where, and how far from the place before."""
+"""Time of arrival, x, y, and distance from the previous location."""
 
 
 class Flag(StrEnum):
-    """What somebody's recent questions and moves look like."""
+    """Kinds of unusual behaviour."""
 
     IMPLAUSIBLE_TRAVEL = "implausible-travel"
-    """Farther apart than anybody travels in the time."""
+    """Farther apart than anyone can travel in the time."""
     ATTACK_SIGNATURE = "attack-signature"
-    """Back and forth between places, or from all sides of a place, as attacks on a nearby service do."""
+    """Back and forth between locations, or from all sides of one, as in attacks on a nearby service."""
 
 
 class Trail:
-    """One person's last hour, as far as it matters.
+    """One person's questions and moves of the last hour.
 
     Parameters
     ----------
     x_m, y_m, now
-        The first act.
+        Location and time of the first question or move.
     """
 
     __slots__ = ("_hops", "_last", "_places", "flag", "flagged_at", "seen_at")
@@ -76,8 +76,8 @@ class Trail:
     def __repr__(self) -> str:
         return f"Trail({len(self._places)} places)"
 
-    def goes_on(self, x_m: float, y_m: float, now: float, fastest_m_s: float) -> tuple[bool, bool]:
-        """Add an act; return whether nobody travels so fast, and whether it looks like an attack."""
+    def add(self, x_m: float, y_m: float, now: float, fastest_m_s: float) -> tuple[bool, bool]:
+        """Add a question or move; return whether the travel is implausible, and whether it looks like an attack."""
         here = self._last
         east, north, gone_s = x_m - here[0], y_m - here[1], now - self.seen_at
         step_m = math.hypot(east, north)
@@ -95,7 +95,7 @@ class Trail:
         return implausible, attacks
 
     def _forget_before(self, now: float) -> None:
-        """Keep nothing for longer than it matters, however often somebody acts."""
+        """Forget what is too old to matter."""
         while self._places and self._places[0][0] < now - MEMORY_S:
             self._places.popleft()
         if not self._places:
@@ -104,7 +104,7 @@ class Trail:
             self._hops.popleft()
 
     def _hop(self, east: float, north: float, here: _Spot, now: float) -> bool:
-        """Add a hop; whether there are too many sharp turns."""
+        """Add a hop; return whether there are too many sharp turns."""
         turned = False
         if self._hops:
             _, east_before, north_before, *_ = self._hops[-1]
@@ -118,7 +118,7 @@ class Trail:
         return _different(spots) >= _PLACES
 
     def _zigzags(self) -> bool:
-        """Whether the last places are close together for how long the way between them is, and how fast it was."""
+        """Return whether the path through the last locations is fast, and long for how close together they are."""
         return any(self._zigzag(legs) for legs in _ZIGZAGS if len(self._places) > legs)
 
     def _zigzag(self, legs: int) -> bool:
@@ -133,7 +133,7 @@ class Trail:
 
 
 def _different(spots: Iterable[_Spot]) -> int:
-    """How many places are not within the noise of another."""
+    """Return the number of locations that are farther than the noise from each other."""
     found: list[_Spot] = []
     for spot in spots:
         if all(math.dist(spot, other) > NOISE_M for other in found):
@@ -142,7 +142,7 @@ def _different(spots: Iterable[_Spot]) -> int:
 
 
 HOLD_S = 600.0
-"""So long somebody stays flagged."""
+"""Time that a person stays flagged."""
 
 
 _SWEEP_EVERY_S = 300.0
@@ -154,11 +154,11 @@ class Suspicion:
     Parameters
     ----------
     fastest_m_s : float
-        Travel faster than this, beyond one kilometre that a phone may be wrong by, is implausible.
+        Faster travel is implausible; one kilometre is allowed for errors of a phone.
     most_people : int
-        At most so many people are remembered; those who did nothing for longest are forgotten first.
+        Largest number of people remembered; those who were inactive for longest are forgotten first.
     clock : callable, optional
-        Seconds, from any moment on.
+        Returns seconds since any fixed time.
 
     Examples
     --------
@@ -178,29 +178,29 @@ class Suspicion:
         self._fastest_m_s, self._most, self._clock = fastest_m_s, most_people, clock
         self._trails: dict[str, Trail] = {}
         self._swept_at = clock()
-        # Who is erased by another process is forgotten from another thread.
+        # A person who is erased by another process is forgotten from another thread.
         self._changing = threading.Lock()
 
     def __repr__(self) -> str:
         return f"Suspicion({len(self._trails)} people)"
 
     def note(self, person: str, x_m: float, y_m: float) -> Flag | None:
-        """Remember where somebody asked from, or reported to be; return what was unusual lately, if anything."""
+        """Record a question or a report of a person; return what was unusual recently, if anything."""
         with self._changing:
             return self._note(person, x_m, y_m)
 
     def hold_left_s(self, person: str) -> float:
-        """Return how long somebody stays flagged if nothing unusual happens any more; 0 if they are not."""
+        """Return how long a person stays flagged if nothing unusual happens again; 0 if they are not flagged."""
         trail = self._trails.get(person)
         return 0.0 if trail is None else max(0.0, trail.flagged_at + HOLD_S - self._clock())
 
     def forget(self, person: str) -> None:
-        """Forget all about somebody."""
+        """Forget a person."""
         with self._changing:
             self._trails.pop(person, None)
 
     def sweep(self) -> None:
-        """Forget everybody who did nothing for an hour; to be called from time to time, also when nobody asks."""
+        """Forget everybody who was inactive for an hour; must be called regularly, also without questions."""
         with self._changing:
             self._sweep(self._clock())
 
@@ -214,7 +214,7 @@ class Suspicion:
                 self._make_room(now)
             self._trails[person] = Trail(x_m, y_m, now)
             return None
-        implausible, attacks = trail.goes_on(x_m, y_m, now, self._fastest_m_s)
+        implausible, attacks = trail.add(x_m, y_m, now, self._fastest_m_s)
         if attacks:
             trail.flag, trail.flagged_at = Flag.ATTACK_SIGNATURE, now
         elif implausible:

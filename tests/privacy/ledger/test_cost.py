@@ -107,7 +107,7 @@ def test_notions_are_never_added() -> None:
 
 def test_unknown_events_raise() -> None:
     for thing in (None, 0.5, dp_event.GaussianDpEvent(1.0)):
-        with pytest.raises(UsageError, match="no event"):
+        with pytest.raises(UsageError, match="not an event"):
             sequential_cost(Notion.LOCAL, [thing])  # type: ignore[list-item]
 
 

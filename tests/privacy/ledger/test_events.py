@@ -104,7 +104,7 @@ def test_only_releases_and_fits_are_events() -> None:
     class Rumour(Release):
         pass
 
-    with pytest.raises(UsageError, match="no event"):
+    with pytest.raises(UsageError, match="not an event"):
         sequential_cost(Notion.LOCAL, [Rumour(**GOOD)])
 
 

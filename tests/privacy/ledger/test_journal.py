@@ -82,7 +82,12 @@ def test_a_refused_file_is_left_as_it_is(tmp_path: Path, written: bytes) -> None
 
 @pytest.mark.parametrize(
     ("content", "word"),
-    [(b"nearveil-ledger 2\n", "version"), (b"x", "no ledger"), (b"nearveil-ledger one\n", "no ledger"), (b"\n", "no")],
+    [
+        (b"nearveil-ledger 2\n", "version"),
+        (b"x", "not a ledger"),
+        (b"nearveil-ledger one\n", "not a ledger"),
+        (b"\n", "no"),
+    ],
 )
 def test_other_files_are_refused(tmp_path: Path, content: bytes, word: str) -> None:
     path = tmp_path / "other"

@@ -244,7 +244,7 @@ def test_a_date_in_the_future_is_refused_unless_there_is_no_clock(tmp_path: Path
 
 
 def test_what_is_no_event_and_what_are_no_budgets_is_refused(open_ledger: Open, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no event"):
+    with pytest.raises(UsageError, match="not an event"):
         open_ledger().record("release")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="two budgets"):
         Ledger(tmp_path / "ledger", [BUDGETS[0], BUDGETS[0]])

@@ -10,7 +10,7 @@ from nearveil.errors import UsageError
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Release, Windows
 from nearveil.privacy.ledger.budget import duration_text, moment_text
-from nearveil.privacy.ledger.ledger import Accounts
+from nearveil.privacy.ledger.ledger import PersonalAccounts
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW_HOURS = 6
@@ -60,7 +60,7 @@ steps = st.lists(
 @given(steps=steps, windows=st.sampled_from(Windows))
 def test_recorded_in_any_order_no_window_is_ever_overspent(steps: list[tuple[int, float]], windows: Windows) -> None:
     """An event is taken if and only if every window still keeps to the budget with it."""
-    accounts, naive, plan = Accounts(), NaiveAccount(windows), budget(windows)
+    accounts, naive, plan = PersonalAccounts(), NaiveAccount(windows), budget(windows)
     for number, (hour, epsilon) in enumerate(steps):
         event = release(hour, epsilon, str(number))
         fits = naive.most_with(hour, Fraction(repr(epsilon))) <= 1
@@ -74,7 +74,7 @@ def test_recorded_in_any_order_no_window_is_ever_overspent(steps: list[tuple[int
 def test_a_refused_event_fits_from_the_moment_that_is_named_and_not_before(
     steps: list[tuple[int, float]], windows: Windows, last: tuple[int, float]
 ) -> None:
-    accounts, plan = Accounts(), budget(windows)
+    accounts, plan = PersonalAccounts(), budget(windows)
     for number, (hour, epsilon) in enumerate(steps):
         if accounts.allows("ann", release(hour, epsilon), plan):
             accounts.add(release(hour, epsilon, str(number)))
@@ -89,7 +89,7 @@ def test_a_refused_event_fits_from_the_moment_that_is_named_and_not_before(
 
 
 def test_sliding_windows_end_after_exactly_their_length() -> None:
-    accounts, plan = Accounts(), budget(Windows.SLIDING)
+    accounts, plan = PersonalAccounts(), budget(Windows.SLIDING)
     accounts.add(release(0, 1.0, "first"))
     almost = at(WINDOW_HOURS) - timedelta(microseconds=1)
     assert [event.draw_id for event in accounts.in_window("ann", almost, plan)] == ["first"]
@@ -101,7 +101,7 @@ def test_sliding_windows_end_after_exactly_their_length() -> None:
 
 def test_around_a_fixed_border_twice_the_budget_fits_and_sliding_windows_refuse_it() -> None:
     for windows, fits in ((Windows.FIXED, True), (Windows.SLIDING, False)):
-        accounts = Accounts()
+        accounts = PersonalAccounts()
         accounts.add(release(5.9, 1.0, "before"))
         assert accounts.allows("ann", release(6.0, 1.0), budget(windows)) is fits
     assert "twice" in budget(Windows.FIXED).promise
@@ -110,7 +110,7 @@ def test_around_a_fixed_border_twice_the_budget_fits_and_sliding_windows_refuse_
 
 
 def test_a_date_in_the_past_finds_no_fresh_budget() -> None:
-    accounts, plan = Accounts(), budget(Windows.SLIDING)
+    accounts, plan = PersonalAccounts(), budget(Windows.SLIDING)
     accounts.add(release(100, 0.9, "now"))
     assert not accounts.allows("ann", release(0, 0.2), plan)
     assert accounts.allows("ann", release(0, 0.1), plan)
@@ -119,14 +119,14 @@ def test_a_date_in_the_past_finds_no_fresh_budget() -> None:
     assert not accounts.allows("ann", release(100, 0.1), plan)
     assert not accounts.allows("ann", release(1, 0.95), plan)
     # Counted once where both of its moments lie in one window.
-    accounts, plan = Accounts(), budget(Windows.SLIDING)
+    accounts, plan = PersonalAccounts(), budget(Windows.SLIDING)
     accounts.add(release(2, 0.5, "now"))
     accounts.add(release(1, 0.5, "late"))
     assert len(accounts.in_window("ann", at(2), plan)) == 2
 
 
 def test_a_late_event_counts_in_the_past_where_it_belongs() -> None:
-    accounts, plan = Accounts(), budget(Windows.SLIDING)
+    accounts, plan = PersonalAccounts(), budget(Windows.SLIDING)
     accounts.add(release(3, 0.9, "then"))
     accounts.add(release(30, 0.1, "now"))
     # Of the windows with hour 1, one ends at hour 3; of those with hour 5, one ends there.
@@ -145,7 +145,7 @@ def test_the_ends_of_the_calendar_are_no_trouble() -> None:
     first = datetime.min.replace(tzinfo=UTC)
     last = datetime.max.replace(tzinfo=UTC)
     for windows in Windows:
-        accounts = Accounts()
+        accounts = PersonalAccounts()
         plan = Budget(notion=Notion.LOCAL, epsilon=1.0, window=timedelta(days=36525), windows=windows)
         for moment in (first, last):
             event = Release(who=("ann",), when=moment, notion=Notion.LOCAL, epsilon=1.0, draw_id=str(moment))

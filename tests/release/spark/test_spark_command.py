@@ -83,7 +83,7 @@ def test_everybody_is_charged_once(run: Run, source: Path, tmp_path: Path) -> No
         (("--engine", "spark"), 2, "needs --key"),
         (("--key", "id"), 2, "--key is for the Spark engine"),
         (("--partition-by", "day"), 2, "--partition-by is for the Spark engine"),
-        ((*SPARK, "--seed", "1"), 2, "--seed protects nobody"),
+        ((*SPARK, "--seed", "1"), 2, "does not support --seed"),
         ((*SPARK, "--keep-order"), 2, "always writes rows in random order"),
         ((*SPARK, "--spark-conf", "master"), 2, "--spark-conf takes a setting"),
         ((*SPARK, "--input-format", "nonsense"), 2, "does not know the format"),

@@ -108,10 +108,10 @@ def test_a_parent_that_cannot_be_written_to(
     folder: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(OutputError, match="no folder that can be written to"):
+    with pytest.raises(OutputError, match="not a folder that can be written to"):
         check_paths(spark, str(folder), str(tmp_path / "file" / "out"), force=False)
     check_paths(spark, str(folder), str(tmp_path / "not" / "yet" / "out"), force=False)
     # Tests may run as root, who may write anywhere.
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path or not mode & os.W_OK)
-    with pytest.raises(OutputError, match="no folder that can be written to"):
+    with pytest.raises(OutputError, match="not a folder that can be written to"):
         check_paths(spark, str(folder), str(tmp_path / "not" / "yet" / "out"), force=False)

@@ -105,7 +105,7 @@ def test_wrong_paths_are_refused(source: Path, tmp_path: Path, spark: SparkSessi
         protect_path(spark, str(tmp_path / "no"), str(tmp_path / "out"), mechanism=MECHANISM, key="id")
     with pytest.raises(UsageError, match="GeoJSON"):
         protect_path(spark, str(source), str(tmp_path / "out.geojson"), mechanism=MECHANISM, key="id")
-    with pytest.raises(DataError, match="no column to make folders of"):
+    with pytest.raises(DataError, match="cannot be used to make folders"):
         protect_path(spark, str(source), str(tmp_path / "o"), mechanism=MECHANISM, key="id", partition_by=("latitude",))
 
 

@@ -39,12 +39,12 @@ def refusal(df: DataFrame, **settings: Any) -> str:
         ("id, if(id < 4, latitude + 90, latitude) as latitude, longitude", "there are 4 rows with a latitude beyond"),
         ("id, latitude, if(id < 7, longitude + 1, longitude) as longitude", "there are 7 rows outside the region"),
         ("id, longitude as latitude, latitude as longitude", "there are 50 rows with latitude and longitude exch"),
-        ("id, latitude, longitude, latitude as y2", "column 'y2' holds an exact location besides"),
-        ("id, latitude, longitude, 'POINT' as geometry", "column 'geometry' holds an exact location besides"),
+        ("id, latitude, longitude, latitude as y2", "column 'y2' holds a second exact location"),
+        ("id, latitude, longitude, 'POINT' as geometry", "column 'geometry' holds a second exact location"),
         ("double(id) as id, latitude, longitude", "the key 'id' is neither whole numbers nor text"),
         ("id as other, latitude, longitude", "there is no column 'id' to tell rows apart by"),
         ("id, latitude as phi, longitude as lambda", "there are no coordinate columns such as"),
-        ("id, latitude, array(longitude) as longitude", "there are 50 rows with a coordinate that is no number"),
+        ("id, latitude, array(longitude) as longitude", "there are 50 rows with a coordinate that is not a number"),
     ],
 )
 def test_rows_that_cannot_be_used(change: str, sentence: str, people: DataFrame) -> None:

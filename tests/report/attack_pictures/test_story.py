@@ -16,7 +16,7 @@ def test_a_frame_for_each_question_and_one_for_the_result(adaptive: Scene) -> No
     *questions, result = frames_of(adaptive)
     assert [frame.number for frame in questions] == list(range(1, adaptive.result.queries + 1))
     assert result.step is None
-    assert "Certified" in result.words
+    assert "Certified" in result.text
 
 
 @pytest.mark.parametrize("which", ["adaptive", "gi_lia"])
@@ -55,9 +55,9 @@ def test_later_questions_from_one_place_share_a_frame_where_there_are_many(gi_li
     assert len(all_questions) > 25
     assert 20 <= len(questions) <= 25
     assert questions[:5] == all_questions[:5]
-    shared = next(frame for frame in questions if frame.words.startswith("Questions"))
-    assert f"–{shared.number} of {len(gi_lia.steps)}: asked" in shared.words
-    assert ", the last with the colluder at" in shared.words
+    shared = next(frame for frame in questions if frame.text.startswith("Questions"))
+    assert f"–{shared.number} of {len(gi_lia.steps)}: asked" in shared.text
+    assert ", the last with the colluder at" in shared.text
     assert (questions[-1].number, result.number) == (len(gi_lia.steps), len(gi_lia.steps))
 
 

@@ -20,7 +20,7 @@ def words_of(region: Region, *steps: TraceStep) -> list[str]:
     trace = Trace(steps)
     result = AttackResult(attack="x", outcome=Outcome.LOST, estimate=None, queries=5, seconds=0.0, trace=trace)
     scene = Scene(result, region, np.zeros((1, 2)), (0.0, 0.0), TAU_M)
-    return [frame.words.replace("\N{NO-BREAK SPACE}", " ") for frame in frames_of(scene)[:-1]]
+    return [frame.text.replace("\N{NO-BREAK SPACE}", " ") for frame in frames_of(scene)[:-1]]
 
 
 def test_words_say_what_was_asked_and_answered(san_francisco: Region) -> None:
@@ -102,7 +102,7 @@ def test_a_miss_is_never_called_found(gi_lia: Scene, adaptive: Scene) -> None:
     missed = "published place found, person missed by 500 m"
     assert plain(verdict(protected(gi_lia))) == missed
     assert plain(heading(protected(gi_lia), "One attack")) == f"One attack: {missed}"
-    result = plain(frames_of(protected(gi_lia))[-1].words)
+    result = plain(frames_of(protected(gi_lia))[-1].text)
     assert result.startswith(f"Result: {missed}. The estimate is 500 m from the person and ")
     for words in (summary(protected(gi_lia)), summary(protected(adaptive))):
         assert "found" not in words
@@ -120,14 +120,14 @@ def test_an_attack_that_ended_early_says_so(gi_lia: Scene) -> None:
     assert summary(lost).endswith("the attack ended early, the target was lost from sight")
     nothing = replace(lost, result=replace(lost.result, estimate=None))
     assert verdict(nothing) == "no estimate, the target was lost from sight"
-    assert frames_of(nothing)[-1].words == "Result: no estimate, the target was lost from sight."
+    assert frames_of(nothing)[-1].text == "Result: no estimate, the target was lost from sight."
 
 
 def test_others_located_are_counted(gi_lia: Scene) -> None:
     others: dict[Person, Spot] = {number: (40.0 * number, 0.0) for number in (1, 2, 3)}
     unfolded = replace(gi_lia, result=replace(gi_lia.result, others=others))
-    assert ", and estimates of 3 others as well." in frames_of(unfolded)[-1].words
-    assert ", and estimates of 3 others' published places as well." in frames_of(protected(unfolded))[-1].words
+    assert ", and estimates of 3 others as well." in frames_of(unfolded)[-1].text
+    assert ", and estimates of 3 others' published places as well." in frames_of(protected(unfolded))[-1].text
 
 
 def test_a_summary_says_what_is_certified(adaptive: Scene) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.defences import Centres, Defence
-from nearveil.evaluation.experiments.scope import SHARE_WORDS, Results, Scope, difference, span
-from nearveil.evaluation.experiments.table3 import Line, Measured, line_of, measure_line
-from nearveil.evaluation.results import Chart, Column, Outcome, Panel, Series, Table, Value, exact
+from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope, difference, span
+from nearveil.evaluation.experiments.table3 import Line, MeasuredRow, line_of, measure_line
+from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value, exact
 from nearveil.evaluation.runner import Cell
-from nearveil.evaluation.utility import COLLUDER_WORDS, QUERY_WORDS, REGION_WORDS
+from nearveil.evaluation.utility import COLLUDER_TEXT, QUERY_TEXT, REGION_TEXT
 
 NAME = "ablation"
 TITLE = "Ablation: centres without data"
@@ -30,23 +30,23 @@ def cells(scope: Scope) -> list[Cell]:
     return [cell for line in _lines(scope) for cell in line.cells()]
 
 
-def outcome(scope: Scope, results: Results) -> Outcome:
+def outcome(scope: Scope, results: Results) -> ExperimentResult:
     """Put the kinds of centres side by side."""
     rows = [measure_line(scope, results, line) for line in _lines(scope)]
     table = Table(
         NAME,
         "DPRS, release paper, with the same noise in the intervals of three kinds of centres. Public random centres "
-        "are drawn uniformly in the region and use nobody's data.",
+        "are drawn uniformly in the region and use no data.",
         _COLUMNS,
         tuple(_cells(row) for row in rows),
-        f"{QUERY_WORDS['uniform'].capitalize()}, and {QUERY_WORDS['users']}, {scope.queries:,} each, k = 10; "
-        f"{REGION_WORDS['paper']}; attack: {scope.instances} people a run, {COLLUDER_WORDS['exact']}; {scope.words}. "
-        f"{SHARE_WORDS} 800 centres.",
+        f"{QUERY_TEXT['uniform'].capitalize()}, and {QUERY_TEXT['users']}, {scope.queries:,} each, k = 10; "
+        f"{REGION_TEXT['paper']}; attack: {scope.instances} people a run, {COLLUDER_TEXT['exact']}; "
+        f"{scope.description}. {SHARE_NOTE} 800 centres.",
     )
     question = (
         "Private k-means takes half of the budget. Does it buy anything over centres that are drawn without any data?"
     )
-    return Outcome(NAME, TITLE, question, (table,), (_chart(scope, rows),), _remarks(scope, results))
+    return ExperimentResult(NAME, TITLE, question, (table,), (_chart(scope, rows),), _remarks(scope, results))
 
 
 def pic_gains(scope: Scope, results: Results, name: str) -> dict[tuple[str, float], Mean]:
@@ -70,36 +70,36 @@ def _lines(scope: Scope) -> list[Line]:
     ]
 
 
-def _cells(row: Measured) -> tuple[Value, ...]:
+def _cells(row: MeasuredRow) -> tuple[Value, ...]:
     return (
         row.dataset, row.defence.epsilon, row.defence.label, row.recall, row.users_recall,
         row.attack["exact"].score.acc, row.dist_km("exact"),
     )  # fmt: skip
 
 
-def _chart(scope: Scope, rows: list[Measured]) -> Chart:
+def _chart(scope: Scope, rows: list[MeasuredRow]) -> Chart:
     panels = []
-    for words, of in (("uniform queries", "recall"), ("queries from users", "users_recall")):
+    for queries, of in (("uniform queries", "recall"), ("queries from users", "users_recall")):
         for dataset in scope.datasets:
             series = []
             for label in LABELS.values():
                 line = [row for row in rows if row.dataset == dataset and row.defence.label == label]
                 x = tuple(exact(row.defence.epsilon or 0.0) for row in line)
                 series.append(Series(label, x, tuple(getattr(row, of) for row in line)))
-            panels.append(Panel(dataset, "epsilon", f"recall@10, {words}", tuple(series)))
-    words = (
+            panels.append(Panel(dataset, "epsilon", f"recall@10, {queries}", tuple(series)))
+    description = (
         "Recall against epsilon with centres from private k-means, from public randomness and from the private grid."
     )
-    return Chart(NAME, "What private centres buy", tuple(panels), len(scope.datasets), words)
+    return Chart(NAME, "What private centres buy", tuple(panels), len(scope.datasets), description)
 
 
 def _remarks(scope: Scope, results: Results) -> tuple[str, ...]:
     found = []
-    for words, name in (("Uniform queries", "uniform recall@10"), ("Queries from users", "users recall@10")):
+    for queries, name in (("Uniform queries", "uniform recall@10"), ("Queries from users", "users recall@10")):
         gains = list(pic_gains(scope, results, name).values())
         values = [gain.value for gain in gains]
-        told = f"{words}: private k-means in place of random centres changes recall by {span(values, '+.3f')}"
-        found.append(f"{told}; {_verdicts(gains)}.")
+        sentence = f"{queries}: private k-means in place of random centres changes recall by {span(values, '+.3f')}"
+        found.append(f"{sentence}; {_verdicts(gains)}.")
     return (
         *found,
         "Where the two do not differ, the half of epsilon that private k-means takes bought nothing. The private grid "

@@ -17,7 +17,7 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.experiments.scope import Results, Scope, mean_of, span
-from nearveil.evaluation.results import Chart, Column, Outcome, Panel, Series, Table, exact
+from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, exact
 from nearveil.evaluation.runner import NOBODY, Cell
 from nearveil.io.datasets import Dataset
 from nearveil.kernels import kernel
@@ -199,7 +199,7 @@ def cells(scope: Scope) -> list[SamplingCell]:
     ]
 
 
-def outcome(scope: Scope, results: Results) -> Outcome:
+def outcome(scope: Scope, results: Results) -> ExperimentResult:
     """Put the samplers side by side."""
     times = {
         (noise, radius, epsilon, name): mean_of(results, _cells(scope, noise, radius, epsilon), name)
@@ -225,7 +225,7 @@ def outcome(scope: Scope, results: Results) -> Outcome:
     )  # fmt: skip
     protocol = (
         f"{POINTS} points uniform in [-1, 1]² moved into a disc of radius R around the origin; noise scales of the "
-        f"paper's accounting; best of 9 repeats on one core, {scope.words}. Times vary from machine to machine."
+        f"paper's accounting; best of 9 repeats on one core, {scope.description}. Times vary from machine to machine."
     )
     table = Table(NAME, "Time to move 100 points into a disc, and tries for each point.", columns, rows, protocol)
     ratios = [
@@ -240,7 +240,7 @@ def outcome(scope: Scope, results: Results) -> Outcome:
         "setting.",
     )
     question = "The paper: RSM stays below 40 ms, and noise-and-resample takes much longer."
-    return Outcome(NAME, TITLE, question, (table,), (_chart(scope, times),), remarks)
+    return ExperimentResult(NAME, TITLE, question, (table,), (_chart(scope, times),), remarks)
 
 
 def _places(scope: Scope) -> list[tuple[float, float]]:
@@ -280,5 +280,7 @@ def _chart(scope: Scope, times: dict[tuple[Noise, float, float, str], Mean]) -> 
             series.append(Series("the paper: RSM below", ends, (exact(PAPER_MOST_MS),) * 2))
             title = f"{noise.capitalize()} noise"
             panels.append(Panel(title, x_label, "ms for 100 points", tuple(series), log_y=True))
-    words = "Time to move 100 points into a disc, against its radius and against epsilon, for both kinds of noise."
-    return Chart(NAME, "Time to move 100 points into a disc", tuple(panels), 2, words)
+    description = (
+        "Time to move 100 points into a disc, against its radius and against epsilon, for both kinds of noise."
+    )
+    return Chart(NAME, "Time to move 100 points into a disc", tuple(panels), 2, description)

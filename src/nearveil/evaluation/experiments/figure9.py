@@ -6,8 +6,8 @@ from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.cells import UtilityCell
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.scope import Results, Scope, mean_of, overlap
-from nearveil.evaluation.results import Chart, Column, Outcome, Panel, Series, Table, Value, exact
-from nearveil.evaluation.utility import QUERY_WORDS, REGION_WORDS
+from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value, exact
+from nearveil.evaluation.utility import QUERY_TEXT, REGION_TEXT
 
 NAME = "figure9"
 TITLE = "Figure 9: how large the intervals should be"
@@ -30,7 +30,7 @@ def cells(scope: Scope) -> list[UtilityCell]:
     return [cell for dataset in scope.datasets for gamma in _gammas(scope) for cell in _cells(scope, dataset, gamma)]
 
 
-def outcome(scope: Scope, results: Results) -> Outcome:
+def outcome(scope: Scope, results: Results) -> ExperimentResult:
     """Draw recall and distance error against gamma."""
     found = {
         (dataset, gamma, name): _mean(results, _cells(scope, dataset, gamma), measure)
@@ -45,13 +45,13 @@ def outcome(scope: Scope, results: Results) -> Outcome:
         for gamma in _gammas(scope)
     )
     protocol = (
-        f"DPRS at epsilon = {EPSILON:g}, k = {K}, 800 centres; {QUERY_WORDS['uniform']}, and {QUERY_WORDS['users']}, "
-        f"{scope.queries:,} each; {REGION_WORDS['paper']}; {scope.words}. Distance MSE: over the true {K} nearest, the "
-        "mean square of how much nearer or farther they seem to be."
+        f"DPRS at epsilon = {EPSILON:g}, k = {K}, 800 centres; {QUERY_TEXT['uniform']}, and {QUERY_TEXT['users']}, "
+        f"{scope.queries:,} each; {REGION_TEXT['paper']}; {scope.description}. Distance MSE: over the true {K} "
+        "nearest, the mean square of how much nearer or farther they seem to be."
     )
     table = Table(NAME, "Recall and distance error against gamma.", columns, rows, protocol)
     question = "The paper: gamma = 0.5 is best, with the highest recall and the lowest distance error."
-    return Outcome(NAME, TITLE, question, (table,), (_chart(scope, found),), _remarks(scope, found))
+    return ExperimentResult(NAME, TITLE, question, (table,), (_chart(scope, found),), _remarks(scope, found))
 
 
 def _gammas(scope: Scope) -> tuple[float, ...]:
@@ -87,8 +87,8 @@ def _chart(scope: Scope, found: dict[tuple[str, float, str], Mean]) -> Chart:
         )
         for name in _MEASURES
     )
-    words = "Recall and distance error against gamma, for uniform queries and for queries from users."
-    return Chart(NAME, "How large the intervals should be", panels, 2, words)
+    description = "Recall and distance error against gamma, for uniform queries and for queries from users."
+    return Chart(NAME, "How large the intervals should be", panels, 2, description)
 
 
 def _remarks(scope: Scope, found: dict[tuple[str, float, str], Mean]) -> tuple[str, ...]:
@@ -99,13 +99,13 @@ def _remarks(scope: Scope, found: dict[tuple[str, float, str], Mean]) -> tuple[s
             dataset: choose(_gammas(scope), key=lambda gamma: found[dataset, gamma, name].value)
             for dataset in scope.datasets
         }
-        told = ", ".join(f"{gamma:g} on {dataset}" for dataset, gamma in best.items())
+        gammas = ", ".join(f"{gamma:g} on {dataset}" for dataset, gamma in best.items())
         as_good = sum(
             overlap(found[dataset, PAPER_BEST, name], found[dataset, best[dataset], name]) for dataset in best
         )
         word = "Highest" if "recall" in name else "Lowest"
         remarks.append(
-            f"{word} {name} at gamma = {told}; the 95 % interval of the paper's 0.5 meets that of the best in "
+            f"{word} {name} at gamma = {gammas}; the 95 % interval of the paper's 0.5 meets that of the best in "
             f"{as_good} of {len(best)}."
         )
     remarks.append("A smaller gamma moves people less; what that costs in privacy the paper does not ask.")

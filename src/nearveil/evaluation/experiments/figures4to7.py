@@ -11,8 +11,8 @@ from nearveil.evaluation.cells import KS, UtilityCell
 from nearveil.evaluation.defences import Defence, paper_defences
 from nearveil.evaluation.experiments.scope import Experiment, Results, Scope, mean_of, span
 from nearveil.evaluation.paper_numbers import paper_table3
-from nearveil.evaluation.results import Chart, Column, Outcome, Panel, Series, Table, Value, exact
-from nearveil.evaluation.utility import QUERY_WORDS, REGION_WORDS
+from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value, exact
+from nearveil.evaluation.utility import QUERY_TEXT, REGION_TEXT
 from nearveil.privacy.accounting import Noise
 
 _EPSILON_BY_K = 3.0
@@ -97,7 +97,7 @@ def swept(scope: Scope, results: Results, sweep: Sweep) -> list[SweptPoint]:
     ]
 
 
-def sweep_outcome(scope: Scope, results: Results, sweep: Sweep) -> Outcome:
+def sweep_outcome(scope: Scope, results: Results, sweep: Sweep) -> ExperimentResult:
     """Return the figure as a table and a picture."""
     points = swept(scope, results, sweep)
     columns = (
@@ -108,12 +108,12 @@ def sweep_outcome(scope: Scope, results: Results, sweep: Sweep) -> Outcome:
         (one.dataset, one.label, one.x, one.uniform, one.users, one.paper)[: len(columns)] for one in points
     )
     protocol = (
-        f"{sweep.protocol}; {QUERY_WORDS['uniform']}, and {QUERY_WORDS['users']}, {scope.queries:,} each; "
-        f"{REGION_WORDS['paper']}; {scope.words}."
+        f"{sweep.protocol}; {QUERY_TEXT['uniform']}, and {QUERY_TEXT['users']}, {scope.queries:,} each; "
+        f"{REGION_TEXT['paper']}; {scope.description}."
     )
     table = Table(sweep.name, f"Recall along {sweep.x_label}.", columns, rows, protocol)
     said = (*sweep.remarks(scope, points), _NO_NUMBERS)
-    return Outcome(sweep.name, sweep.title, sweep.question, (table,), (_chart(scope, sweep, points),), said)
+    return ExperimentResult(sweep.name, sweep.title, sweep.question, (table,), (_chart(scope, sweep, points),), said)
 
 
 def rising(points: Sequence[SweptPoint], labels: Sequence[str]) -> str:
@@ -165,8 +165,10 @@ def _chart(scope: Scope, sweep: Sweep, points: Sequence[SweptPoint]) -> Chart:
             if of == "uniform":
                 series += _paper_series([one for one in points if one.dataset == dataset])
             panels.append(Panel(dataset, sweep.x_label, f"recall, {protocol}", tuple(series)))
-    words = f"Recall against {sweep.x_label}: a row of panels for uniform queries and one for queries from users."
-    return Chart(sweep.name, sweep.title.partition(": ")[2].capitalize(), tuple(panels), len(scope.datasets), words)
+    description = f"Recall against {sweep.x_label}: a row of panels for uniform queries and one for queries from users."
+    return Chart(
+        sweep.name, sweep.title.partition(": ")[2].capitalize(), tuple(panels), len(scope.datasets), description
+    )
 
 
 def _paper_series(points: Sequence[SweptPoint]) -> list[Series]:

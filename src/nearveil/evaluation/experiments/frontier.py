@@ -13,10 +13,10 @@ from typing import Literal
 from nearveil.evaluation.attack_experiment import Estimate, Mean, mean_over_runs
 from nearveil.evaluation.cells import FrontierCell
 from nearveil.evaluation.defences import Centres, Defence
-from nearveil.evaluation.experiments.scope import SHARE_WORDS, Results, Scope, mean_of, share_of
-from nearveil.evaluation.results import Chart, Column, Outcome, Panel, Series, Table, Value
+from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope, mean_of, share_of
+from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value
 from nearveil.evaluation.runner import Result
-from nearveil.evaluation.utility import QUERY_WORDS, REGION_WORDS
+from nearveil.evaluation.utility import QUERY_TEXT, REGION_TEXT
 from nearveil.mechanisms.registry import MECHANISMS, mechanism_entry
 from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import Notion
@@ -298,7 +298,7 @@ _LEVEL_COLUMNS: dict[Yardstick, Column] = {
     "error": Column("attacker's error (m)", form=",.0f"),
     "acc": Column("attacker finds at most", form=".0%"),
 }
-_TOLD: tuple[tuple[Yardstick, float, str], ...] = (
+_CONDITIONS: tuple[tuple[Yardstick, float, str], ...] = (
     ("error", 100.0, "is wrong by 100 m"),
     ("error", 300.0, "is wrong by 300 m"),
     ("acc", 0.2, "finds 20 % within 100 m"),
@@ -381,16 +381,18 @@ def frontier_remarks(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
 
 
 def _standing(points: Sequence[FrontierPoint], dataset: str) -> str:
-    told = []
-    for yardstick, level, words in _TOLD:
+    sentences = []
+    for yardstick, level, condition in _CONDITIONS:
         ranked = standings(points, dataset, level, yardstick)
         if len(ranked) > 1:
             margin = margin_at(points, dataset, ranked[0], ranked[1], level, yardstick)
             width = "" if margin.half_width is None else f" ± {margin.half_width:.2f}"
-            told.append(f"{words}, {ranked[0][1].label} ({ranked[0][0]:.2f}, {margin.value:+.2f}{width} to the next)")
-    if not told:
+            sentences.append(
+                f"{condition}, {ranked[0][1].label} ({ranked[0][0]:.2f}, {margin.value:+.2f}{width} to the next)"
+            )
+    if not sentences:
         return f"{dataset}: no two families reach the same level of privacy."
-    return f"{dataset}: most recall@10 where the best attacker {'; '.join(told)}."
+    return f"{dataset}: most recall@10 where the best attacker {'; '.join(sentences)}."
 
 
 def _counted(points: Sequence[FrontierPoint]) -> str:
@@ -436,15 +438,15 @@ def cells(scope: Scope) -> list[FrontierCell]:
     ]
 
 
-def outcome(scope: Scope, results: Results) -> Outcome:
+def outcome(scope: Scope, results: Results) -> ExperimentResult:
     """Draw one picture for each population, and say who wins where."""
     points = frontier_points(scope, results)
     protocol = (
-        f"{QUERY_WORDS['users'].capitalize()}, {scope.queries:,}; {REGION_WORDS['isotropic']}; best attacker: knows "
+        f"{QUERY_TEXT['users'].capitalize()}, {scope.queries:,}; {REGION_TEXT['isotropic']}; best attacker: knows "
         f"the mechanism, its parameters and intervals, and every address but not who lives there, and guesses "
         f"{scope.targets} people a run from one published place each (geometric median for the error, most likely disc "
-        f"for Acc at 100 m); {scope.words}. {SHARE_WORDS}{_left_out(scope)} Sound releases of DPRS: intervals fitted "
-        f"at epsilon = {FIT_EPSILON:g}."
+        f"for Acc at 100 m); {scope.description}. {SHARE_NOTE}{_left_out(scope)} Sound releases of DPRS: intervals "
+        f"fitted at epsilon = {FIT_EPSILON:g}."
     )
     tables = (
         *(_winner_table(scope, points, yardstick, protocol) for yardstick in LEVELS),
@@ -464,7 +466,7 @@ def outcome(scope: Scope, results: Results) -> Outcome:
         "mechanism and every address gets, and what users get."
     )
     pictures = tuple(_chart(dataset, points) for dataset in scope.datasets)
-    return Outcome(NAME, TITLE, question, tables, pictures, frontier_remarks(points))
+    return ExperimentResult(NAME, TITLE, question, tables, pictures, frontier_remarks(points))
 
 
 def _winner_table(scope: Scope, points: Sequence[FrontierPoint], yardstick: Yardstick, protocol: str) -> Table:
@@ -598,8 +600,8 @@ def _chart(dataset: str, points: Sequence[FrontierPoint]) -> Chart:
                 x = tuple(getattr(one, of) for one in line)
                 series.append(Series(label, x, tuple(one.utility[name] for one in line)))
             panels.append(Panel("", x_label, f"{name}, users", tuple(series), log_x=of == "error_m"))
-    words = (
+    description = (
         f"Recall at 10, recall at 50 and distance ratio on {dataset} against the mean error and the Acc of the best "
         "attacker, a line for each mechanism and release."
     )
-    return Chart(f"{NAME}-{dataset}", f"The frontier on {dataset}", tuple(panels), 2, words)
+    return Chart(f"{NAME}-{dataset}", f"The frontier on {dataset}", tuple(panels), 2, description)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from nearveil.evaluation.cells import AuditCell
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.scope import Results, Scope, span
-from nearveil.evaluation.results import Chart, Column, Outcome, Panel, Series, Table, exact
+from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, exact
 from nearveil.evaluation.runner import Result
 
 NAME = "guarantee"
@@ -36,7 +36,7 @@ def cells(scope: Scope) -> list[AuditCell]:
     return [cell for _, cell in _named(scope)]
 
 
-def outcome(scope: Scope, results: Results) -> Outcome:
+def outcome(scope: Scope, results: Results) -> ExperimentResult:
     """Put claims and what was found side by side."""
     found = [(label, cell, results[cell]) for label, cell in _named(scope)]
     table = Table(
@@ -64,7 +64,7 @@ def outcome(scope: Scope, results: Results) -> Outcome:
         f"probability at most {1 - found[0][2]['confidence']:.0e}. "
         "Intervals fitted to each population, isotropic region.",
     )
-    return Outcome(
+    return ExperimentResult(
         NAME,
         TITLE,
         "Theorem 3 of the paper promises (epsilon, delta)-differential privacy for the published list. Is it true?",
@@ -129,10 +129,10 @@ def _chart(scope: Scope, found: Sequence[tuple[str, AuditCell, Result]]) -> Char
             line = [one for name, cell, one in found if name == label and cell.dataset == dataset]
             series.append(Series(f"{label}, shown", x, tuple(exact(one["at least"]) for one in line)))
         panels.append(Panel(dataset, "epsilon claimed", "loss shown, at least", tuple(series), log_x=True, log_y=True))
-    words = (
+    description = (
         "The loss that an audit showed, against the epsilon claimed, for the paper's release and the release interval."
     )
-    return Chart(NAME, "What is claimed, and what an audit shows", tuple(panels), len(scope.datasets), words)
+    return Chart(NAME, "What is claimed, and what an audit shows", tuple(panels), len(scope.datasets), description)
 
 
 def _remarks(found: Sequence[tuple[str, AuditCell, Result]]) -> tuple[str, ...]:
@@ -140,9 +140,9 @@ def _remarks(found: Sequence[tuple[str, AuditCell, Result]]) -> tuple[str, ...]:
     own = [one for label, _, one in found if label != "paper"]
     return (
         f"The paper's claim is violated in {sum(one['verdict'] == 'violated' for one in paper)} of {len(paper)} "
-        f"audits: the loss shown is at least {span([one['at least'] for one in paper], '.1f')}. So many "
-        "samples cannot show more; it is infinite: a published place lies in the disc of the nearest centre, so two "
-        "places in different cells never have an output in common.",
+        f"audits: the loss shown is at least {span([one['at least'] for one in paper], '.1f')}. The number "
+        "of samples cannot show more; the true loss is infinite: a published place lies in the disc of the nearest "
+        "centre, so two places in different cells never have an output in common.",
         f"The claims of the releases 'interval' and 'metric' are violated in "
         f"{sum(one['verdict'] == 'violated' for one in own)} of {len(own)} audits. An audit proves no claim; theirs "
         "rest on proofs.",

@@ -1,4 +1,4 @@
-"""The three main findings in plain words, made from the numbers of the report they stand in."""
+"""The three main findings made from the numbers of the report they stand in."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from nearveil.evaluation.experiments.releases import interval_gains
 from nearveil.evaluation.experiments.scope import Experiment, Results, Scope, span
 from nearveil.evaluation.experiments.table1 import attack_rows, label
 from nearveil.evaluation.experiments.table3 import measured
-from nearveil.evaluation.results import Finding
+from nearveil.evaluation.results import KeyFinding
 
 # Shares of ten percent and more need no decimals.
 _COARSE = 0.1
 
 
-def findings(scope: Scope, results: Results) -> tuple[Finding, ...]:
+def findings(scope: Scope, results: Results) -> tuple[KeyFinding, ...]:
     """Return what the attacks do, what DPRS does, and what its guarantee is worth."""
     return (_attacks(scope, results), _defence(scope, results), _guarantee(scope, results))
 
 
-def _attacks(scope: Scope, results: Results) -> Finding:
+def _attacks(scope: Scope, results: Results) -> KeyFinding:
     rows = attack_rows(scope, results)
     found = {name: _percent([row.score.acc.value for row in rows if label(row) == name]) for name in map(label, rows)}
     asked = [row.score.queries.value for row in rows if label(row) == "adaptive, 4 accounts"]
-    return Finding(
+    return KeyFinding(
         "A ranked list is enough to find a person.",
         "A service that shows no coordinates and no distances, only who is nearest, gives people away. Of the "
         f"paper's attacks, GI-LIA finds {found['GI-LIA']} of people within 100 m, ZO-LIA {found['ZO-LIA']}. Others "
@@ -48,7 +48,7 @@ def _attacks(scope: Scope, results: Results) -> Finding:
     )
 
 
-def _defence(scope: Scope, results: Results) -> Finding:
+def _defence(scope: Scope, results: Results) -> KeyFinding:
     rows = [row for row in measured(scope, results) if row.defence.region == "paper" and row.defence.label == "DPRS"]
     recall, users = (_percent([getattr(row, of).value for row in rows]) for of in ("recall", "users_recall"))
     worst = _percent([max(row.attack["exact"].score.acc.value for row in rows)])
@@ -59,7 +59,7 @@ def _defence(scope: Scope, results: Results) -> Finding:
         for one in frontier_points(scope, results)
         if one.family.label == "paper, private k-means" and (one.defence.epsilon or 0) <= max(scope.epsilons)
     ]
-    return Finding(
+    return KeyFinding(
         f"With DPRS, ZO-LIA finds at most {worst} of people; lists keep {users} of those who are near.",
         f"With DPRS, the paper's defence, and accounts that are known exactly, ZO-LIA finds at most {worst} of people "
         "within 100 m and is wrong by "
@@ -72,11 +72,11 @@ def _defence(scope: Scope, results: Results) -> Finding:
     )
 
 
-def _guarantee(scope: Scope, results: Results) -> Finding:
+def _guarantee(scope: Scope, results: Results) -> KeyFinding:
     broken, audits, own_broken, own_audits = violated(scope, results)
     gains = [gain for line in interval_gains(scope, results).values() for gain in line]
     verdict = "does not hold" if broken else "was not refuted here"
-    return Finding(
+    return KeyFinding(
         f"The paper's guarantee {verdict}{'; a sound release keeps more' if min(gains) > 0 else ''}.",
         "DPRS moves everybody into the disc of the nearest centre, and so tells which disc that is. No epsilon holds "
         f"between two places in different discs: an audit breaks the paper's claim in {broken} of {audits} cases, and "

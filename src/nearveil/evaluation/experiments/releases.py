@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nearveil.evaluation.cells import RELEASE_KS, RELEASES, ReleaseCell
 from nearveil.evaluation.experiments.scope import Results, Scope, mean_of
-from nearveil.evaluation.results import Chart, Column, Outcome, Panel, Series, Table, Value, exact
-from nearveil.evaluation.utility import QUERY_WORDS, REGION_WORDS
+from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value, exact
+from nearveil.evaluation.utility import QUERY_TEXT, REGION_TEXT
 from nearveil.mechanisms.dprs import ReleaseName
 from nearveil.mechanisms.fitting import FitMethod
 
@@ -13,7 +13,7 @@ NAME = "releases"
 TITLE = "The three releases of DPRS at equal intervals"
 
 METHODS: tuple[FitMethod, ...] = ("pic", "private-grid")
-METHOD_WORDS: dict[FitMethod, str] = {"pic": "private k-means", "private-grid": "private grid"}
+METHOD_LABELS: dict[FitMethod, str] = {"pic": "private k-means", "private-grid": "private grid"}
 
 
 def cells(scope: Scope) -> list[ReleaseCell]:
@@ -21,7 +21,7 @@ def cells(scope: Scope) -> list[ReleaseCell]:
     return [cell for line in _lines(scope).values() for cell in line]
 
 
-def outcome(scope: Scope, results: Results) -> Outcome:
+def outcome(scope: Scope, results: Results) -> ExperimentResult:
     """Put the releases side by side."""
     names = [f"{release} recall@{k}" for k in RELEASE_KS for release in RELEASES]
     found = {
@@ -35,21 +35,21 @@ def outcome(scope: Scope, results: Results) -> Outcome:
         Column("metric hides within (m)", "", ",.0f"),
     )  # fmt: skip
     rows: tuple[tuple[Value, ...], ...] = tuple(
-        (dataset, METHOD_WORDS[method], epsilon, *(found[dataset, method, epsilon, name] for name in names),
+        (dataset, METHOD_LABELS[method], epsilon, *(found[dataset, method, epsilon, name] for name in names),
          found[dataset, method, epsilon, "metric hides within_m"].value)
         for dataset, method, epsilon in _lines(scope)
     )  # fmt: skip
     protocol = (
-        f"{QUERY_WORDS['users'].capitalize()}, {scope.queries:,}; {REGION_WORDS['isotropic']}; {scope.words}. 800 "
+        f"{QUERY_TEXT['users'].capitalize()}, {scope.queries:,}; {REGION_TEXT['isotropic']}; {scope.description}. 800 "
         "intervals, the same for the three releases of a run, found with half of epsilon; the other half is for the "
         "release. metric: the noise whose loss across the median disc is that half."
     )
     table = Table(NAME, "Recall of the three releases.", columns, rows, protocol)
     remarks = (
         f"At equal intervals and budget the sound release 'interval' changes recall@10 against the paper's by "
-        f"{_gains_in_words(interval_gains(scope, results))}: its noise is scaled to the disc, not to the whole region.",
+        f"{_gains_text(interval_gains(scope, results))}: its noise is scaled to the disc, not to the whole region.",
         "'metric' promises more, a loss that holds across borders. With the noise that it gets here, it changes "
-        f"recall@10 against the paper's by {_gains_in_words(release_gains(scope, results, 'metric'))}.",
+        f"recall@10 against the paper's by {_gains_text(release_gains(scope, results, 'metric'))}.",
     )
     question = "Does a release whose guarantee is true cost utility?"
     lines = list(_lines(scope))
@@ -57,16 +57,16 @@ def outcome(scope: Scope, results: Results) -> Outcome:
         Panel(
             dataset, "epsilon", f"recall@{k}, users",
             tuple(
-                Series(f"{release}, {METHOD_WORDS[method]}", tuple(exact(e) for e in _epsilons(scope)),
+                Series(f"{release}, {METHOD_LABELS[method]}", tuple(exact(e) for e in _epsilons(scope)),
                        tuple(found[dataset, method, e, f"{release} recall@{k}"] for e in _epsilons(scope)))
                 for method in METHODS for release in RELEASES
             ),
         )
         for k in RELEASE_KS for dataset in dict.fromkeys(dataset for dataset, _, _ in lines)
     )  # fmt: skip
-    words = "Recall at 10 and at 50 of the three releases against epsilon, with both kinds of intervals."
-    chart = Chart(NAME, "True neighbours that the published list still has", panels, len(scope.datasets), words)
-    return Outcome(NAME, TITLE, question, (table,), (chart,), remarks)
+    description = "Recall at 10 and at 50 of the three releases against epsilon, with both kinds of intervals."
+    chart = Chart(NAME, "True neighbours that the published list still has", panels, len(scope.datasets), description)
+    return ExperimentResult(NAME, TITLE, question, (table,), (chart,), remarks)
 
 
 def interval_gains(scope: Scope, results: Results) -> dict[float, list[float]]:
@@ -83,7 +83,7 @@ def release_gains(scope: Scope, results: Results, release: ReleaseName) -> dict[
     return found
 
 
-def _gains_in_words(gains: dict[float, list[float]]) -> str:
+def _gains_text(gains: dict[float, list[float]]) -> str:
     return ", ".join(
         f"{100 * min(line):+.0f} to {100 * max(line):+.0f} % at epsilon = {epsilon:g}"
         for epsilon, line in gains.items()

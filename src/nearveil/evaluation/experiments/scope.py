@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import Mean, Share, mean_over_runs, share_over_runs
-from nearveil.evaluation.results import Outcome
+from nearveil.evaluation.results import ExperimentResult
 from nearveil.evaluation.runner import Cell, Result
 from nearveil.io.datasets import Dataset
 
 Results = Mapping[Cell, Result]
 
-SHARE_WORDS = "Shares of people found have binomial 95 % intervals, in brackets."
+SHARE_NOTE = "Shares of people found have binomial 95 % intervals, in brackets."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,7 +57,7 @@ class Scope:
         return (1.0, 5.0) if self.quick else (0.5, 1.0, 3.0, 5.0)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What every table says of its size."""
         plural = "run" if self.runs == 1 else "runs"
         interval = "; ± is half a 95 % interval over runs" if self.runs > 1 else ""
@@ -75,7 +75,7 @@ class Experiment:
     name: str
     title: str
     cells: Callable[[Scope], Sequence[Cell]]
-    outcome: Callable[[Scope, Results], Outcome]
+    outcome: Callable[[Scope, Results], ExperimentResult]
 
 
 def mean_of(results: Results, cells: Iterable[Cell], name: str) -> Mean:
@@ -84,12 +84,12 @@ def mean_of(results: Results, cells: Iterable[Cell], name: str) -> Mean:
 
 
 def share_of(results: Results, cells: Iterable[Cell], name: str, cases: int) -> Share:
-    """Return the share, over all runs, of so many cases in each."""
+    """Return the share over all runs, with ``cases`` cases in each."""
     return share_over_runs([round(float(results[cell][name]) * cases) for cell in cells], cases)
 
 
 def span(values: Sequence[float], form: str = ".3f") -> str:
-    """Return the least and the largest in words."""
+    """Return the least and the largest as text."""
     low, high = format(min(values), form), format(max(values), form)
     return low if low == high else f"{low} to {high}"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from nearveil.attacks.registry import ATTACKS, attack_class
 from nearveil.evaluation.attack_experiment import AttackRow
 from nearveil.evaluation.cells import AttackCell
-from nearveil.evaluation.experiments.scope import SHARE_WORDS, Results, Scope, span
+from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope, span
 from nearveil.evaluation.paper_numbers import paper_table1
-from nearveil.evaluation.results import Chart, Column, Outcome, Panel, Series, Table, Value, exact
+from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value, exact
 
 NAME = "table1"
 TITLE = "Table 1: the attacks on an open service"
@@ -39,7 +39,7 @@ def cells(scope: Scope) -> list[AttackCell]:
     return [cell for line in _lines(scope).values() for cell in line]
 
 
-def outcome(scope: Scope, results: Results) -> Outcome:
+def outcome(scope: Scope, results: Results) -> ExperimentResult:
     """Put the attacks side by side."""
     rows = attack_rows(scope, results)
     table = Table(
@@ -50,10 +50,10 @@ def outcome(scope: Scope, results: Results) -> Outcome:
         _COLUMNS,
         tuple(_cells(row) for row in rows),
         f"Attack protocol: start within 100 m of a random person, the target is the k-th nearest; open service, "
-        f"{scope.instances} attacks in each of {scope.words}.{_quick_words(scope)} Cost: on as many cores at once as "
-        f"were used, and different on every machine. {SHARE_WORDS}",
+        f"{scope.instances} attacks in each of {scope.description}.{_quick_note(scope)} Cost: on as many cores at once "
+        f"as were used, and different on every machine. {SHARE_NOTE}",
     )
-    return Outcome(
+    return ExperimentResult(
         NAME,
         TITLE,
         "Is a ranked list of ids, without coordinates or distances, enough to find a person?",
@@ -63,10 +63,12 @@ def outcome(scope: Scope, results: Results) -> Outcome:
     )
 
 
-def _quick_words(scope: Scope) -> str:
+def _quick_note(scope: Scope) -> str:
     if not scope.quick:
         return ""
-    slow = " and ".join(dict.fromkeys(attack_class(name).name for name, _ in _fighters(scope) if _is_slow(name)))
+    slow = " and ".join(
+        dict.fromkeys(attack_class(name).name for name, _ in _attacks_and_accounts(scope) if _is_slow(name))
+    )
     return f" {slow.capitalize()}: {min(_QUICK_INSTANCES, scope.instances)} attacks in each, k = {KS[0]} only."
 
 
@@ -78,7 +80,7 @@ def attack_rows(scope: Scope, results: Results) -> list[AttackRow]:
     ]
 
 
-def _fighters(scope: Scope) -> list[tuple[str, int]]:
+def _attacks_and_accounts(scope: Scope) -> list[tuple[str, int]]:
     """Every attack with its accounts: ours, and those that the scope adds."""
     found = []
     for name in (*ATTACKS, *scope.attacks):
@@ -94,7 +96,7 @@ def _is_slow(attack: str) -> bool:
 def _lines(scope: Scope) -> dict[tuple[str, int, str, int], list[AttackCell]]:
     """The cells of each row of the table, run by run."""
     found = {}
-    for attack, accounts in _fighters(scope):
+    for attack, accounts in _attacks_and_accounts(scope):
         slow = scope.quick and _is_slow(attack)
         for dataset in scope.datasets:
             for k in KS[:1] if slow else KS:

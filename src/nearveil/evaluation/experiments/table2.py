@@ -17,7 +17,7 @@ from nearveil.evaluation.cells import fitted
 from nearveil.evaluation.defences import Centres, Defence
 from nearveil.evaluation.experiments.scope import Results, Scope
 from nearveil.evaluation.paper_numbers import paper_table2
-from nearveil.evaluation.results import Column, Map, MapLayer, MapPanel, Outcome, Table, Value
+from nearveil.evaluation.results import Column, ExperimentResult, Map, MapLayer, MapPanel, Table, Value
 from nearveil.evaluation.runner import Cell
 from nearveil.geodesy import wrap_longitude
 from nearveil.io.datasets import Dataset
@@ -165,7 +165,7 @@ def cells(scope: Scope) -> list[Cell]:
     return []
 
 
-def outcome(scope: Scope, results: Results) -> Outcome:
+def outcome(scope: Scope, results: Results) -> ExperimentResult:
     """Describe the populations, and draw them with the centres that are found in them."""
     del results
     found = {name: describe_dataset(dataset) for name, dataset in scope.datasets.items()}
@@ -184,7 +184,7 @@ def outcome(scope: Scope, results: Results) -> Outcome:
         *_remarks(scope, found),
         *(_on_the_map(scope.datasets[name], own, scope.seed) for name, own in intervals.items()),
     )
-    return Outcome(NAME, TITLE, "Whom is all this measured on?", (table,), maps, remarks)
+    return ExperimentResult(NAME, TITLE, "Whom is all this measured on?", (table,), maps, remarks)
 
 
 def _row(dataset: Dataset, ours: DatasetStatistics) -> tuple[Value, ...]:
@@ -215,12 +215,12 @@ def _map(dataset: Dataset, intervals: dict[str, Intervals]) -> Map:
         places = own.region.from_square(np.asarray(own.centres))
         layer = MapLayer("intervals", "centres", places, np.asarray(own.radii_m))
         panels.append(MapPanel(f"intervals, {label}", (layer,)))
-    words = (
+    description = (
         f"Three maps of {dataset.name}: where people are, the intervals that private k-means finds with half of "
         "epsilon = 1, and those that the private grid finds."
     )
     title = f"{dataset.name}: people, and intervals found with half of epsilon = 1"
-    return Map(f"{NAME}-{dataset.name}", title, dataset.region, tuple(panels), 3, words)
+    return Map(f"{NAME}-{dataset.name}", title, dataset.region, tuple(panels), 3, description)
 
 
 def _on_the_map(dataset: Dataset, intervals: dict[str, Intervals], seed: int) -> str:
@@ -228,13 +228,13 @@ def _on_the_map(dataset: Dataset, intervals: dict[str, Intervals], seed: int) ->
     own = next(iter(intervals.values()))
     count = len(own.centres)
     public = build_public_intervals(region=own.region, centres=count, rng=seed)
-    told = [
+    distances = [
         f"{label} {_median_distance_m(dataset, one):,.0f} m"
         for label, one in {**intervals, "random points": public}.items()
     ]
     return (
         f"{dataset.name}, median distance from a person to the nearest of {count} centres: "
-        f"{', '.join(told)} (one fit each)."
+        f"{', '.join(distances)} (one fit each)."
     )
 
 

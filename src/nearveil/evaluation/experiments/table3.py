@@ -10,11 +10,11 @@ import numpy as np
 from nearveil.evaluation.attack_experiment import AttackRow, Mean, mean_over_runs
 from nearveil.evaluation.cells import AttackCell, UtilityCell
 from nearveil.evaluation.defences import Defence, Population, paper_defences
-from nearveil.evaluation.experiments.scope import SHARE_WORDS, Results, Scope, span
+from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope, span
 from nearveil.evaluation.paper_numbers import PaperDefence, paper_table3
-from nearveil.evaluation.results import Chart, Column, Outcome, Panel, Series, Table, Value, exact
+from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value, exact
 from nearveil.evaluation.runner import Cell
-from nearveil.evaluation.utility import COLLUDER_WORDS, QUERY_WORDS, REGION_WORDS, ColluderProtocol, RegionProtocol
+from nearveil.evaluation.utility import COLLUDER_TEXT, QUERY_TEXT, REGION_TEXT, ColluderProtocol, RegionProtocol
 
 K = 10
 
@@ -26,7 +26,7 @@ _COLLUDERS: tuple[ColluderProtocol, ...] = ("exact", "published")
 class Reading:
     """How the paper is read: as it says, or by a hypothesis of ours, with the length of the list and the people."""
 
-    words: str = "as stated"
+    description: str = "as stated"
     k: int = K
     population: Population = "stated"
 
@@ -64,7 +64,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRow:
     """One row of the table, or the mean of several, measured.
 
     Attributes
@@ -91,12 +91,12 @@ class Measured:
         return Mean(dist_m.value / 1000, None if dist_m.half_width is None else dist_m.half_width / 1000)
 
 
-def measure_line(scope: Scope, results: Results, line: Line) -> Measured:
+def measure_line(scope: Scope, results: Results, line: Line) -> MeasuredRow:
     """Put the runs of one row together."""
     return measure_lines(scope, results, [line])
 
 
-def measure_lines(scope: Scope, results: Results, lines: Sequence[Line]) -> Measured:
+def measure_lines(scope: Scope, results: Results, lines: Sequence[Line]) -> MeasuredRow:
     """Put the runs of several rows together that differ in epsilon only: means over both."""
     first = lines[0]
 
@@ -110,7 +110,7 @@ def measure_lines(scope: Scope, results: Results, lines: Sequence[Line]) -> Meas
         attempts = [{"attempts": [one for cell in run for one in results[cell]["attempts"]]} for run in runs]
         attack[colluders] = found[0].row(scope.datasets[first.dataset], attempts)
     papers = [line.paper for line in lines if line.paper is not None]
-    return Measured(
+    return MeasuredRow(
         first.dataset,
         first.defence,
         first.reading,
@@ -177,7 +177,7 @@ _LONGER_LISTS = f"k = 30, outermost people on the region's edges, {_CENTRES} cen
 LONGER_LISTS = Reading(f"hypothesis: {_LONGER_LISTS}", 30, "min-max")
 FEWER_PEOPLE = Reading("hypothesis: 8,000 people", K, "8,000 people")
 CONFINED = Reading(f"hypothesis: noise confined to discs, gamma = {CONFINED_GAMMA:g}")
-CONFINED_SYNTHETIC = replace(LONGER_LISTS, words=f"{CONFINED.words}; {_LONGER_LISTS}")
+CONFINED_SYNTHETIC = replace(LONGER_LISTS, description=f"{CONFINED.description}; {_LONGER_LISTS}")
 
 
 def hypothetical_lines(scope: Scope) -> list[Line]:
@@ -218,7 +218,7 @@ REAL = ("brightkite", "gowalla")
 MOST_ACC, LEAST_DIST_KM, MOST_DIST_KM, MOST_RECALL_GAP = 0.05, 0.4, 1.0, 0.10
 
 
-def table3_remarks(rows: Sequence[Measured], readings: Sequence[Measured]) -> tuple[str, ...]:
+def table3_remarks(rows: Sequence[MeasuredRow], readings: Sequence[MeasuredRow]) -> tuple[str, ...]:
     """Say what came out, and every difference from the paper; ``readings`` are means over epsilon."""
     own = [row for row in rows if row.defence.region == "paper"]
     dprs = [row for row in own if row.defence.label == "DPRS"]
@@ -239,7 +239,7 @@ def table3_remarks(rows: Sequence[Measured], readings: Sequence[Measured]) -> tu
     )
 
 
-def _dprs_remarks(dprs: Sequence[Measured]) -> list[str]:
+def _dprs_remarks(dprs: Sequence[MeasuredRow]) -> list[str]:
     acc = [row.attack["exact"].score.acc.value for row in dprs]
     dist = [row.dist_km("exact").value for row in dprs]
     found = [
@@ -248,34 +248,34 @@ def _dprs_remarks(dprs: Sequence[Measured]) -> list[str]:
         f"({_all_or(dprs, lambda row: LEAST_DIST_KM <= row.dist_km('exact').value <= MOST_DIST_KM)} between "
         f"{LEAST_DIST_KM:g} and {MOST_DIST_KM:g} km)."
     ]
-    for names, words in ((REAL, "real"), (SYNTHETIC, "generated")):
+    for names, kind in ((REAL, "real"), (SYNTHETIC, "generated")):
         gaps = [row.recall.value - row.paper.recall for row in dprs if row.paper and row.dataset in names]
         if gaps:
             near = sum(abs(gap) <= MOST_RECALL_GAP for gap in gaps)
             found.append(
-                f"DPRS on the {words} populations: recall differs from the paper's by {min(gaps):+.3f} to "
+                f"DPRS on the {kind} populations: recall differs from the paper's by {min(gaps):+.3f} to "
                 f"{max(gaps):+.3f}, within {MOST_RECALL_GAP:.2f} in {near} of {len(gaps)} cells."
             )
     return found
 
 
-def _reading_remarks(readings: Sequence[Measured]) -> list[str]:
+def _reading_remarks(readings: Sequence[MeasuredRow]) -> list[str]:
     """The ratio on the real populations, and what fits on the generated ones."""
     dprs = [row for row in readings if row.defence.label == "DPRS" and row.paper]
     real = [row for row in dprs if row.dataset in REAL]
     found = []
     if real:
-        told = "; ".join(
+        means = "; ".join(
             f"{row.dataset} {row.pooled_ratio.value:.3f} pooled over queries, {row.ratio.value:.3f} as the mean of the "
             f"queries' own, the paper {row.paper.ratio:.3f}"
             for row in real
             if row.paper
         )
-        found.append(f"DPRS, distance ratio, mean over epsilon: {told}. The paper's is the pooled one.")
+        found.append(f"DPRS, distance ratio, mean over epsilon: {means}. The paper's is the pooled one.")
     generated = [row for row in dprs if row.dataset in SYNTHETIC]
     for reading in dict.fromkeys(row.reading for row in generated):
-        told = "; ".join(_beside(row, row.paper) for row in generated if row.reading == reading and row.paper)
-        found.append(f"DPRS, {reading.words}, means over epsilon: {told}.")
+        means = "; ".join(_beside(row, row.paper) for row in generated if row.reading == reading and row.paper)
+        found.append(f"DPRS, {reading.description}, means over epsilon: {means}.")
     gaps = {
         is_guess: [
             abs(row.recall.value - row.paper.recall)
@@ -292,7 +292,7 @@ def _reading_remarks(readings: Sequence[Measured]) -> list[str]:
     return found
 
 
-def _beside(row: Measured, paper: PaperDefence) -> str:
+def _beside(row: MeasuredRow, paper: PaperDefence) -> str:
     return (
         f"{row.dataset} recall {row.recall.value:.3f} (paper {paper.recall:.3f}), pooled ratio "
         f"{row.pooled_ratio.value:.3f} ({paper.ratio:.3f}), Dist {row.dist_km('exact').value:.2f} km "
@@ -300,12 +300,12 @@ def _beside(row: Measured, paper: PaperDefence) -> str:
     )
 
 
-def _all_or(rows: Sequence[Measured], holds: Callable[[Measured], bool]) -> str:
+def _all_or(rows: Sequence[MeasuredRow], holds: Callable[[MeasuredRow], bool]) -> str:
     count = sum(holds(row) for row in rows)
     return "everywhere" if count == len(rows) else f"in {count} of {len(rows)} cells"
 
 
-def _baseline_remarks(rows: Sequence[Measured]) -> list[str]:
+def _baseline_remarks(rows: Sequence[MeasuredRow]) -> list[str]:
     found = []
     for label in PAPER_BASELINES:
         own = [row for row in rows if row.defence.label == label]
@@ -321,15 +321,15 @@ def _baseline_remarks(rows: Sequence[Measured]) -> list[str]:
     return found
 
 
-def _confined_remarks(readings: Sequence[Measured]) -> list[str]:
+def _confined_remarks(readings: Sequence[MeasuredRow]) -> list[str]:
     """What the baselines would be if their noise stayed in discs."""
     confined = [row for row in readings if row.defence.confined and row.paper]
     if not confined:
         return []
-    told = []
+    means = []
     for label in PAPER_BASELINES:
         own = [(row, row.paper) for row in confined if row.defence.label == label and row.paper]
-        told.append(
+        means.append(
             f"{label} recall {span([row.recall.value for row, _ in own])} (paper {span([p.recall for _, p in own])}), "
             f"pooled ratio {span([row.pooled_ratio.value for row, _ in own])} ({span([p.ratio for _, p in own])}), "
             f"Dist {span([row.dist_km('exact').value for row, _ in own], '.2f')} km "
@@ -337,7 +337,7 @@ def _confined_remarks(readings: Sequence[Measured]) -> list[str]:
         )
     return [
         "The baselines come near the paper's recall if their noise for the whole region is confined to discs like "
-        f"those of DPRS, a hypothesis of ours; means over epsilon by population: {'; '.join(told)}. That is another "
+        f"those of DPRS, a hypothesis of ours; means over epsilon by population: {'; '.join(means)}. That is another "
         "mechanism, nearly uniform in the disc where the noise is wider than that, and even then recall, ratio and "
         "Dist do not fit together."
     ]
@@ -372,15 +372,15 @@ def cells(scope: Scope) -> list[Cell]:
     return [cell for line in (*_lines(scope), *_hypothetical(scope)) for cell in line.cells()]
 
 
-def outcome(scope: Scope, results: Results) -> Outcome:
+def outcome(scope: Scope, results: Results) -> ExperimentResult:
     """Put the mechanisms side by side."""
     rows = measured(scope, results)
     guesses = [measure_line(scope, results, line) for line in _hypothetical(scope)]
     readings = _over_epsilon(scope, results)
     protocol = (
-        f"Recall and ratio: {QUERY_WORDS['uniform']}, and {QUERY_WORDS['users']}, {scope.queries:,} each. Region: "
-        f"{REGION_WORDS['paper']}, or {REGION_WORDS['isotropic']}. Attack: {scope.instances} people a run, "
-        f"k = {K}, {COLLUDER_WORDS['exact']} or {COLLUDER_WORDS['published']}. {scope.words}. {SHARE_WORDS} "
+        f"Recall and ratio: {QUERY_TEXT['uniform']}, and {QUERY_TEXT['users']}, {scope.queries:,} each. Region: "
+        f"{REGION_TEXT['paper']}, or {REGION_TEXT['isotropic']}. Attack: {scope.instances} people a run, "
+        f"k = {K}, {COLLUDER_TEXT['exact']} or {COLLUDER_TEXT['published']}. {scope.description}. {SHARE_NOTE} "
         "800 centres. Rows that begin with 'hypothesis' are guesses of ours that the paper does not state, with their "
         "own k, people and "
         f"centres.{' They are left out of a quick look.' if scope.quick else ''}"
@@ -405,11 +405,14 @@ def outcome(scope: Scope, results: Results) -> Outcome:
                 "stated: with its settings, each baseline calibrated by its own definition. Hypotheses: guesses of "
                 "ours.",
                 (Column("dataset"), Column("mechanism"), Column("reading"), *_BESIDE_THE_PAPER),
-                tuple((row.dataset, row.defence.label, row.reading.words, *_beside_the_paper(row)) for row in readings),
+                tuple(
+                    (row.dataset, row.defence.label, row.reading.description, *_beside_the_paper(row))
+                    for row in readings
+                ),
                 protocol,
             )
         )
-    return Outcome(
+    return ExperimentResult(
         NAME,
         TITLE,
         "Does DPRS keep lists useful while ZO-LIA fails, and does it do so better than the others at equal epsilon?",
@@ -419,7 +422,7 @@ def outcome(scope: Scope, results: Results) -> Outcome:
     )
 
 
-def measured(scope: Scope, results: Results) -> list[Measured]:
+def measured(scope: Scope, results: Results) -> list[MeasuredRow]:
     """Return every row of the table that reads the paper as stated."""
     return [measure_line(scope, results, line) for line in _lines(scope)]
 
@@ -439,27 +442,27 @@ def _hypothetical(scope: Scope) -> list[Line]:
     return [] if scope.quick else hypothetical_lines(scope)
 
 
-def _over_epsilon(scope: Scope, results: Results) -> list[Measured]:
+def _over_epsilon(scope: Scope, results: Results) -> list[MeasuredRow]:
     """Every population, mechanism and reading that the paper has numbers for, in the order of the table."""
     found: dict[tuple[str, str], dict[str, list[Line]]] = {}
     for line in (*_lines(scope), *_hypothetical(scope)):
         if line.paper is not None:
             readings = found.setdefault((line.dataset, line.defence.label), {})
-            readings.setdefault(line.reading.words, []).append(line)
+            readings.setdefault(line.reading.description, []).append(line)
     return [measure_lines(scope, results, lines) for readings in found.values() for lines in readings.values()]
 
 
-def _cells(row: Measured) -> tuple[Value, ...]:
+def _cells(row: MeasuredRow) -> tuple[Value, ...]:
     published = row.attack.get("published")
     return (
-        row.dataset, row.defence.epsilon, row.defence.label, row.reading.words, row.defence.region,
+        row.dataset, row.defence.epsilon, row.defence.label, row.reading.description, row.defence.region,
         *_beside_the_paper(row),
         *((None, None) if published is None else (published.score.acc, row.dist_km("published"))),
         row.users_recall, row.users_pooled_ratio, row.users_ratio,
     )  # fmt: skip
 
 
-def _beside_the_paper(row: Measured) -> tuple[Value, ...]:
+def _beside_the_paper(row: MeasuredRow) -> tuple[Value, ...]:
     recall, ratio, acc, dist = (None,) * 4 if row.paper is None else row.paper
     return (
         row.recall, recall, row.pooled_ratio, ratio, row.ratio,
@@ -467,7 +470,7 @@ def _beside_the_paper(row: Measured) -> tuple[Value, ...]:
     )  # fmt: skip
 
 
-def _chart(scope: Scope, rows: Sequence[Measured]) -> Chart:
+def _chart(scope: Scope, rows: Sequence[MeasuredRow]) -> Chart:
     panels = []
     for dataset in scope.datasets:
         series = []
@@ -489,5 +492,5 @@ def _chart(scope: Scope, rows: Sequence[Measured]) -> Chart:
     )
 
 
-def _is(row: Measured, dataset: str, label: str) -> bool:
+def _is(row: MeasuredRow, dataset: str, label: str) -> bool:
     return (row.dataset, row.defence.label, row.defence.region) == (dataset, label, "paper")

@@ -56,7 +56,7 @@ class Goal:
 
     @classmethod
     def attacker_error(cls, metres: float, *, k: int = 10) -> Goal:
-        """The best attacker is wrong by at least so many metres on average; then as much recall as possible."""
+        """The best attacker is wrong by at least ``metres`` on average; then as much recall as possible."""
         return cls("attacker-error", metres, k)
 
     @classmethod
@@ -134,7 +134,7 @@ class Goal:
         return -point.recall.value if self.kind == "recall" else math.log(max(point.error_m.value, 1e-3))
 
     def aim(self, margins: float = 1.0) -> float:
-        """The level to aim at: that of the goal, and so many margins on its safe side."""
+        """The level to aim at: that of the goal, and ``margins`` margins on its safe side."""
         if self.kind == "recall":
             return -self.value - margins * _RECALL_MARGIN
         return math.log(self.value) + margins * _ERROR_MARGIN
@@ -214,7 +214,7 @@ def dial_of(family: Family, region: Region, people: int) -> Dial:
 
 
 def fitted_to(families: Sequence[Family], people: int) -> tuple[list[Family], list[str]]:
-    """Return the families that so many people are enough for, and a sentence on each that was left out."""
+    """Return the families that the number of people is enough for, and a sentence on each that was left out."""
     kept, left_out = [], []
     most = people // PEOPLE_PER_CENTRE
     for family in families:

@@ -1,6 +1,6 @@
 """The best attacker's error, many times faster where noise is confined to the target's own interval.
 
-There the published place discloses the interval, so nobody of another interval is a candidate. The attacker gets
+There the published place discloses the interval, so people of other intervals are not candidates. The attacker gets
 targets a few at a time and only the people who share an interval with one of them: the guesses are the same.
 """
 

@@ -1,4 +1,4 @@
-"""Whom a plan is measured on: people as they are, or made-up ones drawn from a noisy histogram of them."""
+"""The people a plan is measured on: true ones, or made-up ones drawn from a noisy histogram of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PlanningPeople:
 
     Attributes
     ----------
-    words : str
+    description : str
         Who they are.
     guarantee : Guarantee, optional
         What holds for the people as far as the plan goes; None where it was made on their true places.
@@ -37,7 +37,7 @@ class PlanningPeople:
     """
 
     dataset: Dataset
-    words: str
+    description: str
     guarantee: Guarantee | None = None
     warnings: tuple[str, ...] = ()
 
@@ -64,9 +64,9 @@ class PeopleSource:
         """Return the people as they are, one at each place."""
         rows, found = self._places()
         places = np.unique(rows, axis=0)
-        words = f"the {len(places):,} different places of {self.name}"
+        description = f"the {len(places):,} different places of {self.name}"
         return PlanningPeople(
-            Dataset(self.name, self.region, places), words, None, _warnings(found, len(rows) - len(places))
+            Dataset(self.name, self.region, places), description, None, _warnings(found, len(rows) - len(places))
         )
 
     def private_people(self, epsilon: float, seed: int | None) -> PlanningPeople:
@@ -96,23 +96,23 @@ class PeopleSource:
         ``named`` is what somebody else's class was called by.
         """
         columns = [("--latitude", self.read.latitude), ("--longitude", self.read.longitude)]
-        words = [
+        arguments = [
             *("nearveil", "protect", str(self._path or "INPUT"), self._output()),
             *("--region", self.region_text),
             *(word for name, value in columns if value is not None for word in (name, value)),
             *(["--clip"] if self.read.clip else []),
         ]
-        return shlex.join([*words, *_defence_words(defence, named or defence.mechanism)])
+        return shlex.join([*arguments, *_defence_arguments(defence, named or defence.mechanism)])
 
     def _output(self) -> str:
-        """A file beside nobody's."""
+        """A file name other than the input's."""
         name = "OUTPUT" if self._path is None else self._path.name
         extension = next((each for each in sorted(FORMATS, key=len, reverse=True) if name.lower().endswith(each)), "")
         output = f"protected{extension}"
         return output if output != name else f"published{extension}"
 
 
-def _defence_words(defence: Defence, named: str) -> list[str]:
+def _defence_arguments(defence: Defence, named: str) -> list[str]:
     strength = [] if defence.epsilon is None else ["--epsilon", f"{defence.epsilon:g}"]
     if defence.hide_within_m is not None:
         strength = ["--hide-within", f"{defence.hide_within_m:.12g}m"]

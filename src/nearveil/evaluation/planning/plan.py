@@ -49,7 +49,7 @@ COVERED = (
     "with it costs the people of the file no more than its own card says, on top of what protecting them costs. "
     "Made-up people are less clumped than real ones, so on the true ones recall is likely lower than it says here."
 )
-SEEDED = "A seed was given, so this plan protects nobody: whoever knows the seed can undo the noise."
+SEEDED = "A seed was given, so this plan protects nobody: anyone who knows the seed can undo the noise."
 
 _ONE_FIT = (
     "The intervals of this card are those of one fit for this plan. 'nearveil protect' fits its own on the people of "
@@ -78,7 +78,7 @@ QUICK = Effort(3, 1, 3, 4, Sizes(500, 20), Sizes(500, 60), Sizes(1000, 40))
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What came out. `nearveil.report.plan.plan_text` words it, and `plan_chart` draws it.
+    """The result of planning. `nearveil.report.plan.plan_text` prints it, and `plan_chart` draws it.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Plan:
 
     @property
     def coverage(self) -> str:
-        """Whether the plan itself is covered by a guarantee, in words."""
+        """A sentence on whether the plan itself is covered by a guarantee."""
         if self.people.guarantee is None:
             return NOT_COVERED
         return SEEDED if self.seeded else COVERED
@@ -164,15 +164,15 @@ class Plan:
         return {
             "goal": {"kind": self.goal.kind, "value": self.goal.value, "k": self.goal.k, "words": str(self.goal)},
             "met": self.met,
-            "recommended": self._facts(self.best) if self.met else None,
-            "nearest": None if self.met else self._facts(self.best),
-            "between_all_places": None if strong is None else self._facts(strong),
-            "alternatives": [self._facts(contender) for contender in self.contenders],
+            "recommended": self._summary(self.best) if self.met else None,
+            "nearest": None if self.met else self._summary(self.best),
+            "between_all_places": None if strong is None else self._summary(strong),
+            "alternatives": [self._summary(contender) for contender in self.contenders],
             "guarantee": self.guarantee.to_dict(),
             "planning_guarantee": planning.to_dict() if planning else None,
             "covered_by_a_guarantee": planning is not None and not self.seeded,
             "words": self.coverage,
-            "measured_on": self.people.words,
+            "measured_on": self.people.description,
             "people": len(self.people.dataset.places),
             "sweep": [
                 {"mechanism": search.family.label, **_figures(point)}
@@ -186,7 +186,7 @@ class Plan:
             "seconds": round(self.seconds, 3),
         }
 
-    def _facts(self, contender: Contender) -> dict[str, Any]:
+    def _summary(self, contender: Contender) -> dict[str, Any]:
         return {
             "mechanism": contender.family.label,
             "met": contender.met,
@@ -350,7 +350,7 @@ def make_plan(
         Called with 1 after each family and each contender.
     """
     people = len(dataset.places)
-    # Whoever asks is not in their own list.
+    # The person who asks is not in their own list.
     least = max(LEAST_PEOPLE, goal.k + 1)
     if people < least:
         raise DataError(
@@ -452,7 +452,7 @@ RECOMMENDED, NEAREST = "recommended", "nearest to the goal"
 
 
 def plan_chart(plan: Plan, whom: str) -> Chart:
-    """Return the picture; ``whom`` says in a few words whom it was measured on."""
+    """Return the picture; ``whom`` names the people it was measured on."""
     recall = f"recall@{plan.goal.k}"
     series = []
     for search in plan.searches:
@@ -471,11 +471,11 @@ def plan_chart(plan: Plan, whom: str) -> Chart:
         (*series, *([] if wanted is None else [wanted]), mark),
         log_x=True,
     )
-    words = (
+    description = (
         f"{recall} against the mean error of the best attacker on {whom}, a line for each mechanism, with the goal and "
         f"the point that is {mark.label}: {best.defence.label}, {best.defence.parameter}."
     )
-    return Chart("plan", f"Goal: {plan.goal}", (panel,), 1, words)
+    return Chart("plan", f"Goal: {plan.goal}", (panel,), 1, description)
 
 
 def _line(search: Search, contenders: Sequence[Contender]) -> list[Point]:

@@ -88,17 +88,17 @@ def search_family(task: SearchTask) -> Search:
 
 
 def _widened(points: list[Point], bench: Bench, task: SearchTask) -> list[Point]:
-    """Go beyond the ends of the sweep, as far as the dial turns, while the goal lies there."""
+    """Go beyond the ends of the sweep, as far as the dial goes, while the goal lies there."""
     low, high = task.dial.ends
     for _ in range(_MOST_STEPS_BEYOND):
-        turns = [task.dial.read(point.defence) for point in points]
-        if task.goal.level(points[0]) >= task.goal.aim() and turns[0] - low > 1e-3:
-            following = turns[0] - _STEP_BEYOND
-        elif task.goal.level(points[-1]) < task.goal.aim() and high - turns[-1] > 1e-3:
-            following = turns[-1] + _STEP_BEYOND
+        settings = [task.dial.read(point.defence) for point in points]
+        if task.goal.level(points[0]) >= task.goal.aim() and settings[0] - low > 1e-3:
+            next_setting = settings[0] - _STEP_BEYOND
+        elif task.goal.level(points[-1]) < task.goal.aim() and high - settings[-1] > 1e-3:
+            next_setting = settings[-1] + _STEP_BEYOND
         else:
             break
-        point = bench.measure(task.dial.turned(points[0].defence, following), task.sizes)
+        point = bench.measure(task.dial.turned(points[0].defence, next_setting), task.sizes)
         points = _in_order([*points, point], task.dial)
     return points
 
@@ -123,14 +123,14 @@ def _crossing(below: Point, above: Point, task: SearchTask) -> float:
 
 def _found(points: list[Point], task: SearchTask) -> tuple[float, float]:
     """Where the goal is met, and the slope there."""
-    turns = [task.dial.read(point.defence) for point in points]
+    settings = [task.dial.read(point.defence) for point in points]
     levels = [task.goal.level(point) for point in points]
     if len(points) == 1:
-        return turns[0], 1.0
-    whole = max((levels[-1] - levels[0]) / (turns[-1] - turns[0]), _LEAST_SLOPE)
+        return settings[0], 1.0
+    whole = max((levels[-1] - levels[0]) / (settings[-1] - settings[0]), _LEAST_SLOPE)
     pair = _around(points, task.goal)
     if pair is None:
-        return (turns[0] if levels[0] >= task.goal.aim() else turns[-1]), whole
+        return (settings[0] if levels[0] >= task.goal.aim() else settings[-1]), whole
     below, above = pair
     low, high = task.dial.read(below.defence), task.dial.read(above.defence)
     share = (task.goal.aim() - task.goal.level(below)) / (task.goal.level(above) - task.goal.level(below))
@@ -156,7 +156,7 @@ def most_promising(searches: Sequence[Search], goal: Goal, count: int) -> list[S
 
 
 def ranked(contenders: Sequence[Contender], goal: Goal) -> tuple[Contender, ...]:
-    """The recommended one first: the best, or what cannot be told apart from it and promises more.
+    """The recommended one first: the best, or one that is indistinguishable from it and promises more.
 
     What makes no promise that holds is measured and shown, but never recommended.
     """
@@ -167,7 +167,7 @@ def ranked(contenders: Sequence[Contender], goal: Goal) -> tuple[Contender, ...]
     )
     best = by_prize[0]
     may_be = [one for one in by_prize if one.met and one.family.sound]
-    equals = [one for one in may_be if _cannot_be_told_apart(best.point, one.point, goal)]
+    equals = [one for one in may_be if _is_indistinguishable(best.point, one.point, goal)]
     if best.met and equals:
         best = max(equals, key=lambda one: (_strength(one.family), goal.prize(one.point)))
     return (best, *(one for one in by_prize if one is not best))
@@ -178,7 +178,7 @@ def _strength(family: Family) -> int:
     return int(family.between_all_places) + int(family.between_all_places and not family.members[0].is_dprs)
 
 
-def _cannot_be_told_apart(first: Point, second: Point, goal: Goal) -> bool:
+def _is_indistinguishable(first: Point, second: Point, goal: Goal) -> bool:
     widths = [(point.error_m if goal.kind == "recall" else point.recall).half_width or 0.0 for point in (first, second)]
     return abs(goal.prize(first) - goal.prize(second)) <= math.hypot(*widths)
 

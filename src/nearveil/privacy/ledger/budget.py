@@ -102,7 +102,7 @@ class Windows(StrEnum):
     SLIDING = "sliding"
     """Every stretch of time of the window's length, wherever it begins, is a window."""
     FIXED = "fixed"
-    """Windows follow one another from a given start. Weaker: around a border, up to twice the budget falls together."""
+    """Windows follow one another from a given start. Weaker: around a boundary, up to twice the budget can be spent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +178,8 @@ class Budget:
         )
         if self.windows is Windows.SLIDING:
             return f"{promise}."
-        border = f"counted from {moment_text(self.start)}; a stretch across a border may cost twice that"
-        return f"{promise}, {border}."
+        boundary = f"counted from {moment_text(self.start)}; a stretch across a boundary may cost twice that"
+        return f"{promise}, {boundary}."
 
     def allows(self, events: Sequence[Event]) -> bool:
         """Tell whether the events of one window keep to the budget."""

@@ -15,7 +15,7 @@ too (fully adaptive composition), and each budget keeps to one of them:
 Neither the better of the two rules nor the best order may be picked afterwards: somebody who sees what was published
 can then spend more than either rule allows. For the same reason the two halves of delta are not exchanged.
 
-Across people the composition is parallel: an event concerns those whose places went into it, and nobody else.
+Across people the composition is parallel: an event concerns only the people whose places went into it.
 
 Amounts of different notions are never added. Sequential sums are exact (see `amounts`); the Rényi bound is computed in
 floats and raised by more than their error.
@@ -88,7 +88,7 @@ class Cost:
         """Return what it costs that a person's place, rather than the person, is what may differ.
 
         Central costs are about a person more or less. A place replaced is one person less and another more: twice
-        epsilon, and (1 + e^epsilon) times delta. The other notions are about places as they are.
+        epsilon, and (1 + e^epsilon) times delta. The other notions are about the places themselves.
         """
         if self.notion is not Notion.CENTRAL:
             return self
@@ -129,7 +129,7 @@ def deltas_of_undescribed(events: Sequence[Event]) -> Decimal:
 
 
 def parallel_cost(notion: Notion, costs: Iterable[Cost]) -> Cost:
-    """Return what no single person exceeds, given what each person has lost."""
+    """Return the largest cost of a single person, given the cost of each."""
     most = Cost(notion=notion, epsilon=0.0, delta=0.0)
     for cost in costs:
         if cost.notion is not notion:

@@ -84,7 +84,7 @@ def float_at_most(value: Decimal) -> float:
 
 
 def written_down(value: float, digits: int = 6) -> str:
-    """Write a number with so many significant digits, never more than it is."""
+    """Write a number with ``digits`` significant digits, rounded down."""
     shortened = Context(prec=digits, rounding="ROUND_FLOOR").create_decimal(repr(value))
     return f"{float_at_most(shortened):g}"
 
@@ -272,7 +272,7 @@ class Event:
     def under(cls, guarantee: Guarantee, *, who: tuple[str, ...], when: datetime, draw_id: str) -> Self:
         """Return the event that one statement of a guarantee describes; its ``also`` are statements of their own."""
         if not guarantee.holds:
-            raise UsageError("the guarantee does not hold, so its epsilon is no cost; record one that does hold")
+            raise UsageError("the guarantee does not hold, so its epsilon is not a cost; record one that does hold")
         if guarantee.offset:
             raise UsageError(
                 "the guarantee has a loss beside that per metre, that of the fit; record release and fit, each alone"
@@ -321,7 +321,7 @@ KINDS: dict[str, type[Release] | type[Fit]] = {"fit": Fit, "release": Release}
 def check_event(event: object) -> Event:
     """Return the event, or say that it is none that the ledger knows."""
     if type(event) not in (Release, Fit):
-        raise UsageError(f"a {type(event).__name__} is no event that the ledger knows; give a Release or a Fit")
+        raise UsageError(f"a {type(event).__name__} is not an event that the ledger knows; give a Release or a Fit")
     assert isinstance(event, Event)  # noqa: S101
     return event
 

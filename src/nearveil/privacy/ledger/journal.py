@@ -6,10 +6,10 @@ The file is one header line and one line for each record::
     <length of the payload> <checksum> <payload>
 
 The checksum is taken over the payload and the checksum before it, so that no record can be altered, lost, added or
-moved in the middle without notice. It guards against accidents; whoever may write to the file can make a new chain.
+moved in the middle without notice. It guards against accidents; anyone who may write to the file can make a new chain.
 
 A record has happened when its line is complete, and is acknowledged when the disk has it. What a killed writer leaves
-of a line was never acknowledged and is cut off by whoever comes next. Everything else that is not as written is
+of a line was never acknowledged and is cut off by the next writer. Everything else that is not as written is
 refused: a ledger that skips records would let them be spent again.
 
 Writers and readers exclude each other by ``flock`` on the file, taken anew for each operation, so that processes,
@@ -51,7 +51,7 @@ class Journal:
         with self._open(os.O_CREAT) as descriptor:
             self._make_header(descriptor)
             _check_header(self.path, os.pread(descriptor, 100, 0))
-            # Each time, since whoever made the file may have been killed before it came to this.
+            # Each time, since the process that made the file may have been killed before this.
             _sync_folder(self.path.parent)
 
     def start_over(self) -> None:
@@ -61,7 +61,7 @@ class Journal:
 
     @contextmanager
     def locked(self) -> Iterator[int]:
-        """Give the descriptor of the file while nobody else can read or write it."""
+        """Give the descriptor of the file, under an exclusive lock."""
         with self._open(0) as descriptor:
             yield descriptor
 
@@ -116,7 +116,7 @@ class Journal:
     def _check_file(self, opened: os.stat_result, named: os.stat_result) -> None:
         """Refuse to write to a file that is no longer the ledger: it would be lost with all that is on record in it."""
         if not stat.S_ISREG(opened.st_mode):
-            raise DataError(f"{self.path} is no ordinary file; name another one for the ledger")
+            raise DataError(f"{self.path} is not an ordinary file; name another one for the ledger")
         identity = (opened.st_dev, opened.st_ino)
         if identity != (named.st_dev, named.st_ino) or self._identity not in (None, identity):
             raise DataError(f"the ledger {self.path} was replaced while in use; start again with the right file")
@@ -168,7 +168,7 @@ def _check_header(path: Path, there: bytes) -> None:
         return
     if _HEADER_OF_ANY_VERSION.match(there):
         raise DataError(f"the ledger {path} was written by another version of Nearveil; use that one")
-    raise DataError(f"{path} is no ledger; name another file")
+    raise DataError(f"{path} is not a ledger; name another file")
 
 
 def _read(descriptor: int, start: int, end: int) -> bytes:

@@ -43,8 +43,8 @@ class Charge:
 _AT = attrgetter("at")
 
 
-class Accounts:
-    """The charges of everybody."""
+class PersonalAccounts:
+    """The charges of all people."""
 
     def __init__(self) -> None:
         self._charges: dict[tuple[str, Notion], list[Charge]] = defaultdict(list)
@@ -52,7 +52,7 @@ class Accounts:
         self._newest: dict[str, datetime] = {}
 
     def add(self, event: Event) -> None:
-        """Charge everybody in the event."""
+        """Charge every person in the event."""
         for person in event.who:
             for moment in self.moments(person, event.when):
                 insort(self._charges[person, event.notion], Charge(moment, event), key=_AT)
@@ -137,7 +137,7 @@ def _ends_of_memory(charges: Sequence[Charge], newest: datetime, budget: Budget)
 
 
 def _later(moment: datetime, duration: timedelta) -> list[datetime]:
-    """Return the one moment so much later, or none past the year 9999."""
+    """Return the moment later by ``duration``, or none past the year 9999."""
     try:
         return [moment + duration]
     except OverflowError:
@@ -221,7 +221,7 @@ class Ledger:
         OverspentError
             If somebody cannot afford it. Nothing was recorded, and nothing may be published.
         UsageError
-            If it is no event, the draw is on record with other content, or the notion has no budget.
+            If it is not an event, the draw is on record with other content, or the notion has no budget.
         """
         return self.record_all([event])[0]
 
@@ -271,7 +271,7 @@ class Ledger:
             return _least([budget.left_beside(events) for events in windows])
 
     def total(self, notion: Notion) -> Cost:
-        """Return what nobody exceeds, over all time: the most that any one person has lost.
+        """Return the most that any one person has lost, over all time.
 
         Epsilons are added, whatever the budget's rule: a Rényi filter speaks of a window that it has kept to.
         """
@@ -303,7 +303,7 @@ class Ledger:
 
     def _start_over(self) -> None:
         self._journal.start_over()
-        self._accounts = Accounts()
+        self._accounts = PersonalAccounts()
         self._draws: dict[str, Event] = {}
 
     def _take_in(self, event: Event) -> None:

@@ -96,7 +96,7 @@ class Protected:
 #
 # Nothing is drawn twice: a row's noise follows from a secret of the job and the row's key, so a task that is repeated
 # repeats it, and what is returned has been written down once. Nothing shows in the order: rows are dealt to
-# partitions and sorted within them by numbers that look random to whoever lacks the secret.
+# partitions and sorted within them by numbers that look random without the secret.
 
 
 @spark_errors()
@@ -129,7 +129,7 @@ def protect(
         Everybody is charged in it before anything is published. It keeps ids on the driver.
     secret : bytes, optional
         16 random bytes, to repeat a release of the same rows by the same mechanism, whose intervals are given or found
-        already; fresh if not given. Whoever has them can undo the noise.
+        already; fresh if not given. Anyone who has them can undo the noise.
     progress : callable, optional
         Called with 1 after each round of a fit.
     """
@@ -369,7 +369,7 @@ class Job:
             return mechanism, False
         places = people.select(f"c{columns.latitude}", f"c{columns.longitude}")
         asked = PlacesInSpark(places, self._places(0, 1, mechanism), tally)
-        # The caller's own stays as it is.
+        # The caller's own is not changed.
         return copy.copy(mechanism).fit(asked, progress=self.progress), True
 
     def charge(self, df: DataFrame, planned: Protected) -> None:
@@ -391,7 +391,9 @@ def _check_folders(partition_by: tuple[str, ...], columns: Columns) -> None:
         raise UsageError("a column to make folders of is named twice; name it once")
     for name in partition_by:
         if name not in published or name in coordinates:
-            raise DataError(f"{name!r} is no column to make folders of; name one that is published and no coordinate")
+            raise DataError(
+                f"{name!r} cannot be used to make folders; name a column that is published and is not a coordinate"
+            )
 
 
 # From true rows to a plan for published ones, and from the plan to rows that are written down.

@@ -72,7 +72,7 @@ class SparkFailedError(NearveilError):
 
 
 class _Failure(NamedTuple):
-    """What is told of an error of Spark, and what tells its kinds apart."""
+    """The message of an error of Spark, and what distinguishes its kinds."""
 
     kind: str
     signs: tuple[str, ...]
@@ -115,7 +115,7 @@ def _nothing_logged() -> Iterator[None]:
 
 
 def _as_error(error: Exception) -> NearveilError | None:
-    """Return what to raise instead; nothing where it is no error of Spark."""
+    """Return what to raise instead; None where it is not an error of Spark."""
     if not sys.modules.get("pyspark"):
         return None
     from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - an extra
@@ -136,7 +136,7 @@ def _as_error(error: Exception) -> NearveilError | None:
 
 
 def _judged(failure: _Failure, error: Exception) -> NearveilError:
-    """Say whose fault it is, as far as that can be told."""
+    """Say whose fault it is, as far as that is known."""
 
     def has(begins: tuple[str, ...]) -> bool:
         return any(sign.startswith(begins) for sign in failure.signs)

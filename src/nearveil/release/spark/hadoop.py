@@ -98,7 +98,9 @@ class HadoopPath:
         while not above.exists():
             above = above.parent
         if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-            raise OutputError(f"{self} cannot be written: {above} is no folder that can be written to; write elsewhere")
+            raise OutputError(
+                f"{self} cannot be written: {above} is not a folder that can be written to; write elsewhere"
+            )
 
 
 @contextmanager

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _AS_IT_IS = {"header": "true", "escape": '"', "inferSchema": "false", "mode": "PERMISSIVE", "nullValue": "\x00null"}
 WRITING = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 
-# Names that no column has, lest they meet.
+# Names that no column has, to avoid collisions.
 _LINE, _WRONG = "_nearveil_line", "_nearveil_wrong"
 
 
@@ -208,10 +208,10 @@ def write_path(
     partition_by: tuple[str, ...],
     before_it_shows: Callable[[], None] = lambda: None,
 ) -> DataFrame:
-    """Write so many rows to a path, whole or not at all, and over an existing one only with ``force``.
+    """Write ``count`` rows to a path, whole or not at all, and over an existing one only with ``force``.
 
     ``before_it_shows`` is called when nothing of the rows can be seen yet, and all is written where that can be hidden.
-    What is returned are the rows as they are read from there.
+    Returns the rows as read from there.
     """
     target = HadoopPath(rows.sparkSession, output)
     check_files(rows, output)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _UNENCRYPTED = (
-    "Spark may write what executors hold in memory, the job's secret included, to their disks as it is; set "
+    "Spark may write what executors hold in memory, the job's secret included, to their disks unencrypted; set "
     "spark.io.encryption.enabled, and spark.authenticate and spark.network.crypto.enabled for what travels"
 )
 _PART_BYTES = 1 << 16
@@ -137,7 +137,7 @@ _PAUSE_S = 0.1
 
 @contextmanager
 def handlers_kept() -> Iterator[None]:
-    """Let whoever handles Ctrl-C go on doing so; a session that starts takes it over."""
+    """Keep the handler of Ctrl-C; a session that starts replaces it."""
     handler = signal.getsignal(signal.SIGINT)
     yield
     if threading.current_thread() is threading.main_thread():

@@ -49,7 +49,7 @@ class PlaceColumns:
         return moved_to_edge(points, self.region) if self.clip else points
 
     def unreadable(self, batch: pa.RecordBatch) -> int:
-        """Return how many rows have a coordinate that is no number at all."""
+        """Return how many rows have a coordinate that is not a number."""
         bad = np.zeros(batch.num_rows, dtype=np.bool_)
         for column in (self.latitude, self.longitude):
             bad |= _no_numbers(batch.column(column))
@@ -186,8 +186,8 @@ class Tally:
             raise DataError(f"{_rows(self.no_key)} without a {key!r}; complete or remove such rows")
         if self.no_number:
             raise DataError(
-                f"{_rows(self.no_number)} with a coordinate that is no number; give degrees as decimal numbers with a "
-                "point"
+                f"{_rows(self.no_number)} with a coordinate that is not a number; give degrees as decimal numbers with "
+                "a point"
             )
         if self.not_finite:
             raise DataError(

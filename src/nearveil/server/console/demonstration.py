@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from nearveil.attacks.oracle import CountedOracle, Oracle, OutOfQueriesError, Spot, spot_of
 from nearveil.attacks.simulator import SimulatedService
-from nearveil.evaluation.attack_trials import Contender, Instance, contenders, draw_instances, instances_of_person
+from nearveil.evaluation.attack_trials import AttackSetup, Instance, draw_instances, instances_of_person, set_up_attacks
 from nearveil.geodesy import exact_projection
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.planar_laplace import PlanarLaplace, displaced
@@ -92,9 +92,9 @@ def attack_somebody(options: DemonstrationOptions, region: Region, *, most_secon
     service = SimulatedService(region, served_m, rng=options.seed)
     if options.protected:
         instance = instances_of_person(service, served_m, instance.target, k=options.k, count=1, rng=rng)[0]
-    contender = _contender(options.attack, region)
-    oracle = service.oracle(k=options.k, colluders=contender.colluders, most_queries=MOST_QUESTIONS)
-    result = contender.attack.infer(_until(oracle, time.monotonic() + most_seconds), instance.target, instance.start)
+    attack_setup = _attack_setup(options.attack, region)
+    oracle = service.oracle(k=options.k, colluders=attack_setup.colluders, most_queries=MOST_QUESTIONS)
+    result = attack_setup.attack.infer(_until(oracle, time.monotonic() + most_seconds), instance.target, instance.start)
     return Scene(
         result,
         region,
@@ -115,9 +115,9 @@ def _somebody(service: SimulatedService, true_m: FloatArray, k: int, rng: np.ran
     return min(drawn, key=lambda one: abs(math.dist(one.start, true_m[one.target]) - _A_WALK_M))
 
 
-def _contender(attack: str, region: Region) -> Contender:
+def _attack_setup(attack: str, region: Region) -> AttackSetup:
     tau_m = _SURE_WITHIN_M if attack == "adaptive" else FOUND_WITHIN_M
-    return contenders((attack,), region, colluders=(_ACCOUNTS,), tau_m=tau_m)[0]
+    return set_up_attacks((attack,), region, colluders=(_ACCOUNTS,), tau_m=tau_m)[0]
 
 
 def _until(oracle: Oracle, deadline_s: float) -> CountedOracle:
@@ -196,7 +196,7 @@ def _step(scene: Scene, frame: Frame) -> dict[str, Any]:
 def _frame(scene: Scene, frame: Frame) -> dict[str, Any]:
     """What the map shows, and the words below it."""
     return {
-        "words": frame.words,
+        "words": frame.text,
         "view": {
             "centre": _place(scene, frame.view.centre),
             "half_m": round(max(frame.view.half_m, _LEAST_VIEW_M), 1),

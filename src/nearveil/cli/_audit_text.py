@@ -1,4 +1,4 @@
-"""What ``nearveil audit`` says: a verdict, what led to it, and what it does and does not mean."""
+"""Text and JSON of ``nearveil audit``: the verdict, the evidence, and what the verdict means."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from nearveil.report.tables import text_table
 
 _MEANING = {
     Verdict.VIOLATED: (
-        "More is lost than is claimed, at the stated confidence, whatever the proof says. Anyone can check the witness "
-        "on fresh samples: save it with --witness FILE.json, then nearveil audit --check FILE.json."
+        "At the stated confidence the privacy loss is larger than claimed. Anyone can check the witness on fresh "
+        "samples: save it with --witness FILE.json, then run 'nearveil audit --check FILE.json'."
     ),
     Verdict.CONSISTENT: (
-        "No violation was found with these samples at these places. That is no proof that the claim is true; a proof "
-        "is what nearveil certify gives, for mechanisms that have one."
+        "No violation was found with these samples at these locations. This does not prove that the claim is true; "
+        "'nearveil certify' gives a proof, for mechanisms that have one."
     ),
-    Verdict.INCONCLUSIVE: "Nothing was tested, so this speaks neither for the claim nor against it.",
+    Verdict.INCONCLUSIVE: "Nothing was tested, so this is evidence neither for the claim nor against it.",
 }
 
-# What to call the pair and the event that were counted.
-_COUNTED = {Verdict.VIOLATED: "Witness", Verdict.CONSISTENT: "The nearest to a witness"}
+# Name of the pair and event that were counted.
+_COUNTED = {Verdict.VIOLATED: "Witness", Verdict.CONSISTENT: "Closest to a violation"}
 
 _WIDTH = 110
 _MOST_ROWS = 8
 _NO_PROOF = (
-    "No violation was found with these fits. That is no proof that the claim is true: the smaller the fault and the "
-    "claimed epsilon, the more fits it takes to show (--samples)."
+    "No violation was found with these fits. This does not prove that the claim is true: the smaller the excess loss "
+    "and the claimed epsilon, the more fits are needed to show a violation (--samples)."
 )
 _SHOWN = {
-    Verdict.VIOLATED: "The witness stands: on fresh samples too, more is lost than is claimed.",
+    Verdict.VIOLATED: "The witness is confirmed: the loss is larger than claimed on fresh samples too.",
     Verdict.CONSISTENT: (
-        "The witness does not stand: this event does not break the claim on fresh samples. That is no proof that the "
-        "claim is true."
+        "The witness is not confirmed: this event does not violate the claim on fresh samples. This does not prove "
+        "that the claim is true."
     ),
     Verdict.INCONCLUSIVE: (
-        "So few samples could not have shown a violation by this event, or the claim does not speak of these places."
+        "There are too few samples to show a violation with this event, or the claim does not cover these locations."
     ),
 }
 
@@ -52,24 +52,24 @@ def headline(verdict: Verdict, claim: Claim, epsilon_lower: float) -> str:
     """Return the verdict in one line."""
     claimed = f"{claim.amount} is claimed"
     if verdict is Verdict.INCONCLUSIVE:
-        return f"INCONCLUSIVE: {claimed}, and could not be put to the test"
+        return f"INCONCLUSIVE: {claimed}, and could not be tested"
     if claim.offset:
-        # A number alone would leave open whether the offset is in it.
+        # A number alone would not say whether it includes the offset.
         return f"{verdict.upper()}: {claimed}; shown is {claim.shown(epsilon_lower)}"
     if verdict is Verdict.VIOLATED:
         return f"VIOLATED: {claimed}, and it is at least {epsilon_lower:.4g}"
     return f"CONSISTENT: {claimed}, and no more than {epsilon_lower:.4g} could be shown"
 
 
-def report_text(report: AuditReport, words: str) -> str:
-    """Return the report for people."""
+def report_text(report: AuditReport, audited: str) -> str:
+    """Return an audit report as text."""
     found = report.claim.shown(report.epsilon_lower) if report.witness else "nothing"
     parts = [
         headline(report.verdict, report.claim, report.epsilon_lower),
-        _facts(
-            audited=words,
+        _labelled(
+            audited=audited,
             claim=report.claim.text,
-            found=f"{found}, at a confidence of {_confidence_words(report.confidence)}",
+            found=f"{found}, at a confidence of {_confidence_text(report.confidence)}",
             samples=f"{report.samples:,} outputs in {report.seconds:.1f} s, seed {report.seed}",
         ),
         _paragraph(f"{_COUNTED[report.verdict]}: {report.witness.explain()}" if report.witness else report.explanation),
@@ -78,43 +78,43 @@ def report_text(report: AuditReport, words: str) -> str:
     return "\n\n".join([*parts, *([table] if table else []), _paragraph(_MEANING[report.verdict])])
 
 
-def report_document(report: AuditReport, words: str) -> dict[str, Any]:
-    """Return the report for machines."""
+def report_document(report: AuditReport, audited: str) -> dict[str, Any]:
+    """Return an audit report as a JSON document."""
     witness = None if report.witness is None else json.loads(report.witness.to_json())
-    return {**report.to_dict(), "audited": words, "witness": witness}
+    return {**report.to_dict(), "audited": audited, "witness": witness}
 
 
-def fit_words(mechanism: DPRS) -> str:
-    """Say which fit was audited, and on whom."""
+def describe_fit(mechanism: DPRS) -> str:
+    """Describe the audited fit and the people it was run on."""
     plan = mechanism.fit_plan
     rounds = f", rounds: {plan.rounds}" if plan.method == "pic" else ""
     return (
-        f"the fit of dprs by {plan.method} (centres: {plan.centres}{rounds}; others with --centres and --rounds), on "
+        f"the fit of dprs by {plan.method} (centres: {plan.centres}{rounds}; change with --centres and --rounds), on "
         f"{PEOPLE_PER_CENTRE * (plan.centres or 0)} made-up people with and without one more: "
         f"{' and '.join(VIEWS.values())}"
     )
 
 
-def fit_text(report: FitReport, words: str, seconds: float) -> str:
-    """Return the report on a fit for people."""
-    told = (
+def fit_text(report: FitReport, audited: str, seconds: float) -> str:
+    """Return the report on a fit as text."""
+    evidence = (
         report.explanation
         if report.verdict is Verdict.INCONCLUSIVE
         else f"{_COUNTED[report.verdict]}, in {VIEWS[report.view]}: {report.witness.explain()}"
     )
     meaning = _NO_PROOF if report.verdict is Verdict.CONSISTENT else _MEANING[report.verdict]
-    lines = _facts(
-        audited=words,
+    lines = _labelled(
+        audited=audited,
         claim=report.claim.text,
         found=_found(report.claim, report.epsilon_lower, report.confidence),
         fits=f"{report.fits:,} in {seconds:.1f} s, seed {report.seed}",
     )
     title = headline(report.verdict, report.claim, report.epsilon_lower)
-    return "\n\n".join([title, lines, _paragraph(told), _paragraph(meaning)])
+    return "\n\n".join([title, lines, _paragraph(evidence), _paragraph(meaning)])
 
 
-def fit_document(report: FitReport, words: str, seconds: float) -> dict[str, Any]:
-    """Return the report on a fit for machines."""
+def fit_document(report: FitReport, audited: str, seconds: float) -> dict[str, Any]:
+    """Return the report on a fit as a JSON document."""
     claim = report.claim
     return {
         **report.to_dict(),
@@ -122,20 +122,20 @@ def fit_document(report: FitReport, words: str, seconds: float) -> dict[str, Any
         "unit": claim.unit,
         "delta": claim.delta,
         "seconds": seconds,
-        "audited": words,
+        "audited": audited,
         "view": report.view,
         "witness": json.loads(report.witness.to_json()),
     }
 
 
 def check_text(check: WitnessCheck) -> str:
-    """Return what a check found for people; the witness comes from a stranger."""
+    """Return the result of a check as text, without control characters: the witness is not trusted."""
     witness, claim = check.witness, check.witness.claim
-    lines = _facts(
+    lines = _labelled(
         checked=check.audited,
         claim=claim.text,
         found=_found(claim, check.epsilon_lower, witness.confidence),
-        samples=f"{check.samples:,} fresh ones, seed {witness.seed}",
+        samples=f"{check.samples:,} fresh samples, seed {witness.seed}",
     )
     title = headline(check.verdict, claim, check.epsilon_lower)
     parts = [title, lines, _paragraph(witness.explain()), _paragraph(_SHOWN[check.verdict])]
@@ -143,7 +143,7 @@ def check_text(check: WitnessCheck) -> str:
 
 
 def check_document(check: WitnessCheck) -> dict[str, Any]:
-    """Return what a check found for machines."""
+    """Return the result of a check as a JSON document."""
     witness, claim = check.witness, check.witness.claim
     return {
         "verdict": str(check.verdict),
@@ -163,11 +163,11 @@ def check_document(check: WitnessCheck) -> dict[str, Any]:
 
 
 def _found(claim: Claim, epsilon_lower: float, confidence: float) -> str:
-    return f"{claim.shown(epsilon_lower)}, at a confidence of {_confidence_words(confidence)}"
+    return f"{claim.shown(epsilon_lower)}, at a confidence of {_confidence_text(confidence)}"
 
 
-def _facts(**lines: str) -> str:
-    """Return labelled lines, one below the other."""
+def _labelled(**lines: str) -> str:
+    """Return one labelled line per keyword."""
     width = max(map(len, lines)) + 4
     return "\n".join(
         textwrap.fill(
@@ -186,13 +186,13 @@ def _paragraph(text: str) -> str:
     return textwrap.fill(text, _WIDTH, break_on_hyphens=False)
 
 
-def _confidence_words(confidence: float) -> str:
-    """Return a confidence as people read it: by how seldom it is wrong, where that is seldom."""
+def _confidence_text(confidence: float) -> str:
+    """Return a confidence as a number, or as 1 minus its error rate if that is small."""
     return f"{confidence:.4g}" if confidence < 0.9995 else f"1 - {1 - confidence:.2g}"
 
 
 def _pairs_table(report: AuditReport) -> str:
-    """The pairs that came nearest to breaking the claim, the one that was counted first."""
+    """Return a table of the pairs closest to violating the claim; the counted pair comes first."""
     explored = [summary for summary in report.pairs if summary.estimated_loss is not None]
     if not explored:
         return ""
@@ -207,18 +207,18 @@ def _pairs_table(report: AuditReport) -> str:
         ]
         for summary in explored[:_MOST_ROWS]
     ]
-    untold = sum(summary.claimed_loss is None for summary in report.pairs)
-    unreached = len(report.pairs) - len(explored) - untold
+    not_covered = sum(summary.claimed_loss is None for summary in report.pairs)
+    not_reached = len(report.pairs) - len(explored) - not_covered
     left_out = [
-        f"{number:,} {words}"
-        for number, words in (
-            (len(explored) - len(rows), "more were looked at"),
-            (unreached, "would need more samples"),
-            (untold, "are not spoken of by the claim"),
+        f"{number:,} {reason}"
+        for number, reason in (
+            (len(explored) - len(rows), "were also examined"),
+            (not_reached, "would need more samples"),
+            (not_covered, "are not covered by the claim"),
         )
         if number
     ]
-    title = "A first look at pairs of places, to choose the one to count (estimates, and no bounds):"
+    title = "Pairs of locations examined, to choose the one to count (estimates, not bounds):"
     after = f"\nOf the other pairs, {', '.join(left_out)}; all are in --json." if left_out else ""
     return f"{title}\n{text_table(['apart', 'claimed loss', 'estimated loss', 'where'], rows)}{after}"
 
