@@ -27,7 +27,7 @@ OPTIONS = (
     "--key-questions-per-s",
     "0",
 )
-BORDERS = 3
+BORDERS = 4
 MIDDLE = {"latitude": 37.7, "longitude": -122.4, "k": 100}
 
 WATCH = (

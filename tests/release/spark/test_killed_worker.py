@@ -9,11 +9,11 @@ from tests.release.spark.killed_worker import compare, killed, make_people, make
 
 def test_a_killed_worker_changes_nothing(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:
     wait_until(lambda: executors(spark) == 2, "both executors")
-    release = make_release(spark, make_people(tmp_path / "true", files=8))
+    release = make_release(spark, make_people(tmp_path / "true", files=16))
     before, tasks = undisturbed(release, tmp_path)
     repeated = tasks_repeated(cluster)
     # The last third is the release itself, after the rows were looked at.
-    after = killed(cluster, release, tmp_path / "killed", worker=0, after_tasks=int(0.75 * tasks))
+    after = killed(cluster, release, tmp_path / "killed", worker=0, after_tasks=int(0.8 * tasks))
     assert compare(before, after) == []
     assert tasks_repeated(cluster) > repeated
     wait_until(lambda: executors(spark) == 2, "the lost executor to be replaced")
