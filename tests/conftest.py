@@ -18,14 +18,12 @@ from nearveil.types import FloatArray
 settings.register_profile("nearveil", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("nearveil")
 
-# One process runs them all: each would start a Spark of its own.
+# One process runs them all: each would start a Spark of its own. They take longest, and so they come first.
 SPARK = "tests/release/spark/test_"
-# These compile most of what executors need, which would otherwise compile it all at the same time.
-BEFORE_SPARK = ("tests/attacks/", "tests/audit/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: (not item.nodeid.startswith(BEFORE_SPARK), not item.nodeid.startswith(SPARK)))
+    items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
 
 
 class FromBothEnds(LoadScopeScheduling):  # type: ignore[misc]

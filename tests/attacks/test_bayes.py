@@ -20,7 +20,6 @@ from nearveil.attacks.bayes import (
     flat_prior,
     geometric_median,
     prior_from_points,
-    prior_from_published,
     score_attacker,
 )
 from nearveil.errors import UsageError
@@ -188,7 +187,7 @@ def test_published_places_serve_as_a_prior(city: FloatArray, san_francisco: Regi
     """Noise as wide as neighbourhoods: then even the published places tell where people are."""
     mechanism = PlanarLaplace(hide_within_m=3000, region=san_francisco, seed=1)
     published = mechanism.perturb(city)
-    prior = prior_from_published(published, san_francisco, mean_displacement_m=mechanism.hide_within_m)
+    prior = prior_from_points(published, san_francisco, spread_m=mechanism.hide_within_m / 2, background=0.2)
     attacker = BayesAttacker(mechanism=mechanism, prior=prior)
     score = score_attacker(attacker, city, published, targets=np.arange(120), leave_out=True)
     true_prior = attack(mechanism, city, leave_out=True)

@@ -91,7 +91,6 @@ def test_a_callable_is_sampled_in_metres() -> None:
     check_law(outputs)
     assert (CallableSubject(as_callable(HONEST), REGION).sample(PLACE, 2000, rng()) == outputs).all()
     assert subject.log_ratio(PLACE, PLACE, outputs) is None
-    assert subject.repeatable
 
 
 @pytest.mark.parametrize("kind", BAD)
@@ -234,7 +233,6 @@ def test_a_command_is_sampled(streams: str, tmp_path: Path) -> None:
     command = shlex.join(arguments) if streams == "in quotes" else arguments
     subject = CommandSubject(command, REGION)
     check_law(subject.sample(PLACE, 2000, rng()))
-    assert not subject.repeatable
 
 
 def test_no_shell_reads_the_command(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_the_card_of_a_service_is_audited_with_its_offset() -> None:
     noise, key, people = ReportNoise(protection), secrets.token_bytes(32), itertools.count()
 
     def publish(points: FloatArray, _: np.random.Generator) -> FloatArray:
-        cells = [grid.cell_at(x, y) for x, y in region.to_metres(points)]
+        cells = [grid.cells_near(x, y)[0] for x, y in region.to_metres(points)]
         wanted = [Wanted(f"p{next(people)}", *grid.centre_of(cell), cell=cell) for cell in cells]
         drawn = noise.perturb(wanted, 1, key)
         return region.from_metres(np.array([(one.x_steps, one.y_steps) for one in drawn]) * STEP_M)

@@ -68,7 +68,7 @@ def test_a_wrong_key_is_refused_in_words_and_a_right_one_shows_the_map(
         signed_in(page, place.key)
         assert page.locator("#notice").is_hidden()
         assert page.evaluate(POINTS) == PEOPLE
-        assert f"All {PEOPLE} people" in page.locator("#map-words").inner_text()
+        assert f"All {PEOPLE} people" in page.locator("#map-text").inner_text()
         assert place.key not in page.content()
 
 
@@ -88,13 +88,13 @@ def test_the_key_stays_in_the_tab_and_is_forgotten_on_signing_out(
         page.wait_for_selector("#sign-in:not([hidden])")
 
 
-def test_the_ledger_the_border_and_the_promise_are_shown(chromium: "Browser", address: str, place: Place) -> None:
+def test_the_ledger_the_epoch_and_the_promise_are_shown(chromium: "Browser", address: str, place: Place) -> None:
     with visiting(chromium, address) as page:
         signed_in(page, place.key)
         tiles = dict(zip(page.locator("#tiles dt").all_inner_texts(),
                          page.locator("#tiles dd:not(.note)").all_inner_texts(), strict=True))  # fmt: skip
         assert (tiles["People"], tiles["Published"], tiles["Pending"]) == (str(PEOPLE), str(PEOPLE), "0")
-        assert re.fullmatch(r"(\d+:)?\d+:\d\d|now", tiles["Next border in"])
+        assert re.fullmatch(r"(\d+:)?\d+:\d\d|now", tiles["Next epoch in"])
         assert page.locator("#statements .statement").count() == 2
         assert page.locator("#statements .broken").count() == 0
         assert page.locator("#loud").is_hidden()
@@ -269,7 +269,7 @@ def test_no_protection_is_loud(chromium: "Browser", tmp_path: Path) -> None:
         signed_in(page, place.key)
         assert "Protection is off" in page.locator("#loud").inner_text()
         assert page.locator("#statements .broken").count() == 1
-        assert "places as they were reported" in page.locator("#map-words").inner_text()
+        assert "places as they were reported" in page.locator("#map-text").inner_text()
 
 
 def test_tiles_come_from_the_address_that_is_set(chromium: "Browser", tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
 from nearveil.mechanisms.fitting import build_public_intervals
-from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.releases import PaperRelease, largest_loss_within_interval
+from nearveil.mechanisms.intervals import Intervals, cell_polygons
+from nearveil.mechanisms.releases import PaperRelease, losses_by_cell
 from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import Basis, Notion
 from nearveil.randomness import numbered_rows
@@ -117,7 +117,7 @@ def test_progress_counts_everybody(few: Intervals) -> None:
 def test_loss_within_an_interval_stays_below_the_certified_number(few: Intervals, noise: Noise, scale: float) -> None:
     """Over many pairs of places of one cell, in and outside its disc, and outputs all over the disc."""
     rng = np.random.default_rng(7)
-    bound = largest_loss_within_interval(few, scale, noise)
+    bound = losses_by_cell(few, cell_polygons(few), scale, noise).max()
     nearest = nearest_centre_table(np.ascontiguousarray(few.centres), few.region.half_extent_square)
     release = PaperRelease(few, nearest, scale, noise)
     x = rng.uniform(-1, 1, (4000, 2)) * few.region.half_extent_square

@@ -7,8 +7,9 @@ import pytest
 
 from nearveil import DPRS, SRR, AxisLaplace, PlanarLaplace, Region, Square, build_grid_intervals, build_pic_intervals
 from nearveil.mechanisms.fit_pic import FIXED_POINT, fixed_point_laplace
-from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.releases import largest_loss_within_interval
+from nearveil.mechanisms.intervals import Intervals, cell_polygons
+from nearveil.mechanisms.releases import losses_by_cell
+from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import round_up
 from nearveil.randomness import EXPONENTIAL_REACH
 from nearveil.types import FloatArray
@@ -27,13 +28,17 @@ def two_cells() -> Intervals:
     )
 
 
+def largest_loss(intervals: Intervals, scale: float, noise: Noise) -> float:
+    return float(losses_by_cell(intervals, cell_polygons(intervals), scale, noise).max())
+
+
 def test_loss_within_an_interval_by_hand() -> None:
     """Half a square is 1 x 2: L1 diameter 3, diameter sqrt(5)."""
-    assert largest_loss_within_interval(two_cells(), 4.0, "laplace") == pytest.approx(4 * math.sqrt(2) * 0.5 / 4.0)
-    assert largest_loss_within_interval(two_cells(), 4.0, "gaussian") == pytest.approx(2 * 0.5 * math.sqrt(5) / 16.0)
+    assert largest_loss(two_cells(), 4.0, "laplace") == pytest.approx(4 * math.sqrt(2) * 0.5 / 4.0)
+    assert largest_loss(two_cells(), 4.0, "gaussian") == pytest.approx(2 * 0.5 * math.sqrt(5) / 16.0)
     shrunk = two_cells()
     wide = Intervals(**{**{name: getattr(shrunk, name) for name in Intervals.__slots__}, "radii": np.array([0.8, 0.8])})
-    assert largest_loss_within_interval(wide, 4.0, "laplace") == pytest.approx(min(2 * 3, 4 * math.sqrt(2) * 0.8) / 4.0)
+    assert largest_loss(wide, 4.0, "laplace") == pytest.approx(min(2 * 3, 4 * math.sqrt(2) * 0.8) / 4.0)
 
 
 def test_epsilons_and_deltas_of_the_rivals() -> None:

@@ -29,10 +29,8 @@ from nearveil.types import FloatArray, IntArray, Progress
 
 
 BACKGROUND = 0.05
-PUBLISHED_BACKGROUND = 0.2
 
 _COPIES = 3
-_PUBLISHED_SPREAD = 0.5
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 _RING_STEP = 0.25
 _RING_PLACES = 18
@@ -150,18 +148,6 @@ def prior_from_points(
         places_m = np.clip(spread_out, -half_extent, half_extent).reshape(-1, 2)
         people = np.repeat(people, _COPIES)
     return Prior(region, places_m, np.full(len(places_m), (1 - background) / len(places_m)), people, background)
-
-
-def prior_from_published(
-    published: object, region: Region, *, mean_displacement_m: float, background: float = PUBLISHED_BACKGROUND
-) -> Prior:
-    """Return the prior of an attacker who knows nothing but the published places: these, smoothed.
-
-    Weaker than a file of true places, and never an oracle of them: the noise is in it, and is not taken out again.
-    Where noise is confined to discs, published places show little but the discs; there `flat_prior` does better.
-    Estimate with ``leave_out``, so that the target's own published place does not count twice.
-    """
-    return prior_from_points(published, region, spread_m=_PUBLISHED_SPREAD * mean_displacement_m, background=background)
 
 
 def flat_prior(region: Region) -> Prior:

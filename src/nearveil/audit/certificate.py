@@ -26,7 +26,9 @@ from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
 FORMAT = "nearveil-certificate"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+# A file of version 1 has the sentences of its time: they are not compared, and the check says so.
+_VALUES = ("notion", "epsilon", "unit", "delta", "basis", "holds", "offset", "per_row")
 
 _TRIES = 20_000
 # Two computers may differ in the last digits.
@@ -48,6 +50,9 @@ class CertificateCheck:
         The largest loss among them, in the unit of the bound.
     faults : tuple of str
         What is wrong with the certificate; nothing, if it holds.
+    sentences_checked : bool
+        Whether the sentences of the card are those of the mechanism, too. Of a file of version 1 only the values are
+        checked, since the sentences have been reworded.
     """
 
     bound: float
@@ -55,6 +60,7 @@ class CertificateCheck:
     tried: int
     worst_tried: float
     faults: tuple[str, ...]
+    sentences_checked: bool = True
 
     @property
     def holds(self) -> bool:
@@ -72,10 +78,13 @@ class MechanismCertificate:
         With everything that decides its law, intervals too.
     stated : dict
         Its guarantee with the certificate, as plain values: of a file, word by word as the file has them.
+    version : int
+        That of the file's format.
     """
 
     mechanism: Mechanism
     stated: dict[str, Any] = field(repr=False)
+    version: int = FORMAT_VERSION
 
     @property
     def guarantee(self) -> Guarantee:
@@ -97,13 +106,13 @@ class MechanismCertificate:
 
         What the intervals cost the people they were fitted on cannot be computed from them, and is not checked.
         """
-        return _check(self.mechanism, self.stated, tries, seed)
+        return _check(self, tries, seed)
 
     def to_json(self) -> str:
         """Return the file as text."""
         document = {
             "format": FORMAT,
-            "version": FORMAT_VERSION,
+            "version": self.version,
             "subject": mechanism_to_spec(self.mechanism),
             "guarantee": self.stated,
         }
@@ -141,13 +150,15 @@ def load_certificate(path: str | Path, *, mechanism: str | None = None) -> Mecha
     text = read_text(Path(path), "certificate")
     try:
         document: dict[str, Any] = json.loads(text)
-        if (document["format"], document["version"]) != (FORMAT, FORMAT_VERSION):
+        version = document["version"]
+        if document["format"] != FORMAT or version not in (1, FORMAT_VERSION):
             raise KeyError("format")
         subject, guarantee = document["subject"], document["guarantee"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError("this is not a certificate file, or it is damaged; make one with 'nearveil certify'") from None
     guarantee_from_dict(guarantee)
-    return MechanismCertificate(mechanism=mechanism_from_spec(subject, trusted=mechanism), stated=guarantee)
+    rebuilt = mechanism_from_spec(subject, trusted=mechanism)
+    return MechanismCertificate(mechanism=rebuilt, stated=guarantee, version=version)
 
 
 def check_certificate(path: str | Path, *, mechanism: str | None = None) -> CertificateCheck:
@@ -155,10 +166,13 @@ def check_certificate(path: str | Path, *, mechanism: str | None = None) -> Cert
     return load_certificate(path, mechanism=mechanism).check()
 
 
-def _check(mechanism: Mechanism, stated: dict[str, Any], tries: int, seed: int | None) -> CertificateCheck:
-    certificate, anew = _certificate_of(guarantee_from_dict(stated)), mechanism.guarantee
+def _check(certified: MechanismCertificate, tries: int, seed: int | None) -> CertificateCheck:
+    mechanism, certificate = certified.mechanism, certified.certificate
+    anew = mechanism.guarantee
+    as_today = certified.version == FORMAT_VERSION
+    compared = _without_numbers if as_today else _values_of
     faults = []
-    if not _alike(_without_numbers(stated), _without_numbers(anew.to_dict())):
+    if not _alike(compared(certified.stated), compared(anew.to_dict())):
         faults.append("the mechanism described does not promise what the file states")
     if certificate.bound < _certificate_of(anew).bound * (1 - _TOLERANCE):
         faults.append("the bound is below the one computed anew")
@@ -169,7 +183,7 @@ def _check(mechanism: Mechanism, stated: dict[str, Any], tries: int, seed: int |
     worst = float(losses.max(initial=0.0))
     if not worst <= certificate.bound * (1 + _TOLERANCE):
         faults.append("two places were found that lose more than the bound")
-    return CertificateCheck(certificate.bound, certificate.attained, len(losses), worst, tuple(faults))
+    return CertificateCheck(certificate.bound, certificate.attained, len(losses), worst, tuple(faults), as_today)
 
 
 def _without_numbers(guarantee: dict[str, Any]) -> dict[str, Any]:
@@ -177,6 +191,16 @@ def _without_numbers(guarantee: dict[str, Any]) -> dict[str, Any]:
     certificate = guarantee["certificate"]
     text = {name: certificate[name] for name in certificate if name in ("frame", "method", "how")}
     return {**guarantee, "certificate": text}
+
+
+def _values_of(guarantee: dict[str, Any]) -> dict[str, Any]:
+    """The card without its sentences."""
+    certificate = guarantee.get("certificate") or {}
+    return {
+        **{name: guarantee.get(name) for name in _VALUES},
+        **{name: certificate.get(name) for name in ("frame", "method")},
+        "also": [_values_of(statement) for statement in guarantee.get("also", ())],
+    }
 
 
 def _alike(first: Any, second: Any) -> bool:

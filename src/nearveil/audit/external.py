@@ -29,7 +29,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any, BinaryIO, ClassVar, Self, TypeVar
+from typing import IO, Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 
@@ -242,9 +242,6 @@ class ExternalSubject(PublishedSubject):
     timeout_s : float
         Seconds that one call may take, whatever the number of rows in it.
     """
-
-    repeatable: ClassVar[bool] = True
-    """Whether the same generator gives the same outputs, if the mechanism takes its randomness from it."""
 
     def __init__(self, region: Region, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         super().__init__(region)
@@ -495,8 +492,6 @@ class CommandSubject(ExternalSubject):
         The program and its arguments; a string is split as a shell would, but no shell runs it. ``{input}`` and
         ``{output}`` stand for the names of CSV files; what is not named comes from or goes to the standard streams.
     """
-
-    repeatable: ClassVar[bool] = False
 
     def __init__(self, command: str | Sequence[str], region: Region, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         super().__init__(region, timeout_s)

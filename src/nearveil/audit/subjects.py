@@ -282,7 +282,7 @@ class Sampler:
 
     Each call names its stream, which no other call may use: generators of different streams are independent. A
     subject that gives the same outputs again (it has a fixed seed of its own) would make old samples pass for fresh
-    ones, which no confidence survives, so it is refused. For one that does draw afresh, that so many different
+    ones, which no confidence survives, so it is refused. For one that does draw afresh, that this many different
     outputs come again in the same order is next to impossible.
     """
 

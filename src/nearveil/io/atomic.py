@@ -160,4 +160,4 @@ def read_text(path: Path, kind: str) -> str:
     except OSError as error:
         raise DataError(f"the {kind} file {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise DataError(f"{path} is no {kind} file: it is not text") from None
+        raise DataError(f"{path} is not a {kind} file: it is not text") from None

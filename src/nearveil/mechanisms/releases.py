@@ -233,7 +233,7 @@ class PaperRelease:
         """What holds within one interval and for the intervals, and the paper's claim, which does not."""
         intervals = self.intervals
         polygons = cell_polygons(intervals)
-        losses = _losses_by_cell(intervals, polygons, self.scale, self.noise)
+        losses = losses_by_cell(intervals, polygons, self.scale, self.noise)
         epsilon = float(losses.max())
         within = Guarantee(
             title="Within one interval",
@@ -307,18 +307,14 @@ def claimed_epsilon(intervals: Intervals, scale: float, noise: Noise, delta: flo
     return min(renyi, pure_fit_epsilon(intervals.answers) + pure_release_epsilon(scale, noise))
 
 
-def largest_loss_within_interval(intervals: Intervals, scale: float, noise: Noise) -> float:
-    """Return an upper bound on the loss between two places of one cell, the largest over the cells.
+def losses_by_cell(intervals: Intervals, polygons: list[FloatArray], scale: float, noise: Noise) -> FloatArray:
+    """Return for each cell an upper bound on the loss between two of its places.
 
     With φ(t) the log-ratio of the two noises before confinement, the confined log-ratio at t is φ(t) minus the log of
     an average of e^φ over the disc, hence at most max φ - min φ over the disc. For Laplace that range is at most
     2 |x-y|₁ / λ, and at most 4 √2 R / λ since φ changes by at most 2 |t-s|₁ / λ. For Gaussian it is 2 R |x-y|₂ / σ².
     x may lie outside its disc, so it is the cell's diameter that counts.
     """
-    return float(_losses_by_cell(intervals, cell_polygons(intervals), scale, noise).max())
-
-
-def _losses_by_cell(intervals: Intervals, polygons: list[FloatArray], scale: float, noise: Noise) -> FloatArray:
     if noise == "laplace":
         across = np.array([l1_diameter(polygon) for polygon in polygons])
         return np.minimum(2 * across, 4 * math.sqrt(2) * intervals.radii) / scale

@@ -258,11 +258,6 @@ class StaircaseChannel:
     weights: FloatArray
     alpha: FloatArray
 
-    @property
-    def group_sizes(self) -> IntArray:
-        """|G_j(x)|, shape (groups, d)."""
-        return np.diff(self.stops - self.starts, axis=0, prepend=0)
-
     def row(self, cell: int) -> FloatArray:
         """q(y | x) for x the given cell and every y of the domain."""
         probabilities = np.empty(len(self.codes))

@@ -379,7 +379,7 @@ class _Roster(Generic[P]):
         return [self.people[slot] for slot in slots]  # type: ignore[misc]
 
     def tie_seed(self, slot: int) -> np.uint64:
-        """Return the seed of whoever has this slot."""
+        """Return the seed of the person in this slot."""
         return np.uint64(self._tie_seeds[slot])
 
     def tie_seeds(self, capacity: int) -> HashArray:

@@ -60,7 +60,7 @@ def _told(scene: Scene, frame: Frame) -> dict[str, Any]:
     """One frame."""
     circles = [[*_spot(scene, circle.centre), circle.radius_m] for circle in scene.circles_after(frame.number)]
     view = [*_spot(scene, frame.view.centre), round(frame.view.half_m, 1)]
-    about: dict[str, Any] = {"view": view, "words": frame.text, "circles": circles}
+    about: dict[str, Any] = {"view": view, "text": frame.text, "circles": circles}
     step = frame.step
     if step is None:
         return about

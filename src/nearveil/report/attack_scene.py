@@ -120,7 +120,7 @@ def bounds_of(accounts: Iterable[Account], rank: int | None) -> Bounds:
     for account in accounts:
         if account.rank is None and rank is None:
             continue
-        # Whoever is not listed is farther than everybody who is.
+        # A person who is not listed is farther than everybody who is.
         if rank is None or (account.rank is not None and account.rank < rank):
             low = max(low, account.distance_m)
         else:

@@ -118,7 +118,7 @@ class _Cell:
     """A value of a table: what it says, apart from its interval, and what it is sorted by."""
 
     kind: str
-    words: str
+    text: str
     interval: str
     sorted_by: str
     is_first: bool
@@ -160,11 +160,11 @@ def _is_numeric(table: Table, number: int) -> bool:
 
 def _cell(value: Value, column: Column, *, is_first: bool) -> _Cell:
     kind = "text" if isinstance(value, str) else "number"
-    words, interval = "" if value is None else format_value(value, column.form), ""
+    text, interval = "" if value is None else format_value(value, column.form), ""
     if isinstance(value, Mean | Share):
         # A cell may be broken before its interval, not within.
-        words, _, interval = words.replace("± ", "±\N{NO-BREAK SPACE}").partition(" ")
-    return _Cell(kind, words, interval, sort_value(value), is_first)
+        text, _, interval = text.replace("± ", "±\N{NO-BREAK SPACE}").partition(" ")
+    return _Cell(kind, text, interval, sort_value(value), is_first)
 
 
 # The whole page, from the findings to the last table.

@@ -87,8 +87,8 @@ def _draw_scale(axes: Axes, width_km: float, height_km: float, theme: Theme) -> 
     left, low = -width_km + 0.06 * width_km, -height_km + 0.06 * height_km
     axes.plot([left, left + length_km], [low, low], color=theme.ink, linewidth=2, path_effects=halo, zorder=6,
               solid_capstyle="butt")  # fmt: skip
-    words = f"{length_km:g} km" if length_km >= 1 else f"{1000 * length_km:g} m"
-    axes.text(left + length_km / 2, low + 0.03 * height_km, words, ha="center", va="bottom", fontsize=9, zorder=6,
+    text = f"{length_km:g} km" if length_km >= 1 else f"{1000 * length_km:g} m"
+    axes.text(left + length_km / 2, low + 0.03 * height_km, text, ha="center", va="bottom", fontsize=9, zorder=6,
               path_effects=halo)  # fmt: skip
     axes.annotate("N", (0.96, 0.975), (0.96, 0.885), "axes fraction", ha="center", va="center", fontsize=9, zorder=6,
                   path_effects=halo, arrowprops={"arrowstyle": "-|>", "color": theme.ink, "shrinkB": 0})  # fmt: skip

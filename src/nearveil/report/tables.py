@@ -135,7 +135,7 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     ann       5
     bob     120
     """
-    # Whoever prints no table does not wait for it.
+    # Slow to import, and most commands print no table.
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415

@@ -170,7 +170,7 @@ class Card(_Model):
     text: Annotated[str, Field(description="The same in plain words.")]
 
 
-class Ledger(_Model):
+class LedgerState(_Model):
     """The ledger's state; it names nobody."""
 
     people: int

@@ -21,7 +21,7 @@ BATCH_WAIT_S = 0.02
 _UNDER_LOAD_S = 0.1
 
 Receive = Callable[[Sequence[Report]], list[Answer]]
-Outcome = Answer | Problem
+Reply = Answer | Problem
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +39,7 @@ class ReportWriter:
     receive : callable
         Keeps a batch of reports durably and answers each: `Publisher.receive`.
     kept : callable, optional
-        Told, in the writer's thread, what was kept, before anybody is answered.
+        Called, in the writer's thread, with what was kept, before anybody is answered.
     most_waiting : int
         How many reports may wait; more are refused.
     """
@@ -111,7 +111,7 @@ class ReportWriter:
                 self._changed.wait_for(lambda: self._closing, timeout=BATCH_WAIT_S)
             return [self._queue.popleft() for _ in range(min(len(self._queue), MOST_PER_TRANSACTION))]
 
-    def _outcomes(self, reports: list[Report]) -> Sequence[Outcome]:
+    def _outcomes(self, reports: list[Report]) -> Sequence[Reply]:
         try:
             answers = self._receive(reports)
             if self._kept is not None:
@@ -128,9 +128,9 @@ class ReportWriter:
         _settle_all(rest, [not_ready() for _ in rest])
 
 
-def _settle_all(batch: Sequence[_Waiting], outcomes: Sequence[Outcome]) -> None:
+def _settle_all(batch: Sequence[_Waiting], outcomes: Sequence[Reply]) -> None:
     """Wake each loop once for all its requests: waking costs more than answering."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Answer], Outcome]]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Answer], Reply]]] = {}
     for waiting, outcome in zip(batch, outcomes, strict=True):
         by_loop.setdefault(waiting.loop, []).append((waiting.future, outcome))
     for loop, settled in by_loop.items():
@@ -141,7 +141,7 @@ def _settle_all(batch: Sequence[_Waiting], outcomes: Sequence[Outcome]) -> None:
             continue
 
 
-def _settle(settled: list[tuple[asyncio.Future[Answer], Outcome]]) -> None:
+def _settle(settled: list[tuple[asyncio.Future[Answer], Reply]]) -> None:
     for future, outcome in settled:
         if future.done():
             continue  # the client has disconnected

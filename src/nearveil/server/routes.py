@@ -346,7 +346,7 @@ async def guarantee(service: Here, _: AnyCaller) -> Response:
 @operator_router.get(
     "/v1/ledger",
     summary="The ledger's state",
-    response_model=models.Ledger,
+    response_model=models.LedgerState,
     responses=problems(403, *ANYBODY),
     openapi_extra=secured(PLATFORM),
 )
@@ -409,9 +409,9 @@ def _card(service: Service) -> models.Card:
     )
 
 
-def _ledger(service: Service) -> models.Ledger:
+def _ledger(service: Service) -> models.LedgerState:
     totals, protection, epoch = service.totals(), service.protection, service.publisher.epoch
-    return models.Ledger(
+    return models.LedgerState(
         people=totals.people,
         published=totals.published,
         pending=totals.pending,

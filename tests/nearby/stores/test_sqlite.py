@@ -137,7 +137,7 @@ class TestFile:
             SqliteStore(path)
         monkeypatch.setattr(_sqlite_connections, "MIGRATIONS", (*_sqlite_connections.MIGRATIONS[:-1], good))
         store = SqliteStore(path)
-        assert store.has_person("ann")
+        assert store.token_mark("ann") is not None
         with store._connections.reading() as connection:
             assert connection.one("SELECT count(*) FROM more") == (1,)
             assert connection.one("PRAGMA user_version") == (len(_sqlite_connections.MIGRATIONS),)
@@ -238,7 +238,7 @@ class TestThreads:
         store.add_people(["ann"])
         with store.writing() as writing:
             writing.held(["ann"], WINDOW)
-            assert store.has_person("ann")
+            assert store.token_mark("ann") is not None
             assert published_steps(store) == {}
         store.close()
 

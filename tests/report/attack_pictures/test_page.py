@@ -22,7 +22,7 @@ def test_a_page_holds_the_whole_story_and_asks_nobody(
     assert page.tags[0] == "html"
     assert {"canvas", "button", "input"} <= set(page.tags)
     assert len(page.story["steps"]) == len(scene.steps)
-    assert page.story["steps"][0]["words"].startswith("Question 1 of")
+    assert page.story["steps"][0]["text"].startswith("Question 1 of")
     rings = [scene.region.to_metres(ring) - np.array(scene.truth) for ring in land_in(scene.region)]
     for told, ring in zip(page.story["land"], rings, strict=True):
         assert np.allclose(np.reshape(told, (-1, 2)), ring, atol=0.51)

@@ -46,7 +46,7 @@ def test_an_attack_that_ended_at_once_can_be_shown(adaptive: Scene, tmp_path: Pa
     page = Page(animated(scene, tmp_path / "a.html", "html").read_text(encoding="utf-8"))
     assert len(page.story["steps"]) == asked
     assert page.story["estimate"] is None
-    assert "no estimate" in page.story["result"]["words"]
+    assert "no estimate" in page.story["result"]["text"]
 
 
 def test_a_long_title_makes_the_picture_taller_and_dollars_are_no_formulas(adaptive: Scene, tmp_path: Path) -> None:

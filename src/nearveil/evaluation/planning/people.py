@@ -143,7 +143,7 @@ def _planning_guarantee(epsilon: float, seed: int | None) -> Guarantee:
         basis=Basis.THEOREM,
         because=(
             "Laplace noise on a head count and on every cell of a public grid; all else was measured on people drawn "
-            "from those noisy numbers; delta is what no number drawn can reach"
+            "from those noisy numbers; delta bounds what the finite precision of the noise adds"
         ),
         notes=(SEEDED_NOTE,) if seed is not None else (),
         per_row=True,

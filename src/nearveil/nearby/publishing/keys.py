@@ -75,7 +75,7 @@ class NoiseKey:
 
 @dataclass(frozen=True, slots=True)
 class SecretKeys:
-    """All secrets of a service. Whoever has them and the store can find out where people were.
+    """All secrets of a service. Anyone who has them and the store can find out where people were.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class KeyFile:
     schedule : Schedule, optional
         The service's; a file for another one is refused. What the file says at the start if not given.
     on_trouble : callable, optional
-        Told that the file cannot be read any more, or holds the keys of another service or schedule.
+        Called when the file cannot be read any more, or holds the keys of another service or schedule.
     """
 
     def __init__(
@@ -290,7 +290,7 @@ def _as_written(length: timedelta) -> str:
 
 
 def keyed_bytes(key: bytes, purpose: str, *parts: bytes, size: int = 64) -> bytes:
-    """Return so many bytes, at most 64, that depend on the key, the purpose and every part."""
+    """Return ``size`` bytes, at most 64, that depend on the key, the purpose and every part."""
     message = b"".join([len(part).to_bytes(4, "big") + part for part in (purpose.encode(), *parts)])
     return hashlib.blake2b(message, digest_size=size, key=key).digest()
 
@@ -320,7 +320,7 @@ def service_key(noise_key: bytes, protection: Protection) -> bytes:
     """Return the key of one service's places.
 
     Services that share a key file and differ in anything that is fixed have nothing in common: with one noise around
-    two centres, or at two scales, whoever sees both could solve for the place.
+    two centres, or at two scales, anyone who sees both could solve for the place.
     """
     return keyed_bytes(noise_key, "nearveil service", *(part.encode() for part in protection.fixed))
 
@@ -371,7 +371,7 @@ def _check(store: Store, name: str, identity: str, complaint: str) -> None:
 
 
 def _made_with(protection: Protection, keys: Keys) -> str:
-    # Keyed, so that the setting tells nothing to whoever reads the store; the tokens' key outlives rotations.
+    # Keyed, so that the setting tells nothing to a reader of the store; the tokens' key outlives rotations.
     return _short_digest(keys.tokens, "nearveil store identity", *protection.fixed)
 
 

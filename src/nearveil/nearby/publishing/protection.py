@@ -32,7 +32,7 @@ _LONGEST = timedelta(days=36_525)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Epochs of one length, counted from 1970-01-01 UTC, and windows of so many epochs.
+    """Epochs of one length, counted from 1970-01-01 UTC, and windows of a fixed number of epochs.
 
     A report that arrives in epoch e is published at the beginning of epoch e + 1, and counts in that epoch's window.
 
@@ -96,8 +96,6 @@ class PlaceGrid:
     Examples
     --------
     >>> grid = PlaceGrid(125.0)
-    >>> grid.cell_at(60.0, -70.0)
-    (0, -1)
     >>> grid.cells_near(60.0, 0.0)
     [(0, 0), (1, 0), (0, 1), (1, 1)]
     """
@@ -117,10 +115,6 @@ class PlaceGrid:
     def farthest_from_centre_m(self) -> float:
         """The largest distance between somebody and the centre of the cell they count as in."""
         return math.sqrt(2.0) * (self.side_m / 2 + self.margin_m)
-
-    def cell_at(self, x_m: float, y_m: float) -> Cell:
-        """Return the cell in which a place lies."""
-        return math.floor(x_m / self.side_m + 0.5), math.floor(y_m / self.side_m + 0.5)
 
     def cells_near(self, x_m: float, y_m: float) -> list[Cell]:
         """Return every cell that somebody here may count as in, nearest centre first; the first is their own."""

@@ -43,7 +43,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the person is told.
+    """The answer to a report.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Publisher:
     clock : callable, optional
         Seconds since 1970.
     check_window : callable, optional
-        Told the window that reports are about to be drawn for; it raises if they must not be.
+        Called with the window that reports are about to be drawn for; raises if they must not be.
 
     Examples
     --------
@@ -284,7 +284,7 @@ class _Verdict:
     wanted: Wanted | None = None
 
     def answer(self, fresh_receipt: str | None, publishes_at: float) -> Answer:
-        """Return what the person is told."""
+        """Return the answer to the report."""
         receipt = fresh_receipt or (self.location.receipt if self.location else "")
         return Answer(self.status, receipt, publishes_at if self.status is Status.PENDING else None)
 

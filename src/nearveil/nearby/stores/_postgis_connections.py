@@ -60,7 +60,7 @@ class Session:
     def batches(
         self, statement: str, parameters: Parameters, size: int
     ) -> Generator[list[tuple[Any, ...]], None, None]:
-        """Return rows as they come, so many at a time, all as of now."""
+        """Return rows as they come, ``size`` at a time, all as of now."""
         with store_errors(self._name):
             cursor = self.connection.cursor("batches", binary=True)
             cursor.execute(statement.encode(), parameters)
@@ -201,7 +201,7 @@ def _options(conninfo: str) -> tuple[dict[str, Any], str]:
 
 SCHEMA = "nearveil"
 MIGRATION_LOCK = 0x6E76_0001
-"""Advisory lock: whoever changes the tables is alone at it."""
+"""Advisory lock: only one process at a time changes the tables."""
 
 _DRAWS = """
     CREATE TABLE DRAWS (
@@ -336,7 +336,7 @@ class Follower:
     Parameters
     ----------
     sender : str
-        Who this process is; it is not told what it did itself.
+        The name of this process; it gets no notification of what it did itself.
     handlers : dict
         What to call for each kind of notification.
     on_lost : callable

@@ -241,7 +241,7 @@ class Connection:
 
     def roll_back(self) -> None:
         """Undo a transaction, if one is open."""
-        # What a failing disk does not let us undo now is undone by whoever opens the file next.
+        # What a failing disk does not let us undo now is undone when the file is opened next.
         with suppress(sqlite3.Error):
             if self._connection.in_transaction:
                 self._connection.rollback()
@@ -265,7 +265,7 @@ def store_error(error: sqlite3.Error, name: str) -> StoreError:
 
 
 class FairLock:
-    """A lock that is fair: whoever writes without a pause cannot keep a publication waiting for ever.
+    """A fair lock: a thread that writes without a pause cannot keep a publication waiting for ever.
 
     Parameters
     ----------
@@ -281,10 +281,10 @@ class FairLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Wait for the turn, and have it during the block."""
+        """Wait for the lock, and hold it during the block."""
         if self._is_own:
             raise StoreError(f"a transaction on the store {self._name} is open in this thread already; end it first")
-        # Who waits for the turn stands in the door, where whoever had it must pass to have it again.
+        # A waiting thread holds the door, and the thread that had the lock must pass it to get the lock again.
         with self._door:
             self._lock.acquire()
         self._owner = threading.get_ident()

@@ -132,7 +132,7 @@ class Store(Protocol):
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
     ) -> None:
-        """Be told, in a thread of the store's own, what other processes on the same store do, and not what this does.
+        """Call the handlers, in a thread of the store, for what other processes on it do, not for what this one does.
 
         Follow before anything is loaded, so that nothing falls in between. ``on_lost`` says that something may have
         been missed: load everything again. A store that nobody else can be on never calls anything.
@@ -142,9 +142,6 @@ class Store(Protocol):
 
     def add_people(self, people: Sequence[str]) -> list[str]:
         """Add people; return those who were not there before. Ids are as `ids.check_ids` says."""
-
-    def has_person(self, person: str) -> bool:
-        """Whether somebody is known."""
 
     def token_mark(self, person: str) -> int | None:
         """Return the number that a person's tokens bear; None if not known. Who is created anew has another one."""
@@ -259,7 +256,7 @@ def check_ids(people: Sequence[str]) -> None:
 
 
 def new_token_mark() -> int:
-    """Return a number that no other call returns: tokens of whoever is erased do not fit whoever comes after them."""
+    """Return a number that no other call returns: tokens of an erased person do not fit a new one with the same id."""
     return secrets.randbits(_MARK_BITS)
 
 

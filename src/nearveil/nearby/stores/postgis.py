@@ -58,11 +58,6 @@ class PostgisPeople:
             added = {row[0] for row in session.rows(_ADD, (int(time.time()), new_token_mark(), wanted))}
         return [person for person in wanted if person in added]
 
-    def has_person(self, person: str) -> bool:
-        """Whether somebody is known."""
-        with self._database.looking() as session:
-            return _person(session, person) is not None
-
     def token_mark(self, person: str) -> int | None:
         """Return the number that a person's tokens bear; None if not known."""
         with self._database.looking() as session:
@@ -467,7 +462,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
     ) -> None:
-        """Be told what other processes do; returns when nothing can be missed any more."""
+        """Call the handlers for what other processes do; returns when nothing can be missed any more."""
         handlers: dict[str, Callable[[Any], None]] = {
             "erased": on_erased,
             "withdrawn": on_withdrawn,

@@ -54,11 +54,6 @@ class SqlitePeople:
             connection.run(_ADD, (int(time.time()), new_token_mark(), json.dumps(added)))
         return added
 
-    def has_person(self, person: str) -> bool:
-        """Whether somebody is known."""
-        with self._connections.reading() as connection:
-            return _number(connection, person) is not None
-
     def token_mark(self, person: str) -> int | None:
         """Return the number that a person's tokens bear; None if not known."""
         with self._connections.reading() as connection:

@@ -25,10 +25,10 @@ function dot(x, y, radius, colour, edge) {
   pen.beginPath(); pen.arc(X(x), Y(y), radius, 0, 7); pen.fillStyle = colour; pen.fill();
   pen.strokeStyle = edge; pen.lineWidth = 1.5; pen.stroke();
 }
-function text(words, x, y, colour, font = "13px system-ui, sans-serif", align = "center") {
+function write(label, x, y, colour, font = "13px system-ui, sans-serif", align = "center") {
   pen.font = font; pen.textAlign = align; pen.textBaseline = "middle"; pen.lineJoin = "round";
-  if (colour === ink.ink) { pen.strokeStyle = ink.map; pen.lineWidth = 4; pen.strokeText(words, x, y); }
-  pen.fillStyle = colour; pen.fillText(words, x, y);
+  if (colour === ink.ink) { pen.strokeStyle = ink.map; pen.lineWidth = 4; pen.strokeText(label, x, y); }
+  pen.fillStyle = colour; pen.fillText(label, x, y);
 }
 function drawLand() {
   if (!story.land.length) return;
@@ -113,14 +113,14 @@ function drawQuestion(frame, number) {
     const at = [X(x) + share * dx, Y(y) + share * dy];
     // Not on the question's own mark, where that is close to the edge.
     if (Math.hypot(share * dx, share * dy) < 80) at[0] = X(x) + (X(x) < size / 2 ? 80 : -80);
-    const words = away.map(each => length(each[0])).join(", ") + " away", half = pen.measureText(words).width / 2 + 6;
+    const label = away.map(each => length(each[0])).join(", ") + " away", half = pen.measureText(label).width / 2 + 6;
     at[0] = Math.min(Math.max(at[0], half), size - half);
-    text(away.length > 1 ? "colluders" : "colluder", at[0], at[1] - 8, ink.ink);
-    text(words, at[0], at[1] + 8, ink.ink);
+    write(away.length > 1 ? "colluders" : "colluder", at[0], at[1] - 8, ink.ink);
+    write(label, at[0], at[1] + 8, ink.ink);
   }
   const colour = shade(frame.colour), [red, green, blue] = [1, 3, 5].map(i => parseInt(colour.slice(i, i + 2), 16));
   dot(x, y, 12, colour, ink.map);
-  text(number, X(x), Y(y) + 1, .3 * red + .6 * green + .1 * blue < 140 ? "#ffffff" : "#000000");
+  write(number, X(x), Y(y) + 1, .3 * red + .6 * green + .1 * blue < 140 ? "#ffffff" : "#000000");
 }
 function drawScale() {
   const most = view[2] * .55, power = 10 ** Math.floor(Math.log10(most));
@@ -130,7 +130,7 @@ function drawScale() {
   pen.globalAlpha = 1;
   pen.strokeStyle = ink.ink; pen.lineWidth = 2;
   path([[0, -5], [0, 0], [-R(metres), 0], [-R(metres), -5]], right, y); pen.stroke();
-  text(metres >= 1000 ? metres / 1000 + " km" : metres + " m", right - R(metres) / 2, y - 12, ink.ink);
+  write(metres >= 1000 ? metres / 1000 + " km" : metres + " m", right - R(metres) / 2, y - 12, ink.ink);
 }
 function draw() {
   const ratio = devicePixelRatio || 1, style = getComputedStyle(document.documentElement);
@@ -149,7 +149,7 @@ function draw() {
 }
 function show(number, smoothly = true) {
   now = Math.max(0, Math.min(last, number));
-  $("words").textContent = frames[now].words; $("slider").value = now;
+  $("caption").textContent = frames[now].text; $("slider").value = now;
   history.replaceState(null, "", "#step=" + (now + 1));
   const from = view || frames[now].view, to = frames[now].view, began = performance.now();
   cancelAnimationFrame(moving);

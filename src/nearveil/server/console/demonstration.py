@@ -36,7 +36,7 @@ MOST_QUESTIONS = 400
 MOST_SECONDS = 30.0
 MOST_AT_ONCE = 2
 
-# The adaptive attack goes on until it is this sure, with so many accounts; the others end by themselves.
+# The adaptive attack goes on until it is this sure, with this number of accounts; the others end by themselves.
 _SURE_WITHIN_M = 20.0
 _ACCOUNTS = 4
 # Somebody about a walk away, not next door and not out in the country.
@@ -131,7 +131,7 @@ def _until(oracle: Oracle, deadline_s: float) -> CountedOracle:
     return CountedOracle(ask, oracle.put, k=oracle.k, colluders=oracle.colluders, most_queries=MOST_QUESTIONS)
 
 
-# A demonstration as the page gets it: every step in degrees and in words.
+# A demonstration as the page gets it: every step in degrees and as text.
 
 
 _DECIMALS = 6
@@ -158,7 +158,7 @@ def scene_to_dict(scene: Scene) -> dict[str, Any]:
         "others": _places(scene, np.array(list(scene.result.others.values())).reshape(-1, 2)),
         "people": _places(scene, _some_people(scene)),
         "steps": [_step(scene, frame) for frame in questions],
-        "result": {**_frame(scene, result), "words": result_message(scene)},
+        "result": {**_frame(scene, result), "text": result_message(scene)},
     }
 
 
@@ -168,10 +168,10 @@ def result_message(scene: Scene) -> str:
     asked = f"After {result.queries} question{'s' if several else ''} the attacker"
     if result.estimate is None:
         return f"{asked} gives up: {result.outcome}."
-    words = f"{asked} points to a place {length(math.dist(result.estimate, scene.truth))} from the person"
+    text = f"{asked} points to a place {length(math.dist(result.estimate, scene.truth))} from the person"
     if scene.published is not None:
-        words += f", and {length(math.dist(result.estimate, scene.published))} from where the service publishes them"
-    return f"{words}. {verdict(scene).capitalize()}."
+        text += f", and {length(math.dist(result.estimate, scene.published))} from where the service publishes them"
+    return f"{text}. {verdict(scene).capitalize()}."
 
 
 def _step(scene: Scene, frame: Frame) -> dict[str, Any]:
@@ -194,9 +194,9 @@ def _step(scene: Scene, frame: Frame) -> dict[str, Any]:
 
 
 def _frame(scene: Scene, frame: Frame) -> dict[str, Any]:
-    """What the map shows, and the words below it."""
+    """What the map shows, and the text below it."""
     return {
-        "words": frame.text,
+        "text": frame.text,
         "view": {
             "centre": _place(scene, frame.view.centre),
             "half_m": round(max(frame.view.half_m, _LEAST_VIEW_M), 1),

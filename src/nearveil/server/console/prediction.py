@@ -92,7 +92,7 @@ def _main() -> None:
         "population": f"{PEOPLE:,} made-up people on land in the San Francisco region",
         "protocol": (
             f"Means over {_RUNS} runs. Recall: {_QUERIES:,} questions a run, asked from where people are; "
-            f"whoever asks is not counted. Best "
+            f"the person who asks is not counted. Best "
             f"attacker: knows the method, the published place and every address, but not who lives where; {_TARGETS} "
             "people a run. Noise per place, one place each, not moved to intervals."
         ),

@@ -298,13 +298,13 @@ def _statement(guarantee: Guarantee) -> dict[str, Any]:
         "title": guarantee.title,
         "holds": _protects(guarantee),
         "terms": [
-            {"term": "What it means", "words": _sentence(guarantee.promise)},
-            *([{"term": "Not covered", "words": _sentence(guarantee.not_covered)}] if guarantee.not_covered else []),
-            *([] if endless else [{"term": "Between what", "words": _sentence(guarantee.neighbours)}]),
-            {"term": "The number", "words": _number(guarantee)},
+            {"term": "What it means", "text": _sentence(guarantee.promise)},
+            *([{"term": "Not covered", "text": _sentence(guarantee.not_covered)}] if guarantee.not_covered else []),
+            *([] if endless else [{"term": "Between what", "text": _sentence(guarantee.neighbours)}]),
+            {"term": "The number", "text": _number(guarantee)},
             {
                 "term": "Why",
-                "words": _sentence(guarantee.because if endless else f"{guarantee.basis}: {guarantee.because}"),
+                "text": _sentence(guarantee.because if endless else f"{guarantee.basis}: {guarantee.because}"),
             },
         ],
         "by_distance": _by_distance(guarantee) if _protects(guarantee) else [],
@@ -333,5 +333,5 @@ def _by_distance(guarantee: Guarantee) -> list[dict[str, Any]]:
     return found
 
 
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:].rstrip(".") + "."
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "."

@@ -1,4 +1,4 @@
-// Talks to the service; every failure comes back as words.
+// Talks to the service; every failure comes back as a sentence.
 
 const KEY = "nearveil-platform-key";
 
@@ -16,8 +16,8 @@ export const key = {
 };
 
 export class Refusal extends Error {
-  constructor(status, words) {
-    super(words);
+  constructor(status, message) {
+    super(message);
     this.status = status;
   }
 }
@@ -35,11 +35,11 @@ export async function ask(path, body) {
   } catch {
     throw new Refusal(0, "The service does not answer. Check that it is running, and try again.");
   }
-  if (!answer.ok) throw new Refusal(answer.status, await words(answer));
+  if (!answer.ok) throw new Refusal(answer.status, await messageOf(answer));
   return answer.json();
 }
 
-async function words(answer) {
+async function messageOf(answer) {
   if (answer.status === 401) return "This is not a valid platform key, or it was removed. Sign in with another one.";
   if (answer.status === 403) return "This key or token may not look at the console. Sign in with a platform key.";
   if (answer.status === 429) {

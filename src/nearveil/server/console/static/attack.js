@@ -5,7 +5,7 @@ import { hideWithin } from "./dial.js";
 import { Ground } from "./ground.js";
 import { showLegend } from "./legend.js";
 import { picture, legendOf } from "./scene.js";
-import { $, count, length, make } from "./words.js";
+import { $, count, length, make } from "./dom.js";
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const ATTACKS = {
@@ -27,25 +27,25 @@ export function setUpAttack(map, complain) {
     const radio = make("input", { type: "radio", name: "attack", value, checked: number === 0 });
     return make("label", {}, radio, make("span", { textContent: name }));
   }));
-  $("wish").addEventListener("change", showWish);
-  $("wish").addEventListener("submit", (event) => { event.preventDefault(); run(complain); });
+  $("attack-form").addEventListener("change", showChosen);
+  $("attack-form").addEventListener("submit", (event) => { event.preventDefault(); run(complain); });
   $("another").addEventListener("click", () => { seed += 1; run(complain); });
   $("back").addEventListener("click", () => { pause(); go(now - 1); });
   $("step").addEventListener("click", () => { pause(); go(now + 1); });
   $("to-end").addEventListener("click", () => { pause(); go(last()); });
   $("play").addEventListener("click", () => playing() ? pause() : play());
   $("scrub").addEventListener("input", () => { pause(); go(Number($("scrub").value)); });
-  showWish();
+  showChosen();
 }
 
-function wish() {
-  const form = new FormData($("wish"));
+function chosen() {
+  const form = new FormData($("attack-form"));
   return { attack: form.get("attack"), protected: form.get("protected") === "on", hide_within_m: hideWithin(), k: 10, seed };
 }
 
-function showWish() {
-  const { attack, protected: isProtected } = wish();
-  $("attack-words").textContent = ATTACKS[attack][1];
+function showChosen() {
+  const { attack, protected: isProtected } = chosen();
+  $("attack-text").textContent = ATTACKS[attack][1];
   $("attack-slider").hidden = !isProtected;
 }
 
@@ -54,7 +54,7 @@ async function run(complain) {
   $("run").disabled = $("another").disabled = true;
   $("run").textContent = "Attacking…";
   try {
-    story = await ask("/v1/console/demonstration", wish());
+    story = await ask("/v1/console/demonstration", chosen());
     complain(null);
     begin();
   } catch (refusal) {
@@ -89,8 +89,8 @@ function go(number, { glide = true } = {}) {
   ground.look(ground.box(step.view.centre, step.view.half_m), { glide });
   $("scrub").value = now;
   $("scrub").setAttribute("aria-valuetext", ended ? "result" : `question ${now + 1} of ${last()}`);
-  $("scrub-words").textContent = ended ? `Result after ${count(last())} questions` : `Question ${now + 1} of ${last()}`;
-  $("caption").textContent = step.words;
+  $("scrub-text").textContent = ended ? `Result after ${count(last())} questions` : `Question ${now + 1} of ${last()}`;
+  $("caption").textContent = step.text;
   $("back").disabled = now === 0;
   $("step").disabled = $("to-end").disabled = ended;
   showVerdict(ended);
@@ -102,7 +102,7 @@ function showVerdict(ended) {
   const found = error !== null && error <= near;
   $("verdict").className = found ? "found" : "hidden-well";
   $("error").textContent = error === null ? "no guess" : `${length(error)} off`;
-  $("verdict-words").textContent = found
+  $("verdict-text").textContent = found
     ? `The inferred point is within ${length(near)} of the made-up person${story.protected ? ", by chance: noise is short sometimes." : "."}`
     : error === null ? "The attacker has nothing to point at."
       : `${story.verdict}.`;
@@ -140,8 +140,8 @@ function pace() {
 function addRun() {
   const cells = [ATTACKS[story.attack][0], story.protected ? `on, ${length(story.hide_within_m)}` : "off"];
   const numbers = [count(story.questions), story.error_m === null ? "no guess" : length(story.error_m)];
-  const row = make("tr", {}, ...cells.map((words) => make("td", { textContent: words })),
-    ...numbers.map((words) => make("td", { className: "number", textContent: words })));
+  const row = make("tr", {}, ...cells.map((text) => make("td", { textContent: text })),
+    ...numbers.map((text) => make("td", { className: "number", textContent: text })));
   $("runs").tBodies[0].prepend(row);
   while ($("runs").tBodies[0].rows.length > 5) $("runs").tBodies[0].rows[5].remove();
   $("runs").hidden = false;

@@ -7,7 +7,7 @@ import { showLedger, tick } from "./ledger.js";
 import { showPeople } from "./people.js";
 import { showPromise } from "./promise.js";
 import { setUpTheme } from "./theme.js";
-import { $, count } from "./words.js";
+import { $, count } from "./dom.js";
 
 const REFRESH_S = 10;
 let beats = null, age = 0, refreshing = false, outOfDate = false;

@@ -3,7 +3,7 @@
 import { drawDial } from "./dial-chart.js";
 import { showLegend } from "./legend.js";
 import { onTheme } from "./theme.js";
-import { $, length, make, percent } from "./words.js";
+import { $, length, make, percent } from "./dom.js";
 
 export const VALUES_M = [50, 60, 70, 80, 90, 100, 120, 140, 160, 180, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800, 900,
   1000, 1200, 1400, 1600, 1800, 2000];

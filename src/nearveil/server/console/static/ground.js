@@ -3,7 +3,7 @@
 import { Frame } from "./geometry.js";
 import { mapTools, tileCredit } from "./map-tools.js";
 import { colour, onTheme } from "./theme.js";
-import { length, make } from "./words.js";
+import { length, make } from "./dom.js";
 
 const coarse = matchMedia("(pointer: coarse)");
 const calm = matchMedia("(prefers-reduced-motion: reduce)");

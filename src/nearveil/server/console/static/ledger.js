@@ -1,6 +1,6 @@
 // The ledger's state, and the time until the next epoch boundary.
 
-import { $, count, duration, make, moment } from "./words.js";
+import { $, count, duration, make, moment } from "./dom.js";
 
 let state = null, ahead = 0;
 
@@ -17,24 +17,24 @@ export function showLedger(found) {
   $("tiles").replaceChildren(
     tile("People", count(ledger.people), "known to the service"),
     tile("Published", count(ledger.published), "on the map now"),
-    tile("Pending", count(ledger.pending), off ? "protection is off: nothing waits" : "draws that wait for the border"),
+    tile("Pending", count(ledger.pending), off ? "protection is off: nothing waits" : "noisy locations that wait for the next epoch"),
     tile("Places charged", count(ledger.charged_this_window),
       off ? "nothing is charged" : `this window; at most ${count(ledger.budget_per_person)} a person`),
     tile("Questions", count(state.questions), "since this process started"),
     tile("Suspicious askers", count(state.suspects), "flags since it started", state.suspects ? "watch" : ""),
-    make("div", {}, make("dt", { textContent: "Next border in" }), countdown,
+    make("div", {}, make("dt", { textContent: "Next epoch in" }), countdown,
       make("dd", { className: "note", textContent: `epoch ${count(state.epoch.number)} ends` })));
   tick();
 }
 
-// Whether the border has passed since the state was asked for.
+// Whether the next epoch has begun since the state was asked for.
 export function tick() {
   if (!state) return false;
   const left = state.epoch.next_border - (Date.now() / 1000 + ahead);
   $("countdown").textContent = left > 0 ? duration(left) : "now";
   const done = Math.min(1, Math.max(0, 1 - left / state.epoch.length_s));
   $("border-done").style.width = `${(100 * done).toFixed(2)}%`;
-  $("border-words").textContent = `Next border ${moment(state.epoch.next_border)}. Budgets start anew when window `
+  $("epoch-text").textContent = `Next epoch: ${moment(state.epoch.next_border)}. Budgets start anew when window `
     + `${count(state.window.number)} ends, ${moment(state.window.ends)}.`;
   return left <= 0;
 }

@@ -1,6 +1,6 @@
-// Legends: small drawings in the colours of the style sheet, with words.
+// Legends: small drawings in the colours of the style sheet, with labels.
 
-import { make } from "./words.js";
+import { make } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -25,11 +25,11 @@ const MARKS = {
   outline: (colour) => [shape("rect", { x: 2, y: 4, width: 14, height: 10, fill: "none", stroke: `var(--${colour})`, "stroke-width": 1.4, "stroke-dasharray": "3 2.2" })],
 };
 
-// entries: [mark, colour, words]
+// entries: [mark, colour, label]
 export function showLegend(list, entries) {
-  list.replaceChildren(...entries.map(([mark, colour, words]) => {
+  list.replaceChildren(...entries.map(([mark, colour, label]) => {
     const picture = shape("svg", { width: 18, height: 18, viewBox: "0 0 18 18", "aria-hidden": "true" });
     picture.append(...MARKS[mark](colour));
-    return make("li", {}, picture, words);
+    return make("li", {}, picture, label);
   }));
 }

@@ -1,6 +1,6 @@
 // Buttons on a map, and where its tiles are from.
 
-import { make } from "./words.js";
+import { make } from "./dom.js";
 
 export function mapTools(ground, withFingers) {
   const button = (sign, name, act) => {
@@ -24,6 +24,6 @@ export function mapTools(ground, withFingers) {
 
 export function tileCredit(address) {
   const host = new URL(address.replace(/[{}]/g, "")).hostname;
-  const words = host.endsWith("openstreetmap.org") ? "Map tiles © OpenStreetMap contributors" : `Map tiles: ${host}`;
-  return make("p", { className: "tile-credit", textContent: words });
+  const text = host.endsWith("openstreetmap.org") ? "Map tiles © OpenStreetMap contributors" : `Map tiles: ${host}`;
+  return make("p", { className: "tile-credit", textContent: text });
 }

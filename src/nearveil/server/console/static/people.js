@@ -3,7 +3,7 @@
 import { Ground } from "./ground.js";
 import { showLegend } from "./legend.js";
 import { colour } from "./theme.js";
-import { $, count } from "./words.js";
+import { $, count } from "./dom.js";
 
 let ground = null, about = null;
 
@@ -13,7 +13,7 @@ export function showPeople(found) {
   const all = about.number === shown ? "All" : `A sample of ${count(shown)} of`;
   const whose = about.protected ? "No true place is on this map, and none is kept."
     : "Protection is off: these are the places as they were reported.";
-  $("map-words").textContent = about.number ? `${all} ${count(about.number)} people, where they are published. ${whose}`
+  $("map-text").textContent = about.number ? `${all} ${count(about.number)} people, where they are published. ${whose}`
     : "Nobody is published yet. Reports appear here after the next epoch boundary.";
   showLegend($("people-legend"), [["dot", "vermilion", "a published place"], ["outline", "soft", "edge of the region"]]);
   if (ground) ground.draw();

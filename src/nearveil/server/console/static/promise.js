@@ -1,23 +1,23 @@
 // The guarantee card in plain words.
 
-import { $, count, make } from "./words.js";
+import { $, count, make } from "./dom.js";
 
 export function showPromise(card, policy) {
   $("loud").hidden = card.protected;
-  const words = policy === "off"
-    ? "Protection is off. Whoever asks a few questions finds anybody within metres. Run this with made-up people only."
+  const text = policy === "off"
+    ? "Protection is off. Anyone can find anybody within metres by a few questions. Run this with made-up people only."
     : "A claim on the guarantee card does not hold. Read it below before anybody relies on this service.";
   // Written only when it changes, so that it is read aloud once.
-  if ($("loud").textContent !== words) $("loud").textContent = words;
+  if ($("loud").textContent !== text) $("loud").textContent = text;
   $("statements").replaceChildren(...card.statements.map(statement));
-  const notes = card.notes.map((words) => make("li", { textContent: words }));
+  const notes = card.notes.map((text) => make("li", { textContent: text }));
   $("promise-notes").replaceChildren(...notes.length ? [make("h3", { textContent: "Besides" }), make("ul", {}, ...notes)] : []);
   $("card").textContent = card.text;
 }
 
 function statement({ title, holds, terms, by_distance: byDistance }) {
   const list = make("dl", {});
-  for (const { term, words } of terms) list.append(make("dt", { textContent: term }), make("dd", { textContent: words }));
+  for (const { term, text } of terms) list.append(make("dt", { textContent: term }), make("dd", { textContent: text }));
   const article = make("article", { className: holds ? "statement" : "statement broken" },
     make("h3", { textContent: holds ? title : `${title}: this protects nobody` }), list);
   if (byDistance.length) {
@@ -32,7 +32,7 @@ function sure({ distance_m: metres, sure_percent: percent }) {
   const bar = make("b");
   // From a coin's toss, 50 %, to certainty.
   bar.style.width = `${hidden ? 2 * (percent - 50) : 100}%`;
-  const words = hidden ? `${percent.toFixed(1)} %` : "not hidden";
+  const text = hidden ? `${percent.toFixed(1)} %` : "not hidden";
   return make("div", { className: hidden ? "" : "bare" }, make("dt", { textContent: `${count(metres)} m apart` }), make("i", {}, bar),
-    make("dd", { textContent: words }));
+    make("dd", { textContent: text }));
 }

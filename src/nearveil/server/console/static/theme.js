@@ -1,6 +1,6 @@
 // Light and dark: as the system says, or as the button says. Charts read their colours from the style sheet.
 
-import { $ } from "./words.js";
+import { $ } from "./dom.js";
 
 const root = document.documentElement;
 const darkness = matchMedia("(prefers-color-scheme: dark)");

@@ -1,4 +1,4 @@
-// Elements and words.
+// Elements of the page, and numbers as text.
 
 export const $ = (id) => document.getElementById(id);
 
