@@ -1,3 +1,4 @@
+import pickle
 import secrets
 
 import numpy as np
@@ -5,8 +6,10 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from randomgen import AESCounter
 
+from nearveil import Region, build_grid_intervals
 from nearveil.errors import UsageError
 from nearveil.randomness import as_randomness, secure_generator, secure_randomness, seeded_randomness
+from nearveil.types import FloatArray
 
 
 def test_secure_keystream_is_aes_in_counter_mode() -> None:
@@ -57,11 +60,24 @@ def test_what_comes_from_a_seed_says_so() -> None:
     assert not as_randomness(None).seeded
     assert as_randomness(3).seeded
     assert as_randomness(np.random.default_rng()).seeded
-    kept = secure_randomness()
+    kept = seeded_randomness(3)
     assert as_randomness(kept) is kept
+    assert not as_randomness(secure_randomness()).seeded
 
 
 @pytest.mark.parametrize("seed", [-1, True, 1.5, "x"])
 def test_bad_seeds_are_refused(seed: object) -> None:
     with pytest.raises(UsageError, match="seed"):
         as_randomness(seed)  # type: ignore[arg-type]
+
+
+def test_secure_randomness_that_is_copied_draws_something_else(city: FloatArray, san_francisco: Region) -> None:
+    """As one that is sent to several processes would."""
+    source = secure_randomness()
+    copied = pickle.loads(pickle.dumps(source))  # noqa: S301
+    first, second = (
+        build_grid_intervals(city[:500], region=san_francisco, epsilon=1.0, centres=5, rng=rng)
+        for rng in (source, copied)
+    )
+    assert not first.seeded
+    assert (first.centres != second.centres).any()

@@ -83,7 +83,8 @@ def as_randomness(source: Randomness | np.random.Generator | int | None) -> Rand
     Nothing gives secure randomness. A seed or a generator of the caller's gives repeatable randomness, and
     what is made with it says so.
     """
-    if source is None:
+    # Secure randomness is made anew: one that was copied to another process would draw the same there.
+    if source is None or (isinstance(source, Randomness) and not source.seeded):
         return secure_randomness()
     if isinstance(source, Randomness):
         return source

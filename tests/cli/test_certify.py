@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nearveil import DPRS
-from nearveil.audit.certificate import MechanismCertificate, certify
+from nearveil.audit.certificate import MechanismCertificate, certify, load_certificate
 from nearveil.cli.populations import fitted_on_made_up_people
 from tests.cli.conftest import Run
 
@@ -106,13 +106,24 @@ def test_a_card_that_was_rewritten_is_noticed(run: Run, certificate: Path, chang
 
 
 @pytest.mark.usefixtures("few_tries")
-@pytest.mark.parametrize("change", [{"how": "it is 0"}, {"method": "closed form"}, {"frame": "metres"}])
+@pytest.mark.parametrize(
+    "change", [{"how": "it is 0"}, {"method": "closed form"}, {"frame": "metres"}, {"verified_by": "us"}]
+)
 def test_a_certificate_with_another_reason_is_noticed(run: Run, certificate: Path, change: dict[str, object]) -> None:
     document = json.loads(certificate.read_text())
     document["guarantee"]["certificate"].update(change)
     certificate.write_text(json.dumps(document))
     outcome = run("certify", "--check", certificate)
     assert (outcome.code, "does not promise what the file states" in outcome.err) == (3, True)
+
+
+@pytest.mark.parametrize("version", [0, 3, True, 1.0, "1"])
+def test_other_versions_are_refused(run: Run, certificate: Path, version: object) -> None:
+    document = json.loads(certificate.read_text())
+    document["version"] = version
+    certificate.write_text(json.dumps(document))
+    outcome = run("certify", "--check", certificate)
+    assert (outcome.code, "not a certificate file" in outcome.err) == (3, True)
 
 
 def as_version_1(text: str) -> dict[str, Any]:
@@ -132,6 +143,8 @@ def test_a_certificate_of_the_version_before_holds_by_its_values(run: Run, certi
     outcome = run("certify", "--check", certificate)
     assert (outcome.code, outcome.err) == (0, "")
     assert "Its sentences were not compared" in outcome.out
+    # What the file says in words is not repeated.
+    assert "other words" not in load_certificate(certificate).guarantee.card(full=True)
     assert json.loads(run("certify", "--check", certificate, "--json").out)["sentences_checked"] is False
 
 

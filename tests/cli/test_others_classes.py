@@ -57,6 +57,19 @@ class Planar(nv.PlanarLaplace):
     name = "planar of mine"
 
 
+class Lying(nv.PlanarLaplace):
+    """Publishes true places, with the density and the guarantee of noise."""
+
+    name = "lying"
+
+    def draw(self, x, rows):
+        return x.copy()
+
+
+class Namesake(nv.PlanarLaplace):
+    name = "planar-laplace"
+
+
 class Shared(Rounded):
     """Everybody is moved by the same generator."""
 
@@ -182,6 +195,36 @@ def test_audit_and_certify(run: Run, own_file: Path, tmp_path: Path) -> None:
     assert run("certify", *named, "--out", certificate).code == 0
     assert run("certify", "--check", certificate).code == 2
     assert run("certify", "--check", certificate, *named).code == 0
+
+
+def test_a_class_whose_promise_is_not_true(
+    run: Run, own_file: Path, few_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named, certificate = ("--mechanism", f"{own_file}:Lying"), tmp_path / "certificate.json"
+    refused = run("protect", few_csv, tmp_path / "out.csv", *named)
+    assert (refused.code, "fails the conformance suite" in refused.err) == (2, True)
+    assert not (tmp_path / "out.csv").exists()
+    run("certify", *named, "--out", certificate)
+    checked = run("certify", "--check", certificate, *named)
+    assert (checked.code, "fails the conformance suite" in checked.err) == (3, True)
+    monkeypatch.setattr(planning, "QUICK", TINY)
+    asked = ("plan", few_csv, "--recall", 0.9, "--quick", "--cores", 1, "--with", f"{own_file}:Lying", "--json")
+    document = json.loads(run(*asked).out)
+    assert document["recommended"]["mechanism"] != "lying"
+    assert any("lying is measured and not recommended" in note for note in document["notes"])
+    # The best attacker does not believe its density: by its draws people are found.
+    (lying,) = [one for one in document["alternatives"] if one["mechanism"] == "lying"]
+    assert lying["error_m"]["value"] < 100
+    namesake = run("protect", few_csv, tmp_path / "out.csv", "--mechanism", f"{own_file}:Namesake")
+    assert (namesake.code, "give it another name" in namesake.err) == (2, True)
+
+
+def test_a_promise_of_others_is_marked_as_theirs(run: Run, own_file: Path, few_csv: Path, tmp_path: Path) -> None:
+    done = run("protect", few_csv, tmp_path / "out.csv", "--mechanism", f"{own_file}:Planar", "--json")
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    assert (document["epsilon_holds"], document["holds_for_these_people"]) == (None, None)
+    assert any("The author of Planar states this" in note for note in document["guarantee"]["notes"])
 
 
 def test_plan_and_its_text(run: Run, own_file: Path, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:

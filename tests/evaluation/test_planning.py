@@ -1,3 +1,4 @@
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from nearveil.evaluation.planning import plan as planning
 from nearveil.evaluation.planning import search as searching
 from nearveil.evaluation.planning.goal import Goal, fitted_to, parameter_of
 from nearveil.evaluation.planning.measuring import Bench, Point, Sizes, guess, measure_runs
-from nearveil.evaluation.planning.plan import Effort, Plan, families_for, make_plan, plan_chart
+from nearveil.evaluation.planning.plan import Effort, Plan, families_for, make_plan, plan, plan_chart
 from nearveil.evaluation.planning.search import SearchTask, search_family, settle
 from nearveil.io.datasets import Dataset
 from nearveil.region import Region
@@ -283,3 +284,13 @@ def test_a_goal_is_met_by_the_point_estimate_and_not_nearly() -> None:
     assert not Goal("attacker-error", 300.0).met(point(299.0, 0.9))
     assert Goal("recall", 0.5).met(point(1.0, 0.5))
     assert not Goal("recall", 0.5).met(point(900.0, 0.499))
+
+
+def test_a_plan_shows_no_place_and_a_private_one_keeps_none(city: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "QUICK", TINY)
+    true = city[:80]
+    shown = [f"{latitude:.6f}"[:8] for latitude in true[:, 0]]
+    open_plan = plan(true, Goal.hide_within(500), quick=True, cores=1, seed=1)
+    assert not any(text in repr(open_plan) for text in shown)
+    private = plan(true, Goal.hide_within(500), quick=True, cores=1, private_epsilon=5.0)
+    assert not any(place.tobytes() in pickle.dumps(private) for place in true)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from nearveil import DPRS, PlanarLaplace, ReadOptions, Region, protect_file, protect_frame
+from nearveil import DPRS, PlanarLaplace, ReadOptions, Region, fit_intervals, protect_file, protect_frame
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.utility import ground_distance_m
 from nearveil.privacy.guarantee import Notion
@@ -85,13 +86,72 @@ def test_a_frame_comes_back_as_its_kind_with_its_columns(kind: str, table: pa.Ta
 def test_the_order_of_a_frame_is_random_unless_it_is_kept(kind: str, table: pa.Table) -> None:
     frame, names = frame_of(table, kind), table.column("name").to_pylist()
     assert table_of(protect_frame(frame)).column("name").to_pylist() != names
-    assert table_of(protect_frame(frame, keep_order=True)).column("name").to_pylist() == names
+    with pytest.warns(UserWarning, match="order of the rows is kept"):
+        assert table_of(protect_frame(frame, keep_order=True)).column("name").to_pylist() == names
 
 
 def test_a_pandas_index_tells_no_order(table: pa.Table) -> None:
     frame = table.to_pandas().set_index(np.arange(1000, 1400))
     assert list(protect_frame(frame).index) == list(range(400))
-    assert list(protect_frame(frame, keep_order=True).index) == list(range(1000, 1400))
+    with pytest.warns(UserWarning, match="order of the rows is kept"):
+        kept = protect_frame(frame, keep_order=True)
+    assert list(kept.index) == list(range(1000, 1400))
+    assert list(kept.columns) == list(frame.columns)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "geopandas"])
+def test_an_index_that_is_kept_is_checked_as_a_column_is(kind: str, table: pa.Table) -> None:
+    frame, places = frame_of(table, kind), table.to_pandas()
+    frame.index = pd.MultiIndex.from_arrays([places["latitude"], places["age"]], names=["a", "b"])
+    with pytest.raises(DataError, match="'index level 0' holds a second exact location"):
+        protect_frame(frame, keep_order=True)
+    assert list(protect_frame(frame).index) == list(range(400))
+    frame.index = pd.MultiIndex.from_arrays([places["name"], places["age"]], names=["a", "b"])
+    with pytest.warns(UserWarning, match="order of the rows is kept"):
+        kept = protect_frame(frame, keep_order=True)
+    assert kept.index.equals(frame.index)
+    assert kept.index.names == ["a", "b"]
+
+
+@pytest.mark.parametrize("column", ["latitude", "note"])
+def test_what_cannot_be_carried_is_said_without_a_place(column: str, table: pa.Table) -> None:
+    frame = table.to_pandas()
+    frame[column] = pd.Series([37.771111, "37.752222N", *[37.7] * 398], dtype=object)
+    with pytest.raises(DataError, match=f"column '{column}' mixes types") as caught:
+        protect_frame(frame)
+    assert "752222" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_slice_brings_no_other_rows_along(table: pa.Table) -> None:
+    with pytest.warns(UserWarning, match="order of the rows is kept"):
+        kept = protect_frame(table.slice(3, 5), keep_order=True)
+    others = set(table.column("name").to_pylist()) - set(kept.column("name").to_pylist())
+    assert not any(name.encode() in pickle.dumps(kept) for name in others if len(name) == len("person 100"))
+
+
+def test_coordinates_of_a_projection_are_a_second_location(table: pa.Table) -> None:
+    frame = frame_of(table, "geopandas").head(3)
+    with pytest.raises(DataError, match="'x_m' holds a second exact location"):
+        protect_frame(frame.assign(x_m=frame.geometry.x))
+
+
+def test_what_is_not_covered_is_said_of_a_frame_too(table: pa.Table) -> None:
+    with pytest.warns(UserWarning, match="this protects nobody"):
+        protect_frame(table, PlanarLaplace(seed=1))
+    with pytest.warns(UserWarning, match="the paper claims for this does not hold"):
+        protect_frame(table, DPRS(release="paper", centres=5))
+    with pytest.warns(UserWarning, match="was left out unread"):
+        protect_frame(table.rename_columns(["user_id", *table.column_names[1:]]), read=ReadOptions(drop=("user_id",)))
+
+
+def test_a_mechanism_that_publishes_somebody_elses_place_is_refused(table: pa.Table) -> None:
+    class FirstForAll(PlanarLaplace):
+        def draw(self, x: FloatArray, rows: Any) -> FloatArray:
+            return np.tile(x[:1], (len(x), 1))
+
+    with pytest.raises(UsageError, match="rows draw different places"):
+        protect_frame(table, FirstForAll())
 
 
 def test_a_frame_in_another_crs_comes_back_in_it(table: pa.Table) -> None:
@@ -101,11 +161,12 @@ def test_a_frame_in_another_crs_comes_back_in_it(table: pa.Table) -> None:
     assert published.geometry.name == "home"
 
 
-def test_dprs_is_fitted_on_the_frame_and_the_caller_keeps_theirs(table: pa.Table) -> None:
+def test_dprs_is_fitted_on_the_frame_and_then_has_its_card(table: pa.Table) -> None:
     mechanism = DPRS(hide_within_m=500, centres=5)
     published = protect_frame(table, mechanism)
     assert published.num_rows == 400
-    assert not hasattr(mechanism, "intervals_")
+    assert len(mechanism.current_intervals) == 5
+    assert mechanism.guarantee.also[1].offset > 0
 
 
 def test_a_frame_says_what_is_suspicious_about_it(table: pa.Table) -> None:
@@ -157,6 +218,21 @@ def test_a_file_is_charged_before_it_is_there(tmp_path: Path, people_csv: Path) 
     assert not (tmp_path / "second.csv").exists()
     with pytest.raises(UsageError, match="a ledger charges people"):
         protect_file(people_csv, tmp_path / "third.csv", ledger=ledger)
+    with pytest.raises(UsageError, match="a ledger charges people"):
+        fit_intervals(people_csv, centres=5, ledger=ledger)
+    with pytest.raises(UsageError, match="a seed protects nobody"):
+        protect_file(people_csv, tmp_path / "third.csv", PlanarLaplace(seed=1), read=read, ledger=ledger)
+    with pytest.raises(UsageError, match="a seed protects nobody"):
+        fit_intervals(people_csv, centres=5, read=read, ledger=ledger, seed=1)
+
+
+def test_seeded_intervals_are_said_on_the_card_and_hold_for_nobody(people_csv: Path, tmp_path: Path) -> None:
+    for release in ("metric", "interval"):
+        fitted = fit_intervals(people_csv, centres=5, seed=1).intervals
+        mechanism = DPRS(release=release, intervals=fitted)
+        result = protect_file(people_csv, tmp_path / f"{release}.csv", mechanism, read=ReadOptions(clip=True))
+        assert "The intervals were drawn from a seed." in result.guarantee.card()
+        assert result.to_dict()["holds_for_these_people"] is None
 
 
 def test_true_figures_are_not_among_what_travels(people_csv: Path, tmp_path: Path) -> None:

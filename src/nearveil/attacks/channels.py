@@ -16,10 +16,12 @@ import numpy as np
 from scipy.special import logsumexp
 
 from nearveil.errors import UsageError
+from nearveil.io.synthetic import synthetic_city
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.registry import is_own
 from nearveil.region import PUBLISHED_DECIMALS, Region
 from nearveil.types import BoolArray, FloatArray
 
@@ -314,6 +316,9 @@ def _log_kernel_density(drawn: FloatArray, bandwidths: FloatArray, t: FloatArray
     return out
 
 
+_DRAWS_FOR_DENSITY = 20_000
+
+
 def channel_of(mechanism: Mechanism | Channel) -> Channel:
     """Return a mechanism as a channel: by its density where it has one, by sampling where not."""
     if not isinstance(mechanism, Mechanism):
@@ -332,5 +337,21 @@ def _density_is_of_what_is_published(mechanism: Mechanism) -> bool:
     try:
         mechanism.log_density(middle, middle)
     except NotImplementedError:
+        return False
+    return is_own(mechanism) or _follows_its_density(mechanism)
+
+
+def _follows_its_density(mechanism: Mechanism) -> bool:
+    """Whether somebody else's draws follow the density stated; a wrong one would make the attacker look weak."""
+    from nearveil.audit.conformance import (  # noqa: PLC0415 - loads the auditor, for somebody else's class only
+        ConformanceError,
+        MechanismUnderTest,
+        check_draws_follow_density,
+    )
+
+    people = synthetic_city(100, mechanism.resolved_region, rng=1)
+    try:
+        check_draws_follow_density(MechanismUnderTest(mechanism, people, _DRAWS_FOR_DENSITY))
+    except ConformanceError:
         return False
     return True

@@ -95,6 +95,29 @@ def check_mechanism(mechanism: Mechanism, people: FloatArray, *, draws: int = 20
         check(subject)
 
 
+def failure_of(mechanism: Mechanism, *, draws: int = 50_000, seed: int = 1) -> str | None:
+    """Say which check a mechanism with these parameters fails on made-up people; None if it passes.
+
+    Noise that is too wide for ``draws`` draws to tell from noise 30 % narrower is not held against it, nor is a loss
+    that is too large to be audited.
+    """
+    people = synthetic_city(500, mechanism.resolved_region, rng=seed)
+    try:
+        subject = MechanismUnderTest(mechanism.with_params().fit(people), people, draws, seed)
+        for check in CHECKS:
+            if check is check_sampler_matches_density:
+                check_draws_follow_density(subject)
+            elif check is check_guarantee_survives_audit:
+                _check_not_violated(subject, (Verdict.CONSISTENT, Verdict.INCONCLUSIVE))
+            else:
+                check(subject)
+    except ConformanceError as error:
+        return str(error)
+    except Exception as error:  # Somebody else's code; it has seen made-up people only.
+        return f"{type(mechanism).__name__}: it fails with {type(error).__name__}: {error}"
+    return None
+
+
 def check_density_integrates_to_one(subject: MechanismUnderTest) -> None:
     """The density, of the stage before any remap, sums to 1 over the plane."""
     if not subject.mechanism.has_density:
@@ -106,15 +129,18 @@ def check_density_integrates_to_one(subject: MechanismUnderTest) -> None:
         )
 
 
+def check_draws_follow_density(subject: MechanismUnderTest) -> None:
+    """Draws follow the density, by a chi-square test."""
+    for place in subject.places[:_PLACES] if subject.mechanism.has_density else ():
+        p_value = _chi_square(subject.samples(place), _grid(subject, place), subject.bin_masses(place))
+        _require(p_value > FALSE_ALARM_RATE, f"draws do not follow the density (p = {p_value:.2g})", subject.mechanism)
+
+
 def check_sampler_matches_density(subject: MechanismUnderTest) -> None:
     """Draws follow the density, by a chi-square test, and the same test rejects noise 30 % narrower or wider."""
-    if not subject.mechanism.has_density:
-        return
-    for place in subject.places[:_PLACES]:
-        drawn = subject.samples(place)
-        edges = _grid(subject, place)
-        p_value = _chi_square(drawn, edges, subject.bin_masses(place))
-        _require(p_value > FALSE_ALARM_RATE, f"draws do not follow the density (p = {p_value:.2g})", subject.mechanism)
+    check_draws_follow_density(subject)
+    for place in subject.places[:_PLACES] if subject.mechanism.has_density else ():
+        drawn, edges = subject.samples(place), _grid(subject, place)
         for factor in (0.7, 1.3):
             p_value = _chi_square(drawn, edges, _bin_masses(subject.mechanism.rescaled(factor), place, edges))
             _require(
@@ -160,12 +186,16 @@ def check_seed_repeats(subject: MechanismUnderTest) -> None:
 
 def check_guarantee_survives_audit(subject: MechanismUnderTest) -> None:
     """The auditor finds no pair of places that loses more than is promised, and could have found one."""
+    _check_not_violated(subject, (Verdict.CONSISTENT,))
+
+
+def _check_not_violated(subject: MechanismUnderTest, allowed: tuple[Verdict, ...]) -> None:
     mechanism = subject.mechanism
     if not mechanism.guarantee.is_promised:
         return
     # At the draw, also where what is published is moved afterwards.
     found = audit(MechanismSubject(mechanism), samples=AUDIT_DRAWS * subject.draws, seed=subject.seed)
-    _require(found.verdict is Verdict.CONSISTENT, f"{found.verdict}: {found.explanation}", mechanism)
+    _require(found.verdict in allowed, f"{found.verdict}: {found.explanation}", mechanism)
 
 
 def check_displacement_on_the_ground(subject: MechanismUnderTest) -> None:

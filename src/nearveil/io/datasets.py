@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -180,7 +180,7 @@ class Dataset:
 
     name: str
     region: Region
-    places: FloatArray
+    places: FloatArray = field(repr=False)
     source: str = ""
 
 

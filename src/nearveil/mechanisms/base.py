@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Certificate, Guarantee, Notion
+from nearveil.privacy.guarantee import FURTHER_RELEASES, SEEDED_NOTE, Basis, Certificate, Guarantee, Notion
 from nearveil.randomness import (
     NumberedRows,
     Randomness,
@@ -28,8 +28,6 @@ from nearveil.randomness import (
 )
 from nearveil.region import Region, as_region
 from nearveil.types import FloatArray, Progress
-
-SEEDED_NOTE = "Drawn from a seed, for experiments: this protects nobody. Anyone who knows the seed can undo the noise."
 
 
 class Mechanism(ABC):

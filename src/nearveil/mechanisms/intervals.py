@@ -11,7 +11,7 @@ import numpy as np
 
 from nearveil.errors import DataError, UsageError
 from nearveil.privacy.accounting import LaplaceAnswers, fit_epsilon, pure_fit_epsilon
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion, check_positive
+from nearveil.privacy.guarantee import SEEDED_INTERVALS_NOTE, Basis, Guarantee, Notion, check_positive
 from nearveil.randomness import EXPONENTIAL_REACH
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -26,7 +26,6 @@ _FEW_CENTRES = 2000
 Method = Literal["pic", "private-grid", "public"]
 
 _NO_INTERVALS = "this is not an intervals file, or it is damaged; make one with 'nearveil fit'"
-_SEEDED = "The intervals were drawn from a seed. Anyone who knows it can undo their noise."
 
 METHOD_NAMES: dict[Method, str] = {
     "pic": "private k-means (PIC)",
@@ -146,7 +145,7 @@ class Intervals:
             ),
             basis=Basis.THEOREM,
             because=_fit_reason(self),
-            notes=(_SEEDED,) if self.seeded else (),
+            notes=(SEEDED_INTERVALS_NOTE,) if self.seeded else (),
         )
         return promise if self.unit == "person" else promise.counted_per_row()
 

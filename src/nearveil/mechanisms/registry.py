@@ -198,6 +198,18 @@ def _label(mechanism: type[Mechanism]) -> str:
     return name if isinstance(name, str) and name else mechanism.__name__
 
 
+def check_label(mechanism: type[Mechanism]) -> None:
+    """Refuse somebody else's class that is called as one of Nearveil's."""
+    label = _label(mechanism)
+    if any(label in (entry.name, entry.label) for entry in MECHANISMS.values() if entry.mechanism is not mechanism):
+        raise UsageError(f"{mechanism.__name__} is called {label!r}, as a mechanism of Nearveil; give it another name")
+
+
+def is_own(mechanism: Mechanism) -> bool:
+    """Whether a mechanism's class is Nearveil's, and not a subclass of somebody else's."""
+    return type(mechanism).__module__.split(".")[0] == "nearveil"
+
+
 # The least that a class must do. `nearveil.audit.conformance` asks for more: that draws follow the density, and that
 # the guarantee survives an audit.
 
@@ -231,9 +243,25 @@ def check_draws(mechanism: Mechanism, people: FloatArray, key: bytes) -> str | N
     return None
 
 
+def check_instance(mechanism: Mechanism) -> None:
+    """Let somebody else's mechanism draw for made-up people; refuse it in a sentence."""
+    check_label(type(mechanism))
+    region = mechanism.resolved_region
+    half = np.array(region.half_extent_m) / 2
+    people = region.from_metres(np.random.default_rng(1).uniform(-half, half, size=(_PEOPLE, 2)))
+    # What fails here has seen made-up people only, so its error message reveals no real location.
+    try:
+        wrong = check_draws(mechanism, people, stream_key(1))
+    except Exception as error:
+        wrong = f"it fails with {type(error).__name__}: {error}"
+    if wrong is not None:
+        raise UsageError(f"{type(mechanism).__name__} cannot be used: {wrong}")
+
+
 def _check_class(mechanism: type[Mechanism]) -> None:
     """Build somebody else's class and let it draw for people who are made up; refuse it in a sentence."""
     name = mechanism.__name__
+    check_label(mechanism)
     missing = sorted(getattr(mechanism, "__abstractmethods__", ()))
     if missing:
         raise UsageError(f"{name} cannot be used: it does not define {' and '.join(missing)}")

@@ -25,6 +25,11 @@ FURTHER_RELEASES = "each further release of a person's place adds its loss"
 NOT_COVERED_BY_METRIC = f"places far apart are not hidden from each other; {FURTHER_RELEASES}"
 
 
+SEEDED_NOTE = "Drawn from a seed, for experiments: this protects nobody. Anyone who knows the seed can undo the noise."
+SEEDED_INTERVALS_NOTE = "The intervals were drawn from a seed. Anyone who knows it can undo their noise."
+SEED_NOTES = (SEEDED_NOTE, SEEDED_INTERVALS_NOTE)
+
+
 class Notion(StrEnum):
     """What kind of promise an epsilon is part of. Numbers of different notions must not be compared."""
 
@@ -261,13 +266,19 @@ def _short_card(guarantee: Guarantee, notes: tuple[str, ...]) -> list[str]:
         if statement is guarantee:
             lines += _wrapped("Promise", guarantee.promise)
             lines += _wrapped("Not covered", guarantee.not_covered) if guarantee.not_covered else []
-    left = [_wrapped("Note", note.split(". ")[0].removesuffix(".") + ".") for note in notes]
-    # Two lines are the box, and one says where the rest is.
-    while left and len(lines) + len(left[0]) <= _SHORT_CARD_LINES - 3:
+    urgent = [note for note in notes if note in SEED_NOTES]
+    left = [_first_sentence(note) for note in (*urgent, *(note for note in notes if note not in SEED_NOTES))]
+    # Two lines are the box, and one says where the rest is. That a seed undoes the noise is said in any case.
+    while left and (urgent or len(lines) + len(left[0]) <= _SHORT_CARD_LINES - 3):
         lines += left.pop(0)
-    why = "why it holds" if guarantee.is_promised else "why"
+        urgent = urgent[1:]
+    why = "why it holds" if guarantee.holds else "why"
     more = f"{len(left)} more note{'s' if len(left) > 1 else ''}, and {why}" if left else why.capitalize()
     return [*lines, f"{more}: --card full, or guarantee.card(full=True)"]
+
+
+def _first_sentence(note: str) -> list[str]:
+    return _wrapped("Note", note.split(". ", maxsplit=1)[0].removesuffix(".") + ".")
 
 
 def _verdict(statement: Guarantee) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearveil.mechanisms.base import SEEDED_NOTE, Mechanism
-from nearveil.privacy.guarantee import Guarantee
+from nearveil.errors import UsageError
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.registry import check_instance, is_own
+from nearveil.privacy.guarantee import SEEDED_NOTE, Guarantee
 
 FITTED_HERE = (
     "The intervals were fitted on the people of this file: 'Together' holds for them. With intervals made from other "
@@ -17,12 +20,42 @@ ROWS_COMPOSE = (
 )
 
 
+GIVEN_INTERVALS = (
+    "What the intervals cost the people they were made from is taken from their file. It cannot be checked here."
+)
+NOT_OURS = (
+    "The author of {} states this. Nearveil has tested the class (nearveil.audit.conformance), and nobody here has "
+    "proved it."
+)
 CLIPPED = "Places outside the region are moved to its edge, and that may show. Only the place on the edge is protected."
 KEPT_ORDER = (
     "The order of the rows is kept (--keep-order) and not covered. Where it follows places or times, a person's "
     "neighbours in the file tell where the person is, however large the noise: somebody who knows the places of those "
     "neighbours knows it within metres. Without --keep-order rows are in a secret random order."
 )
+
+
+def check_mechanism(mechanism: Mechanism) -> None:
+    """Refuse what cannot be released, or would carry a guarantee that is not true."""
+    if not isinstance(mechanism, Mechanism):
+        raise UsageError("mechanism must be a Mechanism, such as PlanarLaplace() or DPRS()")
+    if is_own(mechanism):
+        return
+    name = type(mechanism).__name__
+    if type(mechanism).fit not in (Mechanism.fit, DPRS.fit):
+        raise UsageError(
+            f"{name} learns from people in its fit, which only DPRS may in a release; give what it learned to its "
+            "constructor"
+        )
+    check_instance(mechanism)
+    from nearveil.audit.conformance import failure_of  # noqa: PLC0415 - loads the auditor, for others' classes only
+
+    failure = failure_of(mechanism) if mechanism.guarantee.is_promised else None
+    if failure is not None:
+        raise UsageError(
+            f"{name} fails the conformance suite, so its guarantee would not be true ({failure}); mend it, or let it "
+            "return Guarantee.claimed_by_nobody()"
+        )
 
 
 def card_of(
@@ -54,6 +87,8 @@ def card_of(
         ROWS_COMPOSE: several_rows,
         FITTED_HERE: fitted_here,
         CLIPPED: clip,
+        GIVEN_INTERVALS: isinstance(mechanism, DPRS) and mechanism.intervals is not None,
+        NOT_OURS.format(type(mechanism).__name__): not is_own(mechanism) and guarantee.is_promised,
     }
     notes = [*(note for note, is_so in said.items() if is_so), *guarantee.notes]
     # A short card has room for the first ones, and nothing matters more than that a seed protects nobody.

@@ -10,12 +10,20 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.people import People
+from nearveil.io.people import People, ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.ledger import Fit, Ledger, Release
 from nearveil.privacy.ledger.events import Event
+
+
+def check_charged(read: ReadOptions, seed: int | None) -> None:
+    """Refuse what cannot be charged: people without ids, and noise from a seed, which protects nobody."""
+    if read.person is None or read.per_row:
+        raise UsageError("a ledger charges people: name the column that tells them apart (person), one row each")
+    if seed is not None:
+        raise UsageError("noise from a seed protects nobody, and is not charged; leave the seed or the ledger out")
 
 
 def charge_release(ledger: Ledger, mechanism: Mechanism, ids: Iterable[object], *, fitted_here: bool) -> None:

@@ -22,7 +22,7 @@ from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.ledger import Ledger
 from nearveil.randomness import FIT_STREAM, seeded_randomness
 from nearveil.region import Region, as_region
-from nearveil.release.charging import charge_fit, checked_ids
+from nearveil.release.charging import charge_fit, check_charged, checked_ids
 from nearveil.release.parallel_map import mapped_in_order
 from nearveil.release.unique_ids import BatchIds, PeopleWatch
 from nearveil.types import FloatArray, IntArray, Progress, ProgressBar, no_bar
@@ -266,6 +266,8 @@ def fit_intervals(
     (20, 1.0)
     """
     chosen, read, bar = as_region(region), read or ReadOptions(), progress or no_bar
+    if ledger is not None:
+        check_charged(read, seed)
     plan = FitPlan(method=method, centres=centres, rounds=rounds, gamma=gamma, population=population)
     budget = plan.budget(epsilon, delta)
     stream = open_people(Path(source), read, carry=False)

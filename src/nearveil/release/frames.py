@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -61,10 +63,11 @@ class PeopleInFrame:
         self._publish: Callable[[People], Any]
         library = _library_of(frame)
         if library == "geopandas":
+            frame = self._with_index_as_columns(frame)
             self.stream, self._publish = _people_in_geometries(frame, read), self._geo_frame
             return
         if library == "pandas":
-            table, self._publish = pa.Table.from_pandas(frame, preserve_index=False), self._pandas_frame
+            table, self._publish = _arrow_from_pandas(self._with_index_as_columns(frame)), self._pandas_frame
         elif library == "polars":
             table, self._publish = frame.to_arrow(), self._polars_frame
         else:
@@ -73,14 +76,37 @@ class PeopleInFrame:
 
     def published(self) -> Any:
         """Return what was written, as a frame of the kind that came in."""
-        return self._publish(joined_people(self.writer.people))
+        people = joined_people(self.writer.people)
+        if self._keep_order and people.carried.num_columns:
+            # A slice of somebody's table would bring the rest of it along.
+            people = replace(people, carried=people.carried.take(pa.array(np.arange(len(people)))))
+        return self._publish(people)
+
+    def _with_index_as_columns(self, frame: Any) -> Any:
+        """An index that is kept is published as columns are, and so it is checked as they are."""
+        self._index_columns: list[str] = []
+        if not self._keep_order or type(frame.index).__name__ == "RangeIndex":
+            return frame
+        levels = frame.index.to_frame(index=False)
+        self._index_columns = [f"index level {number}" for number in range(levels.shape[1])]
+        copied = frame.reset_index(drop=True)
+        for number, name in enumerate(self._index_columns):
+            copied[name] = levels.iloc[:, number]
+        return copied
+
+    def _with_index(self, frame: Any) -> Any:
+        if not self._keep_order:
+            return frame
+        if not self._index_columns:
+            return frame.set_axis(self._frame.index)
+        return frame.set_index(self._index_columns).rename_axis(self._frame.index.names)
 
     def _polars_frame(self, people: People) -> Any:
         return sys.modules["polars"].from_arrow(table_with_coordinates(people))
 
     def _pandas_frame(self, people: People) -> Any:
         frame = table_with_coordinates(people).to_pandas()
-        return frame.set_axis(self._frame.index) if self._keep_order else frame
+        return self._with_index(frame)
 
     def _geo_frame(self, people: People) -> Any:
         geopandas = sys.modules["geopandas"]
@@ -92,8 +118,8 @@ class PeopleInFrame:
         frame = geopandas.GeoDataFrame(carried, geometry=points)
         if true.geometry.name != "geometry":
             frame = frame.rename_geometry(true.geometry.name)
-        order = [name for name in true.columns if name in set(frame.columns)]
-        return frame[order].set_axis(true.index) if self._keep_order else frame[order]
+        order = [name for name in (*true.columns, *self._index_columns) if name in set(frame.columns)]
+        return self._with_index(frame[order])
 
 
 class _Collector(PeopleWriter):
@@ -161,10 +187,33 @@ def _people_in_geometries(frame: Any, read: ReadOptions) -> PeopleStream:
             "leave it out (drop)"
         )
     kept_columns(list(frame.columns), read.drop)
-    kept = pa.Table.from_pandas(left, preserve_index=False)
+    if frame.crs is not None and frame.crs.to_authority() is None:
+        warnings.warn(
+            "the frame's CRS has no name of an authority (EPSG); one that is centred on a person gives the place away",
+            stacklevel=4,
+        )
+    kept = _arrow_from_pandas(left)
     plain = kept.cast(pa.schema([plain_field(field) for field in kept.schema]))
     layout = Layout(geometry=LocationColumn(name, 0))
+    # Coordinates in the frame's own CRS are as exact as degrees.
+    check_carried(plain, np.column_stack([frame.geometry.y.to_numpy(), frame.geometry.x.to_numpy()]))
     return PeopleInMemory(People(points, plain, layout, None, check_carried(plain, points)))
+
+
+def _arrow_from_pandas(frame: Any) -> pa.Table:
+    """Return the columns without the index. What Arrow says of a value that it cannot take may show a place."""
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError):
+        pass
+    for name in frame.columns:
+        try:
+            pa.Table.from_pandas(frame[[name]], preserve_index=False)
+        except (pa.ArrowException, TypeError, ValueError):
+            raise DataError(
+                f"column {name!r} mixes types or holds objects that cannot be carried; convert it or drop it"
+            ) from None
+    raise DataError("the frame cannot be read as an Arrow table; give every column one plain type") from None
 
 
 def _library_of(frame: Any) -> str:

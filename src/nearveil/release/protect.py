@@ -19,12 +19,12 @@ from nearveil.io.people import PeopleStream, ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.registry import mechanism_name
-from nearveil.privacy.guarantee import Guarantee, Notion
+from nearveil.mechanisms.registry import is_own, mechanism_name
+from nearveil.privacy.guarantee import SEEDED_NOTE, Guarantee, Notion
 from nearveil.privacy.ledger import Ledger
 from nearveil.region import Region
-from nearveil.release.card import card_of
-from nearveil.release.charging import charge_release, checked_ids
+from nearveil.release.card import CLIPPED, KEPT_ORDER, card_of, check_mechanism
+from nearveil.release.charging import charge_release, check_charged, checked_ids
 from nearveil.release.fitting import PlacesInStream
 from nearveil.release.publishing import publish_stream
 from nearveil.release.row_shuffle import RowShuffle
@@ -122,12 +122,13 @@ class ProtectResult:
         mechanism, guarantee = self.mechanism, self.guarantee
         is_paper = isinstance(mechanism, DPRS) and mechanism.chosen_release == "paper"
         learned = self._may_be_fitted_on
+        may_lose_more = is_paper or learned or self._is_more_lost or not guarantee.is_promised
         return {
             "rows": self.rows,
             **file_metadata(mechanism),
             "epsilon": _epsilon(mechanism),
-            # The paper's epsilon is not a guarantee, and the people fitted on lose more.
-            "epsilon_holds": not (is_paper or learned or self._is_more_lost or not guarantee.is_promised),
+            # The paper's epsilon is not a guarantee, and the people fitted on lose more. Of others' it is not known.
+            "epsilon_holds": False if may_lose_more else True if is_own(mechanism) else None,
             "holds_for_these_people": self._what_holds(),
             "epsilon_per_km": 1000 * guarantee.epsilon if guarantee.notion is Notion.METRIC else None,
             "delta": mechanism.delta if is_paper and isinstance(mechanism, DPRS) else guarantee.delta,
@@ -147,14 +148,15 @@ class ProtectResult:
     def _is_more_lost(self) -> bool:
         """Whether more is lost than a statement about one place of a person can say."""
         # A seed undoes the noise, rows of one person add up, and the order of rows is not covered.
-        return self.mechanism.seed is not None or self.several_rows or self.keeps_order
+        seeded = bool(file_metadata(self.mechanism)["seeded"])
+        return seeded or self.several_rows or self.keeps_order
 
     def _what_holds(self) -> dict[str, Any] | None:
         """The statement that is true of the people in this very file, in numbers; none where no number says it all.
 
         Intervals from a file may have been fitted on the same people, so that the fit counts.
         """
-        if self._is_more_lost or not self.guarantee.is_promised:
+        if self._is_more_lost or not self.guarantee.is_promised or not is_own(self.mechanism):
             return None
         statement = self.guarantee.also[1] if self._may_be_fitted_on else self.guarantee
         fields = ("notion", "epsilon", "offset", "unit", "delta")
@@ -224,8 +226,8 @@ def protect_file(
         force=force,
         progress=progress or no_bar,
     )
-    if ledger is not None and (job.read.person is None or job.read.per_row):
-        raise UsageError("a ledger charges people: name the column that tells them apart (person), one row each")
+    if ledger is not None:
+        check_charged(job.read, job.mechanism.seed)
     return (engine or LocalEngine()).protect(job)
 
 
@@ -239,7 +241,8 @@ def protect_frame(
 ) -> Frame:
     """Publish another place for everybody in a frame, and return a frame of the same kind.
 
-    Other columns are carried along. What is suspicious about them is said by Python warnings.
+    Other columns are carried along. What is suspicious about them, and what the guarantee does not cover, is said by
+    Python warnings. DPRS without intervals is fitted on these people: ``mechanism.guarantee`` then has its card.
 
     Parameters
     ----------
@@ -264,10 +267,14 @@ def protect_frame(
     kind = PeopleInFrame(frame, read, keep_order=keep_order)
     stream, watch = kind.stream, PeopleWatch(kind.stream.carried, read.person, per_row=read.per_row)
     if isinstance(chosen, DPRS) and chosen.intervals is None:
-        chosen = chosen.with_params().fit(PlacesInStream(stream, chosen.resolved_region, clip=read.clip))
+        chosen.fit(PlacesInStream(stream, chosen.resolved_region, clip=read.clip))
     shuffle = None if keep_order else RowShuffle(None, chosen.seed)
     published = publish_stream(stream, chosen, kind.writer, watch, shuffle=shuffle, clip=read.clip)
-    for warning in (*stream.warnings, *watch.warnings, *published.warnings):
+    card = card_of(chosen, several_rows=watch.several_rows, fitted_here=False, clip=read.clip, keeps_order=keep_order)
+    conditions = [note for note in card.notes if note in (SEEDED_NOTE, KEPT_ORDER, CLIPPED)]
+    if any(statement.is_promised and not statement.holds for statement in (card, *card.also)):
+        conditions.append("The guarantee that the paper claims for this does not hold; see mechanism.guarantee.")
+    for warning in (*conditions, *stream.warnings, *watch.warnings, *_unseen_persons(read), *published.warnings):
         warnings.warn(warning, stacklevel=2)
     same_kind: Frame = kind.published()
     return same_kind
@@ -327,13 +334,7 @@ def file_metadata(mechanism: Mechanism) -> dict[str, Any]:
 def _in_region(mechanism: Mechanism | None, region: Region | str | None) -> Mechanism:
     if mechanism is None:
         return PlanarLaplace() if region is None else PlanarLaplace(region=region)
-    if not isinstance(mechanism, Mechanism):
-        raise UsageError("mechanism must be a Mechanism, such as PlanarLaplace() or DPRS()")
-    if type(mechanism).fit not in (Mechanism.fit, DPRS.fit):
-        raise UsageError(
-            f"{type(mechanism).__name__} learns from people in its fit, which only DPRS may in a release; give what it "
-            "learned to its constructor"
-        )
+    check_mechanism(mechanism)
     return mechanism if region is None else mechanism.with_params(region=region)
 
 

@@ -13,6 +13,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Literal
 
+from nearveil.audit.conformance import failure_of
 from nearveil.evaluation.attack_experiment import Estimate, Mean, mean_over_runs
 from nearveil.evaluation.cells import FrontierCell
 from nearveil.evaluation.defences import Centres, Defence
@@ -45,6 +46,8 @@ class Family:
         Whether there is a guarantee at all.
     is_own : bool
         Whether it is one of ours, and not somebody else's class.
+    failure : str, optional
+        Which check of the conformance suite somebody else's class fails.
     """
 
     label: str
@@ -53,6 +56,7 @@ class Family:
     between_all_places: bool = True
     promised: bool = True
     is_own: bool = True
+    failure: str | None = None
 
     def thinned(self, steps: int) -> Family:
         """Return the family with a few members, the ends among them."""
@@ -103,11 +107,14 @@ def family_of(name: str) -> Family:
         members = tuple(replace(defence, hide_within_m=value) for value in entry.strengths)
     elif entry.strength == "epsilon":
         members = tuple(replace(defence, epsilon=value) for value in entry.strengths)
-    stated = members[0].build(named_region("san-francisco"), seed=0).guarantee
+    region = named_region("san-francisco")
+    stated = members[0].build(region, seed=0).guarantee
+    failure = None if entry.is_own else failure_of(members[len(members) // 2].build(region, seed=0))
     return Family(
         entry.label,
         members,
-        sound=stated.holds and all(one.holds for one in stated.also),
+        sound=stated.holds and all(one.holds for one in stated.also) and failure is None,
+        failure=failure,
         between_all_places=stated.is_promised and stated.notion in (Notion.LOCAL, Notion.METRIC),
         promised=stated.is_promised,
         is_own=entry.is_own,

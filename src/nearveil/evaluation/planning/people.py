@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +15,8 @@ from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset
 from nearveil.io.files import FORMATS, read_people
 from nearveil.io.people import People, ReadOptions
-from nearveil.mechanisms.base import SEEDED_NOTE
 from nearveil.mechanisms.fit_grid import synthetic_delta, synthetic_people
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion, check_epsilon
+from nearveil.privacy.guarantee import SEEDED_NOTE, Basis, Guarantee, Notion, check_epsilon
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -36,7 +35,7 @@ class PlanningPeople:
         To be printed.
     """
 
-    dataset: Dataset
+    dataset: Dataset = field(repr=False)
     description: str
     guarantee: Guarantee | None = None
     warnings: tuple[str, ...] = ()
@@ -46,7 +45,7 @@ class PlanningPeople:
 class PeopleSource:
     """Where people are: a file, or places in memory; with how to read them and the public region."""
 
-    people: str | Path | FloatArray
+    people: str | Path | FloatArray | None = field(repr=False)
     region: Region
     region_text: str
     read: ReadOptions
@@ -55,6 +54,10 @@ class PeopleSource:
     def name(self) -> str:
         """What the people are called."""
         return self._path.name if self._path else "the people given"
+
+    def without_places(self) -> PeopleSource:
+        """Return the source as a plan keeps it: a file's name, or nothing."""
+        return self if self._path else replace(self, people=None)
 
     @property
     def _path(self) -> Path | None:

@@ -104,7 +104,7 @@ class Plan:
     left_out: tuple[str, ...]
     seed: int
     effort: Effort
-    people: PlanningPeople
+    people: PlanningPeople = field(repr=False)
     notes: tuple[str, ...] = ()
     seeded: bool = False
     seconds: float = 0.0
@@ -227,8 +227,8 @@ def plan(
     read : ReadOptions, optional
         Which columns of a file are what; ``clip`` counts for places in memory as well.
     mechanisms : sequence of str or class
-        Further candidates: names of the registry, ``file.py:Class``, or classes. One that promises nothing is
-        measured and shown, and never recommended.
+        Further candidates: names of the registry, ``file.py:Class``, or classes. One that promises nothing, or fails
+        the conformance suite, is measured and shown, and never recommended.
     between_all_places : bool
         Only mechanisms whose guarantee holds between any two places.
     private_epsilon : float, optional
@@ -281,14 +281,18 @@ def plan(
         made,
         people=found,
         left_out=(*left_out, *made.left_out),
-        notes=tuple(_NO_DENSITY.format(entry.label) for entry in entries if not entry.has_density),
+        notes=(
+            *(_NO_DENSITY.format(entry.label) for entry in entries if not entry.has_density),
+            *(_FAILS.format(one.label, one.failure) for one in others if one.failure is not None),
+        ),
         seeded=private_epsilon is not None and seed is not None,
         seconds=time.perf_counter() - started,
-        source=source,
+        source=source.without_places(),
         named={entry.name: one for entry, one in zip(entries, mechanisms, strict=True) if isinstance(one, str)},
     )
 
 
+_FAILS = "{} is measured and not recommended: it fails the conformance suite ({})"
 _NO_DENSITY = (
     "{} has no density: the attacker goes by draws of its own, and one who knew the density may be nearer than it says"
 )

@@ -16,7 +16,7 @@ from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.ledger import Ledger
 from nearveil.randomness import subkey
-from nearveil.release.card import card_of
+from nearveil.release.card import card_of, check_mechanism
 from nearveil.release.charging import charge_release
 from nearveil.release.protect import ProtectJob, ProtectResult, TrueFigures
 from nearveil.release.spark.columns import (
@@ -289,8 +289,7 @@ class Job:
 
     def __post_init__(self) -> None:
         require_spark()
-        if not isinstance(self.mechanism, Mechanism):
-            raise UsageError("mechanism must be a Mechanism, such as PlanarLaplace() or DPRS()")
+        check_mechanism(self.mechanism)
         if self.mechanism.seed is not None:
             raise UsageError("a seed protects nobody, and the Spark engine has no use for one; leave it out")
         if self.ledger is not None and self.read.per_row:
