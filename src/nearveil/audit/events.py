@@ -236,7 +236,8 @@ class HistogramScore:
     def score(self, outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
         """Score each output: the larger, the more it speaks for the first place."""
         del pair, subject
-        return self.scores[_leaves(outputs, self.axes, self.cuts)]
+        scores: FloatArray = self.scores[_leaves(outputs, self.axes, self.cuts)]
+        return scores
 
     def describe(self) -> str:
         """Say what the score is."""
