@@ -291,7 +291,7 @@ def redraw_unusable(centres: FloatArray, region: Region, rng: np.random.Generato
     centres = centres.copy()
     half_extent = np.array(region.half_extent_square)
     while True:
-        bad: BoolArray = ~(np.abs(centres) <= half_extent).all(axis=1)
+        bad: BoolArray = np.any(~(np.abs(centres) <= half_extent), axis=1)
         order = np.lexsort(centres.T)
         ordered = centres[order]
         bad[order[1:]] |= (ordered[1:] == ordered[:-1]).all(axis=1)
