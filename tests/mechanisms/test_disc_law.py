@@ -21,13 +21,17 @@ from nearveil.randomness import numbered_rows
 
 coordinate = st.floats(-3, 3)
 
+ANGLES = np.linspace(0, 2 * np.pi, 400_001)
+CIRCLE = np.cos(ANGLES), np.sin(ANGLES)
+RADII, TURNS = np.sqrt((np.arange(1500) + 0.5) / 1500), 2 * np.pi * (np.arange(600) + 0.5) / 600
+DISC = RADII[:, None, None] * np.stack([np.cos(TURNS), np.sin(TURNS)], axis=-1)
+
 
 @given(x1=coordinate, x2=coordinate)
 def test_closed_form_peak_is_the_maximum(x1: float, x2: float) -> None:
     """A naive oracle: the least distance to many points of the circle."""
-    angles = np.linspace(0, 2 * np.pi, 400_001)
-    l1 = np.abs(np.cos(angles) - x1) + np.abs(np.sin(angles) - x2)
-    l2 = np.hypot(np.cos(angles) - x1, np.sin(angles) - x2)
+    l1 = np.abs(CIRCLE[0] - x1) + np.abs(CIRCLE[1] - x2)
+    l2 = np.hypot(CIRCLE[0] - x1, CIRCLE[1] - x2)
     inside = math.hypot(x1, x2) <= 1
     assert nearest_l1_to_unit_disc(abs(x1), abs(x2)) == pytest.approx(0 if inside else l1.min(), abs=1e-4)
     assert log_peak(LAPLACE, x1, x2, 0.5) == pytest.approx(0 if inside else -l1.min() / 0.5, abs=1e-4)
@@ -37,9 +41,7 @@ def test_closed_form_peak_is_the_maximum(x1: float, x2: float) -> None:
 @given(x1=coordinate, x2=coordinate, scale=st.floats(0.05, 20), noise=st.sampled_from([LAPLACE, GAUSSIAN]))
 def test_density_integrates_to_one(x1: float, x2: float, scale: float, noise: int) -> None:
     """By an independent rule in polar coordinates."""
-    radii, angles = np.sqrt((np.arange(1500) + 0.5) / 1500), 2 * np.pi * (np.arange(600) + 0.5) / 600
-    t = np.stack([radii[:, None] * np.cos(angles), radii[:, None] * np.sin(angles)], axis=-1)
-    total = np.exp(log_density(noise, np.array([x1, x2]), t, scale)).mean() * np.pi
+    total = np.exp(log_density(noise, np.array([x1, x2]), DISC, scale)).mean() * np.pi
     assert total == pytest.approx(1, abs=0.02)
 
 

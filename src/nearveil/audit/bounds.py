@@ -10,11 +10,12 @@ probability at most 1 - confidence.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import betainccinv, betaincinv
 
-from nearveil.types import FloatArray
+from nearveil.types import FloatArray, IntArray
 
 _TAIL_THRESHOLDS = 120
 _BODY_THRESHOLDS = 40
@@ -102,10 +103,15 @@ def count_reaching(scores: FloatArray, thresholds: FloatArray) -> FloatArray:
 
 def telling_thresholds(scores: FloatArray) -> FloatArray:
     """Return thresholds for "at or above": fine in the upper tail, where losses are largest, and coarse in the body."""
-    tail = np.geomspace(1 / len(scores), 1.0, _TAIL_THRESHOLDS)
-    shares = np.concatenate([1 - tail, np.linspace(0, 1, _BODY_THRESHOLDS)])
     # Order statistics, not values between them: scores may be as large as numbers get, and have atoms.
-    ranks = np.ceil(shares * (len(scores) - 1)).astype(np.int64)
-    thresholds: FloatArray = np.unique(np.sort(scores)[ranks])
+    thresholds: FloatArray = np.unique(np.sort(scores)[_telling_ranks(len(scores))])
     # A little below, so that round-off cannot undo a tie with an atom.
     return thresholds - _TIE * np.maximum(1.0, np.abs(thresholds))
+
+
+@lru_cache(maxsize=64)
+def _telling_ranks(count: int) -> IntArray:
+    tail = np.geomspace(1 / count, 1.0, _TAIL_THRESHOLDS)
+    shares = np.concatenate([1 - tail, np.linspace(0, 1, _BODY_THRESHOLDS)])
+    ranks: IntArray = np.unique(np.ceil(shares * (count - 1)).astype(np.int64))
+    return ranks

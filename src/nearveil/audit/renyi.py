@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from nearveil.audit.subjects import AuditError
@@ -23,6 +24,7 @@ from nearveil.types import FloatArray
 Sampler = Callable[[int, np.random.Generator], FloatArray]
 """Draws the given number of outputs."""
 
+_PRECISION = 1e-13
 _LARGEST_BET = 0.75
 _CLIPS = 24
 _SHARE_FOR_CHOICE = 0.25
@@ -149,18 +151,19 @@ def mean_low(values: FloatArray, error: float) -> float:
     bets = _bets(values, error)
     wanted = -math.log(error)
 
-    def wins(mean: float) -> bool:
-        return float(np.log1p(np.minimum(bets, _LARGEST_BET / mean) * (values - mean)).sum()) >= wanted
+    def surplus(mean: float) -> float:
+        return float(np.log1p(np.minimum(bets, _LARGEST_BET / mean) * (values - mean)).sum()) - wanted
 
-    low, high = 0.0, float(values.mean())
-    # The winnings fall as the mean rises, so that halving finds where they pass 1/error.
-    for _ in range(50):
-        middle = (low + high) / 2
-        if middle <= 0 or not wins(middle):
-            high = middle
-        else:
-            low = middle
-    return low
+    # The winnings fall as the mean rises, and pass 1/error once.
+    high = float(values.mean())
+    low = high * _PRECISION
+    if low <= 0 or surplus(low) < 0:
+        return 0.0
+    if surplus(high) >= 0:
+        return high
+    passed = brentq(surplus, low, high, xtol=_PRECISION * high)
+    # Below it by more than it may be off.
+    return max(float(passed) - 2 * _PRECISION * high, 0.0)
 
 
 def _mean_high(values: FloatArray, error: float) -> float:

@@ -55,7 +55,8 @@ class AxisLaplace(Mechanism):
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square, before clamping."""
-        distance = np.abs(np.asarray(t) - np.asarray(x)).sum(axis=-1)
+        x, t = np.asarray(x), np.asarray(t)
+        distance = np.abs(t[..., 0] - x[..., 0]) + np.abs(t[..., 1] - x[..., 1])
         density: FloatArray = -distance / self.scale - 2 * math.log(2 * self.scale)
         return density
 

@@ -22,7 +22,7 @@ from nearveil.privacy.accounting import QUERIES_PER_ROUND, LaplaceAnswers
 from nearveil.privacy.guarantee import check_count, check_positive
 from nearveil.randomness import Randomness, as_randomness, standard_exponential
 from nearveil.region import Region
-from nearveil.types import FloatArray, IntArray, Progress
+from nearveil.types import BoolArray, FloatArray, IntArray, Progress
 
 MOST_CENTRES = 1_000_000
 
@@ -291,11 +291,10 @@ def redraw_unusable(centres: FloatArray, region: Region, rng: np.random.Generato
     centres = centres.copy()
     half_extent = np.array(region.half_extent_square)
     while True:
-        bad = ~(np.abs(centres) <= half_extent).all(axis=1)
-        _, first_of_each = np.unique(centres, axis=0, return_index=True)
-        repeated = np.ones(len(centres), dtype=bool)
-        repeated[first_of_each] = False
-        bad |= repeated
+        bad: BoolArray = np.any(~(np.abs(centres) <= half_extent), axis=1)
+        order = np.lexsort(centres.T)
+        ordered = centres[order]
+        bad[order[1:]] |= (ordered[1:] == ordered[:-1]).all(axis=1)
         if not bad.any():
             return centres
         centres[bad] = uniform_in_region(region, int(bad.sum()), rng)
