@@ -34,7 +34,7 @@ for arguments in {commands!r}:
 print(json.dumps(found))
 """
 BASE = ("protect", "attack", "audit", "certify", "guarantee", "fit", "plan", "region", "datasets")
-NEEDY = {
+NEEDY: dict[tuple[str, ...], str] = {
     ("serve", "--show-config"): "serve",
     ("serve-demo", "--show-config"): "serve",
     ("reproduce", "--quick"): "report",
