@@ -1,5 +1,7 @@
 # Everything a fresh clone needs: Python 3.11 or newer, pip, make and git.
 PYTHON ?= python3
+# Tests start hundreds of processes: compiled modules are kept between them.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready

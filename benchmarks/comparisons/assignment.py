@@ -10,8 +10,8 @@ from benchmarks.measuring.people import REGION, people_in_degrees
 from benchmarks.measuring.results import Alone, Beside, Effort, Result
 from benchmarks.measuring.timing import Contender, in_turns
 from nearveil import build_pic_intervals
-from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.base import for_each_slice
+from nearveil.mechanisms.nearest import nearest_centre_table
 
 CENTRES = 1000
 LEAST_SPEED = 10.0

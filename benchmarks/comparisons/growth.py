@@ -14,8 +14,8 @@ from benchmarks.peers.own_index import Published
 from nearveil import Intervals, build_pic_intervals
 from nearveil.mechanisms._disc_law import LAPLACE
 from nearveil.mechanisms._disc_sampler import sample_discs
-from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.base import chunk_slices, for_each_slice
+from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray, IntArray
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 
 from nearveil.errors import UsageError
 from nearveil.kernels import inlined_kernel, kernel
-from nearveil.randomness import KEY_BYTES, NamedRows, new_stream_key
+from nearveil.randomness import KEY_BYTES, NamedRows, new_stream_key, subkey
 from nearveil.types import BoolArray, FloatArray, IntArray, WordArray
 
 HashArray = npt.NDArray[np.uint64]
@@ -133,8 +132,6 @@ def hash_parts(
 # always gets the same result, wherever and however often it is computed.
 
 
-Purpose = Literal["job", "names", "noise", "order", "rows", "places"]
-
 # The first word of names that are whole numbers; the second is the number.
 _WHOLE_NUMBER = 1
 
@@ -146,14 +143,6 @@ def checked_secret(secret: bytes | None) -> bytes:
     if not isinstance(secret, bytes) or len(secret) != KEY_BYTES:
         raise UsageError(f"a secret is {KEY_BYTES} random bytes; leave it out to get a fresh one")
     return secret
-
-
-def subkey(key: bytes, purpose: Purpose, *parts: bytes) -> bytes:
-    """Return a key for one purpose only, bound to whatever else is given."""
-    state = hashlib.blake2b(key=key, person=purpose.encode(), digest_size=KEY_BYTES)
-    for part in parts:
-        state.update(len(part).to_bytes(8, "big") + part)
-    return state.digest()
 
 
 def missing_keys(keys: pa.Array) -> BoolArray:

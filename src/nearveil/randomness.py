@@ -8,7 +8,7 @@ import platform
 import secrets
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -225,13 +225,20 @@ class NamedRows(RowKeystream):
         """Return block ``number`` of these rows, or of all."""
         names = self.nonces if rows is None else self.nonces[rows]
         # Encrypted once, names are scattered over all counters, so that adding a number to one meets no other.
-        counters = _encrypted(Cipher(AES128(_subkey(self.key, b"names")), ECB()), names)  # noqa: S305
+        counters = _encrypted(Cipher(AES128(subkey(self.key, "names")), ECB()), names)  # noqa: S305
         counters[:, 0] ^= np.uint64(number)
-        return _encrypted(Cipher(AES128(_subkey(self.key, b"blocks")), ECB()), counters)  # noqa: S305
+        return _encrypted(Cipher(AES128(subkey(self.key, "blocks")), ECB()), counters)  # noqa: S305
 
 
-def _subkey(key: bytes, purpose: bytes) -> bytes:
-    return hashlib.blake2b(key=key, person=purpose, digest_size=KEY_BYTES).digest()
+Purpose = Literal["blocks", "job", "names", "noise", "order", "places", "rows"]
+
+
+def subkey(key: bytes, purpose: Purpose, *parts: bytes) -> bytes:
+    """Return a key for one purpose only, bound to whatever else is given."""
+    state = hashlib.blake2b(key=key, person=purpose.encode(), digest_size=KEY_BYTES)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "big") + part)
+    return state.digest()
 
 
 def _encrypted(cipher: Cipher[CTR] | Cipher[ECB], counters: WordArray) -> WordArray:

@@ -12,7 +12,6 @@ import pytest
 from scipy.optimize import minimize
 
 from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Square
-from nearveil.attacks._channels import DensityChannel, RemappedChannel, SampledChannel, channel_of, edge_sides
 from nearveil.attacks.bayes import (
     BayesAttacker,
     BayesScore,
@@ -22,6 +21,7 @@ from nearveil.attacks.bayes import (
     prior_from_points,
     score_attacker,
 )
+from nearveil.attacks.channels import DensityChannel, RemappedChannel, SampledChannel, channel_of, edge_sides
 from nearveil.errors import UsageError
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.region import Region

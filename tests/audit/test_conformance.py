@@ -10,6 +10,7 @@ from tests.audit.judged import other_stream
 from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Square
 from nearveil.audit import conformance
 from nearveil.audit.conformance import CHECKS, ConformanceError, MechanismUnderTest
+from nearveil.mechanisms import registry
 from nearveil.randomness import NumberedRows, RowKeystream, numbered_rows, stream_key
 from nearveil.types import FloatArray
 
@@ -34,6 +35,10 @@ MECHANISMS: dict[str, Callable[[], Mechanism]] = {
     "square": lambda: Square(epsilon=2.0),
     "square-worst-case": lambda: Square(epsilon=1.0, aim="worst-case"),
 }
+
+
+def test_every_mechanism_of_the_registry_is_in_the_list() -> None:
+    assert {entry.mechanism for entry in registry.MECHANISMS.values()} == {type(make()) for make in MECHANISMS.values()}
 
 
 @pytest.fixture(scope="module", params=MECHANISMS)

@@ -17,7 +17,7 @@ from nearveil.audit.fit import AnswersFit, FitReport, audit_fit
 from nearveil.audit.fit_witness import Fit, fit_witness_from_json, recheck_fit, worst_case_data
 from nearveil.audit.subjects import AuditError
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms import _nearest, fit_grid, fit_pic
+from nearveil.mechanisms import fit_grid, fit_pic, nearest
 from nearveil.mechanisms.fit_pic import FIXED_POINT, fixed_point_laplace
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.privacy.guarantee import Notion
@@ -39,7 +39,7 @@ def central(epsilon: float, delta: float = 0.0) -> Claim:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our code path with coarse tables, which are exact like fine ones: twice as many fits in a second."""
-    monkeypatch.setattr(_nearest, "_STEPS_FOR_FEW", (8,))
+    monkeypatch.setattr(nearest, "_STEPS_FOR_FEW", (8,))
     # k-means on the noisy histogram is post-processing; one round of it is enough to audit what goes in.
     monkeypatch.setattr(fit_grid, "ROUNDS", 1)
 

@@ -253,7 +253,7 @@ def test_a_command_that_fails_gets_no_verdict(run: Run) -> None:
 
 def test_the_fit(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """False alarms: 1e-6, and none at this seed."""
-    monkeypatch.setattr("nearveil.mechanisms._nearest._STEPS_FOR_FEW", (8,))
+    monkeypatch.setattr("nearveil.mechanisms.nearest._STEPS_FOR_FEW", (8,))
     witness = tmp_path / "w.json"
     fit = ("audit", "--stage", "fit", "--mechanism", "dprs", "--release", "paper", "--seed", 1, "--samples", 1000)
     found = audited(run(*fit, "--json", "--witness", witness), 0, "consistent")

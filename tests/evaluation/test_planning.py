@@ -10,7 +10,7 @@ from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier import sound_families
 from nearveil.evaluation.planning import plan as planning
 from nearveil.evaluation.planning import search as searching
-from nearveil.evaluation.planning.goal import Goal, dial_of, fitted_to
+from nearveil.evaluation.planning.goal import Goal, fitted_to, parameter_of
 from nearveil.evaluation.planning.measuring import Bench, Point, Sizes, guess, measure_runs
 from nearveil.evaluation.planning.plan import Effort, Plan, families_for, make_plan, plan_chart
 from nearveil.evaluation.planning.search import SearchTask, search_family, settle
@@ -198,7 +198,7 @@ def test_families_are_fitted_to_the_number_of_people(san_francisco: Region) -> N
     assert not left_out
     kept, left_out = fitted_to(sound_families(), 900)
     assert [reason.split(":")[0] for reason in left_out] == ["interval, private grid, by centres"]
-    assert all(dial_of(family, san_francisco, 900) for family in kept)
+    assert all(parameter_of(family, san_francisco, 900) for family in kept)
     kept, left_out = fitted_to(sound_families(), 80)
     assert [family.label for family in kept] == ["planar Laplace"]
     assert "80 people are too few" in left_out[0]
@@ -206,13 +206,15 @@ def test_families_are_fitted_to_the_number_of_people(san_francisco: Region) -> N
 
 def test_a_dial_turns_towards_more_hidden_and_stays_in_its_limits(san_francisco: Region) -> None:
     for family in fitted_to(sound_families(), 10_000)[0]:
-        dial = dial_of(family, san_francisco, 10_000)
-        turns = [dial.read(member) for member in family.members]
-        assert turns == sorted(turns)
+        parameter = parameter_of(family, san_francisco, 10_000)
+        settings = [parameter.setting_of(member) for member in family.members]
+        assert settings == sorted(settings)
         for member in family.members:
-            assert dial.turned(member, dial.read(member)) == member
-        for end, turn in zip(dial.ends, (-100.0, 100.0), strict=True):
-            assert dial.read(dial.turned(family.members[0], turn)) == pytest.approx(end, abs=1e-6)
+            assert parameter.with_setting(member, parameter.setting_of(member)) == member
+        for end, setting in zip(parameter.ends, (-100.0, 100.0), strict=True):
+            assert parameter.setting_of(parameter.with_setting(family.members[0], setting)) == pytest.approx(
+                end, abs=1e-6
+            )
 
 
 def test_a_parameter_has_three_digits(people: Dataset, lawful: list[Point]) -> None:
@@ -225,8 +227,8 @@ def test_a_parameter_has_three_digits(people: Dataset, lawful: list[Point]) -> N
 
 def test_a_search_stops_where_nothing_new_can_be_measured(people: Dataset, lawful: list[Point]) -> None:
     family = sound_families()[0]
-    dial = dial_of(family, people.region, 2000)
-    task = SearchTask(people, Goal("attacker-error", 300.0), family, dial, 1, Sizes(10, 2), 50)
+    parameter = parameter_of(family, people.region, 2000)
+    task = SearchTask(people, Goal("attacker-error", 300.0), family, parameter, 1, Sizes(10, 2), 50)
     found = search_family(task)
     assert len({point.defence for point in found.points}) == len(found.points) < 30
     assert lawful

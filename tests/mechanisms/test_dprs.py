@@ -6,10 +6,10 @@ import pytest
 from scipy.spatial import cKDTree
 
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals, cell_polygons
+from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.mechanisms.releases import PaperRelease, losses_by_cell
 from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import Basis, Notion

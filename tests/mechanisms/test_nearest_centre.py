@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 
-from nearveil.mechanisms._nearest import nearest_centre_table
+from nearveil.mechanisms.nearest import nearest_centre_table
 
 
 @settings(max_examples=30)  # tables of close centres take long to build

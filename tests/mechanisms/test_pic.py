@@ -112,8 +112,8 @@ def test_noise_is_added_to_every_answer_of_every_round(
 
 def test_one_person_changes_each_answer_by_at_most_one(san_francisco: Region, city: FloatArray) -> None:
     """The sensitivity that the accounting counts on, at the region's corner where it is largest."""
-    from nearveil.mechanisms._nearest import nearest_centre_table
     from nearveil.mechanisms.fit_pic import square_in_fixed_point
+    from nearveil.mechanisms.nearest import nearest_centre_table
 
     corner = np.vstack([city, [[37.9, -122.6]]])
     table = nearest_centre_table(np.array([[0.3, 0.2], [-0.5, 0.1]]), san_francisco.half_extent_square)

@@ -10,9 +10,9 @@ from scipy.spatial import cKDTree
 from nearveil import DPRS, PlanarLaplace, Region
 from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density
 from nearveil.mechanisms._disc_loss import _log_mass_bounds, calibrated_disc_loss, laplace_disc_loss
-from nearveil.mechanisms._nearest import nearest_disc_table
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals, without_small_intervals
+from nearveil.mechanisms.nearest import nearest_disc_table
 from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import Basis, Method, Notion
 from nearveil.randomness import numbered_rows

@@ -182,7 +182,7 @@ def test_the_ledger_names_totals_only(place: Running) -> None:
     place.report("ann")
     ledger = place.call("GET", "/v1/ledger").json()
     assert (ledger["people"], ledger["pending"], ledger["published"]) == (2, 1, 0)
-    assert ledger["next_border"] == (ledger["epoch"] + 1) * HOUR_S
+    assert ledger["next_epoch_at"] == (ledger["epoch"] + 1) * HOUR_S
     assert "ann" not in str(ledger)
 
 

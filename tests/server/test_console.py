@@ -205,8 +205,8 @@ def test_the_state_is_the_ledger_s(client: httpx.Client, place: Place) -> None:
     }
     epoch = state["epoch"]
     assert epoch["number"] == place.service.publisher.epoch
-    assert 0 < epoch["next_border"] - state["now"] <= 2 * epoch["length_s"]
-    assert state["window"]["ends"] >= epoch["next_border"]
+    assert 0 < epoch["next_epoch_at"] - state["now"] <= 2 * epoch["length_s"]
+    assert state["window"]["ends"] >= epoch["next_epoch_at"]
     assert "person-" not in answer.text
 
 

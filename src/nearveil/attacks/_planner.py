@@ -28,6 +28,10 @@ class Outlook:
         The same, tilted towards unlikely cells once the likely ones are together: they must be ruled out as well.
     bucket : ndarray
         Cells that need not be distinguished share a number.
+    guesses : ndarray
+        Log of how crowded it is around a target in each cell, before anything is known of its neighbours.
+    buckets : int
+        Number of buckets.
     """
 
     cells: FloatArray
@@ -35,21 +39,16 @@ class Outlook:
     planning_weights: FloatArray
     bucket: IntArray
     start: FloatArray
-    ahead_at_start: float
     densities: FloatArray
     crowded: FloatArray
     k: int
     tau_m: float
 
-    def quantile_radii(self, q: FloatArray, shares: FloatArray) -> FloatArray:
-        """Distances from ``q`` below which the target lies with the given probabilities."""
-        distance = np.hypot(*(self.cells[:, :2] - q).T)
-        order = np.argsort(distance)
-        cumulative = np.cumsum(self.planning_weights[order])
-        return np.maximum(np.interp(shares, cumulative, distance[order]), 0.5)
+    guesses: FloatArray
+    buckets: int
 
-    def score(self, q: FloatArray, radii: FloatArray, known_ahead: int, sentinels: int) -> float:
-        """Expected worth of a question, in bits; ``known_ahead`` as in `Rings.ahead`, or -1."""
+    def seen_from(self, q: FloatArray, known_ahead: int, sentinels: int) -> PlaceOutlook:
+        """See the belief from a place; ``known_ahead`` as in `Rings.ahead`, or -1."""
         # How crowded it is around q, according to earlier questions near it.
         gaps = np.hypot(*(self.densities[:, :2] - q).T)
         nearness = np.exp(-gaps / (0.5 * np.maximum(self.densities[:, 3], self.tau_m)))
@@ -57,24 +56,52 @@ class Outlook:
         # A disc known to hold k people, seen from q: k people within its radius and the way there.
         reach = np.hypot(*(self.crowded[:, :2] - q).T) + self.crowded[:, 2]
         floor = self.k / float(reach.min()) ** 2 if len(reach) else 0.0
+        distances = np.hypot(*(self.cells[:, :2] - q).T)
+        order = np.argsort(distances)
+        return PlaceOutlook(
+            view=self,
+            distances=distances,
+            density=_density(self.guesses, known_density, float(nearness.sum()), floor),
+            ordered_distances=distances[order],
+            cumulative_weights=np.cumsum(self.planning_weights[order]),
+            known_ahead=known_ahead,
+            sentinels=sentinels,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaceOutlook:
+    """The belief as seen from a place: what does not depend on the radii that are tried there."""
+
+    view: Outlook
+    distances: FloatArray
+    density: FloatArray
+    ordered_distances: FloatArray
+    cumulative_weights: FloatArray
+    known_ahead: int
+    sentinels: int
+
+    def quantile_radii(self, shares: FloatArray) -> FloatArray:
+        """Distances below which the target lies with the given probabilities."""
+        return np.maximum(np.interp(shares, self.cumulative_weights, self.ordered_distances), 0.5)
+
+    def score(self, radii: FloatArray) -> float:
+        """Expected worth of a question, in bits."""
+        view = self.view
         return float(
             _score(
-                q,
                 radii,
-                self.cells,
-                self.weights,
-                self.planning_weights,
-                self.bucket,
-                int(self.bucket.max()) + 1,
-                self.start,
-                self.ahead_at_start,
-                known_density,
-                float(nearness.sum()),
-                floor,
-                known_ahead,
-                sentinels,
-                self.k,
-                self.tau_m,
+                self.distances,
+                self.density,
+                view.cells,
+                view.weights,
+                view.planning_weights,
+                view.bucket,
+                view.buckets,
+                self.known_ahead,
+                self.sentinels,
+                view.k,
+                view.tau_m,
             )
         )
 
@@ -96,28 +123,43 @@ def outlook(belief: Belief, rings: Rings) -> Outlook:
         planning_weights=(1 - tilt) * belief.weights + tilt * even,
         bucket=bucket,
         start=belief.start,
-        ahead_at_start=float(rings.ahead_at_start),
         densities=rings.crowds.densities(),
         crowded=rings.crowds.crowded(),
         k=belief.k,
         tau_m=tau,
+        guesses=_density_guesses(belief.cells, belief.start, float(rings.ahead_at_start), tau),
+        buckets=len(occupied),
     )
 
 
 @kernel
+def _density_guesses(cells: FloatArray, start: FloatArray, ahead_at_start: float, tau_m: float) -> FloatArray:
+    """Log of how crowded it is around a target in each cell, by the number of people before it at the start."""
+    guesses = np.empty(len(cells))
+    for i in range(len(cells)):
+        from_start = max(math.hypot(cells[i, 0] - start[0], cells[i, 1] - start[1]), 0.25 * tau_m)
+        guesses[i] = math.log(ahead_at_start + 0.5) - 2.0 * math.log(from_start)
+    return guesses
+
+
+@kernel
+def _density(guesses: FloatArray, known_density: float, known_weight: float, floor: float) -> FloatArray:
+    density = np.empty(len(guesses))
+    for i in range(len(guesses)):
+        density[i] = max(math.exp((0.3 * guesses[i] + known_density) / (0.3 + known_weight)), floor)
+    return density
+
+
+@kernel
 def _score(
-    q: FloatArray,
     radii: FloatArray,
+    distances: FloatArray,
+    densities: FloatArray,
     cells: FloatArray,
     weights: FloatArray,
     planning_weights: FloatArray,
     bucket: IntArray,
     buckets: int,
-    start: FloatArray,
-    ahead_at_start: float,
-    known_density: float,
-    known_weight: float,
-    floor: float,
     known_ahead: int,
     sentinels: int,
     k: int,
@@ -142,10 +184,7 @@ def _score(
     nothing = 0.0
     for i in range(len(cells)):
         x, y, half = cells[i, 0], cells[i, 1], cells[i, 2]
-        distance = math.hypot(x - q[0], y - q[1])
-        from_start = max(math.hypot(x - start[0], y - start[1]), 0.25 * tau_m)
-        guess = math.log(ahead_at_start + 0.5) - 2.0 * math.log(from_start)
-        density = max(math.exp((0.3 * guess + known_density) / (0.3 + known_weight)), floor)
+        distance, density = distances[i], densities[i]
         nearer = listed = 0
         for j in range(count):
             if radii[j] < distance:
@@ -248,17 +287,17 @@ class Planner:
         if accounts == 0:
             return self.no_radii
         even = np.arange(1, accounts + 1) / (accounts + 1)
-        return self._outlook().quantile_radii(self._belief.start, even)
+        return self._outlook().seen_from(self._belief.start, -1, 0).quantile_radii(even)
 
     def next_question(self, accounts: int, *, sentinel: bool) -> tuple[Spot, FloatArray]:
         """The place and the radii that promise most."""
         view, ahead = self._outlook(), self._rings.ahead()
         best_score, best_place, best_radii = -1.0, self._places[0], np.array([view.tau_m])
         for place in self._candidates(view):
-            q = np.array(place)
             known = ahead.get(place, -1)
-            for radii in _radii(view, q, accounts):
-                score = view.score(q, radii, known, int(sentinel)) * (1.0 if known >= 0 else self._trust)
+            seen = view.seen_from(np.array(place), known, int(sentinel))
+            for radii in _radii(seen, accounts):
+                score = seen.score(radii) * (1.0 if known >= 0 else self._trust)
                 if score > best_score:
                     best_score, best_place, best_radii = score, place, radii
         self._familiar = best_place in ahead
@@ -292,11 +331,11 @@ class Planner:
         return place != self._stale and not any(math.dist(place, other) < 0.05 * tau_m for other in self._barren)
 
 
-def _radii(view: Outlook, q: FloatArray, accounts: int) -> list[FloatArray]:
+def _radii(seen: PlaceOutlook, accounts: int) -> list[FloatArray]:
     """Sets of radii worth trying at a place: spread over quantiles, and one that may end the attack."""
     sets = []
     for count in range(1, accounts + 1):
         even = np.arange(1, count + 1) / (count + 1)
-        sets += [view.quantile_radii(q, even**stretch) for stretch in (0.6, 1.0, 1.6)]
-    sets.append(np.array([0.999 * view.tau_m]))
+        sets += [seen.quantile_radii(even**stretch) for stretch in (0.6, 1.0, 1.6)]
+    sets.append(np.array([0.999 * seen.view.tau_m]))
     return sets

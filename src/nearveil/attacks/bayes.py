@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from scipy.spatial import cKDTree
 
-from nearveil.attacks._channels import Channel, Likelihood, channel_of
+from nearveil.attacks.channels import Channel, Likelihood, channel_of
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
 from nearveil.kernels import kernel

@@ -105,6 +105,7 @@ def telling_thresholds(scores: FloatArray) -> FloatArray:
     tail = np.geomspace(1 / len(scores), 1.0, _TAIL_THRESHOLDS)
     shares = np.concatenate([1 - tail, np.linspace(0, 1, _BODY_THRESHOLDS)])
     # Order statistics, not values between them: scores may be as large as numbers get, and have atoms.
-    thresholds: FloatArray = np.unique(np.quantile(scores, shares, method="higher"))
+    ranks = np.ceil(shares * (len(scores) - 1)).astype(np.int64)
+    thresholds: FloatArray = np.unique(np.sort(scores)[ranks])
     # A little below, so that round-off cannot undo a tie with an atom.
     return thresholds - _TIE * np.maximum(1.0, np.abs(thresholds))

@@ -17,17 +17,18 @@ import pyproj
 
 from nearveil.errors import DataError
 from nearveil.io.atomic import read_text, replacing
-from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
 from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, guarantee_from_dict
 from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
 FORMAT = "nearveil-certificate"
+# Raise the version when a sentence of any card changes. An older file has the sentences of its time: they are not
+# compared, and the check says so.
 FORMAT_VERSION = 2
-# A file of version 1 has the sentences of its time: they are not compared, and the check says so.
 _VALUES = ("notion", "epsilon", "unit", "delta", "basis", "holds", "offset", "per_row")
 
 _TRIES = 20_000
@@ -51,8 +52,8 @@ class CertificateCheck:
     faults : tuple of str
         What is wrong with the certificate; nothing, if it holds.
     sentences_checked : bool
-        Whether the sentences of the card are those of the mechanism, too. Of a file of version 1 only the values are
-        checked, since the sentences have been reworded.
+        Whether the sentences of the card are those of the mechanism, too. Of an older file only the values are
+        checked, since sentences have been reworded.
     """
 
     bound: float
@@ -151,7 +152,7 @@ def load_certificate(path: str | Path, *, mechanism: str | None = None) -> Mecha
     try:
         document: dict[str, Any] = json.loads(text)
         version = document["version"]
-        if document["format"] != FORMAT or version not in (1, FORMAT_VERSION):
+        if document["format"] != FORMAT or version not in range(1, FORMAT_VERSION + 1):
             raise KeyError("format")
         subject, guarantee = document["subject"], document["guarantee"]
     except (ValueError, KeyError, TypeError, RecursionError):

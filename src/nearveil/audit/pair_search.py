@@ -10,6 +10,7 @@ import numpy as np
 from nearveil.audit.claims import Claim
 from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import Place
+from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter
@@ -262,7 +263,7 @@ def density_pairs(mechanism: Mechanism, epsilon: float) -> list[Pair]:
     outputs = np.vstack([_lattice(half, _OUTPUTS_PER_SIDE), places])
     density = np.exp(np.array([mechanism.log_density(place, outputs) for place in places]))
     density /= np.maximum(density.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    excess = np.array([_excess(row, density, epsilon * _SHARE_OF_CLAIM) for row in density])
+    excess = _excess(density, np.exp(epsilon * _SHARE_OF_CLAIM))
     degrees = mechanism.leave(places)
     pairs = []
     for _ in range(_MOST):
@@ -275,9 +276,17 @@ def density_pairs(mechanism: Mechanism, epsilon: float) -> list[Pair]:
     return pairs
 
 
-def _excess(row: FloatArray, density: FloatArray, epsilon: float) -> FloatArray:
-    """Return sum of max(0, p - e^ε q) over the outputs, p one place's row and q every place's."""
-    excess: FloatArray = np.maximum(row - np.exp(epsilon) * density, 0.0).sum(axis=1)
+@kernel
+def _excess(density: FloatArray, ratio: float) -> FloatArray:
+    """Return for every two rows p and q the sum of max(0, p - ratio q) over the outputs."""
+    places, outputs = density.shape
+    excess = np.zeros((places, places))
+    for first in range(places):
+        for second in range(places):
+            total = 0.0
+            for output in range(outputs):
+                total += max(density[first, output] - ratio * density[second, output], 0.0)
+            excess[first, second] = total
     return excess
 
 

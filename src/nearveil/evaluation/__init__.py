@@ -1,1 +1,1 @@
-"""What protection costs those who use the service."""
+"""Experiments: what attacks find, and what protection costs those who use the service."""

@@ -1,4 +1,4 @@
-"""A population under attack: every attack_setup against the same people, run by run, protected or not.
+"""A population under attack: every attack against the same people, run by run, protected or not.
 
 How attacks did is Dist, Acc, Cost and queries. Means have 95 % intervals over runs, shares have binomial ones.
 """

@@ -1,4 +1,4 @@
-"""Pieces of work: measured apart, kept when finished, put together by the tables and figures that need them."""
+"""Cells: single measurements, made apart and put together by the tables and figures that need them."""
 
 from __future__ import annotations
 

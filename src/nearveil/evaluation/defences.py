@@ -11,11 +11,11 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.evaluation.utility import SCALING_OF, RegionProtocol
 from nearveil.io.datasets import Dataset
-from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals
+from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.mechanisms.registry import MechanismEntry, mechanism_entry
 from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import Guarantee, round_up

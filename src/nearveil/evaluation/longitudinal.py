@@ -9,8 +9,8 @@ from datetime import timedelta
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from nearveil.attacks._channels import DensityChannel, Likelihood
 from nearveil.attacks.bayes import BACKGROUND, BayesAttacker, Prior, geometric_median
+from nearveil.attacks.channels import DensityChannel, Likelihood
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
 from nearveil.nearby.publishing.keys import SecretKeys, new_keys

@@ -1,4 +1,7 @@
-"""Cell: one measurement on one population, with everything that it depends on."""
+"""Runs the cells of experiments: on all cores, each kept when it is finished, none measured twice.
+
+A cell is one measurement on one population, with everything that it depends on (`nearveil.evaluation.cells`).
+"""
 
 from __future__ import annotations
 

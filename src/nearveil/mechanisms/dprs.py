@@ -9,10 +9,10 @@ from typing import Literal, Self
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.mechanisms._nearest import NearestCentre, NearestDisc, nearest_centre_table, nearest_disc_table
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.mechanisms.intervals import Intervals, without_small_intervals
+from nearveil.mechanisms.nearest import NearestCentre, NearestDisc, nearest_centre_table, nearest_disc_table
 from nearveil.mechanisms.planar_laplace import PlanarLaplace, check_hide_within
 from nearveil.mechanisms.releases import IntervalRelease, MetricRelease, PaperRelease
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, PaperScales, paper_scales, pure_scales

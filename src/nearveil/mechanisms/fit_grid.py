@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.fit_pic import (
     FIXED_POINT,
     MOST_CENTRES,
@@ -27,6 +26,7 @@ from nearveil.mechanisms.fit_pic import (
     redraw_unusable,
 )
 from nearveil.mechanisms.intervals import Intervals, centres_for, check_gamma, radii_around
+from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.privacy.accounting import LaplaceAnswers
 from nearveil.privacy.guarantee import check_count, check_epsilon, check_positive
 from nearveil.randomness import EXPONENTIAL_REACH, Randomness, as_randomness

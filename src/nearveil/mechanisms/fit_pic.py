@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms._nearest import NearestCentre, nearest_centre_table
 from nearveil.mechanisms.base import chunk_slices, for_each_slice
 from nearveil.mechanisms.intervals import Intervals, centres_for, check_gamma, radii_around
+from nearveil.mechanisms.nearest import NearestCentre, nearest_centre_table
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, LaplaceAnswers
 from nearveil.privacy.guarantee import check_count, check_positive
 from nearveil.randomness import Randomness, as_randomness, standard_exponential

@@ -131,7 +131,11 @@ class PlanarLaplace(Mechanism):
 
 
 def displaced(x: FloatArray, noise: FloatArray, rate_per_m: float) -> FloatArray:
-    """Move every row of ``x`` (metres) by three standard exponentials: two make the length, e^-E the direction."""
+    """Move every row of ``x`` (metres) by three standard exponentials: two make the length, e^-E the direction.
+
+    The law of `PlanarLaplace.draw` for a running service, whose noise belongs to a key, a person and a place
+    (`nearveil.nearby.publishing.keys`).
+    """
     length = noise[:, :2].sum(axis=1) / rate_per_m
     angle = 2 * np.pi * np.exp(-noise[:, 2])
     return x + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])

@@ -20,8 +20,8 @@ import numpy as np
 from nearveil.mechanisms._disc_law import NOISE_CODES, expected_displacement, log_density
 from nearveil.mechanisms._disc_loss import DiscLoss, calibrated_disc_loss
 from nearveil.mechanisms._disc_sampler import ConfinedNoise, sample_discs
-from nearveil.mechanisms._nearest import NearestCentre, NearestDisc
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
+from nearveil.mechanisms.nearest import NearestCentre, NearestDisc
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.privacy.accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
 from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Certificate, Guarantee, Method, Notion, round_up

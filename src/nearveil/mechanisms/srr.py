@@ -87,18 +87,19 @@ class SRR(Mechanism):
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square: the answer's probability over the area of its cell."""
         channel = self.channel
-        x, t = np.broadcast_arrays(np.asarray(x, dtype=np.float64), np.asarray(t, dtype=np.float64))
-        shape = x.shape[:-1]
-        sources, answers = self._cell_index(x.reshape(-1, 2)), self._cell_code(t.reshape(-1, 2))
+        x, t = np.asarray(x, dtype=np.float64), np.asarray(t, dtype=np.float64)
+        sources = self._cell_index(x.reshape(-1, 2)).reshape(x.shape[:-1])
+        answers = self._cell_code(t.reshape(-1, 2)).reshape(t.shape[:-1])
         index = np.minimum(np.searchsorted(channel.codes, answers), len(channel.codes) - 1)
-        # The weight of an answer counts the groups whose run it is in: G_1 in all of them, G_m in the last only.
-        inside_run = (channel.starts[:, sources] <= index) & (index < channel.stops[:, sources])
-        group = len(channel.weights) - inside_run.sum(axis=0)
-        probability = channel.weights[group] * channel.alpha[sources]
         half_extent = np.array(self.resolved_region.half_extent_square)
-        possible = (channel.codes[index] == answers) & (np.abs(t.reshape(-1, 2)) <= half_extent).all(axis=1)
+        possible = (channel.codes[index] == answers) & (np.abs(t) <= half_extent).all(axis=-1)
+        # The weight of an answer counts the groups whose run it is in: G_1 in all of them, G_m in the last only.
+        runs = zip(channel.starts, channel.stops, strict=True)
+        group = len(channel.weights) - sum((start[sources] <= index) & (index < stop[sources]) for start, stop in runs)
         area = 4 * half_extent.prod() / 4**self.levels
-        density: FloatArray = np.where(possible, np.log(probability / area), -np.inf).reshape(shape)
+        density: FloatArray = np.where(
+            possible, np.log(channel.weights[group] * channel.alpha[sources] / area), -np.inf
+        )
         return density
 
     def _cell_code(self, x: FloatArray) -> IntArray:

@@ -1,1 +1,1 @@
-"""Who is near: the k-nearest index behind a nearby service."""
+"""The core of a nearby service: the index of who is near, publishing of noisy locations, and stores."""

@@ -14,10 +14,10 @@ from nearveil.geodesy import Faults
 from nearveil.io.files import open_people
 from nearveil.io.people import People, PeopleStream, ReadOptions
 from nearveil.kernels import kernel
-from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.ledger import Ledger
 from nearveil.randomness import FIT_STREAM, seeded_randomness

@@ -1,1 +1,1 @@
-"""Pictures."""
+"""Tables, charts, maps, pages and pictures of attacks, audits and experiments."""

@@ -1,4 +1,7 @@
-"""One attack on one person in pictures: a drawing, an animated GIF, and a page with a player."""
+"""The scene of one attack on one person: what was asked and found, in which frames and with which text it is shown.
+
+`attack_figure`, `attack_gif` and `attack_page` draw it.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from nearveil.server.problems import PROBLEM_NAMES
 from nearveil.server.suspicion import Flag
 
 _QUESTION_SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0)
-_BORDER_SECONDS = (0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+_BOUNDARY_SECONDS = (0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 _MOST_PROBLEMS = 40
 
 
@@ -35,10 +35,10 @@ class Metrics:
         self._suspects = {flag: suspects.labels(flag.value) for flag in Flag}
         self._all_rejected = self._counter("nearveil_rejected", "Requests that were refused.", "problem")
         self._rejected = {name: self._all_rejected.labels(name) for name in sorted(PROBLEM_NAMES)}
-        self._borders = Histogram(
+        self._boundaries = Histogram(
             "nearveil_publication_seconds",
             "Epochs of epochs, by the time until what was published there could be found.",
-            buckets=_BORDER_SECONDS,
+            buckets=_BOUNDARY_SECONDS,
             registry=self._registry,
         )
         self._epoch = self._gauge("nearveil_epoch", "Newest epoch that was published.")
@@ -70,7 +70,7 @@ class Metrics:
 
     def published(self, seconds: float, *, epoch: int) -> None:
         """Count an epoch that this process published or took over, and how long it took."""
-        self._borders.observe(seconds)
+        self._boundaries.observe(seconds)
         self._epoch.set(epoch)
 
     def set_index_size(self, people: int) -> None:

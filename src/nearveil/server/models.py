@@ -179,7 +179,7 @@ class LedgerState(_Model):
     charged_by_window: Annotated[dict[str, int], Field(description="Places charged in each window.")]
     epoch: int
     window: int
-    next_border: Annotated[float, Field(description="Seconds since 1970.")]
+    next_epoch_at: Annotated[float, Field(description="Seconds since 1970.")]
     policy: str
     new_places_per_window: Annotated[
         int, Field(description="How many noisy locations of one person are published at most.")

@@ -418,7 +418,7 @@ def _ledger(service: Service) -> models.LedgerState:
         charged_by_window={str(window): charged for window, charged in sorted(totals.charged_by_window.items())},
         epoch=epoch,
         window=protection.schedule.window_of(epoch),
-        next_border=service.publisher.starts_at(epoch + 1),
+        next_epoch_at=service.publisher.starts_at(epoch + 1),
         policy=protection.policy.value,
         new_places_per_window=service.publisher.most_charges(protection.schedule.window_of(epoch)),
     )

@@ -180,10 +180,14 @@ class Settings(BaseSettings):
         "500m", "Mean distance that the noise adds, such as 500m or 0.5km.", panel="Protection"
     )
     epoch: _Duration = _setting("1h", "Time between two publications, such as 15m or 1h.", panel="Protection")
-    window: _Duration = _setting("30d", "Length of a budget window: a whole number of epochs.", panel="Protection")
+    window: _Duration = _setting(
+        "30d",
+        "Time for which a location keeps its noise and new locations are counted: a whole number of epochs.",
+        panel="Protection",
+    )
     new_places: _Whole = _setting(
         20,
-        "Number of different locations of a person that are published in a budget window.",
+        "Number of different locations of a person that are published in a window.",
         panel="Protection",
         least=1,
         most=10_000,

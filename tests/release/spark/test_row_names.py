@@ -13,8 +13,8 @@ from nearveil.hashing import (
     place_digest,
     row_hashes,
     rows_digest,
-    subkey,
 )
+from nearveil.randomness import subkey
 
 SECRET = bytes(range(16))
 

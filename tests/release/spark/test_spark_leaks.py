@@ -12,10 +12,11 @@ from tests.release.spark.cluster import Cluster
 from tests.release.spark.failing import failing_mechanism
 from tests.services.leaks import files_under, leaks
 
-from nearveil.hashing import checked_secret, subkey
+from nearveil.hashing import checked_secret
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.randomness import subkey
 from nearveil.region import Region
 from nearveil.release.spark import api
 from nearveil.release.spark.api import Job, job_key, protect, protect_path

@@ -1,6 +1,6 @@
-"""Noise and resample: the comparator of the paper's Figure 8.
+"""Figure 8: how long sampling takes, by the paper's sampler, by ours, and by noise and resample.
 
-Add noise, and again, until the result lies in the disc. The law is that of
+Noise and resample adds noise, again and again, until the result lies in the disc. The law is that of
 `nearveil.mechanisms._disc_sampler`; the time it takes has no bound, which is what the comparison is about.
 """
 

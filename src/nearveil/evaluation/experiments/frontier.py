@@ -1,4 +1,7 @@
-"""The defences of the frontier: every mechanism and release, with the parameter that is swept."""
+"""The frontier: what each defence leaves to those who ask, against what it leaves to the best attacker.
+
+From top to bottom: the families of defences that are swept, their curves, who wins, and the experiment itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The three main findings made from the numbers of the report they stand in."""
+"""All experiments by name, in the order of the report, and the three main findings made from their numbers."""
 
 from __future__ import annotations
 

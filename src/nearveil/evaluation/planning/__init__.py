@@ -1,1 +1,1 @@
-"""From somebody's people and a goal to a mechanism with its parameters: measured on those people, not promised."""
+"""Planning: a mechanism and its parameters for given people and a goal."""

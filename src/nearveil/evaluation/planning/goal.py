@@ -1,4 +1,4 @@
-"""What somebody wants of a mechanism: one thing at least, and then as much as can be had of the other."""
+"""Goal: a least recall, attacker error or metric promise, and what is made as large as possible beyond it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Kind = Literal["attacker-error", "recall", "hide-within"]
 
 MOST_K = 100
 
-# What is measured is aimed at a little beyond the goal, since the last measurement has fresh noise, and counts as
-# wasteful where it lies far beyond.
+# What is measured is aimed at a little beyond the goal, since the last measurement has fresh noise, and overshoots
+# where it lies far beyond.
 _ERROR_MARGIN, _RECALL_MARGIN = 0.04, 0.004
-_WASTEFUL_ERROR, _WASTEFUL_RECALL = 1.1, 0.015
+_OVERSHOOT_ERROR, _OVERSHOOT_RECALL = 1.1, 0.015
 # What to hide within a length means: a loss of 2 for two places that far apart.
 _LOSS_AT_LENGTH = 2 * (1 + 1e-9)
 
@@ -113,34 +113,34 @@ class Goal:
         per_metre = stated.notion is Notion.METRIC and not stated.offset and stated.holds
         return per_metre and stated.epsilon * self.value <= _LOSS_AT_LENGTH
 
-    def wasteful(self, point: Point) -> bool:
+    def overshoots(self, point: Point) -> bool:
         """Whether a point has far more than was asked for, which something else pays for."""
         if self.kind == "attacker-error":
-            return point.error_m.value > _WASTEFUL_ERROR * self.value
-        return self.kind == "recall" and point.recall.value > self.value + _WASTEFUL_RECALL
+            return point.error_m.value > _OVERSHOOT_ERROR * self.value
+        return self.kind == "recall" and point.recall.value > self.value + _OVERSHOOT_RECALL
 
-    def prize(self, point: Point) -> float:
-        """What there should be as much as possible of, once the goal is met."""
+    def objective(self, point: Point) -> float:
+        """What is made as large as possible once the goal is met."""
         return point.error_m.value if self.kind == "recall" else point.recall.value
 
     def shortfall(self, point: Point) -> float:
         """How far a point is from the goal; 0 where it is met."""
         if self.met(point):
             return 0.0
-        return abs(self.aim(0.0) - self.level(point))
+        return abs(self.target_level(0.0) - self.level(point))
 
     def level(self, point: Point) -> float:
-        """What the goal is about, as a number that grows as a defence is turned up and is nearly straight in that."""
+        """What the goal is about, as a number that grows nearly straight with the setting."""
         return -point.recall.value if self.kind == "recall" else math.log(max(point.error_m.value, 1e-3))
 
-    def aim(self, margins: float = 1.0) -> float:
+    def target_level(self, margins: float = 1.0) -> float:
         """The level to aim at: that of the goal, and ``margins`` margins on its safe side."""
         if self.kind == "recall":
             return -self.value - margins * _RECALL_MARGIN
         return math.log(self.value) + margins * _ERROR_MARGIN
 
 
-# The dial of a family: the one parameter that its members differ in, turned so that more hides more.
+# The parameter that the members of a family differ in, as a setting: a larger setting hides more.
 
 
 Swept = Literal["hide_within_m", "epsilon", "centres", "nothing"]
@@ -152,13 +152,13 @@ _LEAST_CENTRES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Dial:
+class SweptParameter:
     """A parameter of a defence on a logarithmic scale.
 
     Attributes
     ----------
     swept : str
-        Its name; ``nothing`` where a mechanism has no parameter to turn.
+        Its name; ``nothing`` where a mechanism has no parameter to sweep.
     least, most : float
         Values that make sense.
     """
@@ -169,19 +169,20 @@ class Dial:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """How far it can be turned down and up."""
-        return min(self._turn(self.least), self._turn(self.most)), max(self._turn(self.least), self._turn(self.most))
+        """The least and the largest setting."""
+        low, high = sorted((self._setting(self.least), self._setting(self.most)))
+        return low, high
 
-    def read(self, defence: Defence) -> float:
-        """How far it is turned up: a longer length, a smaller epsilon, fewer centres."""
-        return 0.0 if self.swept == "nothing" else self._turn(float(getattr(defence, self.swept)))
+    def setting_of(self, defence: Defence) -> float:
+        """The setting of a defence: larger for a longer length, a smaller epsilon, fewer centres."""
+        return 0.0 if self.swept == "nothing" else self._setting(float(getattr(defence, self.swept)))
 
-    def turned(self, defence: Defence, turn: float) -> Defence:
-        """Return the defence with the dial turned so far, at a value of three digits, such as a person would write."""
+    def with_setting(self, defence: Defence, setting: float) -> Defence:
+        """Return the defence at a setting, with a value of three digits, such as a person would write."""
         if self.swept == "nothing":
             return defence
         low, high = self.ends
-        value = math.exp(self._sign * min(max(turn, low), high))
+        value = math.exp(self._sign * min(max(setting, low), high))
         if self.swept == "centres":
             return replace(defence, centres=round(value))
         value = min(max(_three_digits(value), self.least), self.most)
@@ -193,7 +194,7 @@ class Dial:
     def _sign(self) -> float:
         return 1.0 if self.swept == "hide_within_m" else -1.0
 
-    def _turn(self, value: float) -> float:
+    def _setting(self, value: float) -> float:
         return self._sign * math.log(value)
 
 
@@ -201,16 +202,16 @@ def _three_digits(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def dial_of(family: Family, region: Region, people: int) -> Dial:
-    """Return the dial of a family whose members were fitted to a population."""
+def parameter_of(family: Family, region: Region, people: int) -> SweptParameter:
+    """Return the swept parameter of a family whose members were fitted to a population."""
     first, last = family.members[0], family.members[-1]
     if len(family.members) == 1:
-        return Dial("nothing", 1.0, 1.0)
+        return SweptParameter("nothing", 1.0, 1.0)
     if first.hide_within_m is not None:
-        return Dial("hide_within_m", _LEAST_LENGTH_M, _three_digits(2 * region.radius_m))
+        return SweptParameter("hide_within_m", _LEAST_LENGTH_M, _three_digits(2 * region.radius_m))
     if first.epsilon != last.epsilon:
-        return Dial("epsilon", *_EPSILONS)
-    return Dial("centres", _LEAST_CENTRES, people // PEOPLE_PER_CENTRE)
+        return SweptParameter("epsilon", *_EPSILONS)
+    return SweptParameter("centres", _LEAST_CENTRES, people // PEOPLE_PER_CENTRE)
 
 
 def fitted_to(families: Sequence[Family], people: int) -> tuple[list[Family], list[str]]:

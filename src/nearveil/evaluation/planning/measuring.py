@@ -17,10 +17,10 @@ from nearveil.evaluation.cells import TAU_M, Publication, best_guess_of
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.utility import draw_queries, measure_utility
 from nearveil.io.datasets import Dataset
-from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.types import BoolArray, IntArray
 
 _TARGETS_AT_ONCE = 8

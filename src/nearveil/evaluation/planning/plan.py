@@ -12,7 +12,7 @@ from typing import Any
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.experiments.frontier import Family, family_of, sound_families
-from nearveil.evaluation.planning.goal import Goal, dial_of, fitted_to
+from nearveil.evaluation.planning.goal import Goal, fitted_to, parameter_of
 from nearveil.evaluation.planning.measuring import Point, Sizes
 from nearveil.evaluation.planning.people import PeopleSource, PlanningPeople
 from nearveil.evaluation.planning.search import (
@@ -404,7 +404,7 @@ def _search(
             dataset,
             goal,
             family.thinned(min(effort.steps, len(family.members))),
-            dial_of(family, dataset.region, len(dataset.places)),
+            parameter_of(family, dataset.region, len(dataset.places)),
             stage_seed(seed, _SEARCH_STAGE),
             effort.search,
             effort.refinements,
@@ -483,7 +483,7 @@ def _line(search: Search, contenders: Sequence[Contender]) -> list[Point]:
     settled = [one.point for one in contenders if one.family.label == search.family.label]
     swept = [point for point in search.points if point.defence in search.family.members]
     points = [*swept, *settled] if settled else list(search.points)
-    return sorted(points, key=lambda point: search.dial.read(point.defence))
+    return sorted(points, key=lambda point: search.parameter.setting_of(point.defence))
 
 
 def _goal_line(plan: Plan) -> Series | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier import Family
-from nearveil.evaluation.planning.goal import Dial, Goal
+from nearveil.evaluation.planning.goal import Goal, SweptParameter
 from nearveil.evaluation.planning.measuring import Bench, Point, Sizes, measure_runs
 from nearveil.io.datasets import Dataset
 
@@ -29,7 +29,7 @@ class SearchTask:
     dataset: Dataset
     goal: Goal
     family: Family
-    dial: Dial
+    parameter: SweptParameter
     seed: int
     sizes: Sizes
     refinements: int
@@ -42,17 +42,17 @@ class Search:
     Attributes
     ----------
     points : tuple of Point
-        Measured, in the order of the dial.
-    turn : float
-        Where the goal is just met, as far as these points show; the end of the dial that is nearest to it if nowhere.
+        Measured, in the order of the parameter.
+    setting : float
+        Where the goal is just met, as far as these points show; the nearest end if nowhere.
     slope : float
-        How the goal's level changes there for each unit of the dial.
+        How the goal's level changes there for each unit of the parameter.
     """
 
     family: Family
-    dial: Dial
+    parameter: SweptParameter
     points: tuple[Point, ...]
-    turn: float
+    setting: float
     slope: float
 
     @property
@@ -66,7 +66,9 @@ class Search:
         return self._between([point.recall.value for point in self.points])
 
     def _between(self, values: list[float]) -> float:
-        return float(np.interp(self.turn, [self.dial.read(point.defence) for point in self.points], values))
+        return float(
+            np.interp(self.setting, [self.parameter.setting_of(point.defence) for point in self.points], values)
+        )
 
 
 def search_family(task: SearchTask) -> Search:
@@ -74,66 +76,66 @@ def search_family(task: SearchTask) -> Search:
     bench = Bench(task.dataset, task.goal.k, task.seed)
     points = [bench.measure(member, task.sizes) for member in task.family.members]
     if task.goal.kind == "hide-within":
-        return Search(task.family, task.dial, tuple(points), float(np.log(task.goal.value)), 1.0)
+        return Search(task.family, task.parameter, tuple(points), float(np.log(task.goal.value)), 1.0)
     points = _widened(points, bench, task)
     for _ in range(task.refinements):
         pair = _around(points, task.goal)
         if pair is None:
             break
-        defence = task.dial.turned(points[0].defence, _crossing(*pair, task))
+        defence = task.parameter.with_setting(points[0].defence, _crossing(*pair, task))
         if any(defence == point.defence for point in points):
             break
-        points = _in_order([*points, bench.measure(defence, task.sizes)], task.dial)
-    return Search(task.family, task.dial, tuple(points), *_found(points, task))
+        points = _in_order([*points, bench.measure(defence, task.sizes)], task.parameter)
+    return Search(task.family, task.parameter, tuple(points), *_found(points, task))
 
 
 def _widened(points: list[Point], bench: Bench, task: SearchTask) -> list[Point]:
-    """Go beyond the ends of the sweep, as far as the dial goes, while the goal lies there."""
-    low, high = task.dial.ends
+    """Go beyond the ends of the sweep, as far as the parameter goes, while the goal lies there."""
+    low, high = task.parameter.ends
     for _ in range(_MOST_STEPS_BEYOND):
-        settings = [task.dial.read(point.defence) for point in points]
-        if task.goal.level(points[0]) >= task.goal.aim() and settings[0] - low > 1e-3:
+        settings = [task.parameter.setting_of(point.defence) for point in points]
+        if task.goal.level(points[0]) >= task.goal.target_level() and settings[0] - low > 1e-3:
             next_setting = settings[0] - _STEP_BEYOND
-        elif task.goal.level(points[-1]) < task.goal.aim() and high - settings[-1] > 1e-3:
+        elif task.goal.level(points[-1]) < task.goal.target_level() and high - settings[-1] > 1e-3:
             next_setting = settings[-1] + _STEP_BEYOND
         else:
             break
-        point = bench.measure(task.dial.turned(points[0].defence, next_setting), task.sizes)
-        points = _in_order([*points, point], task.dial)
+        point = bench.measure(task.parameter.with_setting(points[0].defence, next_setting), task.sizes)
+        points = _in_order([*points, point], task.parameter)
     return points
 
 
-def _in_order(points: list[Point], dial: Dial) -> list[Point]:
-    return sorted(points, key=lambda point: dial.read(point.defence))
+def _in_order(points: list[Point], parameter: SweptParameter) -> list[Point]:
+    return sorted(points, key=lambda point: parameter.setting_of(point.defence))
 
 
 def _around(points: list[Point], goal: Goal) -> tuple[Point, Point] | None:
     """The first two neighbours that the goal lies between."""
     return next(
-        (pair for pair in pairwise(points) if goal.level(pair[0]) < goal.aim() <= goal.level(pair[1])),
+        (pair for pair in pairwise(points) if goal.level(pair[0]) < goal.target_level() <= goal.level(pair[1])),
         None,
     )
 
 
 def _crossing(below: Point, above: Point, task: SearchTask) -> float:
-    low, high = task.dial.read(below.defence), task.dial.read(above.defence)
-    share = (task.goal.aim() - task.goal.level(below)) / (task.goal.level(above) - task.goal.level(below))
+    low, high = task.parameter.setting_of(below.defence), task.parameter.setting_of(above.defence)
+    share = (task.goal.target_level() - task.goal.level(below)) / (task.goal.level(above) - task.goal.level(below))
     return low + min(max(share, _NEAREST), _FARTHEST) * (high - low)
 
 
 def _found(points: list[Point], task: SearchTask) -> tuple[float, float]:
     """Where the goal is met, and the slope there."""
-    settings = [task.dial.read(point.defence) for point in points]
+    settings = [task.parameter.setting_of(point.defence) for point in points]
     levels = [task.goal.level(point) for point in points]
     if len(points) == 1:
         return settings[0], 1.0
     whole = max((levels[-1] - levels[0]) / (settings[-1] - settings[0]), _LEAST_SLOPE)
     pair = _around(points, task.goal)
     if pair is None:
-        return (settings[0] if levels[0] >= task.goal.aim() else settings[-1]), whole
+        return (settings[0] if levels[0] >= task.goal.target_level() else settings[-1]), whole
     below, above = pair
-    low, high = task.dial.read(below.defence), task.dial.read(above.defence)
-    share = (task.goal.aim() - task.goal.level(below)) / (task.goal.level(above) - task.goal.level(below))
+    low, high = task.parameter.setting_of(below.defence), task.parameter.setting_of(above.defence)
+    share = (task.goal.target_level() - task.goal.level(below)) / (task.goal.level(above) - task.goal.level(below))
     return low + share * (high - low), whole
 
 
@@ -162,14 +164,14 @@ def ranked(contenders: Sequence[Contender], goal: Goal) -> tuple[Contender, ...]
     """
     by_prize = sorted(
         contenders,
-        key=lambda one: (one.family.sound, one.met, -goal.shortfall(one.point), goal.prize(one.point)),
+        key=lambda one: (one.family.sound, one.met, -goal.shortfall(one.point), goal.objective(one.point)),
         reverse=True,
     )
     best = by_prize[0]
     may_be = [one for one in by_prize if one.met and one.family.sound]
     equals = [one for one in may_be if _is_indistinguishable(best.point, one.point, goal)]
     if best.met and equals:
-        best = max(equals, key=lambda one: (_strength(one.family), goal.prize(one.point)))
+        best = max(equals, key=lambda one: (_strength(one.family), goal.objective(one.point)))
     return (best, *(one for one in by_prize if one is not best))
 
 
@@ -180,10 +182,10 @@ def _strength(family: Family) -> int:
 
 def _is_indistinguishable(first: Point, second: Point, goal: Goal) -> bool:
     widths = [(point.error_m if goal.kind == "recall" else point.recall).half_width or 0.0 for point in (first, second)]
-    return abs(goal.prize(first) - goal.prize(second)) <= math.hypot(*widths)
+    return abs(goal.objective(first) - goal.objective(second)) <= math.hypot(*widths)
 
 
-# The last word on a contender: measured with fresh seeds, and turned until the goal is just met.
+# The final measurement of a candidate: with fresh seeds, and set so that the goal is just met.
 
 
 _MOST_ROUNDS = 3
@@ -214,40 +216,40 @@ class Contender:
 
 
 def settle(task: SettleTask) -> Contender:
-    """Measure a contender with seeds that the search has not seen; turn its dial and measure afresh until it fits.
+    """Measure a candidate with seeds that the search has not seen, and correct its setting until it fits.
 
     Every round has seeds of its own. What is returned is one round's measurement, never a mixture, and never a point
     that was not measured.
     """
-    dial, goal = task.search.dial, task.goal
-    turn = task.search.turn
+    parameter, goal = task.search.parameter, task.goal
+    setting = task.search.setting
     if goal.kind != "hide-within":
         bench = Bench(task.dataset, goal.k, stage_seed(task.seed, _CHECK_STAGE))
-        checked = bench.measure(dial.turned(task.search.points[0].defence, turn), task.check)
-        turn = _corrected(checked, task, margins=1.0)
+        checked = bench.measure(parameter.with_setting(task.search.points[0].defence, setting), task.check)
+        setting = _corrected(checked, task, margins=1.0)
     best: Contender | None = None
     for number in range(_MOST_ROUNDS):
-        defence = _defence(task, turn)
+        defence = _defence(task, setting)
         seeds = [stage_seed(task.seed, number + 1, run) for run in range(task.runs)]
         point = measure_runs(task.dataset, goal.k, defence, seeds, task.final)
         best = _better(best, Contender(task.search.family, point, goal.met(point)), goal)
-        if goal.kind == "hide-within" or (goal.met(point) and not goal.wasteful(point)):
+        if goal.kind == "hide-within" or (goal.met(point) and not goal.overshoots(point)):
             break
         # After each miss a little farther to the safe side.
-        turn = _corrected(point, task, margins=1.0 + number)
-        if dial.turned(defence, turn) == defence:
+        setting = _corrected(point, task, margins=1.0 + number)
+        if parameter.with_setting(defence, setting) == defence:
             break
     if best is None:
         raise RuntimeError("there is at least one round")
     return best
 
 
-def _defence(task: SettleTask, turn: float) -> Defence:
+def _defence(task: SettleTask, setting: float) -> Defence:
     defence = task.search.points[0].defence
     # A promise is asked for to the letter, and not rounded.
     if task.goal.kind == "hide-within":
         return replace(defence, hide_within_m=task.goal.value)
-    return task.search.dial.turned(defence, turn)
+    return task.search.parameter.with_setting(defence, setting)
 
 
 def stage_seed(*parts: int) -> int:
@@ -256,9 +258,9 @@ def stage_seed(*parts: int) -> int:
 
 
 def _corrected(point: Point, task: SettleTask, *, margins: float) -> float:
-    """Where the dial should be, given what was measured."""
-    step = (task.goal.aim(margins) - task.goal.level(point)) / task.search.slope
-    return task.search.dial.read(point.defence) + min(max(step, -_LONGEST_STEP), _LONGEST_STEP)
+    """Where the parameter should be, given what was measured."""
+    step = (task.goal.target_level(margins) - task.goal.level(point)) / task.search.slope
+    return task.search.parameter.setting_of(point.defence) + min(max(step, -_LONGEST_STEP), _LONGEST_STEP)
 
 
 def _better(first: Contender | None, second: Contender, goal: Goal) -> Contender:
@@ -268,5 +270,5 @@ def _better(first: Contender | None, second: Contender, goal: Goal) -> Contender
     if second.met < first.met:
         return first
     if second.met:
-        return max(first, second, key=lambda each: goal.prize(each.point))
+        return max(first, second, key=lambda each: goal.objective(each.point))
     return min(first, second, key=lambda each: goal.shortfall(each.point))

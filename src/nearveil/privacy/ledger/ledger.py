@@ -1,4 +1,6 @@
-"""Everybody's account, in memory: which events count in which windows.
+"""The ledger: what each person has lost, on disk, and the refusal of what would cost more than the budget.
+
+`PersonalAccounts` is the same in memory.
 
 An event counts at the moment of its places. An event that arrives late, dated before something that its person is
 already charged with, counts at the newest moment of that person too: a date in the past finds no fresh budget, and the

@@ -1,1 +1,1 @@
-"""Engines that protect more people than one machine holds."""
+"""The Spark engine: protects more people than one machine holds."""

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nearveil.errors import DataError, UsageError
-from nearveil.hashing import checked_secret, subkey
+from nearveil.hashing import checked_secret
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.ledger import Ledger
+from nearveil.randomness import subkey
 from nearveil.release.card import card_of
 from nearveil.release.charging import charge_release
 from nearveil.release.protect import ProtectJob, ProtectResult, TrueFigures

@@ -1,7 +1,8 @@
-"""CSV through Spark, which would pass over in silence most of what can be wrong with it.
+"""Paths that Spark reads and writes, and its CSV files.
 
-Spark takes the first file's header for the header of all, fills up rows that are too short, cuts those that are too
-long, and puts a sign in place of what is not UTF-8. None of its own checks does without values in the error.
+CSV is checked here because Spark passes over most of what can be wrong with it. It takes the first file's header for
+the header of all, fills up rows that are too short, cuts those that are too long, and puts a sign in place of what is
+not UTF-8. None of its own checks does without values in the error.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import wrap_longitude
 from nearveil.hashing import missing_keys, noise_of, order_of, place_digest, row_hashes, rows_digest
 from nearveil.io.columns import degrees_column
-from nearveil.mechanisms._nearest import nearest_centre_table
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers, cells_of, square_in_fixed_point
+from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.region import Region
 from nearveil.release.spark.errors import Batches, tells_no_values
 from nearveil.types import BoolArray, FloatArray, IntArray, WordArray

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from nearveil.attacks._channels import DensityChannel, Likelihood
 from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attacker
+from nearveil.attacks.channels import DensityChannel, Likelihood
 from nearveil.evaluation.utility import draw_queries, measure_utilities
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.planar_laplace import PlanarLaplace

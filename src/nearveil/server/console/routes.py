@@ -243,7 +243,7 @@ def state_of(service: Service) -> dict[str, Any]:
         "epoch": {
             "number": epoch,
             "length_s": schedule.epoch_s,
-            "next_border": publisher.starts_at(epoch + 1),
+            "next_epoch_at": publisher.starts_at(epoch + 1),
         },
         "window": {
             "number": window,

@@ -33,7 +33,7 @@ export class Frame {
     return { x: angles.map((a) => x + radius * Math.cos(a)), y: angles.map((a) => y + radius * Math.sin(a)) };
   }
 
-  // Tiles that cover a window, as Plotly's images, at a zoom that suits the number of pixels.
+  // Tiles that cover a view, as Plotly's images, at a zoom that suits the number of pixels.
   tiles(address, [west, south, east, north], width) {
     const world = 2 * Math.PI * this.scale;
     const zoom = Math.min(19, Math.max(0, Math.round(Math.log2(world / (east - west) * width / 256))));

@@ -1,4 +1,4 @@
-// A map: ground, window, buttons, keys and scale. What is on it comes from others.
+// A map: ground, view, buttons, keys and scale. What is on it comes from others.
 
 import { Frame } from "./geometry.js";
 import { mapTools, tileCredit } from "./map-tools.js";
@@ -18,7 +18,7 @@ export class Ground {
     this.tileAddress = about.tile_address;
     this.land = about.coastline.features.map((line) => this.line(line.geometry.coordinates));
     this.moving = coarse.matches ? false : "pan";
-    this.window = this.home = this.square(this.frame.box);
+    this.view = this.home = this.square(this.frame.box);
     plot.parentElement.append(mapTools(this, coarse.matches));
     this.scale = make("div", { className: "scale" }, make("i"), make("span"));
     plot.parentElement.append(this.scale);
@@ -35,7 +35,7 @@ export class Ground {
     return { x: points.map(([x]) => x), y: points.map(([, y]) => y) };
   }
 
-  // A window in the plot's proportions that holds a box, with a little room.
+  // A view in the plot's proportions that holds a box, with a little room.
   square([west, south, east, north], room = 1.04) {
     const { width, height } = this.plot.getBoundingClientRect();
     const proportion = width && height ? width / height : 1;
@@ -62,7 +62,7 @@ export class Ground {
   }
 
   layout() {
-    const [west, south, east, north] = this.window;
+    const [west, south, east, north] = this.view;
     const axis = { visible: false, zeroline: false, showgrid: false, fixedrange: this.moving === false };
     return [
       [...this.ground(), ...this.traces(this)],
@@ -72,7 +72,7 @@ export class Ground {
         font: { family: "system-ui, sans-serif", size: 13, color: colour("ink") },
         xaxis: { ...axis, range: [west, east] },
         yaxis: { ...axis, range: [south, north], scaleanchor: "x", scaleratio: 1 },
-        images: this.tileAddress ? this.frame.tiles(this.tileAddress, this.window, this.plot.clientWidth) : [],
+        images: this.tileAddress ? this.frame.tiles(this.tileAddress, this.view, this.plot.clientWidth) : [],
       },
     ];
   }
@@ -85,18 +85,18 @@ export class Ground {
 
   // Look at a box, gliding there unless motion is unwelcome.
   look(box, { glide = true } = {}) {
-    const from = this.window, to = this.home = this.square(box, 1);
+    const from = this.view, to = this.home = this.square(box, 1);
     cancelAnimationFrame(this.gliding);
     const still = from.every((edge, i) => Math.abs(edge - to[i]) < (to[2] - to[0]) / 500);
     if (!glide || calm.matches || still) {
-      this.window = to;
+      this.view = to;
       return this.draw();
     }
     const started = performance.now();
     const move = () => {
       const done = Math.min(1, (performance.now() - started) / GLIDE_MS);
       const eased = 1 - (1 - done) ** 3;
-      this.window = between(from, to, eased);
+      this.view = between(from, to, eased);
       this.draw();
       if (done < 1) this.gliding = requestAnimationFrame(move);
     };
@@ -106,11 +106,11 @@ export class Ground {
 
   fit() {
     if (!this.plot.clientWidth) return;
-    const [west, south, east, north] = this.window;
+    const [west, south, east, north] = this.view;
     const { width, height } = this.plot.getBoundingClientRect();
     const [x, halfHeight] = [(west + east) / 2, (north - south) / 2];
     const halfWidth = halfHeight * width / height;
-    this.window = [x - halfWidth, south, x + halfWidth, north];
+    this.view = [x - halfWidth, south, x + halfWidth, north];
     Plotly.relayout(this.plot, { autosize: true, width, height });
     this.draw();
   }
@@ -123,29 +123,29 @@ export class Ground {
   }
 
   zoom(factor, at) {
-    const [west, south, east, north] = this.window;
+    const [west, south, east, north] = this.view;
     const [x, y] = at ?? [(west + east) / 2, (south + north) / 2];
-    this.window = [x - (x - west) * factor, y - (y - south) * factor, x + (east - x) * factor, y + (north - y) * factor];
+    this.view = [x - (x - west) * factor, y - (y - south) * factor, x + (east - x) * factor, y + (north - y) * factor];
     this.draw();
   }
 
   pan(right, up) {
-    const [west, south, east, north] = this.window;
+    const [west, south, east, north] = this.view;
     const [dx, dy] = [right * (east - west) / 5, up * (north - south) / 5];
-    this.window = [west + dx, south + dy, east + dx, north + dy];
+    this.view = [west + dx, south + dy, east + dx, north + dy];
     this.draw();
   }
 
   reset() {
-    this.window = this.home;
+    this.view = this.home;
     this.fit();
   }
 
   readWindow() {
     const { xaxis, yaxis } = this.plot.layout;
     const [west, south, east, north] = [xaxis.range[0], yaxis.range[0], xaxis.range[1], yaxis.range[1]];
-    if (this.window.every((edge, i) => Math.abs(edge - [west, south, east, north][i]) < 1e-6 * (east - west))) return;
-    this.window = [west, south, east, north];
+    if (this.view.every((edge, i) => Math.abs(edge - [west, south, east, north][i]) < 1e-6 * (east - west))) return;
+    this.view = [west, south, east, north];
     this.showScale();
     if (this.tileAddress) this.draw();
   }
@@ -165,14 +165,14 @@ export class Ground {
   onWheel(event) {
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
-    const [west, south, east, north] = this.window;
+    const [west, south, east, north] = this.view;
     const { left, top, width, height } = this.plot.getBoundingClientRect();
     const at = [west + (event.clientX - left) / width * (east - west), north - (event.clientY - top) / height * (north - south)];
     this.zoom(event.deltaY > 0 ? 1.2 : 1 / 1.2, at);
   }
 
   showScale() {
-    const [west, , east] = this.window;
+    const [west, , east] = this.view;
     const most = (east - west) / 4;
     const power = 10 ** Math.floor(Math.log10(most));
     const metres = Math.max(...[1, 2, 5].map((step) => step * power).filter((step) => step <= most));
@@ -181,7 +181,7 @@ export class Ground {
   }
 }
 
-// Between two windows: the size changes by equal factors in equal times.
+// Between two views: the size changes by equal factors in equal times.
 function between(from, to, share) {
   const middle = (w) => [(w[0] + w[2]) / 2, (w[1] + w[3]) / 2];
   const [[x0, y0], [x1, y1]] = [middle(from), middle(to)];

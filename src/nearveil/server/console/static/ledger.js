@@ -30,11 +30,11 @@ export function showLedger(found) {
 // Whether the next epoch has begun since the state was asked for.
 export function tick() {
   if (!state) return false;
-  const left = state.epoch.next_border - (Date.now() / 1000 + ahead);
+  const left = state.epoch.next_epoch_at - (Date.now() / 1000 + ahead);
   $("countdown").textContent = left > 0 ? duration(left) : "now";
   const done = Math.min(1, Math.max(0, 1 - left / state.epoch.length_s));
-  $("border-done").style.width = `${(100 * done).toFixed(2)}%`;
-  $("epoch-text").textContent = `Next epoch: ${moment(state.epoch.next_border)}. Budgets start anew when window `
+  $("epoch-done").style.width = `${(100 * done).toFixed(2)}%`;
+  $("epoch-text").textContent = `Next epoch: ${moment(state.epoch.next_epoch_at)}. Budgets start anew when window `
     + `${count(state.window.number)} ends, ${moment(state.window.ends)}.`;
   return left <= 0;
 }

@@ -74,54 +74,68 @@ class RemappedChannel:
         """Prepare for people at these places."""
 
         def likelihood(published: FloatArray) -> FloatArray:
-            columns = [self._log_likelihood(places_m, place) for place in self.region.to_metres(published)]
-            return np.stack(columns, axis=1) if columns else np.empty((len(places_m), 0))
+            found = np.empty((len(places_m), len(published)))
+            size = max(1, _MOST_AT_ONCE // (max(1, len(places_m)) * len(self._steps_m)))
+            for start in range(0, len(published), size):
+                part = slice(start, start + size)
+                found[:, part] = self._log_likelihoods(places_m, self.region.to_metres(published[part]))
+            return found
 
         return likelihood
 
-    def _log_likelihood(self, places_m: FloatArray, published_m: FloatArray) -> FloatArray:
-        noisy_m, log_weights = self._came_from(published_m)
-        logs = self.mechanism.log_density(places_m[:, None], noisy_m[None])
-        found: FloatArray = logsumexp(logs + log_weights, axis=1)
-        return found
+    @property
+    def _log_steps(self) -> FloatArray:
+        return np.arange(math.log(_LEAST_REMAPPED_STEP_M), math.log(4 * self.region.radius_m), _REMAPPED_LOG_STEP)
 
-    def _came_from(self, published_m: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Noisy places that a published one may have come from, with log weights."""
-        alone = published_m[None], np.zeros(1)
-        centre_m, radius_m = _nearest_edge(self.mechanism.current_intervals, published_m)
-        offset = published_m - centre_m
-        length_m = math.hypot(*offset)
-        if abs(length_m - radius_m) > _ON_EDGE_M:
-            return alone
-        logs = np.arange(math.log(_LEAST_REMAPPED_STEP_M), math.log(4 * self.region.radius_m), _REMAPPED_LOG_STEP)
-        # The first metre, then the trapezium rule in the logarithm of the step.
-        steps_m = np.concatenate([[0.5 * _LEAST_REMAPPED_STEP_M], np.exp(logs)])
-        widths_m = np.concatenate([[_LEAST_REMAPPED_STEP_M], np.exp(logs) * _REMAPPED_LOG_STEP])
-        noisy_m = centre_m + offset / length_m * (radius_m + steps_m)[:, None]
-        kept = self._comes_back(noisy_m, published_m)
-        if not kept.any():
-            return alone
-        return noisy_m[kept], np.log(widths_m * (1 + steps_m / radius_m))[kept]
+    @property
+    def _steps_m(self) -> FloatArray:
+        """Steps along a ray from a disc's edge: the first metre, then evenly in the logarithm."""
+        return np.concatenate([[0.5 * _LEAST_REMAPPED_STEP_M], np.exp(self._log_steps)])
 
-    def _comes_back(self, noisy_m: FloatArray, published_m: FloatArray) -> BoolArray:
-        """Whether a noisy place is moved to the published one; beyond the region, what holds at its boundary."""
-        same: BoolArray = np.hypot(*(self.mechanism.remap(noisy_m) - published_m).T) < _SAME_M
-        inside = (np.abs(noisy_m) <= np.array(self.region.half_extent_m)).all(axis=1)
-        if inside.all() or not inside.any():
-            return same
-        last = int(np.flatnonzero(inside)[-1])
-        beyond = np.arange(len(noisy_m)) > last
-        followed: BoolArray = np.where(beyond, same[last], same)
+    @property
+    def _widths_m(self) -> FloatArray:
+        """Weights of the steps by the trapezium rule in their logarithm."""
+        return np.concatenate([[_LEAST_REMAPPED_STEP_M], np.exp(self._log_steps) * _REMAPPED_LOG_STEP])
+
+    def _log_likelihoods(self, places_m: FloatArray, published_m: FloatArray) -> FloatArray:
+        logs = self.mechanism.log_density(places_m[:, None], published_m[None])
+        centres_m, radii_m = _nearest_edges(self.mechanism.current_intervals, published_m)
+        offsets = published_m - centres_m
+        lengths_m = np.hypot(*offsets.T)
+        rays = np.flatnonzero(np.abs(lengths_m - radii_m) <= _ON_EDGE_M)
+        steps_m, radii_m = self._steps_m, radii_m[rays, None]
+        outwards = (offsets[rays] / lengths_m[rays, None])[:, None]
+        noisy_m = centres_m[rays, None] + outwards * (radii_m + steps_m)[..., None]
+        kept = self._come_back(noisy_m, published_m[rays])
+        # One that nothing outside is moved to stands for itself.
+        some = kept.any(axis=1)
+        rays, noisy_m, kept = rays[some], noisy_m[some], kept[some]
+        if len(rays):
+            weights = np.log(self._widths_m * (1 + steps_m / radii_m[some]))
+            along = self.mechanism.log_density(places_m[:, None, None], noisy_m[None])
+            logs[:, rays] = logsumexp(np.where(kept, along + weights, -np.inf), axis=-1)
+        return logs
+
+    def _come_back(self, noisy_m: FloatArray, published_m: FloatArray) -> BoolArray:
+        """Whether places along rays are moved to the published ones; beyond the region, what holds at its boundary."""
+        remapped_m = self.mechanism.remap(noisy_m.reshape(-1, 2)).reshape(noisy_m.shape)
+        away_m = remapped_m - published_m[:, None]
+        same: BoolArray = np.hypot(away_m[..., 0], away_m[..., 1]) < _SAME_M
+        inside = (np.abs(noisy_m) <= np.array(self.region.half_extent_m)).all(axis=-1)
+        steps = np.arange(noisy_m.shape[1])
+        last = np.where(inside, steps, -1).max(axis=1, initial=-1)
+        at_boundary = same[np.arange(len(same)), last][:, None]
+        followed: BoolArray = np.where((last[:, None] >= 0) & (steps > last[:, None]), at_boundary, same)
         return followed
 
 
-def _nearest_edge(intervals: Intervals, place_m: FloatArray) -> tuple[FloatArray, float]:
-    """Centre and radius, in metres, of the disc whose edge is nearest."""
+def _nearest_edges(intervals: Intervals, places_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Centres and radii, in metres, of the discs whose edges are nearest."""
     unit_m = intervals.region.metres_per_unit
     centres_m, radii_m = intervals.centres * unit_m, intervals.radii * unit_m
-    gaps = np.abs(np.hypot(*(centres_m - place_m).T) - radii_m)
-    nearest = int(np.argmin(gaps))
-    return centres_m[nearest], float(radii_m[nearest])
+    east_m, north_m = (places_m[:, axis, None] - centres_m[:, axis] for axis in range(2))
+    nearest = np.argmin(np.abs(np.hypot(east_m, north_m) - radii_m), axis=1)
+    return centres_m[nearest], radii_m[nearest]
 
 
 # Channels of any mechanism: by its density, or by sampling.
