@@ -67,6 +67,12 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20260101)
 
 
+@pytest.fixture
+def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that no number of cores is named for stays in this process: another one takes longer to start than it."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+
+
 @pytest.fixture(scope="session")
 def real_data_folder() -> Path:
     """Folder with the real check-ins, which are not part of the repository."""

@@ -37,6 +37,7 @@ def folder(tmp_path: Path, city: FloatArray, monkeypatch: pytest.MonkeyPatch) ->
     return tmp_path
 
 
+@pytest.mark.usefixtures("one_core")
 @pytest.mark.parametrize("body", [pytest.param(body, id=name) for name, body in blocks("python")])
 def test_python_blocks_run(body: str, folder: Path) -> None:
     exec(compile(body, str(folder), "exec"), {"__name__": "docs"})  # noqa: S102

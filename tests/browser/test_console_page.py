@@ -26,24 +26,35 @@ TILE = '<svg xmlns="http://www.w3.org/2000/svg" width="256" height="256"><rect w
 REMARKS = ("status of 4", "net::ERR_FAILED")
 
 
+class Watch:
+    """What a page complained of, and whom it asked."""
+
+    def __init__(self, page: "Page") -> None:
+        self._complaints: list[str] = []
+        self._hosts: set[str | None] = set()
+        page.on("console", lambda message: self._complaints.append(message.text) if message.type != "info" else None)
+        page.on("pageerror", lambda error: self._complaints.append(str(error)))
+        page.on("request", lambda request: self._hosts.add(urlsplit(request.url).hostname))
+
+    def check(self) -> None:
+        """Nothing may have been complained of, and nobody else asked."""
+        # An image that Plotly draws has no host.
+        assert self._hosts <= {"127.0.0.1", None}
+        assert [words for words in self._complaints if not any(remark in words for remark in REMARKS)] == []
+
+
 @contextmanager
 def visiting(chromium: "Browser", address: str, **options: Any) -> Iterator["Page"]:
-    """Open the page; at the end nothing may have been complained of, and nobody else asked."""
+    """Open the page, and watch it until the end."""
     size = {"width": options.pop("width", 1280), "height": 900}
     context = chromium.new_context(viewport=size, **{"reduced_motion": "reduce", **options})  # type: ignore[arg-type]
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
-    complaints: list[str] = []
-    hosts: set[str | None] = set()
-    page.on("console", lambda message: complaints.append(message.text) if message.type != "info" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+    watch = Watch(page)
     page.goto(address)
     yield page
     context.close()
-    # An image that Plotly draws has no host.
-    assert hosts <= {"127.0.0.1", None}
-    assert [words for words in complaints if not any(remark in words for remark in REMARKS)] == []
+    watch.check()
 
 
 def sign_in(page: "Page", key: str) -> None:
@@ -57,10 +68,28 @@ def signed_in(page: "Page", key: str) -> None:
     page.wait_for_selector("#dial-plot .scatterlayer .point")
 
 
+@pytest.fixture(scope="module")
+def opened(chromium: "Browser", address: str, place: Place) -> Iterator[tuple["Page", Watch]]:
+    """One console for all tests that need no page of their own: to draw its charts anew takes seconds."""
+    with visiting(chromium, address) as page:
+        watch = Watch(page)
+        signed_in(page, place.key)
+        yield page, watch
+
+
+@pytest.fixture
+def console(opened: tuple["Page", Watch]) -> Iterator["Page"]:
+    """The open console; a test leaves sliders and requests as it found them."""
+    page, watch = opened
+    yield page
+    watch.check()
+
+
 def test_a_wrong_key_is_refused_in_words_and_a_right_one_shows_the_map(
     chromium: "Browser", address: str, place: Place
 ) -> None:
     with visiting(chromium, address) as page:
+        assert page.evaluate(OVERFLOW) == 0
         sign_in(page, "nvk_" + "A" * 43)
         page.wait_for_selector("#notice:not([hidden])")
         assert "not a valid platform key" in page.locator("#notice").inner_text()
@@ -88,20 +117,18 @@ def test_the_key_stays_in_the_tab_and_is_forgotten_on_signing_out(
         page.wait_for_selector("#sign-in:not([hidden])")
 
 
-def test_the_ledger_the_epoch_and_the_promise_are_shown(chromium: "Browser", address: str, place: Place) -> None:
-    with visiting(chromium, address) as page:
-        signed_in(page, place.key)
-        tiles = dict(zip(page.locator("#tiles dt").all_inner_texts(),
-                         page.locator("#tiles dd:not(.note)").all_inner_texts(), strict=True))  # fmt: skip
-        assert (tiles["People"], tiles["Published"], tiles["Pending"]) == (str(PEOPLE), str(PEOPLE), "0")
-        assert re.fullmatch(r"(\d+:)?\d+:\d\d|now", tiles["Next epoch in"])
-        assert page.locator("#statements .statement").count() == 2
-        assert page.locator("#statements .broken").count() == 0
-        assert page.locator("#loud").is_hidden()
-        assert "e^2" in page.locator("#statements").inner_text()
+def test_the_ledger_the_epoch_and_the_promise_are_shown(console: "Page") -> None:
+    tiles = dict(zip(console.locator("#tiles dt").all_inner_texts(),
+                     console.locator("#tiles dd:not(.note)").all_inner_texts(), strict=True))  # fmt: skip
+    assert (tiles["People"], tiles["Published"], tiles["Pending"]) == (str(PEOPLE), str(PEOPLE), "0")
+    assert re.fullmatch(r"(\d+:)?\d+:\d\d|now", tiles["Next epoch in"])
+    assert console.locator("#statements .statement").count() == 2
+    assert console.locator("#statements .broken").count() == 0
+    assert console.locator("#loud").is_hidden()
+    assert "e^2" in console.locator("#statements").inner_text()
 
 
-def test_the_map_can_be_moved_by_keys_and_buttons(chromium: "Browser", address: str, place: Place) -> None:
+def test_the_map_can_be_moved_by_keys_and_buttons(console: "Page") -> None:
     # What the map shows from west to east, once ten pictures in a row have shown the same.
     window = """() => new Promise((done) => {
         let last = [], same = 0;
@@ -113,76 +140,73 @@ def test_the_map_can_be_moved_by_keys_and_buttons(chromium: "Browser", address: 
         };
         look();
     })"""
-    with visiting(chromium, address) as page:
-        signed_in(page, place.key)
-        west, east = page.evaluate(window)
-        page.locator("#people-plot").focus()
-        page.keyboard.press("ArrowRight")
-        moved_west, moved_east = page.evaluate(window)
-        assert moved_west > west
-        assert moved_east - moved_west == pytest.approx(east - west, rel=0.01)
-        page.locator("#people-frame").get_by_role("button", name="Zoom in").click()
-        near_west, near_east = page.evaluate(window)
-        assert near_east - near_west == pytest.approx((east - west) / 1.6, rel=0.01)
-        page.locator("#people-plot").focus()
-        page.keyboard.press("0")
-        assert page.evaluate(window) == pytest.approx([west, east], rel=0.01)
+    west, east = console.evaluate(window)
+    console.locator("#people-plot").focus()
+    console.keyboard.press("ArrowRight")
+    moved_west, moved_east = console.evaluate(window)
+    assert moved_west > west
+    assert moved_east - moved_west == pytest.approx(east - west, rel=0.01)
+    console.locator("#people-frame").get_by_role("button", name="Zoom in").click()
+    near_west, near_east = console.evaluate(window)
+    assert near_east - near_west == pytest.approx((east - west) / 1.6, rel=0.01)
+    console.locator("#people-plot").focus()
+    console.keyboard.press("0")
+    assert console.evaluate(window) == pytest.approx([west, east], rel=0.01)
 
 
-def test_the_slider_moves_by_keys_and_changes_the_numbers(chromium: "Browser", address: str, place: Place) -> None:
-    with visiting(chromium, address) as page:
-        signed_in(page, place.key)
-        figures = page.locator("#figures dd:not(.note)")
-        assert page.locator("#hide-value").inner_text() == "500\N{NO-BREAK SPACE}m"
-        before = figures.all_inner_texts()
-        page.locator("#hide").focus()
-        page.keyboard.press("ArrowRight")
-        assert page.locator("#hide-value").inner_text() == "600\N{NO-BREAK SPACE}m"
-        assert page.locator("#hide").get_attribute("aria-valuetext") == "600 metres"
-        after = figures.all_inner_texts()
-        numbers = [[float(re.sub(r"[^\d.]", "", text)) for text in texts] for texts in (before, after)]
-        recall_10, recall_50, error_m, share = zip(*numbers, strict=True)
-        assert recall_10[1] < recall_10[0]
-        assert recall_50[1] < recall_50[0]
-        assert error_m[1] > error_m[0]
-        assert share[1] < share[0]
-        page.keyboard.press("Home")
-        assert page.locator("#hide-value").inner_text() == "50\N{NO-BREAK SPACE}m"
-        # The demonstration's slider is the same one.
-        assert page.locator("#attack-hide").input_value() == "0"
+def test_the_slider_moves_by_keys_and_changes_the_numbers(console: "Page") -> None:
+    figures = console.locator("#figures dd:not(.note)")
+    assert console.locator("#hide-value").inner_text() == "500\N{NO-BREAK SPACE}m"
+    before = figures.all_inner_texts()
+    at_500_m = console.locator("#hide").input_value()
+    console.locator("#hide").focus()
+    console.keyboard.press("ArrowRight")
+    assert console.locator("#hide-value").inner_text() == "600\N{NO-BREAK SPACE}m"
+    assert console.locator("#hide").get_attribute("aria-valuetext") == "600 metres"
+    after = figures.all_inner_texts()
+    numbers = [[float(re.sub(r"[^\d.]", "", text)) for text in texts] for texts in (before, after)]
+    recall_10, recall_50, error_m, share = zip(*numbers, strict=True)
+    assert recall_10[1] < recall_10[0]
+    assert recall_50[1] < recall_50[0]
+    assert error_m[1] > error_m[0]
+    assert share[1] < share[0]
+    console.keyboard.press("Home")
+    assert console.locator("#hide-value").inner_text() == "50\N{NO-BREAK SPACE}m"
+    # The demonstration's slider is the same one.
+    assert console.locator("#attack-hide").input_value() == "0"
+    console.locator("#hide").fill(at_500_m)
+    assert console.locator("#hide-value").inner_text() == "500\N{NO-BREAK SPACE}m"
 
 
 @pytest.mark.parametrize("attack", ["Two circles", "Adaptive"])
-def test_an_attack_is_played_step_by_step_without_and_with_protection(
-    chromium: "Browser", address: str, place: Place, attack: str
-) -> None:
-    with visiting(chromium, address) as page:
-        signed_in(page, place.key)
-        page.get_by_role("radio", name=attack).check(force=True)
-        errors_m = []
-        for protection in ("Off", "On"):
-            page.get_by_role("radio", name=protection, exact=True).check(force=True)
-            with page.expect_response(lambda answer: "demonstration" in answer.url) as answered:
-                page.get_by_role("button", name="Run the attack").click()
-            questions = answered.value.json()["questions"]
-            page.wait_for_selector(f"#scrub[max='{questions}']")
-            assert page.locator("#verdict").is_hidden()
-            for number in range(1, questions + 1):
-                assert page.locator("#caption").inner_text().startswith(f"Question {number} of {questions}:")
-                page.get_by_role("button", name="Step", exact=True).click()
-            assert page.locator("#caption").inner_text().startswith(f"After {questions} questions")
-            assert page.get_by_role("button", name="Step", exact=True).is_disabled()
-            assert page.locator("#verdict").is_visible()
-            errors_m.append(float(re.sub(r"[^\d.]", "", page.locator("#error").inner_text())))
-            page.get_by_role("button", name="Back").click()
-            assert page.locator("#caption").inner_text().startswith(f"Question {questions} of")
-            assert page.locator("#verdict").is_hidden()
-        assert errors_m[0] <= 100 < errors_m[1]
-        assert page.locator("#runs tbody tr").count() == 2
-        assert page.evaluate(TRACES) > 5
+def test_an_attack_is_played_step_by_step_without_and_with_protection(console: "Page", attack: str) -> None:
+    console.get_by_role("radio", name=attack).check(force=True)
+    errors_m, runs = [], console.locator("#runs tbody tr").count()
+    for protection in ("Off", "On"):
+        console.get_by_role("radio", name=protection, exact=True).check(force=True)
+        with console.expect_response(lambda answer: "demonstration" in answer.url) as answered:
+            console.get_by_role("button", name="Run the attack").click()
+        questions = answered.value.json()["questions"]
+        console.wait_for_selector(f"#scrub[max='{questions}']")
+        assert console.locator("#verdict").is_hidden()
+        # Nothing moves by itself where motion is unwelcome.
+        assert console.get_by_role("button", name="Play").is_visible()
+        for number in range(1, questions + 1):
+            assert console.locator("#caption").inner_text().startswith(f"Question {number} of {questions}:")
+            console.get_by_role("button", name="Step", exact=True).click()
+        assert console.locator("#caption").inner_text().startswith(f"After {questions} questions")
+        assert console.get_by_role("button", name="Step", exact=True).is_disabled()
+        assert console.locator("#verdict").is_visible()
+        errors_m.append(float(re.sub(r"[^\d.]", "", console.locator("#error").inner_text())))
+        console.get_by_role("button", name="Back").click()
+        assert console.locator("#caption").inner_text().startswith(f"Question {questions} of")
+        assert console.locator("#verdict").is_hidden()
+    assert errors_m[0] <= 100 < errors_m[1]
+    assert console.locator("#runs tbody tr").count() == runs + 2
+    assert console.evaluate(TRACES) > 5
 
 
-def test_a_film_runs_by_itself_unless_motion_is_unwelcome(chromium: "Browser", address: str, place: Place) -> None:
+def test_a_film_runs_by_itself_where_motion_is_welcome(chromium: "Browser", address: str, place: Place) -> None:
     with visiting(chromium, address, reduced_motion="no-preference") as page:
         signed_in(page, place.key)
         page.get_by_role("radio", name="Adaptive").check(force=True)
@@ -191,12 +215,6 @@ def test_a_film_runs_by_itself_unless_motion_is_unwelcome(chromium: "Browser", a
         page.locator("#speed").select_option("fast")
         page.wait_for_selector("#verdict:not([hidden])")
         assert page.get_by_role("button", name="Play").is_visible()
-    with visiting(chromium, address, reduced_motion="reduce") as page:
-        signed_in(page, place.key)
-        page.get_by_role("button", name="Run the attack").click()
-        page.wait_for_selector("#player:not([hidden])")
-        assert page.get_by_role("button", name="Play").is_visible()
-        assert page.locator("#caption").inner_text().startswith("Question 1 of")
 
 
 def test_all_of_it_works_by_keyboard(chromium: "Browser", address: str, place: Place) -> None:
@@ -219,22 +237,30 @@ def test_all_of_it_works_by_keyboard(chromium: "Browser", address: str, place: P
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-@pytest.mark.parametrize("width", [390, 768, 1280])
+def check_that_all_of_it_fits(page: "Page") -> None:
+    page.get_by_role("radio", name="On", exact=True).check(force=True)
+    page.get_by_role("button", name="Run the attack").click()
+    page.wait_for_selector("#player:not([hidden])")
+    page.get_by_role("button", name="End").click()
+    page.wait_for_selector("#verdict:not([hidden])")
+    page.locator("#promise details summary").click()
+    assert page.evaluate(OVERFLOW) == 0
+    # Nothing sticks out of its panel either.
+    stray = """[...document.querySelectorAll('.panel *')].filter(each => each.checkVisibility()
+        && !each.closest('pre, .plot') && each.getBoundingClientRect().right > innerWidth).length"""
+    assert page.evaluate(stray) == 0
+
+
+@pytest.mark.parametrize("width", [390, 768])
 def test_it_fits_at_any_width(chromium: "Browser", address: str, place: Place, width: int) -> None:
     with visiting(chromium, address, width=width, has_touch=width < 600) as page:
         assert page.evaluate(OVERFLOW) == 0
         signed_in(page, place.key)
-        page.get_by_role("radio", name="On", exact=True).check(force=True)
-        page.get_by_role("button", name="Run the attack").click()
-        page.wait_for_selector("#player:not([hidden])")
-        page.get_by_role("button", name="End").click()
-        page.wait_for_selector("#verdict:not([hidden])")
-        page.locator("#promise details summary").click()
-        assert page.evaluate(OVERFLOW) == 0
-        # Nothing sticks out of its panel either.
-        stray = """[...document.querySelectorAll('.panel *')].filter(each => each.checkVisibility()
-            && !each.closest('pre, .plot') && each.getBoundingClientRect().right > innerWidth).length"""
-        assert page.evaluate(stray) == 0
+        check_that_all_of_it_fits(page)
+
+
+def test_it_fits_on_a_desk(console: "Page") -> None:
+    check_that_all_of_it_fits(console)
 
 
 def test_it_is_dark_where_the_system_is_and_where_the_button_says(
@@ -250,14 +276,13 @@ def test_it_is_dark_where_the_system_is_and_where_the_button_says(
         assert page.evaluate(ink) == "#1d2126"
 
 
-def test_a_service_that_is_gone_is_said_in_words(chromium: "Browser", place: Place) -> None:
-    with served(place.service) as address, visiting(chromium, address) as page:
-        signed_in(page, place.key)
-        page.route("**/v1/console/demonstration", lambda route: route.abort())
-        page.get_by_role("button", name="Run the attack").click()
-        page.wait_for_selector("#notice:not([hidden])")
-        assert "does not answer" in page.locator("#notice").inner_text()
-        assert page.get_by_role("button", name="Run the attack").is_enabled()
+def test_a_service_that_is_gone_is_said_in_words(console: "Page") -> None:
+    console.route("**/v1/console/demonstration", lambda route: route.abort())
+    console.get_by_role("button", name="Run the attack").click()
+    console.wait_for_selector("#notice:not([hidden])")
+    assert "does not answer" in console.locator("#notice").inner_text()
+    assert console.get_by_role("button", name="Run the attack").is_enabled()
+    console.unroute_all()
 
 
 def test_no_protection_is_loud(chromium: "Browser", tmp_path: Path) -> None:
@@ -293,7 +318,7 @@ def test_tiles_come_from_the_address_that_is_set(chromium: "Browser", tmp_path: 
         assert "127.0.0.1" in page.locator("#people-frame .tile-credit").inner_text()
 
 
-def test_a_tile_lies_where_the_ground_it_shows_is(chromium: "Browser", address: str) -> None:
+def test_a_tile_lies_where_the_ground_it_shows_is(console: "Page") -> None:
     script = """async ([region, place]) => {
         const { Frame } = await import('/console/geometry.js');
         const frame = new Frame(region);
@@ -305,19 +330,17 @@ def test_a_tile_lies_where_the_ground_it_shows_is(chromium: "Browser", address: 
     }"""
     latitude, longitude = 37.7749, -122.4194
     region = {"south": 37.5, "north": 37.9, "west": -122.6, "east": -122.2, "centre": [37.7, -122.4]}
-    with visiting(chromium, address) as page:
-        ((source, right, down),) = page.evaluate(script, [region, [latitude, longitude]])
+    ((source, right, down),) = console.evaluate(script, [region, [latitude, longitude]])
     zoom, column, row = map(int, source.split("/"))
     north = math.asinh(math.tan(math.radians(latitude)))
     assert column + right == pytest.approx(2**zoom * (longitude + 180) / 360, abs=1e-6)
     assert row + down == pytest.approx(2**zoom * (1 - north / math.pi) / 2, abs=1e-6)
 
 
-def test_between_measured_distances_the_figures_are_interpolated(chromium: "Browser", address: str) -> None:
+def test_between_measured_distances_the_figures_are_interpolated(console: "Page") -> None:
     script = """async (metres) => {
         const { interpolated } = await import('/console/dial.js');
         const points = [{ hide_within_m: 100, share: .8 }, { hide_within_m: 400, share: .4 }];
         return metres.map(each => interpolated(points, 'share', each));
     }"""
-    with visiting(chromium, address) as page:
-        assert page.evaluate(script, [50, 100, 200, 400, 900]) == pytest.approx([0.8, 0.8, 0.6, 0.4, 0.4])
+    assert console.evaluate(script, [50, 100, 200, 400, 900]) == pytest.approx([0.8, 0.8, 0.6, 0.4, 0.4])

@@ -11,7 +11,7 @@ from nearveil.io.people import ReadOptions
 from nearveil.region import Region
 from tests.cli.conftest import Run
 
-SMALL = ("--runs", 1, "--instances", 4, "--cores", 1)
+SMALL = ("--runs", 1, "--instances", 2, "--cores", 1)
 KEYS = {
     "attack", "dataset", "k", "colluders", "runs", "instances", "dist_m", "acc", "cost_s", "queries", "queries_p95",
     "protected",

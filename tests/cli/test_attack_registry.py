@@ -48,7 +48,7 @@ def own_file(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest
 def test_an_attack_of_a_file_is_in_the_table(run: Run, own_file: Path, people_csv: Path) -> None:
     outcome = run(
         "attack", "--input", people_csv, "--attack", f"{own_file}:StartIsIt", "--attack", "gi-lia", "--runs", 1,
-        "--instances", 3, "--json",
+        "--instances", 3, "--cores", 1, "--json",
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
     rows = json.loads(outcome.out)

@@ -238,6 +238,18 @@ def test_existing_output_is_kept(run: Run, tmp_path: Path) -> None:
 
 
 COMMAND = [sys.executable, "-c", "from nearveil.cli.main import main; main()"]
+# Protects a file once for each output, and prints what the command would have left with.
+EACH = """
+import sys
+from nearveil.cli.main import main
+source, *outputs = sys.argv[1:]
+for output in outputs:
+    sys.argv = ["nearveil", "protect", source, output, "--mechanism", "planar-laplace"]
+    try:
+        main()
+    except SystemExit as stop:
+        print(stop.code)
+"""
 
 
 def test_a_disk_that_fills_up(tmp_path: Path) -> None:
@@ -249,15 +261,18 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 
-    for name in ("out.csv", "out.geojson", "out.parquet"):
-        command = [*COMMAND, "protect", str(source), str(tmp_path / name), "--mechanism", "planar-laplace"]
-        # Numba's own cache files are larger than the limit; they are not what is tested.
-        environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-        result = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit, env=environment)
-        assert result.returncode == 4, result.stderr
-        assert result.stderr.startswith("error: ")
-        assert len(result.stderr.strip().splitlines()) == 1
-        assert "cannot be written" in result.stderr
+    outputs = [str(tmp_path / name) for name in ("out.csv", "out.geojson", "out.parquet")]
+    # Numba's own cache files are larger than the limit; they are not what is tested.
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-c", EACH, str(source), *outputs]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=limit, env=environment)
+    assert result.stdout.split() == ["4"] * 3, result.stderr
+    sentences = result.stderr.strip().splitlines()
+    assert len(sentences) == 3
+    for sentence, output in zip(sentences, outputs, strict=True):
+        assert sentence.startswith("error: ")
+        assert output in sentence
+        assert "cannot be written" in sentence
     assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
 
 

@@ -33,6 +33,7 @@ def run_in_this_process(run: Run) -> Callable[[CommandSubject, _CallFiles, int],
 BLOCKS = {body: name for name, body in blocks("console")}
 
 
+@pytest.mark.usefixtures("one_core")
 @pytest.mark.parametrize("body", BLOCKS, ids=BLOCKS.values())
 def test_commands_run(body: str, run: Run, people_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(people_csv.parent)

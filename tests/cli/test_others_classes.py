@@ -121,7 +121,7 @@ class StartIsIt(nv.Attack):
         inquiry.ask(start)
         return Finding(Outcome.FOUND, start)
 '''
-TINY = Effort(2, 1, 2, 2, Sizes(100, 6), Sizes(100, 12), Sizes(200, 8))
+TINY = Effort(2, 1, 2, 2, Sizes(100, 3), Sizes(100, 6), Sizes(200, 4))
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from nearveil.region import Region
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 
-TINY = Effort(2, 1, 2, 2, Sizes(100, 6), Sizes(100, 12), Sizes(200, 8))
+TINY = Effort(2, 1, 2, 2, Sizes(100, 3), Sizes(100, 6), Sizes(200, 4))
 QUICKLY = ("--quick", "--cores", 1)
 
 

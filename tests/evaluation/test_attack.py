@@ -133,7 +133,7 @@ def test_attacks_that_cannot_be(points: FloatArray, san_francisco: Region) -> No
 
 
 def test_a_population_and_its_example(points: FloatArray) -> None:
-    few = nv.AttackProtocol(runs=2, instances=3)
+    few = nv.AttackProtocol(runs=2, instances=1)
     steps: list[str] = []
 
     def bar(title: str, total: int | None) -> AbstractContextManager[Progress]:

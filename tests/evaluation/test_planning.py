@@ -19,7 +19,7 @@ from nearveil.io.datasets import Dataset
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
-TINY = Effort(3, 1, 2, 2, Sizes(200, 8), Sizes(200, 20), Sizes(300, 12))
+TINY = Effort(3, 1, 2, 2, Sizes(200, 4), Sizes(200, 10), Sizes(300, 6))
 EXACT = Effort(4, 2, 3, 2, Sizes(10, 2), Sizes(10, 2), Sizes(10, 2))
 
 
