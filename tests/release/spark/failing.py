@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark import TaskContext
+
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 
 
@@ -12,6 +14,9 @@ def failing_mechanism() -> PlanarLaplace:
 
     class Failing(PlanarLaplace):
         def draw(self, x: Any, rows: Any) -> Any:
+            # The driver tries it on made-up people first.
+            if TaskContext.get() is None:
+                return super().draw(x, rows)
             raise ValueError(f"no noise for {self.leave(x).tolist()} and {rows.key!r}")
 
     return Failing()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.release.card import GIVEN_INTERVALS
 from nearveil.release.publishing import telling_column
 from nearveil.release.spark.api import protect
 from nearveil.release.spark.tasks import run_on_batches
@@ -56,7 +58,8 @@ def test_everybody_is_there_once_and_elsewhere(name: str, people: DataFrame, int
     assert done.count == len(true)
     assert np.mean([published[key] != true[key] for key in true]) > 0.99
     assert mechanism.resolved_region.contains(list(published.values())).all()
-    assert done.guarantee == mechanism.guarantee
+    assert replace(done.guarantee, notes=mechanism.guarantee.notes) == mechanism.guarantee
+    assert (GIVEN_INTERVALS in done.guarantee.notes) == isinstance(mechanism, DPRS)
     assert not done.fitted_here
 
 
