@@ -344,7 +344,7 @@ class CallableSubject(ExternalSubject):
 # A function of a module or a file, in a process of its own.
 
 
-_GOODBYE_S = 2.0
+_GOODBYE_S = 20.0
 
 
 class ModuleSubject(ExternalSubject):

@@ -191,7 +191,12 @@ def test_an_attack_is_played_step_by_step_without_and_with_protection(console: "
         assert console.locator("#verdict").is_hidden()
         # Nothing moves by itself where motion is unwelcome.
         assert console.get_by_role("button", name="Play").is_visible()
+        # A picture takes a second to draw: of a long attack only the first and the last questions are stepped through.
         for number in range(1, questions + 1):
+            if number == 4 and questions > 20:
+                console.locator("#scrub").fill(str(questions - 2))
+            if 4 <= number < questions - 1 and questions > 20:
+                continue
             assert console.locator("#caption").inner_text().startswith(f"Question {number} of {questions}:")
             console.get_by_role("button", name="Step", exact=True).click()
         assert console.locator("#caption").inner_text().startswith(f"After {questions} questions")
