@@ -207,6 +207,8 @@ def test_a_class_whose_promise_is_not_true(
     run("certify", *named, "--out", certificate)
     checked = run("certify", "--check", certificate, *named)
     assert (checked.code, "fails the conformance suite" in checked.err) == (3, True)
+    assert not frontier.family_of(f"{own_file}:Lying").sound
+    assert frontier.family_of(f"{own_file}:Planar").sound
     monkeypatch.setattr(planning, "QUICK", TINY)
     asked = ("plan", few_csv, "--recall", 0.9, "--quick", "--cores", 1, "--with", f"{own_file}:Lying", "--json")
     document = json.loads(run(*asked).out)
