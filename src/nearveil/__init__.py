@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from nearveil.io.people import ReadOptions
     from nearveil.mechanisms.axis_laplace import AxisLaplace
     from nearveil.mechanisms.base import Mechanism
+    from nearveil.mechanisms.cells import Cells, cells_from_json
     from nearveil.mechanisms.dprs import DPRS
+    from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points, cells_from_published
     from nearveil.mechanisms.fit_grid import build_grid_intervals
     from nearveil.mechanisms.fit_pic import build_pic_intervals
+    from nearveil.mechanisms.hide_among import HideAmong
     from nearveil.mechanisms.intervals import Intervals, intervals_from_json
     from nearveil.mechanisms.planar_laplace import PlanarLaplace
     from nearveil.mechanisms.square import Square
@@ -50,10 +53,13 @@ __all__ = [
     "AuditReport",
     "AxisLaplace",
     "Basis",
+    "CellPlan",
+    "Cells",
     "Certificate",
     "DataError",
     "Goal",
     "Guarantee",
+    "HideAmong",
     "Intervals",
     "Mechanism",
     "MechanismCertificate",
@@ -77,6 +83,9 @@ __all__ = [
     "audit_fit",
     "build_grid_intervals",
     "build_pic_intervals",
+    "cells_from_json",
+    "cells_from_points",
+    "cells_from_published",
     "certify",
     "check_certificate",
     "check_witness",
@@ -101,11 +110,14 @@ _HOMES = {
     "AuditReport": "nearveil.audit.auditor",
     "AxisLaplace": "nearveil.mechanisms.axis_laplace",
     "Basis": "nearveil.privacy.guarantee",
+    "CellPlan": "nearveil.mechanisms.fit_cells",
+    "Cells": "nearveil.mechanisms.cells",
     "Certificate": "nearveil.privacy.guarantee",
     "DPRS": "nearveil.mechanisms.dprs",
     "DataError": "nearveil.errors",
     "Goal": "nearveil.evaluation.planning.goal",
     "Guarantee": "nearveil.privacy.guarantee",
+    "HideAmong": "nearveil.mechanisms.hide_among",
     "Intervals": "nearveil.mechanisms.intervals",
     "Mechanism": "nearveil.mechanisms.base",
     "MechanismCertificate": "nearveil.audit.certificate",
@@ -130,6 +142,9 @@ _HOMES = {
     "audit_fit": "nearveil.audit.fit",
     "build_grid_intervals": "nearveil.mechanisms.fit_grid",
     "build_pic_intervals": "nearveil.mechanisms.fit_pic",
+    "cells_from_json": "nearveil.mechanisms.cells",
+    "cells_from_points": "nearveil.mechanisms.fit_cells",
+    "cells_from_published": "nearveil.mechanisms.fit_cells",
     "certify": "nearveil.audit.certificate",
     "check_certificate": "nearveil.audit.certificate",
     "check_witness": "nearveil.audit.check",

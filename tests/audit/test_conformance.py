@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.audit.judged import other_stream
 
-from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Square
+from nearveil import DPRS, SRR, AxisLaplace, HideAmong, Mechanism, PlanarLaplace, Square
 from nearveil.audit import conformance
 from nearveil.audit.conformance import CHECKS, ConformanceError, MechanismUnderTest
 from nearveil.mechanisms import registry
@@ -28,6 +28,7 @@ MECHANISMS: dict[str, Callable[[], Mechanism]] = {
     "interval-gaussian": lambda: DPRS(epsilon=3.0, noise="gaussian", fit_method="pic", centres=12, seed=3),
     "interval-overlapping": lambda: DPRS(epsilon=3.0, gamma=0.8, centres=12, seed=3),
     "metric": lambda: DPRS(release="metric", hide_within_m=800, centres=12, seed=3),
+    "hide-among": lambda: HideAmong(200, epsilon=1.5, seed=3),
     "planar-laplace": lambda: PlanarLaplace(hide_within_m=800),
     "axis-laplace": lambda: AxisLaplace(epsilon=4.0),
     "srr": lambda: SRR(epsilon=3.0),

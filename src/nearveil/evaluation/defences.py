@@ -21,7 +21,7 @@ from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import Guarantee, round_up
 from nearveil.randomness import RowKeystream
 from nearveil.region import Region, named_region
-from nearveil.types import FloatArray
+from nearveil.types import FloatArray, Progress
 
 Centres = Literal["pic", "private-grid", "public"]
 """Where intervals come from: the paper's private k-means, the private grid, or public random points without data."""
@@ -213,10 +213,10 @@ class ConfinedBaseline(Mechanism):
         self.baseline, self.discs, self.intervals = baseline, discs, intervals
         self.region, self.seed = region, seed
 
-    def fit(self, points: object, y: object = None) -> Self:
+    def fit(self, points: object, y: object = None, *, progress: Progress | None = None) -> Self:
         """Build the intervals, unless they are given."""
         if self.intervals is None:
-            self.intervals = self.discs.fit(points, y).intervals_
+            self.intervals = self.discs.fit(points, y, progress=progress).intervals_
         return self
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:

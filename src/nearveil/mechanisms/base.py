@@ -12,7 +12,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
@@ -30,6 +30,28 @@ from nearveil.region import Region, as_region
 from nearveil.types import FloatArray, Progress
 
 
+class Learned(Protocol):
+    """What a mechanism learns from people and is then public: intervals, cells."""
+
+    @property
+    def region(self) -> Region:
+        """Where the people are."""
+
+    @property
+    def seeded(self) -> bool:
+        """Whether its noise came from a seed."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it cost nobody anything."""
+
+    def guarantee(self, delta: float) -> Guarantee:
+        """Return what it cost each person, at most at this delta."""
+
+    def to_json(self) -> str:
+        """Return it as one JSON document."""
+
+
 class Mechanism(ABC):
     """Moves people: true places in, published places out.
 
@@ -42,6 +64,8 @@ class Mechanism(ABC):
     frame: Literal["metres", "square"] = "metres"
     region: Region | str
     seed: int | None = None
+    learns: ClassVar[str | None] = None
+    """The constructor's parameter for what `fit` learns from people otherwise, such as ``"intervals"``."""
 
     # -- what a mechanism does -------------------------------------------------------------------------------
 
@@ -83,11 +107,36 @@ class Mechanism(ABC):
         """Return a copy whose noise is ``factor`` times as wide and whose guarantee is not: to test tests with."""
         raise NotImplementedError(f"{type(self).__name__} cannot be rescaled by {factor:g}")
 
-    def fit(self, points: object, y: object = None) -> Self:
-        """Do nothing but check the points: only mechanisms with intervals learn from data."""
-        del y
+    def fit(self, points: object, y: object = None, *, progress: Progress | None = None) -> Self:
+        """Do nothing but check the points: only mechanisms with intervals or cells learn from data."""
+        del y, progress
         self.resolved_region.check(points)
         return self
+
+    @property
+    def learned(self) -> Learned | None:
+        """What is in use of what `fit` learns: as given, or else as learned; None before that, or if nothing is."""
+        if self.learns is None:
+            return None
+        given = self.given_learned
+        found: Learned | None = getattr(self, f"{self.learns}_", None) if given is None else given
+        return found
+
+    @property
+    def given_learned(self) -> Learned | None:
+        """What the constructor was given of what `fit` would learn otherwise."""
+        given: Learned | None = None if self.learns is None else getattr(self, self.learns)
+        return given
+
+    @property
+    def is_to_be_fitted(self) -> bool:
+        """Whether `fit` would learn something from people."""
+        return self.learns is not None and self.given_learned is None
+
+    @property
+    def fit_steps(self) -> int:
+        """How often `fit` reports progress."""
+        return 1
 
     def perturb(
         self,

@@ -88,6 +88,8 @@ class DPRS(Mechanism):
     'interval'
     """
 
+    learns = "intervals"
+
     def __init__(
         self,
         *,
@@ -170,6 +172,16 @@ class DPRS(Mechanism):
             gamma=self.gamma,
             population=self.population,
         )
+
+    @property
+    def fit_steps(self) -> int:
+        """How often `fit` reports progress."""
+        return self.fit_plan.steps
+
+    @property
+    def learned(self) -> Intervals | None:
+        """The intervals in use; None before `fit`."""
+        return self.current_intervals if self.intervals is not None or hasattr(self, "intervals_") else None
 
     @property
     def fit_budget(self) -> float:

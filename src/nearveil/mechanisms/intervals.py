@@ -105,6 +105,11 @@ class Intervals:
         """Radii in metres (per-axis scaling: along the longer axis)."""
         return self.radii * self.region.metres_per_unit
 
+    @property
+    def is_free(self) -> bool:
+        """Whether they were made without anybody's data."""
+        return not self.answers
+
     def fit_cost(self, delta: float) -> tuple[float, float]:
         """Return epsilon and delta between fitting with and without one person, at most the given delta."""
         if not self.answers:

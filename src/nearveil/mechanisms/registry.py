@@ -19,11 +19,14 @@ import numpy as np
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.cells import Cells, cells_from_document
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
+from nearveil.mechanisms.step_channel import Calibration
 from nearveil.plugins import load_class, reference
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.randomness import NumberedRows, stream_key
@@ -32,11 +35,12 @@ from nearveil.types import FloatArray
 
 ENTRY_POINTS = "nearveil.mechanisms"
 
-Strength = Literal["hide_within_m", "epsilon"]
+Strength = Literal["hide_within_m", "hide_among", "epsilon"]
 """The constructor's parameter that says how strongly people are hidden."""
 
-_STRENGTHS: tuple[Strength, ...] = ("hide_within_m", "epsilon")
+_STRENGTHS: tuple[Strength, ...] = ("hide_within_m", "hide_among", "epsilon")
 _LENGTHS_M = (50.0, 100.0, 200.0, 350.0, 500.0, 800.0, 1500.0)
+_PEOPLE_TO_HIDE_AMONG = (10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
 _EPSILONS = (16.0, 8.0, 4.0, 2.0, 1.0, 0.5)
 
 
@@ -120,6 +124,15 @@ MECHANISMS: dict[str, MechanismEntry] = {
             strengths=_LENGTHS_M,
             look=("purple", ">", "-"),
         ),
+        MechanismEntry(
+            name="hide-among",
+            label="hide among people",
+            mechanism=HideAmong,
+            strengths=_PEOPLE_TO_HIDE_AMONG,
+            # Where its cells are from makes families of their own, as with DPRS.
+            in_plans=False,
+            look=("sky", "D", "-"),
+        ),
         # The others are rivals: where little enough is lost, next to nothing is left of a list.
         MechanismEntry(
             name="srr",
@@ -181,7 +194,12 @@ def entry_of_class(mechanism: type[Mechanism]) -> MechanismEntry:
             return entry
     _check_class(mechanism)
     made = MechanismEntry(name=reference(mechanism), label=_label(mechanism), mechanism=mechanism)
-    strengths = {"hide_within_m": _LENGTHS_M, "epsilon": _EPSILONS, None: ()}[made.strength]
+    strengths = {
+        "hide_within_m": _LENGTHS_M,
+        "hide_among": _PEOPLE_TO_HIDE_AMONG,
+        "epsilon": _EPSILONS,
+        None: (),
+    }[made.strength]
     return replace(made, strengths=strengths, seconds_per_guess=0.02 if made.has_density else 0.1)
 
 
@@ -215,7 +233,7 @@ def is_own(mechanism: Mechanism) -> bool:
 
 
 _PEOPLE = 16
-_PARAMETERS = {"epsilon": 1.0, "hide_within_m": 500.0}
+_PARAMETERS = {"epsilon": 1.0, "hide_within_m": 500.0, "hide_among": 100}
 
 
 def check_draws(mechanism: Mechanism, people: FloatArray, key: bytes) -> str | None:
@@ -309,6 +327,9 @@ def mechanism_to_spec(mechanism: Mechanism) -> dict[str, Any]:
         params["release"] = mechanism.chosen_release
         params["intervals"] = mechanism.current_intervals
         params.pop("least_radius_m", None)
+    if isinstance(mechanism, HideAmong):
+        # Weights come out of an iteration, which another machine may round differently.
+        params |= {"cells": mechanism.current_cells, "calibration": mechanism.channel.calibration}
     if "<locals>" in type(mechanism).__qualname__:
         raise UsageError(f"{type(mechanism).__name__} is defined in a function and cannot be found again by a file")
     plain = {name: _plain(value) for name, value in params.items()}
@@ -332,7 +353,11 @@ def mechanism_from_spec(document: dict[str, Any], *, trusted: str | None = None)
         params["region"] = Region(**params["region"])
         if "intervals" in params:
             params["intervals"] = intervals_from_document(params["intervals"])
-        if "cells" in params:
+        if name == "hide-among":
+            params["cells"] = cells_from_document(params["cells"])
+            numbers = params["calibration"]
+            params["calibration"] = Calibration(**{**numbers, "weights": tuple(numbers["weights"])})
+        elif "cells" in params:
             params["cells"] = [(int(column), int(row)) for column, row in params["cells"]]
         entry = MECHANISMS.get(name) if trusted is None else mechanism_entry(trusted)
         if entry is not None and entry.name == name:
@@ -353,7 +378,7 @@ def mechanism_from_spec(document: dict[str, Any], *, trusted: str | None = None)
 def _plain(value: Any) -> Any:
     if isinstance(value, Region):
         return asdict(value)
-    if isinstance(value, Intervals):
+    if isinstance(value, Intervals | Cells | Calibration):
         return value.to_document()
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]

@@ -27,7 +27,8 @@ NOT_COVERED_BY_METRIC = f"places far apart are not hidden from each other; {FURT
 
 SEEDED_NOTE = "Drawn from a seed, for experiments: this protects nobody. Anyone who knows the seed can undo the noise."
 SEEDED_INTERVALS_NOTE = "The intervals were drawn from a seed. Anyone who knows it can undo their noise."
-SEED_NOTES = (SEEDED_NOTE, SEEDED_INTERVALS_NOTE)
+SEEDED_CELLS_NOTE = "The cells were drawn from a seed. Anyone who knows it can undo their noise."
+SEED_NOTES = (SEEDED_NOTE, SEEDED_INTERVALS_NOTE, SEEDED_CELLS_NOTE)
 
 
 class Notion(StrEnum):
@@ -41,6 +42,18 @@ class Notion(StrEnum):
     """Two places that share an interval are alike up to epsilon; the interval itself is disclosed."""
     METRIC = "metric"
     """Any two places are alike up to epsilon times their distance (geo-indistinguishability)."""
+    ELASTIC = "elastic"
+    """Any two places are alike up to epsilon times the steps between them, which are short where people are dense."""
+
+    @property
+    def is_by_distance(self) -> bool:
+        """Whether the loss grows with how far apart two places are, in metres or in steps."""
+        return self in (Notion.METRIC, Notion.ELASTIC)
+
+    @property
+    def unit(self) -> str:
+        """What epsilon is counted in."""
+        return {Notion.METRIC: "per metre", Notion.ELASTIC: "per step"}.get(self, "per person")
 
 
 class Basis(StrEnum):
@@ -65,7 +78,7 @@ class Guarantee:
     epsilon : float
         The largest privacy loss, in ``unit``.
     unit : str
-        What epsilon is counted in: ``"per person"``, ``"per metre"``.
+        What epsilon is counted in: ``"per person"``, ``"per metre"``, ``"per step"``.
     delta : float
         What an event may have beyond e^epsilon times its probability in the other world.
     neighbours : str
@@ -83,7 +96,7 @@ class Guarantee:
     notes : tuple of str
         What a reader must know besides.
     offset : float
-        Metric notion only: a loss that comes on top of epsilon times the distance, however near two places are.
+        Metric and elastic notion: a loss that comes on top of epsilon times the distance, however near two places are.
     per_row : bool
         Whether it speaks of rows, of which a person may have several.
     certificate : Certificate, optional
@@ -109,8 +122,8 @@ class Guarantee:
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0 or not 0 <= self.delta <= 1:
             raise ValueError("a guarantee needs epsilon >= 0 and delta between 0 and 1")
-        if not 0 <= self.offset < math.inf or (self.offset and self.notion is not Notion.METRIC):
-            raise ValueError("only a metric guarantee has an offset, of at least 0")
+        if not 0 <= self.offset < math.inf or (self.offset and not self.notion.is_by_distance):
+            raise ValueError("only a metric or elastic guarantee has an offset, of at least 0")
         # What is printed must cover what was computed.
         if self.certificate is not None and self.certificate.bound > self.epsilon * (1 + 1e-12):
             raise ValueError("the certificate's bound exceeds the epsilon it is to back")
@@ -310,6 +323,8 @@ class Method(StrEnum):
     """A finite channel, gone through completely: the bound is the loss itself."""
     MESH = "mesh and Lipschitz term"
     """Values on a mesh, plus the most that the loss can rise between its points: an upper bound, not an estimate."""
+    EDGES = "every pair of neighbours"
+    """A bound for each pair of cells that touch, which adds up along the shortest way between any two."""
     CLOSED_FORM = "closed form"
     """A formula that is proven."""
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.registry import check_instance, is_own
 from nearveil.privacy.guarantee import SEEDED_NOTE, Guarantee
 
 FITTED_HERE = (
-    "The intervals were fitted on the people of this file: 'Together' holds for them. With intervals made from other "
-    "data (--intervals) the first statement holds."
+    "The {0} were fitted on the people of this file: 'Together' holds for them. With {0} made from other data "
+    "(--{0}) the first statement holds."
 )
 ROWS_COMPOSE = (
     "Counted per row: a person's rows compose, and their losses add up. Rows at one place average out, so that place "
@@ -23,6 +24,7 @@ ROWS_COMPOSE = (
 GIVEN_INTERVALS = (
     "What the intervals cost the people they were made from is taken from their file. It cannot be checked here."
 )
+GIVEN_CELLS = "Where the cells are from, and what that cost, is taken from their file. It cannot be checked here."
 NOT_OURS = (
     "The author of {} states this. Nearveil has tested the class (nearveil.audit.conformance), and nobody here has "
     "proved it."
@@ -42,10 +44,10 @@ def check_mechanism(mechanism: Mechanism) -> None:
     if is_own(mechanism):
         return
     name = type(mechanism).__name__
-    if type(mechanism).fit not in (Mechanism.fit, DPRS.fit):
+    if type(mechanism).fit not in (Mechanism.fit, DPRS.fit, HideAmong.fit):
         raise UsageError(
-            f"{name} learns from people in its fit, which only DPRS may in a release; give what it learned to its "
-            "constructor"
+            f"{name} learns from people in its fit, which only DPRS and HideAmong may in a release; give what it "
+            "learned to its constructor"
         )
     check_instance(mechanism)
     from nearveil.audit.conformance import failure_of  # noqa: PLC0415 - loads the auditor, for others' classes only
@@ -68,11 +70,11 @@ def card_of(
     Parameters
     ----------
     mechanism : Mechanism
-        With its intervals, if it has any.
+        With its intervals or cells, if it has any.
     several_rows : bool
         Whether a person may have several rows.
     fitted_here : bool
-        Whether the intervals are from the people released.
+        Whether the intervals or cells are from the people released.
     clip : bool
         Whether people outside the region are moved to its edge.
     keeps_order : bool
@@ -85,9 +87,10 @@ def card_of(
         SEEDED_NOTE: seeded,
         KEPT_ORDER: keeps_order,
         ROWS_COMPOSE: several_rows,
-        FITTED_HERE: fitted_here,
+        FITTED_HERE.format(mechanism.learns): fitted_here,
         CLIPPED: clip,
-        GIVEN_INTERVALS: isinstance(mechanism, DPRS) and mechanism.intervals is not None,
+        GIVEN_INTERVALS: mechanism.learns == "intervals" and mechanism.given_learned is not None,
+        GIVEN_CELLS: mechanism.learns == "cells" and mechanism.given_learned is not None,
         NOT_OURS.format(type(mechanism).__name__): not is_own(mechanism) and guarantee.is_promised,
     }
     notes = [*(note for note, is_so in said.items() if is_so), *guarantee.notes]

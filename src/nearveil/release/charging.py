@@ -11,9 +11,7 @@ import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.people import People, ReadOptions
-from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.base import Learned, Mechanism
 from nearveil.privacy.ledger import Fit, Ledger, Release
 from nearveil.privacy.ledger.events import Event
 
@@ -27,20 +25,21 @@ def check_charged(read: ReadOptions, seed: int | None) -> None:
 
 
 def charge_release(ledger: Ledger, mechanism: Mechanism, ids: Iterable[object], *, fitted_here: bool) -> None:
-    """Put the release on record, and the fit if the intervals are from the same people, or refuse both."""
+    """Put the release on record, and the fit if what was learned is from the same people, or refuse both."""
     if not mechanism.guarantee.is_promised:
         raise UsageError("this mechanism promises nothing, so that there is no loss to charge; leave the ledger out")
     who, when, draw_id = account_names(ids), datetime.now(UTC), secrets.token_hex(16)
     events: list[Event] = [Release.under(mechanism.guarantee, who=who, when=when, draw_id=f"release/{draw_id}")]
-    if fitted_here and isinstance(mechanism, DPRS):
-        fitted = mechanism.current_intervals.guarantee(mechanism.delta)
+    learned = mechanism.learned
+    if fitted_here and learned is not None:
+        fitted = learned.guarantee(getattr(mechanism, "delta", 0.0))
         events.append(Fit.under(fitted, who=who, when=when, draw_id=f"fit/{draw_id}"))
     ledger.record_all(events)
 
 
-def charge_fit(ledger: Ledger, intervals: Intervals, delta: float, ids: Iterable[object]) -> None:
-    """Put the fit of these intervals on record, or refuse it."""
-    cost, draw_id = intervals.guarantee(delta), f"fit/{secrets.token_hex(16)}"
+def charge_fit(ledger: Ledger, learned: Learned, delta: float, ids: Iterable[object]) -> None:
+    """Put the fit of these intervals or cells on record, or refuse it."""
+    cost, draw_id = learned.guarantee(delta), f"fit/{secrets.token_hex(16)}"
     ledger.record(Fit.under(cost, who=account_names(ids), when=datetime.now(UTC), draw_id=draw_id))
 
 

@@ -50,8 +50,8 @@ class ProtectJob:
 
     @property
     def is_to_be_fitted(self) -> bool:
-        """Whether the mechanism learns its intervals from these people."""
-        return isinstance(self.mechanism, DPRS) and self.mechanism.intervals is None
+        """Whether the mechanism learns its intervals or cells from these people."""
+        return self.mechanism.is_to_be_fitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +93,13 @@ class ProtectResult:
     rows : int
         How many rows were written.
     mechanism : Mechanism
-        As it was used, with its intervals.
+        As it was used, with its intervals or cells.
     guarantee : Guarantee
         The card of this very release.
     several_rows : bool
         Whether a person may have several rows, so that the card counts rows.
     fitted_here : bool
-        Whether the intervals were learned from these people.
+        Whether the intervals or cells were learned from these people.
     keeps_order : bool
         Whether the rows are in the order of the input, which no guarantee covers.
     warnings : tuple of str
@@ -134,15 +134,16 @@ class ProtectResult:
             "delta": mechanism.delta if is_paper and isinstance(mechanism, DPRS) else guarantee.delta,
             "region": str(mechanism.resolved_region),
             "order": "kept" if self.keeps_order else "random",
-            # An intervals file does not say whose places are in it.
+            # A file of intervals or cells does not say whose places are in it.
             "fitted_on_these_people": None if learned and not self.fitted_here else self.fitted_here,
             "guarantee": guarantee.to_dict(),
         }
 
     @property
     def _may_be_fitted_on(self) -> bool:
-        """Whether the intervals were learned from people, these or unknown ones."""
-        return isinstance(self.mechanism, DPRS) and bool(self.mechanism.current_intervals.answers)
+        """Whether intervals or cells were learned from people, these or unknown ones."""
+        learned = self.mechanism.learned
+        return learned is not None and not learned.is_free
 
     @property
     def _is_more_lost(self) -> bool:
@@ -154,7 +155,7 @@ class ProtectResult:
     def _what_holds(self) -> dict[str, Any] | None:
         """The statement that is true of the people in this very file, in numbers; none where no number says it all.
 
-        Intervals from a file may have been fitted on the same people, so that the fit counts.
+        What comes from a file may have been fitted on the same people, so that the fit counts.
         """
         if self._is_more_lost or not self.guarantee.is_promised or not is_own(self.mechanism):
             return None
@@ -190,8 +191,8 @@ def protect_file(
     source, output : path
         CSV, GeoJSON or (Geo)Parquet, by extension. The output is written whole or not at all.
     mechanism : Mechanism, optional
-        How people are moved; planar Laplace noise, hide within 500 m, if not given. DPRS without intervals is fitted on
-        these people, at the cost that the card states.
+        How people are moved; planar Laplace noise, hide within 500 m, if not given. DPRS without intervals
+        and HideAmong without cells are fitted on these people, at the cost that the card states.
     region : Region or str, optional
         The public region, in place of the mechanism's.
     read : ReadOptions, optional
@@ -266,7 +267,7 @@ def protect_frame(
     chosen, read = _in_region(mechanism, region), read or ReadOptions()
     kind = PeopleInFrame(frame, read, keep_order=keep_order)
     stream, watch = kind.stream, PeopleWatch(kind.stream.carried, read.person, per_row=read.per_row)
-    if isinstance(chosen, DPRS) and chosen.intervals is None:
+    if chosen.is_to_be_fitted:
         chosen.fit(PlacesInStream(stream, chosen.resolved_region, clip=read.clip))
     shuffle = None if keep_order else RowShuffle(None, chosen.seed)
     published = publish_stream(stream, chosen, kind.writer, watch, shuffle=shuffle, clip=read.clip)
@@ -291,7 +292,7 @@ class LocalEngine:
         check_people_output(output, force=job.force)
         stream = open_people(source, read)
         watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=job.ledger is not None)
-        if isinstance(mechanism, DPRS) and job.is_to_be_fitted:
+        if job.is_to_be_fitted:
             _fit(mechanism, stream, read, job.progress)
         shuffle = None if job.keep_order else RowShuffle(output.resolve().parent, mechanism.seed)
         steps = None if stream.rows is None else stream.rows * (1 if job.keep_order else 2)
@@ -325,10 +326,11 @@ class LocalEngine:
 
 def file_metadata(mechanism: Mechanism) -> dict[str, Any]:
     """Return the metadata of a published file; the guarantee goes to the operator."""
-    dprs = mechanism if isinstance(mechanism, DPRS) else None
-    # Intervals that are still to be fitted are seeded if the mechanism is.
-    seeded = mechanism.seed is not None or bool(dprs and dprs.intervals and dprs.intervals.seeded)
-    return {"mechanism": mechanism_name(mechanism), "release": dprs and dprs.chosen_release, "seeded": seeded}
+    # What is still to be fitted is seeded if the mechanism is.
+    given = mechanism.given_learned
+    seeded = mechanism.seed is not None or bool(given is not None and given.seeded)
+    release = mechanism.chosen_release if isinstance(mechanism, DPRS) else None
+    return {"mechanism": mechanism_name(mechanism), "release": release, "seeded": seeded}
 
 
 def _in_region(mechanism: Mechanism | None, region: Region | str | None) -> Mechanism:
@@ -338,10 +340,10 @@ def _in_region(mechanism: Mechanism | None, region: Region | str | None) -> Mech
     return mechanism if region is None else mechanism.with_params(region=region)
 
 
-def _fit(mechanism: DPRS, stream: PeopleStream, read: ReadOptions, progress: ProgressBar) -> None:
+def _fit(mechanism: Mechanism, stream: PeopleStream, read: ReadOptions, progress: ProgressBar) -> None:
     with progress("reading people", stream.rows) as advance:
         answers = PlacesInStream(stream, mechanism.resolved_region, clip=read.clip, progress=advance)
-    with progress("finding intervals", mechanism.fit_plan.steps) as advance:
+    with progress(f"finding {mechanism.learns}", mechanism.fit_steps) as advance:
         mechanism.fit(answers, progress=advance)
 
 

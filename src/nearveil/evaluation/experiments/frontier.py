@@ -77,7 +77,11 @@ def all_families() -> tuple[Family, ...]:
         _paper("paper, Gaussian, private k-means", noise="gaussian"),
         _paper("paper, private grid", centres_from="private-grid"),
         _paper("paper, public random centres", centres_from="public"),
-        *(family_of(name) for name, entry in MECHANISMS.items() if entry.strengths and not entry.in_plans),
+        *(
+            family_of(name)
+            for name, entry in MECHANISMS.items()
+            if entry.strengths and not entry.in_plans and not entry.mechanism.learns
+        ),
     )
 
 

@@ -11,7 +11,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.hashing import checked_secret
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.ledger import Ledger
@@ -296,7 +296,8 @@ class Job:
             raise UsageError("a ledger charges people, one row each; leave per_row or the ledger out")
         if self.repeats and _is_to_be_fitted(self.mechanism):
             raise UsageError(
-                "a secret repeats a release with the same intervals, and these are to be found anew; give intervals"
+                f"a secret repeats a release with the same {self.mechanism.learns}, and these are to be found anew; "
+                f"give {self.mechanism.learns}"
             )
 
     def planned(self, df: DataFrame, partition_by: tuple[str, ...] = ()) -> Protected:
@@ -363,9 +364,9 @@ class Job:
         return tally
 
     def _fitted(self, people: DataFrame, columns: Columns, tally: Tally) -> tuple[Mechanism, bool]:
-        """Return the mechanism with its intervals, and whether these people paid for them."""
+        """Return the mechanism with its intervals or cells, and whether these people paid for them."""
         mechanism = self.mechanism
-        if not _is_to_be_fitted(mechanism) or not isinstance(mechanism, DPRS):
+        if not _is_to_be_fitted(mechanism):
             return mechanism, False
         places = people.select(f"c{columns.latitude}", f"c{columns.longitude}")
         asked = PlacesInSpark(places, self._places(0, 1, mechanism), tally)
@@ -381,7 +382,7 @@ class Job:
 
 
 def _is_to_be_fitted(mechanism: Mechanism) -> bool:
-    return isinstance(mechanism, DPRS) and mechanism.intervals is None and not hasattr(mechanism, "intervals_")
+    return mechanism.is_to_be_fitted and mechanism.learned is None
 
 
 def _check_folders(partition_by: tuple[str, ...], columns: Columns) -> None:
@@ -407,13 +408,13 @@ def job_key(secret: bytes, mechanism: Mechanism, tally: Tally) -> bytes:
     """
     settings = sorted(vars(mechanism).items())
     parts = [f"{name}={_as_text(value)}".encode() for name, value in settings]
-    if isinstance(mechanism, DPRS):
-        parts.append(_as_text(mechanism.current_intervals).encode())
+    if mechanism.learned is not None:
+        parts.append(_as_text(mechanism.learned).encode())
     return subkey(secret, "job", type(mechanism).__qualname__.encode(), *parts, tally.digest.tobytes())
 
 
 def _as_text(value: object) -> str:
-    return value.to_json() if isinstance(value, Intervals) else repr(value)
+    return value.to_json() if isinstance(value, Intervals | Cells) else repr(value)
 
 
 def released_rows(

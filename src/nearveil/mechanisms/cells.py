@@ -1,0 +1,604 @@
+"""Cells: a public partition of the region into boxes that hold about equally many people, and steps between them.
+
+The region is cut into ``columns`` x ``rows`` largest boxes, and each of them is halved both ways again and again where
+people are dense: a quadtree. Two cells that touch are neighbours. The length of the way from one to the other is the
+distance of their centres in units of the mean of their sides: 1 between equal neighbours, 1.41 across a corner. The
+number of *steps* between two places is the length of the shortest way between their cells. So a step is short where
+people are dense and long where they are sparse.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from nearveil.errors import DataError, UsageError
+from nearveil.kernels import inlined_kernel, kernel
+from nearveil.mechanisms.morton import deinterleave
+from nearveil.privacy.guarantee import SEEDED_CELLS_NOTE, Basis, Guarantee, Notion, check_positive
+from nearveil.randomness import EXPONENTIAL_REACH
+from nearveil.region import Region
+from nearveil.types import FloatArray, IntArray, ShortIntArray
+
+FORMAT = "nearveil-cells"
+FORMAT_VERSION = 1
+
+STEP = 32
+"""Lengths of ways are counted in this many parts of a step, so that they are whole numbers."""
+
+MOST_CELLS = 400_000
+_MOST_BOXES = 1 << 24
+_MOST_LEVELS = 12
+
+PRIVTREE_RATIO = 7 / 3
+"""Scale of the noise of a private quadtree times its epsilon: (2 b - 1) / (b - 1) for a tree that splits into b = 4."""
+COUNTING_SHARE = 0.1
+"""Share of what a private quadtree costs that goes into counting people in its largest boxes."""
+
+CellSource = Literal["public", "published", "privtree"]
+
+SOURCE_NAMES: dict[CellSource, str] = {
+    "public": "public data",
+    "published": "places published before",
+    "privtree": "a private quadtree (PrivTree)",
+}
+
+_NO_CELLS = "this is not a file of cells, or it is damaged; make one with 'nearveil fit --hide-among'"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a region is cut into boxes, before it is known where people are.
+
+    Attributes
+    ----------
+    region : Region
+        What is cut.
+    columns, rows : int
+        How many largest boxes there are, from west to east and from south to north.
+    levels : int
+        How often a largest box may be halved both ways.
+    """
+
+    region: Region
+    columns: int
+    rows: int
+    levels: int
+
+    def __post_init__(self) -> None:
+        boxes = self.columns * self.rows << 2 * self.levels
+        if min(self.columns, self.rows) < 1 or not 0 <= self.levels <= _MOST_LEVELS or boxes > _MOST_BOXES:
+            raise UsageError(f"cells need at least one box, and at most {_MOST_BOXES:,} of the smallest boxes")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the grid of smallest boxes."""
+        return self.rows << self.levels, self.columns << self.levels
+
+    @property
+    def box(self) -> FloatArray:
+        """Width and height of a smallest box, in the square."""
+        rows, columns = self.shape
+        return 2 * np.array(self.region.half_extent_square) / (columns, rows)
+
+    @property
+    def box_m(self) -> FloatArray:
+        """Width and height of a smallest box, in metres."""
+        rows, columns = self.shape
+        return 2 * np.array(self.region.half_extent_m) / (columns, rows)
+
+
+def layout_for(region: Region, *, least_cell_m: float, largest_cell_m: float) -> Layout:
+    """Return the layout whose largest boxes are at most, and whose smallest are at least, so many metres wide."""
+    check_positive(least_cell_m, "the least side of a cell")
+    check_positive(largest_cell_m, "the largest side of a cell")
+    if least_cell_m > largest_cell_m:
+        raise UsageError("the least side of a cell must not be greater than the largest")
+    width_m, height_m = (2 * half for half in region.half_extent_m)
+    columns, rows = math.ceil(width_m / largest_cell_m), math.ceil(height_m / largest_cell_m)
+    if columns * rows > MOST_CELLS:
+        raise UsageError(f"the region has more than {MOST_CELLS:,} cells of the largest size; allow larger cells")
+    levels = int(math.log2(max(1.0, min(width_m / columns, height_m / rows) / least_cell_m)))
+    while columns * rows << 2 * levels > _MOST_BOXES:
+        levels -= 1
+    return Layout(region, columns, rows, min(levels, _MOST_LEVELS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cells:
+    """A partition of a region into cells, and about how many people each of them held. Nothing in it is private.
+
+    Attributes
+    ----------
+    layout : Layout
+        The region and its boxes.
+    depths : ndarray
+        For each cell, how often a largest box was halved to make it. The order of the cells (largest boxes row by row,
+        and in each the quarters south-west, south-east, north-west, north-east) makes this the whole partition.
+    people : ndarray
+        About how many people were in each cell when it was made, from public data or with noise.
+    people_per_cell : float
+        How many people a cell was to hold at most.
+    source : {"public", "published", "privtree"}
+        Where the cells are from.
+    fit_epsilon : float
+        What the cells cost each person in the data: 0 but for ``privtree``.
+    seeded : bool
+        Whether their noise came from a seed, which undoes its protection for anyone who knows the seed.
+    unit : {"person", "row"}
+        Whose data the cost counts: a row's, where a person may have had several.
+    """
+
+    layout: Layout
+    depths: npt.NDArray[np.int8]
+    people: FloatArray
+    people_per_cell: float
+    source: CellSource
+    fit_epsilon: float = 0.0
+    seeded: bool = False
+    unit: Literal["person", "row"] = "person"
+
+    def __post_init__(self) -> None:
+        levels = self.layout.levels
+        if self.depths.ndim != 1 or self.people.shape != self.depths.shape:
+            raise UsageError("cells need one number of people for each cell")
+        if not 2 <= len(self.depths) <= MOST_CELLS:
+            more, wider = ("fewer", "smaller") if len(self.depths) < 2 else ("more", "larger")
+            raise UsageError(
+                f"there must be from 2 to {MOST_CELLS:,} cells, and there would be {len(self.depths):,}; hide among "
+                f"{more} people, or ask for {wider} cells"
+            )
+        if self.depths.min() < 0 or self.depths.max() > levels:
+            raise UsageError("a cell is larger or smaller than the layout allows")
+        starts, sizes = self._starts, self._sizes
+        whole = self.layout.columns * self.layout.rows << 2 * levels
+        if starts[-1] + sizes[-1] != whole or (starts % sizes).any():
+            raise UsageError("the cells do not cover the region, each place once")
+        if not (np.isfinite(self.people).all() and (self.people >= 0).all() and self.people_per_cell > 0):
+            raise UsageError("numbers of people in cells must be 0 or more")
+        if (self.fit_epsilon > 0) != (self.source == "privtree") or not math.isfinite(self.fit_epsilon):
+            raise UsageError("cells from a private quadtree cost something, and others nothing")
+        for array in (self.depths, self.people):
+            array.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.depths)
+
+    @property
+    def region(self) -> Region:
+        """The region that is cut into cells."""
+        return self.layout.region
+
+    @property
+    def _sizes(self) -> IntArray:
+        """How many smallest boxes each cell is made of."""
+        return np.left_shift(np.int64(1), 2 * (self.layout.levels - self.depths.astype(np.int64)))
+
+    @property
+    def _starts(self) -> IntArray:
+        """The number of the first smallest box of each cell, in the order of the cells."""
+        return np.cumsum(self._sizes) - self._sizes
+
+    @property
+    def sides(self) -> IntArray:
+        """How many smallest boxes wide each cell is."""
+        return np.left_shift(np.int64(1), self.layout.levels - self.depths.astype(np.int64))
+
+    @property
+    def corners(self) -> IntArray:
+        """Column and row of the south-western smallest box of each cell, shape (n, 2)."""
+        levels, starts = self.layout.levels, self._starts
+        largest, within = starts >> 2 * levels, starts & ((1 << 2 * levels) - 1)
+        column, row = deinterleave(within)
+        column += (largest % self.layout.columns) << levels
+        row += (largest // self.layout.columns) << levels
+        return np.column_stack([column, row])
+
+    @property
+    def centres(self) -> FloatArray:
+        """Centres of the cells in the square, shape (n, 2)."""
+        return self._in_square(self.corners + self.sides[:, None] / 2)
+
+    @property
+    def sides_m(self) -> FloatArray:
+        """Side of each cell in metres: the mean of its width and height."""
+        return self.sides.astype(np.float64) * float(self.layout.box_m.mean())
+
+    @property
+    def areas(self) -> FloatArray:
+        """Area of each cell in the square."""
+        return self.sides.astype(np.float64) ** 2 * float(self.layout.box.prod())
+
+    def boxes(self) -> FloatArray:
+        """West, south, east and north edge of each cell in the square, shape (n, 4)."""
+        corners, sides = self.corners, self.sides[:, None]
+        return np.hstack([self._in_square(corners), self._in_square(corners + sides)])
+
+    def _in_square(self, boxes: FloatArray | IntArray) -> FloatArray:
+        return boxes * self.layout.box - np.array(self.region.half_extent_square)
+
+    # -- places and neighbours -------------------------------------------------------------------------------
+
+    def find(self, x: FloatArray) -> ShortIntArray:
+        """Return the number of the cell of each place of the square, shape (n, 2)."""
+        place, find = np.ascontiguousarray(x, dtype=np.float64), finder(self)
+        found: ShortIntArray = _find(place, find.half_extent, find.grid, find.starts, find.first)
+        return found
+
+    @property
+    def is_free(self) -> bool:
+        """Whether they cost nobody anything."""
+        return not self.fit_epsilon
+
+    def guarantee(self, delta: float = 0.0) -> Guarantee:
+        """Return what holds for the cells themselves, once they are published; no delta makes it any less."""
+        del delta
+        private = self.source == "privtree"
+        promise = Guarantee(
+            title="The cells",
+            notion=Notion.CENTRAL,
+            epsilon=self.fit_epsilon,
+            unit="per person",
+            delta=self._fit_delta,
+            neighbours="the data that the cells are made from, with and without one row",
+            promise=(
+                "how much the cells can depend on any one row is bounded by epsilon"
+                if private
+                else f"the cells were made from {SOURCE_NAMES[self.source]}, and cost nobody anything more"
+            ),
+            not_covered="the cells show where people in general are; replacing the place of one row counts twice"
+            if private
+            else "",
+            basis=Basis.THEOREM,
+            because=(
+                "PrivTree (Zhang, Xiao and Xie, 2016): noisy counts with a bias that grows with the depth lose at most "
+                "one epsilon, however deep the tree; the numbers of people have Laplace noise and cost the rest"
+                if private
+                else "what looks at public or published data alone adds nothing to what that has cost"
+            ),
+            notes=(SEEDED_CELLS_NOTE,) if self.seeded else (),
+        )
+        return promise if self.unit == "person" else promise.counted_per_row()
+
+    @property
+    def _fit_delta(self) -> float:
+        """What the finite range of the noise adds: one noisy count a level for each person, and one in the end."""
+        if not self.fit_epsilon:
+            return 0.0
+        tree, counting = (1 - COUNTING_SHARE) * self.fit_epsilon, COUNTING_SHARE * self.fit_epsilon
+        levels = (self.layout.levels + 1) * math.exp(tree / PRIVTREE_RATIO - EXPONENTIAL_REACH)
+        return min(1.0, 4 * (levels + math.exp(counting - EXPONENTIAL_REACH)))
+
+    # -- one file --------------------------------------------------------------------------------------------
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the cells as plain values for JSON."""
+        region = self.region
+        return {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "region": {
+                "south": region.south,
+                "west": region.west,
+                "north": region.north,
+                "east": region.east,
+                "scaling": region.scaling,
+                "name": region.name,
+            },
+            "columns": self.layout.columns,
+            "rows": self.layout.rows,
+            "levels": self.layout.levels,
+            "depths": self.depths.tolist(),
+            "people": [float(f"{people:.6g}") for people in self.people],
+            "people_per_cell": self.people_per_cell,
+            "source": self.source,
+            "fit_epsilon": self.fit_epsilon,
+            "unit": self.unit,
+            "seeded": self.seeded,
+        }
+
+    def to_json(self) -> str:
+        """Write the cells as one GeoJSON document, which maps show and `cells_from_json` reads back."""
+        outlines = self.outlines()
+        features = [
+            {
+                "type": "Feature",
+                "properties": {"people": float(f"{people:.3g}"), "side_m": round(side_m, 1)},
+                "geometry": {"type": "Polygon", "coordinates": [outline[:, ::-1].round(7).tolist()]},
+            }
+            for people, side_m, outline in zip(self.people, self.sides_m, outlines, strict=True)
+        ]
+        return json.dumps({"type": "FeatureCollection", "nearveil": self.to_document(), "features": features})
+
+    def outlines(self) -> FloatArray:
+        """Corners of each cell in degrees, closed and counter-clockwise, shape (n, 5, 2)."""
+        west, south, east, north = self.boxes().T
+        ring = np.stack([[west, south], [east, south], [east, north], [west, north], [west, south]])
+        places: FloatArray = self.region.from_square(np.moveaxis(ring, 2, 0).reshape(-1, 2)).reshape(-1, 5, 2)
+        return places
+
+
+def cells_from_json(text: str) -> Cells:
+    """Read cells that `Cells.to_json` wrote."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise DataError(_NO_CELLS) from None
+    if isinstance(document, dict):
+        document = document.get("nearveil", document)
+    return cells_from_document(document)
+
+
+def cells_from_document(document: Any) -> Cells:
+    """Read what `Cells.to_document` gave."""
+    try:
+        if document["format"] != FORMAT:
+            raise KeyError("format")
+        version = document["version"]
+        if version == FORMAT_VERSION:
+            return _from_document(document)
+    except UsageError as error:
+        raise DataError(f"the file of cells is damaged: {error}; make it again") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise DataError(_NO_CELLS) from None
+    raise DataError(f"the file of cells has format version {version}, this Nearveil reads {FORMAT_VERSION}; fit again")
+
+
+def _from_document(document: dict[str, Any]) -> Cells:
+    if document["source"] not in SOURCE_NAMES or document["unit"] not in ("person", "row"):
+        raise ValueError("source")
+    layout = Layout(
+        Region(**document["region"]), int(document["columns"]), int(document["rows"]), int(document["levels"])
+    )
+    return Cells(
+        layout=layout,
+        depths=np.array(document["depths"], dtype=np.int8),
+        people=np.array(document["people"], dtype=np.float64),
+        people_per_cell=float(document["people_per_cell"]),
+        source=document["source"],
+        fit_epsilon=float(document["fit_epsilon"]),
+        seeded=bool(document["seeded"]),
+        unit=document["unit"],
+    )
+
+
+# Which cell a place is in: the smallest box around it, numbered as the cells are ordered, by bisection among the cells
+# of its largest box.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finder:
+    """What compiled code needs to find cells.
+
+    Attributes
+    ----------
+    half_extent : ndarray
+        Half width and half height of the region in the square.
+    grid : ndarray
+        Columns and rows of largest boxes, and levels.
+    starts : ndarray
+        Number of the first smallest box of each cell, within its largest box.
+    first : ndarray
+        For each largest box, its first cell; and at the end, the number of cells.
+    """
+
+    half_extent: FloatArray
+    grid: IntArray
+    starts: IntArray
+    first: IntArray
+
+
+@lru_cache(maxsize=8)
+def finder(cells: Cells) -> Finder:
+    """Return the tables by which compiled code finds cells."""
+    layout = cells.layout
+    starts, block = cells._starts, 1 << 2 * layout.levels
+    first = np.searchsorted(starts, np.arange(layout.columns * layout.rows + 1) * block)
+    return Finder(
+        np.array(layout.region.half_extent_square),
+        np.array([layout.columns, layout.rows, layout.levels]),
+        starts % block,
+        first,
+    )
+
+
+@inlined_kernel
+def _spread_bits(number: int) -> int:
+    number = (number | (number << 8)) & 0x00FF00FF
+    number = (number | (number << 4)) & 0x0F0F0F0F
+    number = (number | (number << 2)) & 0x33333333
+    return (number | (number << 1)) & 0x55555555
+
+
+@kernel
+def find_cell(x: float, y: float, half_extent: FloatArray, grid: IntArray, starts: IntArray, first: IntArray) -> int:
+    """The number of the cell of a place; places beyond the region count as on its edge."""
+    levels = grid[2]
+    across, up = grid[0] << levels, grid[1] << levels
+    column = min(max(int((x / half_extent[0] + 1.0) * 0.5 * across), 0), across - 1)
+    row = min(max(int((y / half_extent[1] + 1.0) * 0.5 * up), 0), up - 1)
+    mask = (1 << levels) - 1
+    box = _spread_bits(column & mask) | (_spread_bits(row & mask) << 1)
+    largest = (row >> levels) * grid[0] + (column >> levels)
+    low, high = first[largest], first[largest + 1]
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if starts[middle] <= box:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _find(x: FloatArray, half_extent: FloatArray, grid: IntArray, starts: IntArray, first: IntArray) -> ShortIntArray:
+    found = np.empty(len(x), dtype=np.int32)
+    for i in range(len(x)):
+        found[i] = find_cell(x[i, 0], x[i, 1], half_extent, grid, starts, first)
+    return found
+
+
+# The graph of cells that touch.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """Neighbours of each cell, and how long the way to them is.
+
+    Attributes
+    ----------
+    starts : ndarray of shape (n + 1,)
+        Neighbours of cell c are at ``starts[c]`` to ``starts[c + 1]`` of the others.
+    neighbours, lengths : ndarray
+        Cells, and lengths of the ways to them in parts of a step (`STEP`).
+    """
+
+    starts: IntArray
+    neighbours: ShortIntArray
+    lengths: ShortIntArray
+
+    @property
+    def edges(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Every pair of neighbours once, and the length of the way between them."""
+        sources = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        once = sources < self.neighbours
+        return sources[once], self.neighbours[once].astype(np.int64), self.lengths[once].astype(np.int64)
+
+
+@lru_cache(maxsize=8)
+def graph_of(cells: Cells) -> Graph:
+    """Return the graph of cells that touch, by a side or a corner."""
+    corners, sides = cells.corners, cells.sides
+    rows, columns = cells.layout.shape
+    box, half_extent = cells.layout.box, np.array(cells.region.half_extent_square)
+    # A neighbour that is at least as large is met from any box just outside a side or a corner; a smaller one meets
+    # this cell from its own.
+    probes = [(across, up) for across in (-1, 0, 1) for up in (-1, 0, 1) if (across, up) != (0, 0)]
+    found = []
+    for across, up in probes:
+        column = corners[:, 0] + np.where(across > 0, sides, across)
+        row = corners[:, 1] + np.where(up > 0, sides, up)
+        inside = np.flatnonzero((column >= 0) & (column < columns) & (row >= 0) & (row < rows))
+        beside = np.column_stack([column[inside], row[inside]]) + 0.5
+        found.append(np.column_stack([inside, cells.find(beside * box - half_extent)]))
+    pairs = np.vstack(found)
+    pairs = np.unique(np.sort(pairs, axis=1), axis=0)
+    first, second = pairs[:, 0], pairs[:, 1]
+    centres = corners + sides[:, None] / 2
+    away = centres[first] - centres[second]
+    length = np.rint(STEP * 2 * np.hypot(away[:, 0], away[:, 1]) / (sides[first] + sides[second])).astype(np.int32)
+    source, target, both = np.append(first, second), np.append(second, first), np.append(length, length)
+    order = np.lexsort((target, source))
+    starts = np.searchsorted(source[order], np.arange(len(cells) + 1))
+    return Graph(starts, target[order].astype(np.int32), both[order])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reach:
+    """For each cell, the cells that are fewer than ``most`` steps away, the nearest first.
+
+    Attributes
+    ----------
+    most : int
+        In parts of a step.
+    starts : ndarray of shape (n + 1,)
+        The cells in reach of cell c are at ``starts[c]`` to ``starts[c + 1]`` of the others.
+    cells, steps : ndarray
+        Which they are, and how far away, in parts of a step.
+    """
+
+    most: int
+    starts: IntArray
+    cells: ShortIntArray
+    steps: npt.NDArray[np.int16]
+
+
+_SOURCES_AT_ONCE = 2048
+
+
+@lru_cache(maxsize=4)
+def reach_of(cells: Cells, most: int) -> Reach:
+    """Return who is in reach of whom, by a bounded search from every cell."""
+    graph = graph_of(cells)
+    parts = in_threads(
+        lambda start: _search(
+            graph.starts, graph.neighbours, graph.lengths, most, start, min(start + _SOURCES_AT_ONCE, len(cells))
+        ),
+        range(0, len(cells), _SOURCES_AT_ONCE),
+    )
+    counts = np.concatenate([part[0] for part in parts])
+    return Reach(
+        most,
+        np.concatenate([[0], np.cumsum(counts)]),
+        np.concatenate([part[1] for part in parts]),
+        np.concatenate([part[2] for part in parts]),
+    )
+
+
+def in_threads(work: Callable[[int], Any], items: range) -> list[Any]:
+    """Call compiled work for each item, on all cores."""
+    if len(items) <= 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(work, items))
+
+
+@kernel
+def _search(
+    starts: IntArray, neighbours: ShortIntArray, lengths: ShortIntArray, most: int, first: int, last: int
+) -> tuple[IntArray, ShortIntArray, npt.NDArray[np.int16]]:
+    """Dijkstra's algorithm from each of some cells, with one list of cells for every distance, as these are whole."""
+    far = most
+    distance = np.full(len(starts) - 1, far, dtype=np.int32)
+    head = np.full(far, -1, dtype=np.int64)
+    queued, following = np.empty(4096, dtype=np.int32), np.empty(4096, dtype=np.int64)
+    counts = np.empty(last - first, dtype=np.int64)
+    found, away = np.empty(65536, dtype=np.int32), np.empty(65536, dtype=np.int16)
+    total = 0
+    for source in range(first, last):
+        before, size = total, 1
+        distance[source], queued[0], following[0], head[0] = 0, source, -1, 0
+        for now in range(far):
+            while head[now] >= 0:
+                entry = head[now]
+                head[now] = following[entry]
+                cell = queued[entry]
+                if distance[cell] != now:
+                    continue
+                if total == len(found):
+                    found, away = np.append(found, np.empty_like(found)), np.append(away, np.empty_like(away))
+                found[total], away[total] = cell, now
+                total += 1
+                for edge in range(starts[cell], starts[cell + 1]):
+                    beyond, other = now + lengths[edge], neighbours[edge]
+                    if beyond < distance[other]:
+                        distance[other] = beyond
+                        if size == len(queued):
+                            queued = np.append(queued, np.empty_like(queued))
+                            following = np.append(following, np.empty_like(following))
+                        queued[size], following[size], head[beyond] = other, head[beyond], size
+                        size += 1
+        for place in range(before, total):
+            distance[found[place]] = far
+        counts[source - first] = total - before
+    return counts, found[:total], away[:total]
+
+
+def steps_from(cells: Cells, source: int) -> FloatArray:
+    """Return how many steps every cell is away from one, however far."""
+    from scipy.sparse import csr_array  # noqa: PLC0415 - slow to load
+    from scipy.sparse.csgraph import dijkstra  # noqa: PLC0415
+
+    graph = graph_of(cells)
+    matrix = csr_array((graph.lengths.astype(np.float64), graph.neighbours, graph.starts), shape=(len(cells),) * 2)
+    parts: FloatArray = dijkstra(matrix, indices=source)
+    return parts / STEP

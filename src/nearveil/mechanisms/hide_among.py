@@ -1,0 +1,273 @@
+"""Hide among people: publish a random cell that is few steps away, and a uniform point of it.
+
+A step is short where people are dense and long where they are sparse (`nearveil.mechanisms.cells`), so that everybody
+is hidden among about equally many. The idea of such a metric is Chatzikokolakis, Palamidessi and Stronati's (2015).
+`nearveil.mechanisms.step_channel` has the probabilities and the proof.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+
+from nearveil.errors import UsageError
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.cells import SOURCE_NAMES, Cells, graph_of, steps_from
+from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, check_hide_among, fit_cells
+from nearveil.mechanisms.step_channel import (
+    Calibration,
+    StepChannel,
+    channel_for_epsilon,
+    channel_for_people,
+    draw_places,
+    given_channel,
+    rescaled_channel,
+)
+from nearveil.privacy.guarantee import (
+    FURTHER_RELEASES,
+    Basis,
+    Guarantee,
+    Notion,
+    check_epsilon,
+    round_up,
+)
+from nearveil.randomness import FIT_STREAM, RowKeystream
+from nearveil.region import Region
+from nearveil.types import FloatArray, Progress
+
+
+class HideAmong(Mechanism):
+    """Hide everybody among about equally many people.
+
+    `fit` makes cells from people's places, at a cost to their privacy; with ``cells`` given, nothing is fitted. Read
+    ``guarantee`` for what is true of the result.
+
+    Parameters
+    ----------
+    hide_among : int
+        How many people are nearer to the true place than the published one, on average. A cell holds about a tenth.
+    epsilon : float, optional
+        The largest loss per step, instead: ``hide_among`` then says only how large cells are made by `fit`.
+    cells : Cells, optional
+        Cells made before, from public data, from places published before, or by a private quadtree.
+    fit_epsilon : float
+        What `fit` costs each person in the data.
+    least_cell_m, largest_cell_m : float
+        Sides of the smallest and the largest cells that `fit` makes, in metres.
+    calibration : Calibration, optional
+        The numbers of the channel between cells, as found before and written down with a certificate.
+    region : Region or str
+        Public region: a Region, a name, or "south,west,north,east".
+    seed : int, optional
+        For experiments only: makes fit and result repeatable.
+
+    Attributes
+    ----------
+    cells_ : Cells
+        After `fit`: the private cells. Nothing else about the data is kept.
+
+    Examples
+    --------
+    >>> from nearveil.io.synthetic import synthetic_city
+    >>> from nearveil.mechanisms.fit_cells import cells_from_points
+    >>> from nearveil.region import named_region
+    >>> region = named_region("san-francisco")
+    >>> cells = cells_from_points(synthetic_city(2_000, region, rng=1), region)
+    >>> mechanism = HideAmong(100, cells=cells, seed=1)
+    >>> mechanism.perturb([[37.77, -122.42]]).shape
+    (1, 2)
+    >>> mechanism.guarantee.notion.value, mechanism.guarantee.unit
+    ('elastic', 'per step')
+    """
+
+    frame = "square"
+    learns = "cells"
+
+    def __init__(
+        self,
+        hide_among: int = 100,
+        *,
+        epsilon: float | None = None,
+        cells: Cells | None = None,
+        fit_epsilon: float = 1.0,
+        least_cell_m: float = LEAST_CELL_M,
+        largest_cell_m: float = LARGEST_CELL_M,
+        calibration: Calibration | None = None,
+        region: Region | str = "san-francisco",
+        seed: int | None = None,
+    ) -> None:
+        check_hide_among(hide_among)
+        if epsilon is not None:
+            check_epsilon(epsilon)
+        check_epsilon(fit_epsilon, "fit_epsilon")
+        if calibration is not None and cells is None:
+            raise UsageError("a calibration goes with the cells that it was found for; give them")
+        self.hide_among = hide_among
+        self.epsilon = epsilon
+        self.cells = cells
+        self.fit_epsilon = fit_epsilon
+        self.least_cell_m = least_cell_m
+        self.largest_cell_m = largest_cell_m
+        self.calibration = calibration
+        self.region = region
+        self.seed = seed
+        self._noise_factor = 1.0
+        _ = self.cell_plan  # checks its part of the parameters
+
+    # -- cells -----------------------------------------------------------------------------------------------
+
+    @property
+    def cell_plan(self) -> CellPlan:
+        """How `fit` makes cells."""
+        return CellPlan(hide_among=self.hide_among, least_cell_m=self.least_cell_m, largest_cell_m=self.largest_cell_m)
+
+    def fit(self, points: object, y: object = None, *, progress: Progress | None = None) -> Self:
+        """Make private cells from people's places; with ``cells`` given, only check the places."""
+        if self.cells is not None:
+            return super().fit(points, y)
+        self.cells_ = fit_cells(
+            points,
+            self.resolved_region,
+            epsilon=self.fit_epsilon,
+            plan=self.cell_plan,
+            rng=self._own_randomness(FIT_STREAM),
+        )
+        if progress:
+            progress(1)
+        return self
+
+    @property
+    def current_cells(self) -> Cells:
+        """The cells in use: those given, or else those fitted."""
+        cells: Cells | None = self.cells if self.cells is not None else getattr(self, "cells_", None)
+        if cells is None:
+            raise UsageError("fit the cells first, or give cells made before")
+        return cells
+
+    @property
+    def resolved_region(self) -> Region:
+        """The region of the cells where they are given, the operator's otherwise."""
+        return self.cells.region if self.cells is not None else super().resolved_region
+
+    # -- release ---------------------------------------------------------------------------------------------
+
+    @property
+    def channel(self) -> StepChannel:
+        """The finite channel between cells, calibrated."""
+        if self.calibration is not None:
+            channel = given_channel(self.current_cells, self.calibration)
+        elif self.epsilon is not None:
+            channel = channel_for_epsilon(self.current_cells, self.epsilon)
+        else:
+            channel = channel_for_people(self.current_cells, self.hide_among)
+        return channel if self._noise_factor == 1.0 else rescaled_channel(channel, self._noise_factor)
+
+    def _prepare(self) -> None:
+        _ = self.channel.tables
+
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        """Draw a cell for every row of ``x``, and a uniform point of it, in the square."""
+        drawn: FloatArray = draw_places(np.ascontiguousarray(x), rows.blocks(0), *self.channel.tables)
+        return drawn
+
+    def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
+        """Log density per unit of the square: the cell's probability over its area."""
+        cells = self.current_cells
+        x, t = np.asarray(x, dtype=np.float64), np.asarray(t, dtype=np.float64)
+        sources, answers = (cells.find(part.reshape(-1, 2)).reshape(part.shape[:-1]) for part in (x, t))
+        inside = (np.abs(t) <= np.array(cells.region.half_extent_square) * (1 + 1e-12)).all(axis=-1)
+        logs = self.channel.log_probability(sources, answers) - np.log(cells.areas)[answers]
+        density: FloatArray = np.where(inside, logs, -np.inf)
+        return density
+
+    def steps_between(self, first: FloatArray, second: FloatArray) -> float:
+        """Return the number of steps between two places of the square."""
+        source, target = self.current_cells.find(np.array([first, second], dtype=np.float64))
+        return float(steps_from(self.current_cells, int(source))[target])
+
+    def rescaled(self, factor: float) -> Self:
+        """Return a copy that publishes cells ``factor`` times as many steps away, cells and all."""
+        other = copy.copy(self)
+        other._noise_factor = self._noise_factor * factor
+        return other
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Any two places are alike up to epsilon times the steps between them."""
+        cells = self.current_cells
+        channel = self.channel if self._noise_factor == 1.0 else _unscaled(self).channel
+        epsilon = channel.bound if self.epsilon is None else max(self.epsilon, channel.bound)
+        steps, among = 2 / epsilon, channel.people_within(2 / epsilon)
+        smallest_m, largest_m = cells.sides_m.min(), cells.sides_m.max()
+        given = Guarantee(
+            title="Every published place",
+            notion=Notion.ELASTIC,
+            epsilon=epsilon,
+            unit=Notion.ELASTIC.unit,
+            delta=0.0,
+            neighbours=(
+                "any two places that one published place may stand for, at a loss of epsilon times the steps between "
+                "their cells; a step leads to a cell that touches"
+            ),
+            promise=(
+                f"the published place is at most e^2 = 7.4 times likelier from your cell than from any cell within "
+                f"{steps:.2g} steps, which held about {among:,.0f} people when the cells were made"
+            ),
+            not_covered=(
+                f"places many steps apart are not hidden from each other; crowds move after the cells were made; "
+                f"{FURTHER_RELEASES}"
+            ),
+            basis=Basis.CERTIFICATE,
+            because=(
+                f"the largest loss per step over each of the {len(graph_of(cells).neighbours) // 2:,} pairs of cells "
+                "that touch, computed from the whole numbers that are drawn from; it adds up along the shortest way"
+            ),
+            notes=(
+                *self._notes(),
+                f"{len(cells):,} cells from {SOURCE_NAMES[cells.source]}, {smallest_m:,.0f} to {largest_m:,.0f} m wide "
+                f"and with about {np.median(cells.people):,.3g} people each, as counted when they were made.",
+            ),
+            certificate=channel.certificate,
+        )
+        return _with_cell_cost(given, cells)
+
+
+def _unscaled(mechanism: HideAmong) -> HideAmong:
+    other = copy.copy(mechanism)
+    other._noise_factor = 1.0
+    return other
+
+
+def _with_cell_cost(release: Guarantee, cells: Cells) -> Guarantee:
+    """Add to what holds given the cells: the cells themselves, and both together for those they were made from."""
+    alone = cells.guarantee()
+    statements = [alone]
+    if cells.fit_epsilon:
+        # Another place for one person is one removed and one added.
+        offset, delta = 2 * alone.epsilon, min(1.0, alone.delta * (1 + math.exp(min(alone.epsilon, 700.0))))
+        together = Guarantee(
+            title="Together, for those fitted on",
+            notion=release.notion,
+            epsilon=release.epsilon,
+            offset=offset,
+            unit=release.unit,
+            delta=delta,
+            neighbours=f"{release.neighbours}, that place being among those that the cells were made from",
+            promise=(
+                f"the cells depend on the people they were made from: for them another place costs up to "
+                f"{round_up(offset)} more; with cells from public data or from places published before it does not"
+            ),
+            basis=release.basis,
+            because="the cells' loss twice, for removing and adding, and the release's loss given the cells",
+        )
+        statements.append(together if cells.unit == "person" else together.counted_per_row())
+    return replace(
+        release,
+        title=f"{release.title}, given the cells",
+        neighbours=f"{release.neighbours}, the cells being given",
+        also=(*statements, *release.also),
+    )

@@ -1,0 +1,500 @@
+"""The channel between cells that hides people among people, its bound, and its calibration.
+
+From cell c, cell z is published with probability w(z) e^{-a D(c, z)} / Z(c), where D is the number of steps, cut off at
+a largest number M: beyond it all cells are alike, and so the work does not grow with the square of the cells. Over an
+edge of length l between neighbours c and c' the loss is at most a l + |log Z(c) - log Z(c')|. With epsilon the largest
+of a + |Δ log Z| / l over all edges, the loss between any two places is at most epsilon times the steps between them: it
+adds up along the shortest way. The weights w(z) are chosen so that neighbours have nearly the same Z.
+
+Probabilities are whole numbers over a whole number, and the bound is computed from these. So it is about the numbers
+that are drawn from.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nearveil.errors import UsageError
+from nearveil.kernels import inlined_kernel, kernel
+from nearveil.mechanisms.cells import STEP, Cells, Reach, find_cell, finder, graph_of, in_threads, reach_of
+from nearveil.privacy.guarantee import Certificate, Method, check_count, check_positive
+from nearveil.types import FloatArray, IntArray, ShortIntArray, WordArray
+
+_UNIT_WEIGHT = 1024
+_LEAST_WEIGHT, _LARGEST_WEIGHT = 8, 32767
+_MOST_BITS = 44
+_SUM_BITS = 62
+_FAR_SHARE = 0.05
+_USUAL_RATE = 1.25
+_RATE_SHARE = 0.75
+_LEAST_REACH, _LARGEST_REACH = 3, 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """The numbers of a channel between cells, as they were found.
+
+    Attributes
+    ----------
+    rate : float
+        a: how fast probabilities fall with the number of steps.
+    farthest : int
+        M: beyond so many steps all cells are alike.
+    weights : tuple of int
+        w(z) of each cell.
+    """
+
+    rate: float
+    farthest: int
+    weights: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_positive(self.rate, "rate")
+        check_count(self.farthest, "farthest", least=_LEAST_REACH, most=_LARGEST_REACH)
+        if not self.weights or not all(_LEAST_WEIGHT <= weight <= _LARGEST_WEIGHT for weight in self.weights):
+            raise UsageError(f"weights of cells lie between {_LEAST_WEIGHT} and {_LARGEST_WEIGHT:,}")
+
+    def to_document(self) -> dict[str, Any]:
+        """Return it as plain values for JSON."""
+        return {"rate": self.rate, "farthest": self.farthest, "weights": list(self.weights)}
+
+
+@dataclass(frozen=True, eq=False)
+class StepChannel:
+    """From cell c to cell z with probability w(z) T(D(c, z)) / Z(c), in whole numbers.
+
+    Attributes
+    ----------
+    cells : Cells
+        The cells.
+    rate, farthest, weights
+        As of `Calibration`.
+    """
+
+    cells: Cells
+    rate: float
+    farthest: int
+    weights: IntArray
+
+    def __post_init__(self) -> None:
+        if self.weights.shape != (len(self.cells),):
+            raise UsageError("there must be one weight for each cell")
+
+    @property
+    def calibration(self) -> Calibration:
+        """The numbers that make the channel of the cells."""
+        return Calibration(rate=self.rate, farthest=self.farthest, weights=tuple(self.weights.tolist()))
+
+    @cached_property
+    def reach(self) -> Reach:
+        """Who is fewer than M steps away from whom."""
+        return reach_of(self.cells, STEP * self.farthest)
+
+    @cached_property
+    def falls(self) -> IntArray:
+        """T: a whole number for each distance in parts of a step, up to M, beyond which it stays."""
+        falls = np.exp(-self.rate / STEP * np.arange(self.reach.most + 1))
+        bits = min(_MOST_BITS, int(_SUM_BITS - math.log2(_sums(self.reach, falls, self.weights.astype(float)).max())))
+        return np.maximum(np.rint(falls * 2.0**bits), 1.0).astype(np.int64)
+
+    @cached_property
+    def sums(self) -> IntArray:
+        """Z of each cell, exactly."""
+        sums: IntArray = _whole_sums(self.reach, self.falls, self.weights)
+        return sums
+
+    @cached_property
+    def bound(self) -> float:
+        """Epsilon: a number that the loss per step never exceeds."""
+        return float(self._edge_bounds.max())
+
+    @cached_property
+    def _edge_bounds(self) -> FloatArray:
+        """The bound on the loss per step for each edge, the draw of a 64-bit number included."""
+        first, second, length = graph_of(self.cells).edges
+        logs, sums = np.log(self.falls.astype(np.float64)), np.log(self.sums.astype(np.float64))
+        steepest = np.zeros(length.max() + 1)
+        for parts in np.unique(length):
+            beyond = np.minimum(np.arange(len(logs)) + parts, len(logs) - 1)
+            steepest[parts] = (logs - logs[beyond]).max()
+        return (steepest[length] + np.abs(sums[first] - sums[second]) + self._draw_error) / (length / STEP)
+
+    @property
+    def _draw_error(self) -> float:
+        """What choosing by one 64-bit number adds to a loss: each probability is off by less than 2⁻⁶⁴."""
+        rarest = float(self.falls[-1]) * float(self.weights.min()) / float(self.sums.max())
+        share = 2.0**-64 / rarest
+        return math.log1p(share) - math.log1p(-share) + 1e-12
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The bound, and the loss between the neighbours whose bound is largest."""
+        edge = int(np.argmax(self._edge_bounds))
+        first, second, length = (int(part[edge]) for part in graph_of(self.cells).edges)
+        everywhere = np.arange(len(self.cells))
+        losses = self.log_probability(first, everywhere) - self.log_probability(second, everywhere)
+        if -losses.min() > losses.max():
+            first, second, losses = second, first, -losses
+        output, centres = int(np.argmax(losses)), self.cells.centres
+        places = [(float(centres[cell, 0]), float(centres[cell, 1])) for cell in (first, second, output)]
+        return Certificate(
+            bound=self.bound,
+            attained=min(float(losses[output]) * STEP / length, self.bound),
+            first=places[0],
+            second=places[1],
+            output=places[2],
+            frame="square",
+            method=Method.EDGES,
+            how=(
+                "between neighbours the loss is at most what the probability falls by over their distance, plus the "
+                "difference of their log-sums; both are computed from whole numbers for every pair, and along the "
+                "shortest way between two cells losses and distances add up"
+            ),
+        )
+
+    def log_probability(self, sources: ShortIntArray | IntArray | int, answers: ShortIntArray | IntArray) -> FloatArray:
+        """Log probability of answering with a cell, given the cell somebody is in; both are broadcast."""
+        asked, place = np.unique(np.asarray(answers, dtype=np.int64), return_inverse=True)
+        steps = _steps_to(asked, self.reach, len(self.cells))
+        logs = np.log(self.falls.astype(np.float64))[steps[place.reshape(np.shape(answers)), sources]]
+        found: FloatArray = (
+            logs + np.log(self.weights.astype(np.float64))[answers] - np.log(self.sums.astype(np.float64))[sources]
+        )
+        return found
+
+    def people_within(self, steps: float) -> float:
+        """About how many people the cells within so many steps of somebody held, on average over people."""
+        people, reach = self.cells.people, self.reach
+        within = np.where(reach.steps <= steps * STEP, people[reach.cells], 0.0)
+        held = np.add.reduceat(within, reach.starts[:-1])
+        return float(held @ people / people.sum())
+
+    @cached_property
+    def tables(self) -> tuple[Any, ...]:
+        """What compiled code draws from."""
+        cells, reach = self.cells, self.reach
+        find, box, half_extent = finder(cells), cells.layout.box, np.array(cells.region.half_extent_square)
+        local = self.sums - self.falls[-1] * self.weights.sum()
+        # What is looked up together lies together.
+        sources = np.column_stack([reach.starts[:-1], reach.starts[1:], local, self.sums]).astype(np.uint64)
+        answers = np.hstack([cells.corners * box - half_extent, cells.sides[:, None] * box])
+        return (
+            find.half_extent,
+            find.grid,
+            find.starts,
+            find.first,
+            sources,
+            reach.cells,
+            _upper_bounds(reach, self.falls, self.weights),
+            np.uint64(self.falls[-1]),
+            np.cumsum(self.weights).astype(np.uint64),
+            answers,
+        )
+
+
+def farthest_for(cells: Cells, rate: float) -> int:
+    """Return M for about this rate: so far that all cells beyond it together get a small share."""
+    steps = math.ceil(math.log(len(cells) / _FAR_SHARE) / rate)
+    return min(max(steps, _LEAST_REACH), _LARGEST_REACH)
+
+
+_CELLS_AT_ONCE = 4096
+
+
+def _sums(reach: Reach, falls: FloatArray, weights: FloatArray) -> FloatArray:
+    """Z of each cell."""
+    out = np.empty(len(reach.starts) - 1)
+    total = float(weights.sum())
+    in_threads(
+        lambda start: _add_up(
+            reach.starts, reach.cells, reach.steps, falls, weights, total, start, start + _CELLS_AT_ONCE, out
+        ),
+        range(0, len(out), _CELLS_AT_ONCE),
+    )
+    return out
+
+
+def _whole_sums(reach: Reach, falls: IntArray, weights: IntArray) -> IntArray:
+    out = np.empty(len(reach.starts) - 1, dtype=np.int64)
+    total = weights.sum()
+    in_threads(
+        lambda start: _add_up(
+            reach.starts, reach.cells, reach.steps, falls, weights, total, start, start + _CELLS_AT_ONCE, out
+        ),
+        range(0, len(out), _CELLS_AT_ONCE),
+    )
+    return out
+
+
+@kernel
+def _add_up(
+    starts: IntArray,
+    cells: ShortIntArray,
+    steps: ShortIntArray,
+    falls: FloatArray,
+    weights: FloatArray,
+    total: float,
+    first: int,
+    last: int,
+    out: FloatArray,
+) -> None:
+    """What is in reach beyond the least fall, and the least fall of everything."""
+    least = falls[-1]
+    for cell in range(first, min(last, len(out))):
+        here = least * total
+        for place in range(starts[cell], starts[cell + 1]):
+            here += (falls[steps[place]] - least) * weights[cells[place]]
+        out[cell] = here
+
+
+def _upper_bounds(reach: Reach, falls: IntArray, weights: IntArray) -> WordArray:
+    """For each cell in reach of a cell, the sum of the weights up to and with it."""
+    upper: WordArray = np.empty(len(reach.cells), dtype=np.uint64)
+    in_threads(
+        lambda start: _accumulate(
+            reach.starts, reach.cells, reach.steps, falls, weights, start, start + _CELLS_AT_ONCE, upper
+        ),
+        range(0, len(reach.starts) - 1, _CELLS_AT_ONCE),
+    )
+    return upper
+
+
+@kernel
+def _accumulate(
+    starts: IntArray,
+    cells: ShortIntArray,
+    steps: ShortIntArray,
+    falls: IntArray,
+    weights: IntArray,
+    first: int,
+    last: int,
+    upper: WordArray,
+) -> None:
+    least = falls[-1]
+    for cell in range(first, min(last, len(starts) - 1)):
+        total = 0
+        for place in range(starts[cell], starts[cell + 1]):
+            total += (falls[steps[place]] - least) * weights[cells[place]]
+            upper[place] = total
+
+
+def _steps_to(answers: IntArray, reach: Reach, count: int) -> npt.NDArray[np.int16]:
+    """Steps from every cell to each of some, at most M; ways are as long in both directions."""
+    steps = np.full((len(answers), count), reach.most, dtype=np.int16)
+    for row, cell in enumerate(answers):
+        part = slice(reach.starts[cell], reach.starts[cell + 1])
+        steps[row, reach.cells[part]] = reach.steps[part]
+    return steps
+
+
+# Drawing: one 64-bit number chooses the cell, another a point of it.
+
+
+@inlined_kernel
+def _high_product(first: np.uint64, second: np.uint64) -> np.uint64:
+    """The upper 64 bits of a product."""
+    half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
+    a, b, c, d = first >> half, first & mask, second >> half, second & mask
+    middle = ((b * d) >> half) + ((a * d) & mask) + ((b * c) & mask)
+    return a * c + ((a * d) >> half) + ((b * c) >> half) + (middle >> half)
+
+
+@kernel
+def draw_places(
+    x: FloatArray,
+    words: WordArray,
+    half_extent: FloatArray,
+    grid: IntArray,
+    find_starts: IntArray,
+    find_first: IntArray,
+    sources: WordArray,
+    cells: ShortIntArray,
+    upper: WordArray,
+    least: np.uint64,
+    weights: WordArray,
+    answers: FloatArray,
+) -> FloatArray:
+    """Draw a cell for each place, and a uniform point of it; ``upper`` and ``weights`` are running sums."""
+    out = np.empty((len(x), 2))
+    for i in range(len(x)):
+        source = find_cell(x[i, 0], x[i, 1], half_extent, grid, find_starts, find_first)
+        local = sources[source, 2]
+        chosen = _high_product(words[i, 0], sources[source, 3])
+        if chosen < local:
+            # The nearest come first and are the likeliest: look among few before looking among many.
+            low, end, reach = np.int64(sources[source, 0]), np.int64(sources[source, 1]), 8
+            while low + reach < end and upper[low + reach - 1] <= chosen:
+                low, reach = low + reach, 2 * reach
+            high = min(low + reach, end) - 1
+            while low < high:
+                middle = (low + high) >> 1
+                if upper[middle] <= chosen:
+                    low = middle + 1
+                else:
+                    high = middle
+            cell = np.int64(cells[low])
+        else:
+            cell = np.searchsorted(weights, (chosen - local) // least, side="right")
+        point = words[i, 1]
+        across = (np.float64(point >> np.uint64(32)) + 0.5) * 2.0**-32
+        up = (np.float64(point & np.uint64(0xFFFFFFFF)) + 0.5) * 2.0**-32
+        out[i, 0] = answers[cell, 0] + across * answers[cell, 2]
+        out[i, 1] = answers[cell, 1] + up * answers[cell, 3]
+    return out
+
+
+# Calibration: the rate from an epsilon or from a number of people, and weights that make epsilon small.
+
+
+_BISECTIONS = 60
+_ROUNDS = 2
+_LEAST_RATE, _LARGEST_RATE = 0.02, 60.0
+
+
+@lru_cache(maxsize=8)
+def given_channel(cells: Cells, calibration: Calibration) -> StepChannel:
+    """Return the channel that was calibrated before."""
+    weights = np.array(calibration.weights, dtype=np.int64)
+    return StepChannel(cells, calibration.rate, calibration.farthest, weights)
+
+
+@lru_cache(maxsize=8)
+def rescaled_channel(channel: StepChannel, factor: float) -> StepChannel:
+    """Return a channel that falls ``factor`` times as slowly: to test tests with."""
+    return replace(channel, rate=channel.rate / factor)
+
+
+@lru_cache(maxsize=8)
+def channel_for_epsilon(cells: Cells, epsilon: float) -> StepChannel:
+    """The fastest fall whose bound is at most epsilon, with weights that allow it to be fast."""
+    plain = np.full(len(cells), _UNIT_WEIGHT, dtype=np.int64)
+    best = _fastest(StepChannel(cells, epsilon, farthest_for(cells, _RATE_SHARE * epsilon), plain), epsilon)
+    for _ in range(_ROUNDS):
+        tried = _fastest(replace(best, weights=balanced_weights(best)), epsilon)
+        if tried.rate <= best.rate:
+            break
+        best = tried
+    return best
+
+
+def _fastest(start: StepChannel, epsilon: float) -> StepChannel:
+    low, high, best = 0.0, min(epsilon, _LARGEST_RATE), None
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        channel = replace(start, rate=middle)
+        if channel.bound <= epsilon:
+            low, best = middle, channel
+        else:
+            high = middle
+        if best is not None and epsilon - best.bound < 1e-9:
+            break
+    if best is None:
+        raise UsageError("no cells can be drawn at so small an epsilon per step; ask for a larger one")
+    return best
+
+
+@lru_cache(maxsize=8)
+def channel_for_people(cells: Cells, hide_among: int) -> StepChannel:
+    """The fastest fall with so many people nearer than the published place, on average over people."""
+    held = float(cells.people.sum())
+    if held < hide_among:
+        raise UsageError(
+            f"the cells hold about {held:,.0f} people, fewer than the {hide_among:,} to hide among; hide among "
+            "fewer, or make the cells from more people"
+        )
+    # With a tenth of the people in each cell the usual rate does; an area grows with the square of its width.
+    guess = min(_USUAL_RATE, _USUAL_RATE * math.sqrt(10 * cells.people_per_cell / hide_among))
+    best = _rate_for_people(
+        StepChannel(cells, guess, farthest_for(cells, guess), np.full(len(cells), _UNIT_WEIGHT)), hide_among
+    )
+    # At a faster fall what lies so far away no longer matters.
+    best = _rate_for_people(replace(best, farthest=farthest_for(cells, best.rate)), hide_among)
+    for _ in range(_ROUNDS):
+        balanced = replace(best, weights=balanced_weights(best))
+        if balanced.bound >= best.bound:
+            break
+        best = _rate_for_people(balanced, hide_among)
+    return best
+
+
+def _rate_for_people(start: StepChannel, hide_among: int) -> StepChannel:
+    nearer = _NearerPeople(start.cells, start.reach)
+    low, high = _LEAST_RATE, _LARGEST_RATE
+    for _ in range(_BISECTIONS):
+        rate = math.sqrt(low * high)
+        low, high = (rate, high) if nearer(rate, start.weights) > hide_among else (low, rate)
+    return replace(start, rate=high)
+
+
+_SAMPLED_CELLS = 1000
+
+
+class _NearerPeople:
+    """How many people are nearer to the true place than the published one, on average over people, by cells."""
+
+    def __init__(self, cells: Cells, reach: Reach) -> None:
+        people = cells.people / cells.people.sum()
+        # Cells at even shares of the people, so that each counts alike.
+        shares = (np.arange(min(_SAMPLED_CELLS, len(cells))) + 0.5) / min(_SAMPLED_CELLS, len(cells))
+        sampled = np.minimum(np.searchsorted(np.cumsum(people), shares), len(cells) - 1)
+        centres = cells.centres * cells.region.metres_per_unit
+        self._rows = []
+        for cell in sampled:
+            part = slice(reach.starts[cell], reach.starts[cell + 1])
+            near, steps = reach.cells[part], reach.steps[part].astype(np.int64)
+            away = np.hypot(*(centres[near] - centres[cell]).T)
+            order = np.argsort(away, kind="stable")
+            held = cells.people[near][order]
+            # Half of the people of a cell are nearer than a place in it.
+            self._rows.append((steps[order], near[order], np.cumsum(held) - held / 2))
+        self._most = reach.most
+
+    def __call__(self, rate: float, weights: IntArray) -> float:
+        falls = np.exp(-rate / STEP * np.arange(self._most + 1))
+        found = 0.0
+        for steps, near, nearer in self._rows:
+            # The few places that are published just anywhere are left out: they would count half of everybody.
+            local = (falls[steps] - falls[-1]) * weights[near]
+            found += (local @ nearer) / local.sum()
+        return found / len(self._rows)
+
+
+_BALANCING_STEPS = 60
+_BALANCING_PACE = 0.1
+_SHARPNESS = (5.0, 40.0)
+
+
+def balanced_weights(channel: StepChannel) -> IntArray:
+    """Return weights that make the largest |Δ log Z| / l over all edges small, at the channel's rate.
+
+    The largest is replaced by a smooth maximum, which is sharpened as it gets smaller (Adam's steps).
+    """
+    cells, reach = channel.cells, channel.reach
+    first, second, length = graph_of(cells).edges
+    per_step = STEP / length
+    falls = np.exp(-channel.rate / STEP * np.arange(reach.most + 1))
+    logs, momentum, spread = np.zeros((3, len(cells)))
+    best, best_logs = math.inf, logs
+    for turn in range(1, _BALANCING_STEPS + 1):
+        weights = np.exp(logs)
+        sums = _sums(reach, falls, weights)
+        slopes = (np.log(sums[first]) - np.log(sums[second])) * per_step
+        steepest = float(np.abs(slopes).max())
+        if steepest < best:
+            best, best_logs = steepest, logs
+        sharpness = _SHARPNESS[0] * (_SHARPNESS[1] / _SHARPNESS[0]) ** (turn / _BALANCING_STEPS)
+        shares = np.exp(sharpness * (np.abs(slopes) - steepest))
+        pull = shares / shares.sum() * np.sign(slopes) * per_step
+        by_sum = (np.bincount(first, pull, len(cells)) - np.bincount(second, pull, len(cells))) / sums
+        # Steps are as many in both directions, so that the same sums give the slopes in the weights.
+        slope = weights * _sums(reach, falls, by_sum)
+        momentum = 0.9 * momentum + 0.1 * slope
+        spread = 0.99 * spread + 0.01 * slope**2
+        logs = logs - _BALANCING_PACE * (momentum / (1 - 0.9**turn)) / (np.sqrt(spread / (1 - 0.99**turn)) + 1e-12)
+    return np.clip(np.rint(_UNIT_WEIGHT * np.exp(best_logs)), _LEAST_WEIGHT, _LARGEST_WEIGHT).astype(np.int64)

@@ -1,0 +1,196 @@
+"""Hide among people: the bound holds for every pair and every output, is nearly attained, and draws follow the law."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+from scipy.stats import chisquare
+
+from nearveil.errors import UsageError
+from nearveil.mechanisms.cells import STEP, Cells, graph_of
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points, fit_cells
+from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
+from nearveil.mechanisms.step_channel import Calibration, StepChannel, _high_product
+from nearveil.privacy.guarantee import Basis, Notion, guarantee_from_dict
+from nearveil.randomness import numbered_rows
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+
+@pytest.fixture(scope="module")
+def cells(city: FloatArray, san_francisco: Region) -> Cells:
+    return cells_from_points(city, san_francisco, CellPlan(hide_among=200))
+
+
+@pytest.fixture(scope="module")
+def mechanism(cells: Cells) -> HideAmong:
+    return HideAmong(200, cells=cells)
+
+
+def whole_table(channel: StepChannel) -> tuple[FloatArray, FloatArray]:
+    """Probabilities of all answers for all cells, and all steps, the slow way."""
+    cells = channel.cells
+    graph = graph_of(cells)
+    matrix = csr_array((graph.lengths.astype(float), graph.neighbours, graph.starts), shape=(len(cells),) * 2)
+    steps = dijkstra(matrix).astype(np.int64)
+    weights = channel.falls[np.minimum(steps, channel.reach.most)] * channel.weights[None, :]
+    assert (weights.sum(axis=1) == channel.sums).all()
+    return weights / channel.sums[:, None], steps / STEP
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+def test_no_pair_loses_more_than_the_bound_and_some_pair_nearly_as_much(cells: Cells, epsilon: float) -> None:
+    channel = HideAmong(200, epsilon=epsilon, cells=cells).channel
+    assert 0 <= epsilon - channel.bound < 1e-6
+    probabilities, steps = whole_table(channel)
+    logs = np.log(probabilities)
+    worst = 0.0
+    for cell in range(len(cells)):
+        losses = (logs[cell] - logs).max(axis=1)
+        worst = max(worst, float((losses[steps[cell] > 0] / steps[cell][steps[cell] > 0]).max()))
+    assert worst <= channel.bound
+    assert worst >= 0.9 * epsilon
+    assert math.isclose(worst, channel.certificate.attained, rel_tol=1e-6)
+
+
+def test_a_tenth_more_rate_breaks_the_bound(cells: Cells) -> None:
+    """The bound is not so loose that a wrong rate would go unseen."""
+    channel = HideAmong(200, epsilon=2.0, cells=cells).channel
+    faster = replace(channel, rate=1.1 * channel.rate)
+    assert faster.certificate.attained > 2.0
+
+
+def test_weights_allow_a_faster_fall(cells: Cells) -> None:
+    epsilon = 1.7
+    channel = HideAmong(200, epsilon=epsilon, cells=cells).channel
+    plain = replace(channel, weights=np.full(len(cells), 1024))
+    assert plain.bound > 1.05 * epsilon
+
+
+def test_probabilities_are_those_of_the_slow_table(mechanism: HideAmong) -> None:
+    channel = mechanism.channel
+    probabilities, _ = whole_table(channel)
+    everywhere = np.arange(len(channel.cells))
+    assert np.allclose(
+        channel.log_probability(everywhere[:, None], everywhere[None]), np.log(probabilities), atol=1e-12
+    )
+    x, t = channel.cells.centres[[3, 9]], channel.cells.centres[[4, 70, 200]]
+    density = np.exp(mechanism.log_density(x[:, None], t[None])) * channel.cells.areas[[4, 70, 200]]
+    assert np.allclose(density, probabilities[[3, 9]][:, [4, 70, 200]])
+    assert mechanism.log_density(x[0], np.array([5.0, 5.0])) == -math.inf
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("factor", "holds"), [(1.0, True), (0.7, False), (1.3, False)])
+def test_draws_follow_the_probabilities(mechanism: HideAmong, factor: float, holds: bool) -> None:
+    """100,000 draws from one cell: a chi-square test over cells with a false-alarm rate of 1e-6."""
+    cells, source, count = mechanism.current_cells, len(mechanism.current_cells) // 2, 100_000
+    x = np.repeat(cells.centres[source : source + 1], count, axis=0)
+    drawn = mechanism.rescaled(factor).draw(x, numbered_rows(count, rng=4))
+    seen = np.bincount(cells.find(drawn), minlength=len(cells))
+    expected = count * np.exp(mechanism.channel.log_probability(source, np.arange(len(cells))))
+    often = expected >= 10
+    pooled = [np.append(part[often], part[~often].sum()) for part in (seen, expected)]
+    assert (chisquare(*pooled).pvalue > 1e-6) == holds
+
+
+def test_a_point_is_uniform_in_its_cell(mechanism: HideAmong) -> None:
+    """Thousands of draws fall into the quarters of their cells alike; false-alarm rate 1e-6."""
+    cells, count = mechanism.current_cells, 20_000
+    drawn = mechanism.draw(np.repeat(cells.centres[50:51], count, axis=0), numbered_rows(count, rng=2))
+    east, north = (drawn > cells.centres[cells.find(drawn)]).T
+    assert chisquare(np.bincount(2 * east + north, minlength=4)).pvalue > 1e-6
+
+
+def test_the_upper_half_of_a_product() -> None:
+    rng = np.random.default_rng(1)
+    for first, second in rng.integers(0, 2**64, (200, 2), dtype=np.uint64):
+        assert int(_high_product(first, second)) == (int(first) * int(second)) >> 64
+
+
+def test_the_number_of_people_is_kept_on_average(cells: Cells, city: FloatArray) -> None:
+    """People nearer than the published place, counted one by one: about as many as asked for, in the middle of all."""
+    place_m = cells.region.to_metres(city)
+    counted = []
+    for people in (50, 200, 800):
+        published_m = cells.region.to_metres(HideAmong(people, cells=cells, seed=1).perturb(city))
+        moved_m = np.hypot(*(published_m - place_m).T)
+        nearer = [(np.hypot(*(place_m - place_m[row]).T) < moved_m[row]).sum() - 1 for row in range(0, len(city), 5)]
+        counted.append(np.mean(np.sort(nearer)[: int(0.98 * len(nearer))]))
+    assert np.allclose(np.array(counted) / (50, 200, 800), 1, atol=0.4)
+
+
+def test_the_guarantee(mechanism: HideAmong) -> None:
+    guarantee = mechanism.guarantee
+    assert guarantee.notion is Notion.ELASTIC
+    assert guarantee.unit == "per step"
+    assert guarantee.basis is Basis.CERTIFICATE
+    assert guarantee.holds
+    assert guarantee.delta == 0
+    assert guarantee_from_dict(guarantee.to_dict()) == guarantee
+    assert len(str(guarantee).splitlines()) <= 12
+    assert "people" in guarantee.promise
+
+
+def test_those_the_cells_were_made_from_pay_for_them(city: FloatArray, san_francisco: Region) -> None:
+    cells = fit_cells(city, san_francisco, epsilon=0.5, rng=1)
+    guarantee = HideAmong(100, cells=cells).guarantee
+    alone, together = guarantee.also
+    assert alone.epsilon == 0.5
+    assert together.offset == 1.0
+    assert together.epsilon == guarantee.epsilon
+
+
+def test_fitting_learns_cells_and_keeps_nothing_else(city: FloatArray, san_francisco: Region) -> None:
+    unfitted = HideAmong(100, fit_epsilon=2.0, region=san_francisco, seed=3)
+    assert unfitted.is_to_be_fitted
+    with pytest.raises(UsageError, match="fit the cells first"):
+        _ = unfitted.guarantee
+    fitted = unfitted.fit(city)
+    assert fitted.cells_.fit_epsilon == 2.0
+    assert set(vars(fitted)) - set(vars(HideAmong(100))) == {"cells_"}
+    assert fitted.perturb(city[:10]).shape == (10, 2)
+
+
+def test_it_is_rebuilt_from_plain_values(mechanism: HideAmong, cells: Cells, city: FloatArray) -> None:
+    again = mechanism_from_spec(mechanism_to_spec(mechanism))
+    assert isinstance(again, HideAmong)
+    assert again.channel.bound == mechanism.channel.bound
+    assert (again.perturb(city[:100], rng=1) == mechanism.perturb(city[:100], rng=1)).all()
+    assert again.guarantee.epsilon == mechanism.guarantee.epsilon
+    del cells
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"hide_among": 1}, "from 2 to"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"fit_epsilon": -1.0}, "fit_epsilon"),
+        ({"calibration": Calibration(rate=1.0, farthest=9, weights=(9,))}, "goes with the cells"),
+        ({"least_cell_m": 0.0}, "least side"),
+    ],
+)
+def test_parameters_that_cannot_be(given: dict[str, Any], says: str, city: FloatArray) -> None:
+    with pytest.raises(UsageError, match=says):
+        HideAmong(**given).fit(city)
+
+
+def test_more_people_than_the_cells_hold(cells: Cells) -> None:
+    with pytest.raises(UsageError, match="about 5,000 people, fewer than the 6,000"):
+        _ = HideAmong(6000, cells=cells).channel
+
+
+def test_weights_of_other_cells_are_refused(cells: Cells) -> None:
+    with pytest.raises(UsageError, match="one weight for each cell"):
+        _ = HideAmong(100, cells=cells, calibration=Calibration(rate=1.0, farthest=9, weights=(1024,))).channel
+    usual = Calibration(rate=1.0, farthest=9, weights=(1024,))
+    wrong: tuple[dict[str, Any], ...] = ({"weights": (0,)}, {"weights": ()}, {"rate": 0.0}, {"farthest": 1000})
+    for change in wrong:
+        with pytest.raises(UsageError):
+            replace(usual, **change)
