@@ -24,10 +24,10 @@ from nearveil.mechanisms.cells import (
 )
 from nearveil.mechanisms.fit_cells import (
     CellPlan,
+    build_private_cells,
     cells_from_density,
     cells_from_points,
     cells_from_published,
-    fit_cells,
 )
 from nearveil.mechanisms.fit_pic import fixed_point_laplace
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
@@ -233,7 +233,7 @@ def test_published_places_at_one_point_are_refused(san_francisco: Region) -> Non
 def test_with_little_noise_crowded_boxes_are_halved(city: FloatArray, san_francisco: Region) -> None:
     """At epsilon 50 noise and bias are less than one person, and 1 in 8 of the other boxes is halved as well."""
     plan = CellPlan(hide_among=105)
-    private = fit_cells(city, san_francisco, epsilon=50.0, plan=plan, rng=1)
+    private = build_private_cells(city, san_francisco, epsilon=50.0, plan=plan, rng=1)
     held = np.bincount(private.find(san_francisco.to_square(city)), minlength=len(private))
     assert held[private.depths < private.layout.levels].max() <= 11
     exact = cells_from_points(city, san_francisco, plan)
@@ -241,10 +241,10 @@ def test_with_little_noise_crowded_boxes_are_halved(city: FloatArray, san_franci
 
 
 def test_noise_makes_other_trees_and_a_seed_the_same(city: FloatArray, san_francisco: Region) -> None:
-    first, again, other = (fit_cells(city, san_francisco, rng=seed) for seed in (1, 1, 2))
+    first, again, other = (build_private_cells(city, san_francisco, rng=seed) for seed in (1, 1, 2))
     assert first.to_json() == again.to_json() != other.to_json()
     assert first.seeded
-    assert not fit_cells(city, san_francisco).seeded
+    assert not build_private_cells(city, san_francisco).seeded
     assert 0.3 < len(first) / len(cells_from_points(city, san_francisco)) < 2
 
 
@@ -265,7 +265,7 @@ def test_the_noise_has_the_scale_that_the_theorem_asks_for(
     monkeypatch.setattr(subject, "fixed_point_laplace", lambda exact, scale, rng: laplace(exact, factor * scale, rng))
     two = np.array([[37.51, -122.59], [37.89, -122.21]])
     plan = CellPlan(hide_among=1000, least_cell_m=140, largest_cell_m=300)
-    cells = fit_cells(two, san_francisco, epsilon=1.0, plan=plan, rng=5)
+    cells = build_private_cells(two, san_francisco, epsilon=1.0, plan=plan, rng=5)
     boxes = cells.layout.columns * cells.layout.rows
     assert boxes > 15_000
     halved = int((cells.depths == 1).sum()) // 4
@@ -273,13 +273,13 @@ def test_the_noise_has_the_scale_that_the_theorem_asks_for(
 
 
 def test_people_are_counted_with_noise(city: FloatArray, san_francisco: Region) -> None:
-    cells = fit_cells(city, san_francisco, epsilon=1.0, rng=3)
+    cells = build_private_cells(city, san_francisco, epsilon=1.0, rng=3)
     assert abs(cells.people.sum() - len(city)) < 1500
     assert cells.people.sum() != len(city)
 
 
 def test_the_cost_is_stated(city: FloatArray, san_francisco: Region) -> None:
-    cells = fit_cells(city, san_francisco, epsilon=0.7, rng=1)
+    cells = build_private_cells(city, san_francisco, epsilon=0.7, rng=1)
     guarantee = cells.guarantee()
     assert guarantee.epsilon == 0.7
     assert guarantee.notion.value == "central"
@@ -294,6 +294,6 @@ def test_the_cost_is_stated(city: FloatArray, san_francisco: Region) -> None:
 
 def test_who_cannot_be_learned_from(san_francisco: Region) -> None:
     with pytest.raises(DataError, match="two people or more"):
-        fit_cells([[37.7, -122.4]], san_francisco)
+        build_private_cells([[37.7, -122.4]], san_francisco)
     with pytest.raises(DataError, match="same location"):
-        fit_cells([[37.7, -122.4]] * 5, san_francisco)
+        build_private_cells([[37.7, -122.4]] * 5, san_francisco)

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.cells import STEP, Cells, graph_of
-from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points, fit_cells
+from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
 from nearveil.mechanisms.step_channel import Calibration, StepChannel, _high_product
@@ -138,7 +138,7 @@ def test_the_guarantee(mechanism: HideAmong) -> None:
 
 
 def test_those_the_cells_were_made_from_pay_for_them(city: FloatArray, san_francisco: Region) -> None:
-    cells = fit_cells(city, san_francisco, epsilon=0.5, rng=1)
+    cells = build_private_cells(city, san_francisco, epsilon=0.5, rng=1)
     guarantee = HideAmong(100, cells=cells).guarantee
     alone, together = guarantee.also
     assert alone.epsilon == 0.5

@@ -303,7 +303,7 @@ def _smoother(shape: tuple[int, int], box_m: FloatArray, hide_within_m: float) -
 # Laplace noise. The bias makes empty boxes stop soon.
 
 
-def fit_cells(
+def build_private_cells(
     points: object,
     region: Region,
     *,
@@ -331,7 +331,7 @@ def fit_cells(
     >>> from nearveil.io.synthetic import synthetic_city
     >>> from nearveil.region import named_region
     >>> region = named_region("san-francisco")
-    >>> cells = fit_cells(synthetic_city(5_000, region, rng=1), region, epsilon=1.0)
+    >>> cells = build_private_cells(synthetic_city(5_000, region, rng=1), region, epsilon=1.0)
     >>> cells.source, cells.fit_epsilon
     ('privtree', 1.0)
     """

@@ -17,7 +17,7 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import SOURCE_NAMES, Cells, graph_of, steps_from
-from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, check_hide_among, fit_cells
+from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells, check_hide_among
 from nearveil.mechanisms.step_channel import (
     Calibration,
     StepChannel,
@@ -129,7 +129,7 @@ class HideAmong(Mechanism):
         """Make private cells from people's places; with ``cells`` given, only check the places."""
         if self.cells is not None:
             return super().fit(points, y)
-        self.cells_ = fit_cells(
+        self.cells_ = build_private_cells(
             points,
             self.resolved_region,
             epsilon=self.fit_epsilon,
