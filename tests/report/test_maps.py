@@ -20,10 +20,13 @@ from matplotlib.path import Path as Outline
 
 from nearveil.evaluation.results import Map, MapLayer, MapPanel
 from nearveil.io.synthetic import synthetic_city
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.region import Region, named_region
 from nearveil.report import maps
-from nearveil.report.maps import draw_map, land_in
+from nearveil.report.maps import _dense_and_sparse, draw_cells, draw_map, land_in
 from nearveil.report.style import DARK, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
+from nearveil.types import FloatArray
 from tests.report.outcome_samples import CITY, MAP, REGION
 
 Draw = Callable[..., Figure]
@@ -154,3 +157,21 @@ def test_many_people_do_not_make_a_drawing_large(tmp_path: Path) -> None:
 def test_an_empty_layer_is_drawn(drawn: Draw) -> None:
     nobody = MapPanel("p", (MapLayer("nobody", "people", np.empty((0, 2))),))
     assert [text.get_text() for text in drawn(replace(MAP, panels=(nobody,))).legends[0].get_texts()] == ["nobody"]
+
+
+def test_cells_are_drawn_with_two_people_and_units(city: FloatArray, san_francisco: Region, tmp_path: Path) -> None:
+    mechanism = HideAmong(200, cells=cells_from_points(city, san_francisco, CellPlan(hide_among=200)))
+    first, again, dark = (tmp_path / name for name in ("a.svg", "b.svg", "dark.png"))
+    for path in (first, again):
+        draw_cells(mechanism, path, format="svg")
+    assert first.read_bytes() == again.read_bytes()
+    draw_cells(mechanism, dark, dark=True)
+    assert dark.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_two_people_of_the_map_of_cells(city: FloatArray, san_francisco: Region) -> None:
+    cells = cells_from_points(city, san_francisco, CellPlan(hide_among=200))
+    dense, sparse = _dense_and_sparse(cells)
+    assert cells.sides[dense] == cells.sides.min()
+    assert cells.people[cells.sides > cells.sides[sparse]].sum() <= 0.05 * cells.people.sum()
+    assert cells.sides[sparse] > 4 * cells.sides[dense]

@@ -1,4 +1,4 @@
-"""Maps of a region: land and water, people, where they are published, centres and discs.
+"""Maps of a region: land and water, people, where they are published, centres and discs, cells.
 
 The outlines are those of the US Census Bureau's cartographic boundary file of the states, 2016, 1:500,000, which is in
 the public domain and cut at the shoreline. ``data/san_francisco_land.geojson`` is California clipped to a box 0.05
@@ -23,15 +23,26 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from nearveil.evaluation.results import Map, MapLayer, MapPanel
+from nearveil.mechanisms.cells import Cells
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.region import Region
-from nearveil.report.charts import Format, Handle, draw_legend, draw_title, panel_grid, panel_width_in, save
+from nearveil.report.charts import (
+    Format,
+    Handle,
+    draw_legend,
+    draw_title,
+    log_ticks,
+    panel_grid,
+    panel_width_in,
+    plain_number,
+    save,
+)
 from nearveil.report.style import DARK, LIGHT, Theme, house_style
-from nearveil.types import FloatArray
+from nearveil.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from nearveil.report.style import Theme
+    from matplotlib.figure import Figure
 
 
 # Marker, size of one alone, colour in the theme's palette.
@@ -79,12 +90,14 @@ def _draw_ground(axes: Axes, region: Region, theme: Theme) -> None:
     _draw_scale(axes, width_km, height_km, theme)
 
 
-def _draw_scale(axes: Axes, width_km: float, height_km: float, theme: Theme) -> None:
+def _draw_scale(
+    axes: Axes, width_km: float, height_km: float, theme: Theme, centre_km: tuple[float, float] = (0.0, 0.0)
+) -> None:
     from matplotlib.patheffects import withStroke  # noqa: PLC0415
 
     halo = [withStroke(linewidth=2.5, foreground=theme.panel)]
     length_km = _round_length(width_km / 2)
-    left, low = -width_km + 0.06 * width_km, -height_km + 0.06 * height_km
+    left, low = centre_km[0] - 0.94 * width_km, centre_km[1] - 0.94 * height_km
     axes.plot([left, left + length_km], [low, low], color=theme.ink, linewidth=2, path_effects=halo, zorder=6,
               solid_capstyle="butt")  # fmt: skip
     text = f"{length_km:g} km" if length_km >= 1 else f"{1000 * length_km:g} m"
@@ -141,6 +154,111 @@ def draw_discs(axes: Axes, places_km: FloatArray, radii_km: FloatArray, colour: 
             linewidths=0.9, rasterized=True, zorder=2,
         )
     )  # fmt: skip
+
+
+# Cells: how large they are, and where somebody may be published.
+
+
+_LIKELY = 0.9
+_LEAST_SHARE = 0.01
+_MOST_OUTLINED = 1500
+
+
+def draw_cells(
+    mechanism: HideAmong, path: Path | BinaryIO, *, dark: bool = False, format: Format = "png", titled: bool = True
+) -> None:
+    """Draw a map of the cells by their side in metres, and where two people may be published.
+
+    One is in the smallest cell and one in a cell that is larger than those of nine tenths of the people. Nothing in the
+    picture comes from a true place.
+
+    Parameters
+    ----------
+    mechanism : HideAmong
+        With its cells.
+    path, dark, format, titled
+        As of `draw_map`.
+    """
+    theme, cells = DARK if dark else LIGHT, mechanism.current_cells
+    dense, sparse = _dense_and_sparse(cells)
+    width_in = panel_width_in(3)
+    half_width_m, half_height_m = cells.region.half_extent_m
+    with house_style(theme):
+        figure, grid = panel_grid(3, 3, width_in, width_in * half_height_m / half_width_m + 0.15)
+        whole, *close_ups = grid.flat
+        _draw_ground(whole, cells.region, theme)
+        sides = _draw_boxes(whole, cells, np.arange(len(cells)), cells.sides_m, theme)
+        whole.set_title(f"{len(cells):,} cells, coloured by their side")
+        _draw_colour_bar(figure, sides, [whole], "side of a cell (m)")
+        shown = []
+        for axes, cell, where in zip(close_ups, (dense, sparse), ("a dense", "a sparse"), strict=True):
+            shown.append(_draw_published(axes, mechanism, cell, theme))
+            axes.set_title(f"Somebody (★) in {where} part")
+        _draw_colour_bar(figure, shown[0], close_ups, "probability of being published there (likeliest cell: 1)")
+        if titled:
+            draw_title(figure, f"Hidden among {mechanism.hide_among:,} people")
+        save(figure, path, format)
+
+
+def _dense_and_sparse(cells: Cells) -> tuple[int, int]:
+    """The smallest cell nearest to the middle of all such, and one of those that hold the sparsest tenth of people."""
+    centres, sides = cells.centres, cells.sides
+    smallest = np.flatnonzero(sides == sides.min())
+    dense = smallest[np.argmin(np.hypot(*(centres[smallest] - np.median(centres[smallest], axis=0)).T))]
+    order = np.argsort(sides, kind="stable")
+    held = np.cumsum(cells.people[order]) / cells.people.sum()
+    size = sides[order[np.searchsorted(held, 0.95)]]
+    inner = (np.abs(centres) < 0.7 * np.array(cells.region.half_extent_square)).all(axis=1)
+    candidates = np.flatnonzero((sides == size) & inner)
+    candidates = candidates if len(candidates) else np.flatnonzero(sides == size)
+    return int(dense), int(candidates[np.argmax(cells.people[candidates])])
+
+
+def _draw_boxes(axes: Axes, cells: Cells, drawn: IntArray, values: FloatArray, theme: Theme) -> Any:
+    from matplotlib.collections import PolyCollection  # noqa: PLC0415
+    from matplotlib.colors import LogNorm  # noqa: PLC0415
+
+    west, south, east, north = (cells.boxes()[drawn] * cells.region.metres_per_unit / 1000).T
+    corners = np.moveaxis(np.array([[west, south], [east, south], [east, north], [west, north]]), 2, 0)
+    boxes = PolyCollection(
+        list(corners), array=values, cmap="viridis", norm=LogNorm(values.min(), values.max() * (1 + 1e-9)),
+        edgecolors=theme.panel, linewidths=0.25 if len(drawn) < _MOST_OUTLINED else 0.1, alpha=0.75, zorder=2,
+        rasterized=True,
+    )  # fmt: skip
+    axes.add_collection(boxes)
+    return boxes
+
+
+def _draw_published(axes: Axes, mechanism: HideAmong, cell: int, theme: Theme) -> Any:
+    """Draw the likeliest cells around one, by probability, on a map that just holds them."""
+    cells = mechanism.current_cells
+    probability = np.exp(mechanism.channel.log_probability(cell, np.arange(len(cells))))
+    order = np.argsort(-probability, kind="stable")
+    likely = order[: int(np.searchsorted(np.cumsum(probability[order]), _LIKELY)) + 1]
+    _draw_ground(axes, cells.region, theme)
+    boxes_km = cells.boxes() * cells.region.metres_per_unit / 1000
+    centre = cells.centres[cell] * cells.region.metres_per_unit / 1000
+    reach = 1.15 * float(np.abs(boxes_km[likely].reshape(-1, 2, 2) - centre).max())
+    width_km, height_km = (extent / 1000 for extent in cells.region.half_extent_m)
+    across, up = max(reach, reach * width_km / height_km), max(reach, reach * height_km / width_km)
+    share = probability / probability.max()
+    drawn = _draw_boxes(axes, cells, np.flatnonzero(share >= _LEAST_SHARE), share[share >= _LEAST_SHARE], theme)
+    drawn.set_clim(_LEAST_SHARE, 1.0)
+    for old in [*axes.lines, *axes.texts]:
+        old.remove()
+    axes.plot(*centre, "*", color=theme.palette["vermilion"], markersize=11, markeredgecolor=theme.panel, zorder=5)
+    axes.set(xlim=(centre[0] - across, centre[0] + across), ylim=(centre[1] - up, centre[1] + up))
+    _draw_scale(axes, across, up, theme, (float(centre[0]), float(centre[1])))
+    return drawn
+
+
+def _draw_colour_bar(figure: Figure, drawn: Any, below: list[Axes], label: str) -> None:
+    bar = figure.colorbar(drawn, ax=below, orientation="horizontal", fraction=0.05, pad=0.03, aspect=30)
+    bar.set_label(label)
+    low, high = drawn.norm.vmin, drawn.norm.vmax
+    ticks = log_ticks(low, high, 6)
+    bar.set_ticks(ticks, labels=[plain_number(value) for value in ticks])
+    bar.ax.minorticks_off()
 
 
 # Where land is.
