@@ -329,14 +329,14 @@ def test_what_cannot_be_asked(city: FloatArray, san_francisco: Region) -> None:
 def test_likelihood_of_remapped_places_is_that_of_what_is_published(san_francisco: Region, city: FloatArray) -> None:
     """The mean of L(elsewhere) / L(here) over what is published from here is 1, if both are true up to one constant.
 
-    False-alarm rate: 20 means, each allowed five standard errors and 0.01 for the rays' steps, below 1e-4 in all. Small
+    False-alarm rate: 10 means, each allowed five standard errors and 0.01 for the rays' steps, below 1e-4 in all. Small
     discs and much noise, so that rays spread.
     """
     mechanism = DPRS(release="metric", hide_within_m=700, gamma=0.1, centres=200, seed=1).fit(city)
     channel = channel_of(mechanism)
     assert isinstance(channel, RemappedChannel)
     rng = np.random.default_rng(5)
-    for here in city[100:104]:
+    for here in city[100:102]:
         here_m = san_francisco.to_metres(here[None])[0]
         places_m = here_m + np.array([[0.0, 0.0], [300, 0], [0, -300], [250, 250], [100, -50], [-250, 80]])
         published = mechanism.perturb(np.tile(here, (12_000, 1)), rng)
