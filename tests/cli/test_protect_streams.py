@@ -135,7 +135,7 @@ def test_killed_in_the_middle_there_is_no_result(name: str, many_people: Path, t
 
 @pytest.mark.parametrize(
     ("number", "moment", "name"),
-    [(signal.SIGINT, "reading", "out.parquet"), (signal.SIGTERM, "writing", "out.geojson")],
+    [(signal.SIGINT, "reading", "out.geojson"), (signal.SIGTERM, "writing", "out.parquet")],
 )
 def test_stopped_in_the_middle_nothing_is_left(
     number: signal.Signals, moment: str, name: str, many_people: Path, tmp_path: Path
