@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
@@ -27,10 +28,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
 
 
+# Thousands of tests and all packages stay to the end: no garbage collection needs to look at them, now or later.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    # Thousands of tests and all packages stay to the end: no garbage collection needs to look at them again.
     gc.collect()
     gc.freeze()
+    gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for doctests in the package alone: tests have none."""
+    found = yield
+    is_test = file_path.is_relative_to(Path(__file__).parent)
+    return [each for each in found if not (is_test and isinstance(each, DoctestModule))]
 
 
 class FromBothEnds(LoadScopeScheduling):  # type: ignore[misc]
