@@ -47,7 +47,7 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collecto
 
 
 class FromBothEnds(LoadScopeScheduling):  # type: ignore[misc]
-    """Deals tests to the first process from the first on, and to every other one from the last on.
+    """Deals files of tests to the first process from the first on, and to every other one from the last on.
 
     So what the tests of a file share is made once, not once on each process, and what one process compiles is there for
     the other. The mark ``xdist_group`` would not do: pytest 9.2 loses it without a word
@@ -59,7 +59,7 @@ class FromBothEnds(LoadScopeScheduling):  # type: ignore[misc]
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
-        return SPARK if nodeid.startswith(SPARK) else nodeid
+        return SPARK if nodeid.startswith(SPARK) else nodeid.split("::", 1)[0]
 
     def _assign_work_unit(self, node: Any) -> None:
         if node is not self.nodes[0]:

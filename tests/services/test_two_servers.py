@@ -27,7 +27,7 @@ OPTIONS = (
     "--key-questions-per-s",
     "0",
 )
-BORDERS = 3
+BORDERS = 4
 MIDDLE = {"latitude": 37.7, "longitude": -122.4, "k": 100}
 
 WATCH = (
@@ -80,7 +80,7 @@ def _report_to_both(servers: list[RunningService]) -> None:
     with first, second:
         assert first.post("/v1/people", json={"ids": PEOPLE}).status_code == 200
         began = first.get("/v1/ledger").json()["epoch"]
-        while first.get("/v1/ledger").json()["epoch"] < began + BORDERS + 1:
+        while first.get("/v1/ledger").json()["epoch"] < began + BORDERS + 2:
             for person in PEOPLE:
                 place = {"latitude": chance.uniform(37.6, 37.8), "longitude": chance.uniform(-122.5, -122.3)}
                 client = chance.choice((first, second))
