@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from tests.release.spark.cluster import Cluster, executors, running_cluster, wait_until
+from tests.release.spark.cluster import Cluster, running_cluster, wait_until
 from tests.release.spark.rows import by_key
 
 from nearveil.io.synthetic import synthetic_city
@@ -113,7 +113,6 @@ def killed(cluster: Cluster, release: Release, output: Path, *, worker: int, aft
     assert work.is_alive() or release.error is None
     work.join(300)
     assert not work.is_alive(), "the release does not end"
-    cluster.start_worker(worker)
     return release.published(output)
 
 
@@ -150,7 +149,7 @@ def main() -> None:
                 f"{'; '.join(found) or 'everybody once, nothing drawn twice'}",
                 flush=True,
             )
-            wait_until(lambda: executors(spark) == 2, "the lost executor to be replaced")
+            cluster.complete(spark)
     raise SystemExit(bool(faults))
 
 

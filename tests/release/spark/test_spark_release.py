@@ -38,6 +38,7 @@ def mechanisms(intervals: Intervals) -> dict[str, Mechanism]:
 
 
 def test_executors_are_processes_of_their_own(spark: SparkSession, cluster: Cluster) -> None:
+    cluster.complete(spark)
     assert spark.sparkContext.master == cluster.url
 
     # Made here, so that it travels by value: executors know no tests.
