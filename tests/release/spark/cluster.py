@@ -35,6 +35,8 @@ _NOTHING_HIDDEN = {
     "spark.shuffle.spill.compress": "false",
     "spark.broadcast.compress": "false",
     "spark.rdd.compress": "false",
+    # Shuffle files and broadcasts would be removed once they are garbage, whenever that is noticed.
+    "spark.cleaner.referenceTracking": "false",
 }
 # To compile each query and to plan it again while it runs takes longer than to compute it.
 _FOR_FEW_ROWS = {
@@ -42,7 +44,7 @@ _FOR_FEW_ROWS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
 }
-_FOR_MANY_ROWS = {
+SPARK_DEFAULTS = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.adaptive.enabled": "true",
@@ -198,7 +200,7 @@ def executors(spark: SparkSession) -> int:
 def spark_defaults(spark: SparkSession) -> Iterator[None]:
     """Let Spark compile and plan queries as it does where nothing is set."""
     try:
-        for name, value in _FOR_MANY_ROWS.items():
+        for name, value in SPARK_DEFAULTS.items():
             spark.conf.set(name, value)
         yield
     finally:
