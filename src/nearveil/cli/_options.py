@@ -452,9 +452,7 @@ def _dprs(protection: ProtectionOptions, region: Region, seed: int | None) -> Me
     params: dict[str, Any] = {
         "release": release.value,
         "epsilon": protection.epsilon,
-        "hide_within_m": (_hide_within_m(protection) or DEFAULT_HIDE_WITHIN_M)
-        if release is ReleaseName.METRIC
-        else None,
+        "hide_within_m": _hide_within_m(protection) if release is ReleaseName.METRIC else None,
         "fit_epsilon": protection.fit_epsilon,
         "least_radius_m": None
         if protection.least_radius is None
