@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
@@ -27,14 +28,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
 
 
+# Thousands of tests and all packages stay to the end: no garbage collection needs to look at them, now or later.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    # Thousands of tests and all packages stay to the end: no garbage collection needs to look at them again.
     gc.collect()
     gc.freeze()
+    gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for doctests in the package alone: tests have none."""
+    found = yield
+    is_test = file_path.is_relative_to(Path(__file__).parent)
+    return [each for each in found if not (is_test and isinstance(each, DoctestModule))]
 
 
 class FromBothEnds(LoadScopeScheduling):  # type: ignore[misc]
-    """Deals tests to the first process from the first on, and to every other one from the last on.
+    """Deals files of tests to the first process from the first on, and to every other one from the last on.
 
     So what the tests of a file share is made once, not once on each process, and what one process compiles is there for
     the other. The mark ``xdist_group`` would not do: pytest 9.2 loses it without a word
@@ -46,7 +59,7 @@ class FromBothEnds(LoadScopeScheduling):  # type: ignore[misc]
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
-        return SPARK if nodeid.startswith(SPARK) else nodeid
+        return SPARK if nodeid.startswith(SPARK) else nodeid.split("::", 1)[0]
 
     def _assign_work_unit(self, node: Any) -> None:
         if node is not self.nodes[0]:

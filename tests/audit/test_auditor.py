@@ -46,12 +46,12 @@ def published(mechanism: Mechanism) -> Published:
     return Published(mechanism.resolved_region, mechanism.perturb)
 
 
-def audited(mechanism: Mechanism, claim: Claim | None = None, samples: int = 400_000, seed: int = 1) -> AuditReport:
+def audited(mechanism: Mechanism, claim: Claim | None = None, samples: int = 200_000, seed: int = 1) -> AuditReport:
     claim = claim or own_claim(mechanism.guarantee)
     return audit(MechanismSubject(mechanism), claim, mechanism_pairs(mechanism, claim), samples=samples, seed=seed)
 
 
-def audited_from_outside(subject: Published, claim: Claim, samples: int = 400_000) -> AuditReport:
+def audited_from_outside(subject: Published, claim: Claim, samples: int = 200_000) -> AuditReport:
     return audit(subject, claim, audit_pairs(subject.region, claim), samples=samples, seed=1)
 
 
@@ -69,25 +69,25 @@ def uniform(region: Region) -> Published:
 
 
 def test_a_null_mechanism_is_accused_no_more_often_than_stated(san_francisco: Region) -> None:
-    """200 audits of "epsilon = 0" at 95 %: false alarms are binomial(200, 0.05) at most.
+    """100 audits of "epsilon = 0" at 95 %: false alarms are binomial(100, 0.05) at most.
 
-    More than 27 have probability below 1e-6. What was counted accuses none at the default confidence, 1 - 1e-6; the
-    false-alarm rate of that is 2e-4.
+    More than 18 have probability below 1e-6. What was counted accuses none at the default confidence, 1 - 1e-6; the
+    false-alarm rate of that is 1e-4.
     """
-    assert binom.sf(27, 200, 0.05) < 1e-6
+    assert binom.sf(18, 100, 0.05) < 1e-6
     reports = [
         audit(uniform(san_francisco), local(0.0), [APART], samples=4_000, confidence=0.95, seed=seed)
-        for seed in range(200)
+        for seed in range(100)
     ]
     assert all(report.verdict is not Verdict.INCONCLUSIVE for report in reports)
-    assert sum(report.verdict is Verdict.VIOLATED for report in reports) <= 27
+    assert sum(report.verdict is Verdict.VIOLATED for report in reports) <= 18
     witnesses = [replace(report.witness, confidence=DEFAULT_CONFIDENCE) for report in reports if report.witness]
-    assert len(witnesses) == 200
+    assert len(witnesses) == 100
     assert not any(witness.violates for witness in witnesses)
 
 
 def test_a_claim_that_is_just_true_is_accused_no_more_often_than_stated(san_francisco: Region) -> None:
-    """Randomised response whose loss is the claim exactly, 200 audits at 95 %; false-alarm rate 1e-6 as above."""
+    """Randomised response whose loss is the claim exactly, 100 audits at 95 %; false-alarm rate 1e-6 as above."""
     keep = math.e / (1 + math.e)
 
     def respond(points: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -97,9 +97,9 @@ def test_a_claim_that_is_just_true_is_accused_no_more_often_than_stated(san_fran
 
     reports = [
         audit(Published(san_francisco, respond), local(1.0), [APART], samples=4_000, confidence=0.95, seed=seed)
-        for seed in range(200)
+        for seed in range(100)
     ]
-    assert sum(report.verdict is Verdict.VIOLATED for report in reports) <= 27
+    assert sum(report.verdict is Verdict.VIOLATED for report in reports) <= 18
     # It is no mere silence: nearly all of the loss is seen.
     assert np.median([report.epsilon_lower for report in reports]) > 0.7
 
@@ -250,9 +250,9 @@ def test_the_papers_release_keeps_its_own_promise(city: FloatArray) -> None:
 
 
 def test_the_interval_release_is_measured_to_eight_tenths(city: FloatArray) -> None:
-    """Ten million samples, epsilon = 1: consistent (false-alarm rate 1e-6), and the bound is at least 0.8."""
+    """Four million samples, epsilon = 1: consistent (false-alarm rate 1e-6), and the bound is at least 0.8."""
     mechanism = DPRS(release="interval", epsilon=1.0, centres=200, seed=1).fit(city)
-    report = audited(mechanism, samples=10_000_000)
+    report = audited(mechanism, samples=4_000_000)
     assert report.verdict is Verdict.CONSISTENT
     assert 0.8 <= report.epsilon_lower <= 1.0
 
@@ -261,14 +261,14 @@ def test_the_interval_release_is_measured_to_eight_tenths(city: FloatArray) -> N
 def test_the_interval_release_with_less_noise_is_caught(city: FloatArray, noise: str) -> None:
     mechanism = DPRS(release="interval", epsilon=1.0, centres=200, noise=noise, seed=1).fit(city)  # type: ignore[arg-type]
     assert audited(mechanism).verdict is Verdict.CONSISTENT
-    narrow = audited(mechanism.rescaled(0.7), own_claim(mechanism.guarantee), samples=1_000_000)
+    narrow = audited(mechanism.rescaled(0.7), own_claim(mechanism.guarantee), samples=400_000)
     assert narrow.verdict is Verdict.VIOLATED
 
 
 def test_the_metric_release_is_consistent(city: FloatArray) -> None:
     """False-alarm rate 1e-6."""
     mechanism = DPRS(release="metric", centres=200, seed=1).fit(city)
-    report = audited(mechanism, samples=2_000_000)
+    report = audited(mechanism, samples=1_000_000)
     assert report.verdict is Verdict.CONSISTENT
     assert 0.9 * report.claim.epsilon < report.epsilon_lower <= report.claim.epsilon
     outside = audited_from_outside(published(mechanism), own_claim(mechanism.guarantee), samples=200_000)

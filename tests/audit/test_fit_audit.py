@@ -151,7 +151,7 @@ def audited_answers(
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize(("method", "epsilon", "fits"), [("pic", 2.0, 6000), ("private-grid", 1.0, 3000)])
+@pytest.mark.parametrize(("method", "epsilon", "fits"), [("pic", 2.0, 3000), ("private-grid", 1.0, 3000)])
 def test_noise_that_is_30_percent_too_narrow_is_caught(
     method: FitMethod, epsilon: float, fits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,19 +210,19 @@ def test_our_fits_keep_their_promise(method: FitMethod, rounds: int) -> None:
     claim = own_claim(build_intervals(DATA[0].without, REGION, plan, budget, rng=1).guarantee(1e-5))
     assert claim.epsilon == pytest.approx(1.0, rel=0.02)
     for fit in (intervals_fit(REGION, plan, budget), AnswersFit(REGION, plan, budget)):
-        found = audit_fit(fit, claim, DATA, REGION, fits=2000, seed=5)
+        found = audit_fit(fit, claim, DATA, REGION, fits=1000, seed=5)
         assert found.verdict is Verdict.CONSISTENT
 
 
 def test_a_fit_that_ignores_the_data_is_accused_as_rarely_as_stated() -> None:
-    """150 audits of a claim of 0 at 90 % confidence: binomial(150, 0.1) accusations at most, more have rate 1e-5."""
+    """100 audits of a claim of 0 at 90 % confidence: binomial(100, 0.1) accusations at most, more have rate 1e-5."""
     accused = 0
-    for seed in range(150):
+    for seed in range(100):
         found = audit_fit(
             lambda _, rng: rng.normal(size=2), central(0.0), DATA[:1], REGION, fits=200, confidence=0.9, seed=seed
         )
         accused += found.verdict is Verdict.VIOLATED
-    assert accused <= binom.isf(1e-5, 150, 0.1)
+    assert accused <= binom.isf(1e-5, 100, 0.1)
 
 
 def test_what_shows_on_the_exploring_fits_only_is_no_evidence() -> None:

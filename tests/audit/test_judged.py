@@ -32,7 +32,7 @@ def test_low_digits_of_the_true_place_are_found(name: str) -> None:
 
 
 def test_noise_that_is_skipped_once_in_a_thousand_is_found() -> None:
-    assert_found(BROKEN["noise skipped, 1 in 1,000"], 1_000_000, 700_000)
+    assert_found(BROKEN["noise skipped, 1 in 1,000"], 600_000, 600_000)
 
 
 def test_a_pool_of_noise_is_found() -> None:
@@ -43,7 +43,7 @@ def test_a_pool_of_noise_is_found() -> None:
 
 
 def test_a_small_place_with_less_noise_is_found_by_the_search() -> None:
-    report = assert_found(BROKEN["300 m with a third"], 2_000_000, 200_000)
+    report = assert_found(BROKEN["300 m with a third"], 2_000_000, 100_000)
     assert report.witness is not None
     assert "found by a search" in report.witness.pair.kind
 
@@ -57,9 +57,9 @@ def test_a_small_place_with_less_noise_is_found_where_one_looks() -> None:
     assert report.witness.pair.first == case.place
 
 
-def test_a_twentieth_less_noise_is_found_in_ten_million_samples() -> None:
+def test_a_twentieth_less_noise_is_found_in_four_million_samples() -> None:
     claim = own_claim(SOUND.guarantee)
-    report = audit(MechanismSubject(NARROW), claim, mechanism_pairs(SOUND, claim), samples=10_000_000, seed=1)
+    report = audit(MechanismSubject(NARROW), claim, mechanism_pairs(SOUND, claim), samples=4_000_000, seed=1)
     assert report.verdict is Verdict.VIOLATED
     assert claim.epsilon < report.epsilon_lower < claim.epsilon / 0.95
 

@@ -55,7 +55,7 @@ def _finite(scores: FloatArray) -> FloatArray:
 def _one_direction(likely: FloatArray, unlikely: FloatArray, delta: float, confidence: float) -> float:
     half = min(len(likely), len(unlikely)) // 2
     thresholds = telling_thresholds(np.concatenate([likely[:half], unlikely[:half]]))
-    hits, false_hits = (count_reaching(side[:half], thresholds) for side in (likely, unlikely))
+    hits, false_hits = (count_reaching(np.sort(side[:half]), thresholds) for side in (likely, unlikely))
     guesses = loss_bounds(hits, half, false_hits, half, delta=delta, confidence=confidence)
     best = thresholds[int(np.argmax(guesses))]
     fresh_likely, fresh_unlikely = likely[half:], unlikely[half:]

@@ -148,7 +148,7 @@ def test_gaussian_noise_against_closed_form_and_dp_accounting() -> None:
 
 @pytest.mark.parametrize("draws", [200, 2000])
 def test_coverage(draws: int) -> None:
-    """At 90 % confidence, 500 intervals miss binomial(500, 0.1) times at most, either end half of that.
+    """At 90 % confidence, 250 intervals miss binomial(250, 0.1) times at most, either end half of that.
 
     More misses than allowed here happen with probability below 1e-5.
     """
@@ -156,10 +156,10 @@ def test_coverage(draws: int) -> None:
     sample = truncated_laplace(1)
     found = [
         renyi_interval(truncated_ratio(sample(draws, rng)), ORDER, largest_loss=1 + SHIFT, confidence=0.9)
-        for _ in range(500)
+        for _ in range(250)
     ]
-    assert sum(estimate.low > exact for estimate in found) <= binom.isf(5e-6, 500, 0.05)
-    assert sum(estimate.high < exact for estimate in found) <= binom.isf(5e-6, 500, 0.05)
+    assert sum(estimate.low > exact for estimate in found) <= binom.isf(5e-6, 250, 0.05)
+    assert sum(estimate.high < exact for estimate in found) <= binom.isf(5e-6, 250, 0.05)
     # And the intervals are no wider than they need to be: they come to within a few times the spread of the estimates.
     spread = np.std([estimate.estimate for estimate in found])
     assert np.median([estimate.high - estimate.low for estimate in found]) < 9 * spread

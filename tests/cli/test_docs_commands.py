@@ -29,19 +29,21 @@ def run_in_this_process(run: Run) -> Callable[[CommandSubject, _CallFiles, int],
     return run_one
 
 
+def commands_of(body: str) -> tuple[str, ...]:
+    commands = [line.removeprefix("$ ") for line in body.splitlines() if line.startswith("$ ")]
+    return tuple(command for command in commands if not command.startswith(NOT_HERE))
+
+
 # What stands on two pages is run once.
-BLOCKS = {body: name for name, body in blocks("console")}
+BLOCKS = {commands: name for name, body in blocks("console") if (commands := commands_of(body))}
 
 
 @pytest.mark.usefixtures("one_core")
-@pytest.mark.parametrize("body", BLOCKS, ids=BLOCKS.values())
-def test_commands_run(body: str, run: Run, people_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("commands", BLOCKS, ids=BLOCKS.values())
+def test_commands_run(commands: tuple[str, ...], run: Run, people_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(people_csv.parent)
     monkeypatch.setattr(CommandSubject, "_run", run_in_this_process(run))
-    for line in body.splitlines():
-        command = line.removeprefix("$ ")
-        if not line.startswith("$ ") or command.startswith(NOT_HERE):
-            continue
+    for command in commands:
         words = shlex.split(command, comments=True)
         assert words[0] == "nearveil"
         # A verdict has an exit code; a command that ends with one says so in a comment.

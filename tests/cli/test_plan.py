@@ -94,12 +94,12 @@ def test_every_command_means_the_defence_that_was_measured(
     assert found == wanted
 
 
-def test_text_for_people(run: Run, few_csv: Path) -> None:
-    outcome = run("plan", few_csv, "--attacker-error", "0.3km", "--k", 5, *QUICKLY)
+def test_text_for_people(run: Run, tmp_path: Path, city: FloatArray) -> None:
+    outcome = run("plan", write(tmp_path / "people.csv", city[:400]), "--attacker-error", "0.3km", "--k", 5, *QUICKLY)
     assert outcome.code == 0, outcome.err
     for words in (
         "Goal: the best attacker is wrong by at least 300 m", "recall@5", "Acc at 100 m", "Recommended:",
-        "nearveil protect", "GUARANTEE", "not covered by any guarantee", "1,000 different places", "by centres: ",
+        "nearveil protect", "GUARANTEE", "not covered by any guarantee", "400 different places", "by centres: ",
         "Loss: privacy loss of the people of the file",
     ):  # fmt: skip
         assert words in re.sub(r"\s+", " ", outcome.out), words

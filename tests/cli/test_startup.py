@@ -6,12 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 import typer
 
 import nearveil
 from nearveil.cli.main import VERBS
 
+NOT_FOR_PROTECT = ("scipy.spatial", "scipy.linalg", "matplotlib", "fastapi", "plotly", "httpx", "psycopg")
 HEAVY = ("numba", "scipy", "pyarrow", "matplotlib", "fastapi", "pyproj", "numpy")
 
 
@@ -41,17 +45,22 @@ def test_nothing_heavy_is_loaded_for_the_list(arguments: list[str]) -> None:
         assert all(verb in shown.stdout for verb in VERBS)
 
 
-@pytest.mark.parametrize("release", [["--mechanism", "planar-laplace"], ["--centres", "20"]])
-def test_protect_starts_without_scipy(release: list[str], tmp_path: Path) -> None:
-    """Loading it would take longer than protecting a million people."""
-    rows = "".join(f"{row},{37.6 + row / 9000},{-122.5 + row % 97 / 900}\n" for row in range(900))
-    (tmp_path / "in.csv").write_text(f"id,latitude,longitude\n{rows}", encoding="utf-8")
+@pytest.mark.parametrize(
+    ("suffix", "release", "neither"),
+    [("parquet", ["--mechanism", "planar-laplace"], ["pandas"]), ("csv", ["--centres", "20"], [])],
+)
+def test_protect_loads_only_what_it_needs(suffix: str, release: list[str], neither: list[str], tmp_path: Path) -> None:
+    """Loading scipy would take longer than protecting a million people; Arrow loads pandas for text."""
+    rows = [(row, 37.6 + row / 9000, -122.5 + row % 97 / 900) for row in range(900)]
+    table = pa.table(dict(zip(("id", "latitude", "longitude"), zip(*rows, strict=True), strict=True)))
+    write = pq.write_table if suffix == "parquet" else pyarrow.csv.write_csv
+    write(table, tmp_path / f"in.{suffix}")
     script = (
         "import sys\nfrom nearveil.cli.main import main\n"
         "try:\n    main()\nfinally:\n"
-        "    print('loaded:', *(name for name in ('scipy.spatial', 'scipy.linalg') if name in sys.modules))"
+        f"    print('loaded:', *(name for name in {[*NOT_FOR_PROTECT, *neither]!r} if name in sys.modules))"
     )
-    command = [sys.executable, "-c", script, "protect", "in.csv", "out.csv", *release]
+    command = [sys.executable, "-c", script, "protect", f"in.{suffix}", f"out.{suffix}", *release]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert shown.stdout.splitlines()[-1] == "loaded:"
 

@@ -54,9 +54,9 @@ def test_the_noise_is_as_wide_as_promised() -> None:
 def test_fresh_noise_averages_out() -> None:
     """A month of hourly draws: the error of the likeliest place is about 13 m on each axis, so all are found.
 
-    Of 8 people fewer than all with probability below 1e-6.
+    Of 4 people fewer than all with probability below 1e-6.
     """
-    found = attack_who_stays_put(fresh_noise(TOWN), HOMES[:8], POPULATION)
+    found = attack_who_stays_put(fresh_noise(TOWN), HOMES[:4], POPULATION)
     assert (found.epochs, min(found.points)) == (720, 720)
     assert found.share_found == 1.0
 

@@ -51,16 +51,16 @@ class SmallTables(NamedTuple):
 
 @pytest.fixture(scope="module")
 def small(real_data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> SmallTables:
-    """Table 3 and the ablation on Brightkite at epsilon = 1 and 5: two runs of 40 attacks and 400 queries."""
+    """Table 3 and the ablation on Brightkite at epsilon = 1 and 5: two runs of 20 attacks and 400 queries."""
     town = load_dataset(DatasetName.BRIGHTKITE, real_data_folder)
-    scope = Scope(datasets={town.name: town}, runs=2, instances=40, queries=400, targets=2, quick=True)
+    scope = Scope(datasets={town.name: town}, runs=2, instances=20, queries=400, targets=2, quick=True)
     with open_journal(tmp_path_factory.mktemp("table3") / "cells.jsonl") as journal:
         results = run_cells([*table3.cells(scope), *ablation.cells(scope)], scope.datasets, journal, cores=1)
     return SmallTables(table3.measured(scope, results), ablation.pic_gains(scope, results, "users recall@10"))
 
 
 def test_rows_of_dprs_in_table_3(small: SmallTables) -> None:
-    """Wide limits around the paper's values, which 80 attacks and 800 queries cannot leave by chance."""
+    """Wide limits around the paper's values, which 40 attacks and 800 queries cannot leave by chance."""
     rows = [row for row in small.table3 if row.defence.label == "DPRS"]
     assert [row.defence.epsilon for row in rows] == [1.0, 5.0]
     for row in rows:

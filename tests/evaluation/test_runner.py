@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nearveil.evaluation import workers
 from nearveil.evaluation.cells import UtilityCell
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.runner import NOBODY, Cell, CellJournal, open_journal, run_cells
@@ -127,8 +129,14 @@ def test_a_cell_may_need_nobody(folder: Path, journal: CellJournal) -> None:
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-def test_what_was_finished_before_an_error_is_kept(folder: Path, tmp_path: Path, cores: int) -> None:
-    """The cell that fails is the shortest, so it comes last."""
+def test_what_was_finished_before_an_error_is_kept(
+    folder: Path, tmp_path: Path, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cell that fails is the shortest, so it comes last.
+
+    In threads, which start at once: that an error comes out of a process as well is tested with the workers.
+    """
+    monkeypatch.setattr(workers, "ProcessPoolExecutor", lambda number, **_: ThreadPoolExecutor(number))
     cells = [counted(folder, number) for number in range(1, 7)]
     with (
         open_journal(tmp_path / "cells.jsonl") as journal,

@@ -45,6 +45,17 @@ def draw_depth(noise: int, first: float, second: float, scale: float, rng: np.ra
 
 
 @kernel
+def draw_depths(
+    noise: int, first: float, second: float, scale: float, count: int, rng: np.random.Generator
+) -> FloatArray:
+    """Draw so many depths."""
+    depths = np.empty(count)
+    for i in range(count):
+        depths[i] = draw_depth(noise, first, second, scale, rng)
+    return depths
+
+
+@kernel
 def truncated_laplace(u: float, x: float, low: float, high: float, scale: float) -> float:
     """Inverse CDF of Laplace noise around ``x`` given that it falls into [low, high]."""
     below = max(x - low, 0.0)
@@ -121,6 +132,27 @@ def draw_on_unit_disc(noise: int, x1: float, x2: float, scale: float, rng: np.ra
     if distance <= 1.0:
         return noise_route(noise, x1, x2, scale, rng)
     return chord_route(noise, x1, x2, scale, rng)
+
+
+ROUTES = ("uniform", "noise", "chord", "whichever suits")
+
+
+@kernel
+def draw_by_route(
+    route: int, noise: int, x1: float, x2: float, scale: float, count: int, rng: np.random.Generator
+) -> FloatArray:
+    """Draw so many points of the unit disc by a route, given by its place in `ROUTES`."""
+    out = np.empty((count, 2))
+    for i in range(count):
+        if route == 0:
+            out[i] = uniform_route(noise, x1, x2, scale, rng)
+        elif route == 1:
+            out[i] = noise_route(noise, x1, x2, scale, rng)
+        elif route == 2:
+            out[i] = chord_route(noise, x1, x2, scale, rng)
+        else:
+            out[i] = draw_on_unit_disc(noise, x1, x2, scale, rng)
+    return out
 
 
 @kernel

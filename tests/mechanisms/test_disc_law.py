@@ -21,9 +21,9 @@ from nearveil.randomness import numbered_rows
 
 coordinate = st.floats(-3, 3)
 
-ANGLES = np.linspace(0, 2 * np.pi, 400_001)
+ANGLES = np.linspace(0, 2 * np.pi, 100_001)
 CIRCLE = np.cos(ANGLES), np.sin(ANGLES)
-RADII, TURNS = np.sqrt((np.arange(1500) + 0.5) / 1500), 2 * np.pi * (np.arange(600) + 0.5) / 600
+RADII, TURNS = np.sqrt((np.arange(900) + 0.5) / 900), 2 * np.pi * (np.arange(360) + 0.5) / 360
 DISC = RADII[:, None, None] * np.stack([np.cos(TURNS), np.sin(TURNS)], axis=-1)
 
 

@@ -4,12 +4,14 @@ Each test is a chi-square test at level 1e-6. With about 100 of them here, a fal
 10,000 runs over the choice of seeds; the seeds are fixed.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from tests.mechanisms.discs_by_generator import chord_route, draw_depth, draw_on_unit_disc, noise_route
+from tests.mechanisms.discs_by_generator import ROUTES, draw_by_route, draw_depths
 
-from nearveil.evaluation.experiments.figure8 import noise_and_resample, uniform_route
+from nearveil.evaluation.experiments.figure8 import noise_and_resample
 from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density
 from nearveil.mechanisms._disc_sampler import sample_discs
 from nearveil.randomness import numbered_rows
@@ -89,18 +91,31 @@ def _cut_finer(edges: FloatArray) -> FloatArray:
     return np.concatenate([first, edges[1:-1], last])
 
 
-def p_value(drawn: FloatArray, noise: int, place: tuple[float, float], scale: float) -> float:
-    """Chi-square of the second half of the draws over bins made from the first half."""
+class Counted(NamedTuple):
+    """Draws in bins."""
+
+    edges: list[FloatArray]
+    counts: FloatArray
+    trials: int
+
+
+def count(drawn: FloatArray, place: tuple[float, float]) -> Counted:
+    """The second half of the draws in bins made from the first half."""
     half = len(drawn) // 2
     edges = bin_edges(drawn[:half], place)
-    expected = expected_shares(noise, place, scale, edges).ravel() * half
-    assert expected.sum() == pytest.approx(half, rel=5e-3)
     along, across = along_and_across(drawn[half:], place).T
-    counts = np.histogram2d(along, across, bins=edges)[0].ravel()
+    return Counted(edges, np.histogram2d(along, across, bins=edges)[0].ravel(), len(drawn) - half)
+
+
+def p_value(counted: Counted, noise: int, place: tuple[float, float], scale: float) -> float:
+    """Chi-square of the counts, if the scale is this."""
+    edges, counts, trials = counted
+    expected = expected_shares(noise, place, scale, edges).ravel() * trials
+    assert expected.sum() == pytest.approx(trials, rel=5e-3)
     usual = expected >= 10
-    rest = half - expected[usual].sum()
+    rest = trials - expected[usual].sum()
     statistic = ((counts[usual] - expected[usual]) ** 2 / expected[usual]).sum()
-    statistic += (half - counts[usual].sum() - rest) ** 2 / max(rest, 10.0)
+    statistic += (trials - counts[usual].sum() - rest) ** 2 / max(rest, 10.0)
     return float(chi2.sf(statistic, usual.sum()))
 
 
@@ -115,9 +130,10 @@ def test_draws_follow_the_exact_density(noise: int, place: str, scale: float) ->
     at = PLACES[place]
     drawn = draw(noise, at, scale, seed=11)
     assert (np.hypot(*drawn.T) <= 1 + 1e-12).all()
-    assert p_value(drawn, noise, at, scale) > LEVEL
+    counted = count(drawn, at)
+    assert p_value(counted, noise, at, scale) > LEVEL
     for factor in (0.7, 1.3):
-        assert p_value(drawn, noise, at, factor * scale) < LEVEL
+        assert p_value(counted, noise, at, factor * scale) < LEVEL
 
 
 @pytest.mark.parametrize("scale", [0.02, 0.6, 1.5, 30.0])
@@ -139,18 +155,19 @@ def test_far_away_gaussian_depth(scale: float) -> None:
 
 
 @pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN], ids=["laplace", "gaussian"])
-@pytest.mark.parametrize("route", [uniform_route, noise_route, chord_route, draw_on_unit_disc])
-def test_all_routes_have_one_law(route: object, noise: int) -> None:
+@pytest.mark.parametrize("route", ROUTES)
+def test_all_routes_have_one_law(route: str, noise: int) -> None:
     """The routes that other tests compare with: each follows the same density. False-alarm rate 1e-6 each.
 
     Rejects 0.7 and 1.3 times the scale.
     """
     place, scale = (0.4, -0.3), 0.5
     rng = np.random.default_rng(2)
-    drawn = np.array([route(noise, *place, scale, rng) for _ in range(40_000)])  # type: ignore[operator]
-    assert p_value(drawn, noise, place, scale) > LEVEL
+    drawn = draw_by_route(ROUTES.index(route), noise, *place, scale, 40_000, rng)
+    counted = count(drawn, place)
+    assert p_value(counted, noise, place, scale) > LEVEL
     for factor in (0.7, 1.3):
-        assert p_value(drawn, noise, place, factor * scale) < LEVEL
+        assert p_value(counted, noise, place, factor * scale) < LEVEL
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
@@ -164,8 +181,9 @@ def test_noise_and_resample_has_the_same_law(noise: str) -> None:
     assert tries >= DRAWS
     unit = (drawn - centre) / radius
     unit_place = ((place[0] - centre[0]) / radius, (place[1] - centre[1]) / radius)
-    assert p_value(unit, code, unit_place, scale / radius) > LEVEL
-    assert p_value(unit, code, unit_place, 1.3 * scale / radius) < LEVEL
+    counted = count(unit, unit_place)
+    assert p_value(counted, code, unit_place, scale / radius) > LEVEL
+    assert p_value(counted, code, unit_place, 1.3 * scale / radius) < LEVEL
 
 
 def test_discs_are_moved_and_scaled() -> None:
@@ -177,7 +195,7 @@ def test_discs_are_moved_and_scaled() -> None:
     for j in (0, 1):
         unit = (drawn[disc == j] - centres[j]) / radii[j]
         place = tuple((x[j] - centres[j]) / radii[j])
-        assert p_value(unit, LAPLACE, place, scales[j] / radii[j]) > LEVEL
+        assert p_value(count(unit, place), LAPLACE, place, scales[j] / radii[j]) > LEVEL
 
 
 def test_the_envelope_is_never_mistaken_for_the_maximum() -> None:
@@ -200,6 +218,6 @@ def test_the_envelope_is_never_mistaken_for_the_maximum() -> None:
     density = np.exp([log_chord_density(noise, w, first, second, scale) for w in grid])
     share = density[(grid > left) & (grid < right)].sum() / density.sum()
     rng = np.random.default_rng(6)
-    depths = np.array([draw_depth(noise, first, second, scale, rng) for _ in range(150_000)])
+    depths = draw_depths(noise, first, second, scale, 150_000, rng)
     hits = int(((depths > left) & (depths < right)).sum())
     assert binomtest(hits, len(depths), share).pvalue > LEVEL

@@ -14,7 +14,7 @@ from nearveil.randomness import NamedRows, NumberedRows, RowKeystream, new_strea
 from nearveil.types import FloatArray, IntArray, WordArray
 
 LEVEL = 1e-6
-DRAWS = 20_000
+DRAWS = 12_000
 
 PLACES = {
     "just outside": (1.0 + 1e-7, 0.0),

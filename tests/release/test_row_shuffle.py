@@ -60,7 +60,10 @@ def test_every_row_comes_out_once_and_whole(
 
 
 def orders_of_four(held_bytes: int | None, folder: Path, times: int) -> Counter[tuple[int, ...]]:
-    batches = [numbered(0, 3), numbered(3, 1)]
+    # Their order is all that matters: a column less to write and read is time saved 800 times.
+    batches = [
+        People(people.points, people.carried.select(["id"]), LAYOUT) for people in (numbered(0, 3), numbered(3, 1))
+    ]
     seen: Counter[tuple[int, ...]] = Counter()
     for _ in range(times):
         parts = shuffled(batches, RowShuffle(folder, held_bytes=held_bytes))

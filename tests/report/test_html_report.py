@@ -11,7 +11,7 @@ import pytest
 
 from nearveil.evaluation.results import ExperimentResult
 from nearveil.report.files import table_csv
-from nearveil.report.html import write_report
+from nearveil.report.html import draw_pictures, write_report
 from tests.report.outcome_samples import EVIL, FACTS, FINDINGS, MAP, OUTCOME, PLAIN, TABLE
 
 VOID = {"meta", "img", "link", "br"}
@@ -194,3 +194,12 @@ def test_a_report_of_nothing_is_a_page(tmp_path: Path) -> None:
     empty = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
     assert not empty.all("section")
     assert not empty.all("aside")
+
+
+@pytest.mark.parametrize("for_page", [True, False])
+def test_figures_are_drawn_for_a_page_alone(for_page: bool) -> None:
+    outcome = replace(OUTCOME, pictures=OUTCOME.pictures[:1])
+    ((name, drawn),) = draw_pictures([outcome], for_page=for_page, cores=1).items()
+    assert name == OUTCOME.pictures[0].name
+    assert drawn.png.startswith(b"\x89PNG")
+    assert [image["class"] for image, _ in Page(drawn.figure).all("img")] == (["light", "dark"] if for_page else [])

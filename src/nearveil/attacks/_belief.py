@@ -256,6 +256,8 @@ def cell_weights(
     people stand before the target as the density times the area, so distances go with the root of the counts.
     """
     weights = np.zeros(len(cells))
+    best_scores = _best_crowd_scores(crowds)
+    values = np.empty(len(hints))
     for i in range(len(cells)):
         total = 0.0
         for a in range(_SAMPLES):
@@ -264,7 +266,8 @@ def cell_weights(
                 y = cells[i, 1] + cells[i, 2] * ((2 * b + 1) / _SAMPLES - 1.0)
                 if _satisfies(x, y, rings):
                     distance = max(math.hypot(x - start[0], y - start[1]), 0.5 * tau_m)
-                    score = _hint_score(x, y, hints) + _miss_score(x, y, misses, k) + _crowd_score(x, y, crowds)
+                    score = _hint_score(x, y, hints, values) + _miss_score(x, y, misses, k)
+                    score += _crowd_score(x, y, crowds, best_scores)
                     total += math.exp(score) / (distance * distance)
         area = 4.0 * cells[i, 2] * cells[i, 2]
         # A cell that no sample speaks for is possible all the same: give it a little.
@@ -283,22 +286,24 @@ def _satisfies(x: float, y: float, rings: FloatArray) -> bool:
 
 
 @kernel
-def _hint_score(x: float, y: float, hints: FloatArray) -> float:
-    """Log-likelihood of the counts: log(count / distance²) is nearly the same from everywhere around the target."""
+def _hint_score(x: float, y: float, hints: FloatArray, values: FloatArray) -> float:
+    """Log-likelihood of the counts: log(count / distance²) is nearly the same from everywhere around the target.
+
+    ``values`` is room for a number for each hint.
+    """
     if len(hints) < 2:
         return 0.0
     mean = weight_sum = 0.0
     for j in range(len(hints)):
         distance = max(math.hypot(x - hints[j, 0], y - hints[j, 1]), 10.0)
         weight = 1.0 / hints[j, 3] ** 2
-        mean += weight * (math.log(hints[j, 2] + 0.5) - 2.0 * math.log(distance))
+        values[j] = math.log(hints[j, 2] + 0.5) - 2.0 * math.log(distance)
+        mean += weight * values[j]
         weight_sum += weight
     mean /= weight_sum
     score = 0.0
     for j in range(len(hints)):
-        distance = max(math.hypot(x - hints[j, 0], y - hints[j, 1]), 10.0)
-        value = math.log(hints[j, 2] + 0.5) - 2.0 * math.log(distance)
-        score -= 0.5 * ((value - mean) / hints[j, 3]) ** 2
+        score -= 0.5 * ((values[j] - mean) / hints[j, 3]) ** 2
     return score
 
 
@@ -319,7 +324,20 @@ def _miss_score(x: float, y: float, misses: FloatArray, k: int) -> float:
 
 
 @kernel
-def _crowd_score(x: float, y: float, crowds: FloatArray) -> float:
+def _best_crowd_scores(crowds: FloatArray) -> FloatArray:
+    """The most that each row can score, wherever the target is."""
+    best = np.zeros(len(crowds))
+    for j in range(len(crowds)):
+        before = crowds[j, 2] - crowds[j, 4]
+        beyond = crowds[j, 6] - 1.0 - crowds[j, 2] if crowds[j, 5] < np.inf else crowds[j, 4]
+        if before + beyond > 0.0:
+            top = min(max(before / (before + beyond), 0.01), 0.99)
+            best[j] = before * math.log(top) + beyond * math.log(1.0 - top)
+    return best
+
+
+@kernel
+def _crowd_score(x: float, y: float, crowds: FloatArray, best_scores: FloatArray) -> float:
     """Log-likelihood of a target with n people before it, given the counts within two radii.
 
     Rows (x, y, n, inner radius, people within it, outer radius, people within it). People are spread over area: of
@@ -340,9 +358,7 @@ def _crowd_score(x: float, y: float, crowds: FloatArray) -> float:
         before = ahead - within
         score += before * math.log(share) + beyond * math.log(1.0 - share)
         # Relative to its best, so that no row outweighs the others by its constant.
-        if before + beyond > 0.0:
-            top = min(max(before / (before + beyond), 0.01), 0.99)
-            score -= before * math.log(top) + beyond * math.log(1.0 - top)
+        score -= best_scores[j]
         if crowds[j, 8] > 0.0 and squared > crowds[j, 7] ** 2:
             score += _log_tail(ahead, crowds[j, 8], crowds[j, 7] ** 2 / squared)
     return _TEMPER * score
@@ -430,6 +446,28 @@ def possible_cells(cells: FloatArray, rings: FloatArray) -> tuple[BoolArray, Boo
     return possible, whole
 
 
+@kernel
+def _circle_around(points: FloatArray, middle: FloatArray) -> tuple[float, float, float]:
+    """A small circle that holds all points: centre and radius.
+
+    Ever shorter steps towards the farthest point lead to the smallest circle; any centre gives a true radius.
+    """
+    x, y = middle[0], middle[1]
+    best_x, best_y, best_radius = x, y, np.inf
+    for turn in range(1, 40):
+        farthest, most = 0, -1.0
+        for i in range(len(points)):
+            squared = (points[i, 0] - x) ** 2 + (points[i, 1] - y) ** 2
+            if squared > most:
+                farthest, most = i, squared
+        radius = math.hypot(points[farthest, 0] - x, points[farthest, 1] - y)
+        if radius < best_radius:
+            best_x, best_y, best_radius = x, y, radius
+        x += (points[farthest, 0] - x) / (turn + 1)
+        y += (points[farthest, 1] - y) / (turn + 1)
+    return best_x, best_y, best_radius
+
+
 def split_cells(cells: FloatArray) -> FloatArray:
     """Cut every cell into four."""
     quarter = cells[:, 2:] / 2
@@ -512,17 +550,9 @@ class Belief:
         """A circle around everything that is possible: centre, and a radius that surely holds it all."""
         corners = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]])
         points = (self.cells[:, None, :2] + self.cells[:, None, 2:] * corners).reshape(-1, 2)
-        centre = (points.min(axis=0) + points.max(axis=0)) / 2
-        # Ever shorter steps towards the farthest point lead to the smallest circle; any centre gives a true radius.
-        best, best_radius = centre, float(np.hypot(*(points - centre).T).max())
-        if len(self._rings) and self._rings[:, 3].min() < best_radius:
+        middle = (points.min(axis=0) + points.max(axis=0)) / 2
+        x, y, radius = _circle_around(points, middle)
+        if len(self._rings) and self._rings[:, 3].min() < radius:
             # A ring around a place is a circle already.
-            tightest = self._rings[np.argmin(self._rings[:, 3])]
-            best, best_radius = tightest[:2], float(tightest[3])
-        for turn in range(1, 40):
-            distances = np.hypot(*(points - centre).T)
-            farthest = int(np.argmax(distances))
-            if distances[farthest] < best_radius:
-                best, best_radius = centre, float(distances[farthest])
-            centre = centre + (points[farthest] - centre) / (turn + 1)
-        return (float(best[0]), float(best[1])), best_radius
+            x, y, _, radius = self._rings[np.argmin(self._rings[:, 3])]
+        return (float(x), float(y)), float(radius)

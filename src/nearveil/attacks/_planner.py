@@ -111,8 +111,9 @@ def outlook(belief: Belief, rings: Rings) -> Outlook:
     tau = belief.tau_m
     _, radius = belief.enclosing_circle()
     side = min(max(radius / 3, tau / 6), 1.5 * tau)
-    _, bucket = np.unique(np.floor(belief.cells[:, :2] / side), axis=0, return_inverse=True)
-    bucket = bucket.ravel().astype(np.int64)
+    columns, rows = np.floor(belief.cells[:, :2] / side).astype(np.int64).T
+    # One number for each pair of them, in the same order: NumPy takes ten times as long for rows of two.
+    _, bucket = np.unique((columns << 32) + rows, return_inverse=True)
     together = float(belief.weights[np.hypot(*(belief.cells[:, :2] - belief.mean()).T) < tau].sum())
     occupied = np.bincount(bucket)
     even = 1.0 / (occupied[bucket] * len(occupied))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from nearveil.attacks.base import Attack, Circle, Finding, Inquiry, Outcome, inward_angle, rank_of, step_from
 from nearveil.attacks.oracle import Spot
@@ -113,6 +112,8 @@ class Sandwich(Attack):
 
 def trilaterate(places: list[Spot], radii: list[float]) -> Spot:
     """The place whose distances fit best."""
+    from scipy.optimize import least_squares  # noqa: PLC0415 - takes long to load, and no other attack needs it
+
     at, distances = np.array(places), np.array(radii)
 
     def misfit(t: FloatArray) -> FloatArray:

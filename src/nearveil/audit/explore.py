@@ -112,7 +112,7 @@ def _suspect(
     found: list[_Found] = []
     for score in learn_scores(outputs[0][:half], outputs[1][:half], pair, subject):
         unseen = slice(0 if score.kind in UNLEARNED else half, None)
-        scores = [score.score(side[unseen], pair, subject) for side in outputs]
+        scores = [np.sort(score.score(side[unseen], pair, subject)) for side in outputs]
         for direction in DIRECTIONS:
             found += _best_events(score, direction, scores, aim)
     best = [_best(option for option in found if option.caution == caution) for caution in CAUTIONS]
@@ -131,8 +131,11 @@ def _best(options: Iterable[_Found]) -> _Found | None:
 
 
 def _best_events(score: Score, direction: Direction, scores: list[FloatArray], aim: Aim) -> list[_Found]:
-    """Return for each level of caution the best threshold and the bound to expect of it."""
-    likely, unlikely = scores if direction == "first" else (-scores[1], -scores[0])
+    """Return for each level of caution the best threshold and the bound to expect of it.
+
+    The scores of either place are in order.
+    """
+    likely, unlikely = scores if direction == "first" else (-scores[1][::-1], -scores[0][::-1])
     thresholds = telling_thresholds(np.concatenate([likely, unlikely]))
     if score.kind in TELL_TALES:
         thresholds = thresholds[thresholds > 0]

@@ -281,12 +281,14 @@ def _excess(density: FloatArray, ratio: float) -> FloatArray:
     """Return for every two rows p and q the sum of max(0, p - ratio q) over the outputs."""
     places, outputs = density.shape
     excess = np.zeros((places, places))
+    # All q at a time, one beside the other in memory: so the processor takes several in one step.
+    allowed = (ratio * density).T.copy()
     for first in range(places):
-        for second in range(places):
-            total = 0.0
-            for output in range(outputs):
-                total += max(density[first, output] - ratio * density[second, output], 0.0)
-            excess[first, second] = total
+        for output in range(outputs):
+            likely = density[first, output]
+            for second in range(places):
+                more = likely - allowed[output, second]
+                excess[first, second] += more if more > 0.0 else 0.0
     return excess
 
 

@@ -20,7 +20,7 @@ from nearveil.io.people import People, ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals, intervals_from_json
-from nearveil.mechanisms.planar_laplace import hide_within_from_epsilon_per_km
+from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, hide_within_from_epsilon_per_km
 from nearveil.mechanisms.registry import MECHANISMS, MechanismEntry, mechanism_entry
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Ledger
@@ -305,7 +305,7 @@ HideWithinOption = Annotated[
     typer.Option(
         help="planar-laplace, release metric: mean distance that the noise adds, such as 500m or 1.5km.",
         metavar="LENGTH",
-        show_default="500m",
+        show_default=f"{DEFAULT_HIDE_WITHIN_M:.0f}m",
         rich_help_panel="Mechanism",
     ),
 ]
@@ -325,7 +325,6 @@ IntervalsOption = Annotated[
 ]
 
 _STRENGTHS = ("epsilon", "hide_within", "epsilon_per_km")
-_LENGTH_M = 500.0
 # Planar Laplace has neither intervals nor an epsilon without a distance.
 _DPRS_OPTIONS = (
     "release",
@@ -453,7 +452,7 @@ def _dprs(protection: ProtectionOptions, region: Region, seed: int | None) -> Me
     params: dict[str, Any] = {
         "release": release.value,
         "epsilon": protection.epsilon,
-        "hide_within_m": (_hide_within_m(protection) or _LENGTH_M) if release is ReleaseName.METRIC else None,
+        "hide_within_m": _hide_within_m(protection) if release is ReleaseName.METRIC else None,
         "fit_epsilon": protection.fit_epsilon,
         "least_radius_m": None
         if protection.least_radius is None

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Self
 
 import numpy as np
-from scipy import stats
+from scipy.special import betaincinv, stdtrit
 
 from nearveil.attacks.base import AttackResult
 from nearveil.attacks.oracle import Spot
@@ -74,7 +74,7 @@ def mean_over_runs(values: Sequence[float]) -> Mean:
     if len(array) < 2:
         return Mean(float(array.mean()), None)
     spread = float(array.std(ddof=1)) / math.sqrt(len(array))
-    return Mean(float(array.mean()), float(stats.t.ppf(0.975, len(array) - 1)) * spread)
+    return Mean(float(array.mean()), float(stdtrit(len(array) - 1, 0.975)) * spread)
 
 
 def share_over_runs(hits: Sequence[int], cases: int) -> Share:
@@ -95,8 +95,8 @@ def share_over_runs(hits: Sequence[int], cases: int) -> Share:
     value = found / total
     between = float(np.var(np.array(hits) / cases, ddof=1)) if len(hits) > 1 else 0.0
     worth = total / max(1.0, between * cases / (value * (1 - value))) if 0 < found < total else float(total)
-    low = float(stats.beta.ppf(0.025, value * worth, (1 - value) * worth + 1)) if found else 0.0
-    high = float(stats.beta.ppf(0.975, value * worth + 1, (1 - value) * worth)) if found < total else 1.0
+    low = float(betaincinv(value * worth, (1 - value) * worth + 1, 0.025)) if found else 0.0
+    high = float(betaincinv(value * worth + 1, (1 - value) * worth, 0.975)) if found < total else 1.0
     return Share(value, low, high)
 
 

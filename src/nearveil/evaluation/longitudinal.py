@@ -13,6 +13,7 @@ from nearveil.attacks.bayes import BACKGROUND, BayesAttacker, Prior, geometric_m
 from nearveil.attacks.channels import DensityChannel, Likelihood
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
+from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M
 from nearveil.nearby.publishing.keys import SecretKeys, new_keys
 from nearveil.nearby.publishing.protection import PlaceGrid, Policy, Protection, Schedule
 from nearveil.nearby.publishing.publisher import Publisher
@@ -103,12 +104,12 @@ HOUR = timedelta(hours=1)
 MONTH = timedelta(days=30)
 
 
-def noise_per_place(region: Region, hide_within_m: float = 500.0) -> Protection:
+def noise_per_place(region: Region, hide_within_m: float = DEFAULT_HIDE_WITHIN_M) -> Protection:
     """Return the policy of a service by default: hourly epochs, windows of 30 days."""
     return Protection(region=region, hide_within_m=hide_within_m, schedule=Schedule(epoch=HOUR, window=MONTH))
 
 
-def fresh_noise(region: Region, hide_within_m: float = 500.0) -> Protection:
+def fresh_noise(region: Region, hide_within_m: float = DEFAULT_HIDE_WITHIN_M) -> Protection:
     """Return a bad practice: the same noise, drawn anew every hour, as if each hour were on its own."""
     hourly = Schedule(epoch=HOUR, window=HOUR)
     return Protection(region=region, policy=Policy.FRESH, hide_within_m=hide_within_m, schedule=hourly)

@@ -13,7 +13,7 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.mechanisms.intervals import Intervals, without_small_intervals
 from nearveil.mechanisms.nearest import NearestCentre, NearestDisc, nearest_centre_table, nearest_disc_table
-from nearveil.mechanisms.planar_laplace import PlanarLaplace, check_hide_within
+from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, PlanarLaplace, check_hide_within
 from nearveil.mechanisms.releases import IntervalRelease, MetricRelease, PaperRelease
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, PaperScales, paper_scales, pure_scales
 from nearveil.privacy.guarantee import Guarantee, check_delta, check_epsilon, check_positive
@@ -26,7 +26,6 @@ RELEASES: tuple[ReleaseName, ...] = ("paper", "interval", "metric")
 Release = PaperRelease | IntervalRelease | MetricRelease
 
 _DEFAULT_EPSILON = 1.0
-_DEFAULT_HIDE_WITHIN_M = 500.0
 
 
 class DPRS(Mechanism):
@@ -249,7 +248,7 @@ class DPRS(Mechanism):
     def _release(self) -> Release:
         intervals, factor = self.current_intervals, self._noise_factor
         if self.chosen_release == "metric":
-            hide_within_m = _DEFAULT_HIDE_WITHIN_M if self.hide_within_m is None else self.hide_within_m
+            hide_within_m = DEFAULT_HIDE_WITHIN_M if self.hide_within_m is None else self.hide_within_m
             planar = PlanarLaplace(hide_within_m=hide_within_m, region=intervals.region)
             return MetricRelease(intervals, _nearest_disc(intervals), planar, factor)
         nearest = _nearest_centre(intervals)

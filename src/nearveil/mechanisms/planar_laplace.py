@@ -27,6 +27,9 @@ from nearveil.types import FloatArray, WordArray
 # away, for whom the same place is up to e^20 times likelier.
 NUMERICAL_DELTA = 2 * math.exp(20 - EXPONENTIAL_REACH)
 
+DEFAULT_HIDE_WITHIN_M = 500.0
+"""How far noise moves people on average where nothing else is asked for."""
+
 _LEAST_HIDE_WITHIN_M = 1.0
 _LARGEST_HIDE_WITHIN_M = 1e7
 
@@ -52,7 +55,11 @@ class PlanarLaplace(Mechanism):
     """
 
     def __init__(
-        self, *, hide_within_m: float = 500.0, region: Region | str = "san-francisco", seed: int | None = None
+        self,
+        *,
+        hide_within_m: float = DEFAULT_HIDE_WITHIN_M,
+        region: Region | str = "san-francisco",
+        seed: int | None = None,
     ) -> None:
         check_hide_within(hide_within_m)
         self.hide_within_m = hide_within_m

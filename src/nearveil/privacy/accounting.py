@@ -162,10 +162,17 @@ def fit_epsilon(answers: Sequence[LaplaceAnswers], *, delta: float) -> float:
 
     The lesser of the Rényi bound and plain composition, which needs no delta.
     """
+    return _fit_epsilon(tuple(answers), delta)
+
+
+# The same fit is asked for its cost again and again, and the search over orders takes milliseconds.
+@lru_cache(maxsize=1024)
+def _fit_epsilon(answers: tuple[LaplaceAnswers, ...], delta: float) -> float:
     renyi, _ = epsilon_from_log_moment(lambda order: fit_log_moment(order, answers), delta)
     return min(renyi, pure_fit_epsilon(answers))
 
 
+@lru_cache(maxsize=128)
 def fit_scale_for(epsilon: float, *, queries: int, delta: float) -> float:
     """Return the λ_c at which fitting alone costs ``epsilon`` at ``delta``: the inverse of `fit_epsilon`."""
     check_epsilon(epsilon)

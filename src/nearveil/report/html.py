@@ -247,24 +247,24 @@ def _section(outcome: ExperimentResult, figures: Mapping[str, Markup] | None) ->
     return _Section(section_id(outcome.name), outcome, shown, [_TableView(table) for table in outcome.tables])
 
 
-# All pictures of a report, drawn on all cores: as a file of their own and as a figure of the page.
+# All pictures of a report, drawn on all cores: as a file of their own and, where there is a page, as a figure of it.
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A picture as PNG, and as HTML for light and dark."""
+    """A picture as PNG, and as HTML for light and dark; without a page, that is empty."""
 
     png: bytes
     figure: Markup
 
 
 def draw_pictures(
-    outcomes: Sequence[ExperimentResult], *, cores: int, progress: Progress | None = None
+    outcomes: Sequence[ExperimentResult], *, for_page: bool, cores: int, progress: Progress | None = None
 ) -> dict[str, Drawn]:
-    """Draw every picture of a report once; by the picture's name."""
+    """Draw every picture of a report once; by the picture's name. Figures are drawn for a page alone."""
     pictures = [picture for outcome in outcomes for picture in outcome.pictures]
     found = {}
-    for index, drawn in map_in_processes(_draw, pictures, cores=cores):
+    for index, drawn in map_in_processes(_draw_for_page if for_page else _draw, pictures, cores=cores):
         found[pictures[index].name] = drawn
         if progress:
             progress(1)
@@ -274,4 +274,8 @@ def draw_pictures(
 def _draw(picture: Picture) -> Drawn:
     stream = io.BytesIO()
     draw_picture(picture, stream)
-    return Drawn(stream.getvalue(), picture_figure(picture))
+    return Drawn(stream.getvalue(), Markup())
+
+
+def _draw_for_page(picture: Picture) -> Drawn:
+    return Drawn(_draw(picture).png, picture_figure(picture))

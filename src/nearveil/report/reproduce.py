@@ -215,7 +215,8 @@ def _write(
     pictures = sum(len(outcome.pictures) for outcome in outcomes)
     with bar(f"drawing {pictures} pictures", pictures) as advance:
         # To start processes takes longer than to draw a few.
-        drawn = draw_pictures(outcomes, cores=cores if pictures > _FEW_PICTURES else 1, progress=advance)
+        cores = cores if pictures > _FEW_PICTURES else 1
+        drawn = draw_pictures(outcomes, for_page=whole, cores=cores, progress=advance)
     images = {name: one.png for name, one in drawn.items()}
     files = [path for outcome in outcomes for path in write_outcome(outcome, folder, drawn=images)]
     if whole:

@@ -22,10 +22,11 @@ from tests.services.running import free_port
 WAIT_S = 240.0
 HOST = "127.0.0.1"
 _HOME = Path(pyspark.__file__).parent
+_ON_EXECUTORS = Path(__file__).parent / "on_executors"
 
 # Everything that Spark writes can be searched for what must not be in it.
 # Small processes that start quickly; what they compute for long is not their own code.
-_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _NOTHING_HIDDEN = {
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
@@ -34,6 +35,19 @@ _NOTHING_HIDDEN = {
     "spark.shuffle.spill.compress": "false",
     "spark.broadcast.compress": "false",
     "spark.rdd.compress": "false",
+    # Shuffle files and broadcasts would be removed once they are garbage, whenever that is noticed.
+    "spark.cleaner.referenceTracking": "false",
+}
+# To compile each query and to plan it again while it runs takes longer than to compute it.
+_FOR_FEW_ROWS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+SPARK_DEFAULTS = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
 }
 
 
@@ -82,6 +96,13 @@ class Cluster:
             f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *options, self.url
         )
 
+    def complete(self, spark: SparkSession) -> None:
+        """Start the workers that were killed, and wait until a session has all its executors."""
+        for number in range(self._size):
+            if number not in self._workers:
+                self.start_worker(number)
+        wait_until(lambda: executors(spark) == self._size, "every worker to run an executor")
+
     def kill_worker(self, number: int) -> list[int]:
         """End a worker and its executors as a power cut would; return the ids of the executors."""
         worker = self._workers.pop(number)
@@ -103,16 +124,19 @@ class Cluster:
         builder = SparkSession.builder.master(self.url).appName("nearveil tests")
         settings = {
             **_NOTHING_HIDDEN,
+            **_FOR_FEW_ROWS,
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": HOST,
             "spark.driver.memory": "512m",
-            "spark.driver.extraJavaOptions": _JVM,
-            "spark.executor.extraJavaOptions": _JVM,
+            "spark.driver.extraJavaOptions": JVM,
+            "spark.executor.extraJavaOptions": JVM,
             "spark.executor.memory": "512m",
             "spark.executor.cores": "1",
             "spark.eventLog.dir": (self.folder / "events").as_uri(),
             "spark.local.dir": str(self.folder / "local"),
-            "spark.sql.shuffle.partitions": "4",
+            "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(_ON_EXECUTORS), os.environ.get("PYTHONPATH", "")]),
+            "spark.python.daemon.module": "loaded_daemon",
+            "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
             "spark.ui.enabled": "false",
         }
@@ -153,7 +177,7 @@ class Cluster:
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": _JVM,
+            "SPARK_DAEMON_JAVA_OPTS": JVM,
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -173,6 +197,18 @@ def executors(spark: SparkSession) -> int:
 
 
 @contextmanager
+def spark_defaults(spark: SparkSession) -> Iterator[None]:
+    """Let Spark compile and plan queries as it does where nothing is set."""
+    try:
+        for name, value in SPARK_DEFAULTS.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in _FOR_FEW_ROWS.items():
+            spark.conf.set(name, value)
+
+
+@contextmanager
 def running_cluster(folder: Path) -> Iterator[tuple[Cluster, SparkSession]]:
     """Run a cluster and a session on it, and end both."""
     cluster = Cluster(folder)
@@ -180,7 +216,7 @@ def running_cluster(folder: Path) -> Iterator[tuple[Cluster, SparkSession]]:
         cluster.start()
         spark = cluster.session()
         try:
-            wait_until(lambda: executors(spark) == 2, "both workers to run executors")
+            cluster.complete(spark)
             yield cluster, spark
         finally:
             spark.stop()

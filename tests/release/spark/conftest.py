@@ -43,6 +43,6 @@ def intervals(san_francisco: Region, city: FloatArray) -> Intervals:
 
 @pytest.fixture(scope="session")
 def people(spark: SparkSession, city: FloatArray) -> DataFrame:
-    """The made-up city with a key, in a few partitions."""
+    """The made-up city with a key, in a partition for each executor."""
     table = pa.table({"id": np.arange(len(city)), "latitude": city[:, 0], "longitude": city[:, 1]})
-    return spark.createDataFrame(table).repartition(4)
+    return spark.createDataFrame(table)

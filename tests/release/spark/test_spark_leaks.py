@@ -3,12 +3,14 @@
 import base64
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.release.spark.cluster import Cluster
+from tests.release.spark.cluster import Cluster, spark_defaults
 from tests.release.spark.failing import failing_mechanism
 from tests.services.leaks import files_under, leaks
 
@@ -29,23 +31,29 @@ SOUGHT = PLACES[::6]
 FILES = 6
 
 
-@pytest.fixture
-def secret_people(spark: SparkSession, tmp_path: Path) -> DataFrame:
+@pytest.fixture(scope="module")
+def secret_people(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataFrame]:
+    """A few people; as long as they are needed, Spark plans and compiles as it would elsewhere."""
     table = pa.table({"id": range(60), "latitude": [p[0] for p in PLACES], "longitude": [p[1] for p in PLACES]})
-    path = tmp_path / "true"
+    path = tmp_path_factory.mktemp("people") / "true"
     path.mkdir()
     # From files: rows made by a driver would be in its plan, whoever reads them. And from several, or nothing is
     # shuffled that should not be.
     for number in range(FILES):
         pq.write_table(table.slice(10 * number, 10), path / f"{number}.parquet")
-    people = spark.read.parquet(str(path))
-    assert people.rdd.getNumPartitions() > 1
-    return people
+    with spark_defaults(spark):
+        people = spark.read.parquet(str(path))
+        assert people.rdd.getNumPartitions() > 1
+        yield people
 
 
 @pytest.fixture
 def job_keys(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The keys of the jobs that run."""
+    return watched_job_keys(monkeypatch)
+
+
+def watched_job_keys(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     seen: list[bytes] = []
     original = job_key
 
@@ -55,6 +63,28 @@ def job_keys(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
     monkeypatch.setattr(api, "job_key", spy)
     return seen
+
+
+class Releases(NamedTuple):
+    """Two releases: the keys of their jobs, the rows of one, and the folder that the other wrote."""
+
+    job_keys: list[bytes]
+    rows: DataFrame
+    output: Path
+
+
+@pytest.fixture(scope="module")
+def releases(secret_people: DataFrame, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Releases:
+    (source,) = {str(Path(urlsplit(file).path).parent) for file in secret_people.inputFiles()}
+    output = tmp_path_factory.mktemp("out") / "published"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        keys = watched_job_keys(monkeypatch)
+        # As it comes about where none is given, but known.
+        monkeypatch.setattr("nearveil.release.spark.api.checked_secret", lambda _given: SECRET)
+        fitted = DPRS(release="interval", centres=5, fit_method="pic", rounds=2)
+        rows = protect(secret_people, mechanism=fitted, key="id").rows
+        protect_path(spark, source, str(output), mechanism=DPRS(release="interval", centres=5), key="id")
+    return Releases(keys, rows, output)
 
 
 def traces(secret: bytes) -> list[bytes]:
@@ -71,27 +101,14 @@ def names_of_files_with(cluster: Cluster, secrets: list[bytes]) -> list[str]:
     return [name for name, content in written(cluster) if any(trace in content for trace in wanted)]
 
 
-def test_the_secret_is_written_nowhere(
-    secret_people: DataFrame,
-    cluster: Cluster,
-    job_keys: list[bytes],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # As it comes about where none is given, but known.
-    monkeypatch.setattr("nearveil.release.spark.api.checked_secret", lambda _given: SECRET)
-    mechanism = DPRS(release="interval", centres=5)
-    done = protect(secret_people, mechanism=mechanism, key="id")
-    protect_path(
-        secret_people.sparkSession, str(tmp_path / "true"), str(tmp_path / "out"), mechanism=mechanism, key="id"
-    )
-    assert done.rows.count() == 60
-    assert len(job_keys) == 2
+def test_the_secret_is_written_nowhere(releases: Releases, cluster: Cluster) -> None:
+    assert releases.rows.count() == 60
+    assert len(set(releases.job_keys)) == 2
     events = list((cluster.folder / "events").iterdir())
     assert any(b"SparkListenerSQLExecutionStart" in path.read_bytes() for path in events)
     assert any(b"ReleaseRows" in path.read_bytes() for path in events)
-    noise_keys = [subkey(key, "noise") for key in job_keys]
-    assert names_of_files_with(cluster, [SECRET, *job_keys, *noise_keys]) == []
+    noise_keys = [subkey(key, "noise") for key in releases.job_keys]
+    assert names_of_files_with(cluster, [SECRET, *releases.job_keys, *noise_keys]) == []
 
 
 def test_the_secret_is_in_no_plan(secret_people: DataFrame, job_keys: list[bytes]) -> None:
@@ -113,15 +130,9 @@ def test_the_secret_is_in_no_plan(secret_people: DataFrame, job_keys: list[bytes
             assert not any(trace in text.encode() for text in texts)
 
 
-def test_true_places_are_written_nowhere(
-    secret_people: DataFrame, cluster: Cluster, san_francisco: Region, tmp_path: Path
-) -> None:
-    protect(secret_people, mechanism=DPRS(centres=5, fit_method="pic", rounds=2), key="id")
-    protect_path(
-        secret_people.sparkSession, str(tmp_path / "true"), str(tmp_path / "out"), mechanism=PlanarLaplace(), key="id"
-    )
+def test_true_places_are_written_nowhere(releases: Releases, cluster: Cluster, san_francisco: Region) -> None:
     assert leaks(written(cluster), SOUGHT, san_francisco) == []
-    assert leaks(files_under(tmp_path / "out"), SOUGHT, san_francisco) == []
+    assert leaks(files_under(releases.output), SOUGHT, san_francisco) == []
 
 
 def test_errors_tell_no_place_and_no_secret(

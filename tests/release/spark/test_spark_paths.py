@@ -4,6 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.release.spark.failing import failing_mechanism
@@ -12,7 +13,7 @@ from tests.release.spark.rows import by_key
 from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.release.spark import api
-from nearveil.release.spark.api import protect_path, released_rows
+from nearveil.release.spark.api import Protected, protect_path, released_rows
 from nearveil.release.spark.errors import ExecutorError
 from nearveil.release.spark.paths import check_format, format_of, read_path, write_path
 
@@ -31,19 +32,25 @@ def hidden(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if path.name.startswith(".")]
 
 
-def test_folders_in_folders_out(source: Path, tmp_path: Path, spark: SparkSession) -> None:
-    output = tmp_path / "published"
+@pytest.fixture(scope="module")
+def published(source: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Protected, Path]:
+    """A release in folders."""
+    output = tmp_path_factory.mktemp("out") / "published"
     done = protect_path(spark, str(source), str(output), mechanism=MECHANISM, key="id", partition_by=("day",))
+    return done, output
+
+
+def test_folders_in_folders_out(published: tuple[Protected, Path]) -> None:
+    done, output = published
     assert (output / "_SUCCESS").exists()
     assert sorted(path.name for path in output.glob("day=*")) == ["day=0", "day=1", "day=2"]
     assert set(done.rows.columns) == {"id", "latitude", "longitude", "day"}
     assert by_key(done.rows).keys() == set(range(200))
-    assert hidden(tmp_path) == []
+    assert hidden(output.parent) == []
 
 
-def test_rows_within_folders_are_in_no_telling_order(source: Path, tmp_path: Path, spark: SparkSession) -> None:
-    protect_path(spark, str(source), str(tmp_path / "out"), mechanism=MECHANISM, key="id", partition_by=("day",))
-    ids = spark.read.parquet(str(tmp_path / "out")).toArrow().column("id").to_pylist()
+def test_rows_within_folders_are_in_no_telling_order(published: tuple[Protected, Path], spark: SparkSession) -> None:
+    ids = spark.read.parquet(str(published[1])).toArrow().column("id").to_pylist()
     runs = sum(after > before for before, after in pairwise(ids))
     # Rising steps in random order: half of 199, with a standard deviation of 4.1.
     assert 70 < runs < 130
@@ -136,7 +143,7 @@ def test_columns_of_some_files_are_kept(kind: str, tmp_path: Path, spark: SparkS
 def test_names_of_folders_stay_text(kind: str, tmp_path: Path, spark: SparkSession) -> None:
     setting = "spark.sql.sources.partitionColumnTypeInference.enabled"
     before, output = spark.conf.get(setting), str(tmp_path / "out")
-    rows = spark.createDataFrame([(1, "00123"), (2, "1e3"), (3, "2020-01-01")], "id long, zip string")
+    rows = spark.createDataFrame(pa.table({"id": [1, 2, 3], "zip": ["00123", "1e3", "2020-01-01"]}))
     written = write_path(rows, output, kind, count=3, force=False, partition_by=("zip",))
     for again in (read_path(spark, output, kind)[0], written):
         assert {int(row["id"]): row["zip"] for row in again.collect()} == {1: "00123", 2: "1e3", 3: "2020-01-01"}

@@ -21,7 +21,7 @@ from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.release.card import GIVEN_INTERVALS
 from nearveil.release.publishing import telling_column
-from nearveil.release.spark.api import protect
+from nearveil.release.spark.api import Protected, protect
 from nearveil.release.spark.tasks import run_on_batches
 from nearveil.types import FloatArray
 
@@ -38,6 +38,7 @@ def mechanisms(intervals: Intervals) -> dict[str, Mechanism]:
 
 
 def test_executors_are_processes_of_their_own(spark: SparkSession, cluster: Cluster) -> None:
+    cluster.complete(spark)
     assert spark.sparkContext.master == cluster.url
 
     # Made here, so that it travels by value: executors know no tests.
@@ -48,11 +49,20 @@ def test_executors_are_processes_of_their_own(spark: SparkSession, cluster: Clus
     assert len(found) == 2
 
 
+@pytest.fixture(scope="module")
+def planar(people: DataFrame) -> Protected:
+    """A release of everybody, from columns that say more of themselves than should be published."""
+    marked = people.withMetadata("latitude", {"min": 37.123456}).withMetadata("id", {"note": "secret"})
+    return protect(marked, mechanism=PlanarLaplace(), key="id")
+
+
 @pytest.mark.parametrize("name", ["planar Laplace", "interval", "metric", "by generator"])
-def test_everybody_is_there_once_and_elsewhere(name: str, people: DataFrame, intervals: Intervals) -> None:
+def test_everybody_is_there_once_and_elsewhere(
+    name: str, people: DataFrame, planar: Protected, intervals: Intervals
+) -> None:
     mechanism = mechanisms(intervals)[name]
     some = people.where("id < 400") if name == "by generator" else people
-    done = protect(some, mechanism=mechanism, key="id")
+    done = planar if name == "planar Laplace" else protect(some, mechanism=mechanism, key="id")
     published, true = by_key(done.rows), by_key(some)
     assert published.keys() == true.keys()
     assert done.count == len(true)
@@ -63,8 +73,8 @@ def test_everybody_is_there_once_and_elsewhere(name: str, people: DataFrame, int
     assert not done.fitted_here
 
 
-def test_a_second_action_returns_the_same_rows_in_the_same_order(people: DataFrame) -> None:
-    rows = protect(people, mechanism=PlanarLaplace(), key="id").rows
+def test_a_second_action_returns_the_same_rows_in_the_same_order(planar: Protected) -> None:
+    rows = planar.rows
     first = rows.toArrow()
     assert rows.toArrow().equals(first)
     assert rows.where("id >= 0").toArrow().equals(first)
@@ -88,10 +98,11 @@ def _forget_checkpoint_folder(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("name", ["interval", "by generator"])
-def test_cuts_and_order_change_nothing(name: str, people: DataFrame, intervals: Intervals) -> None:
+def test_cuts_and_order_change_nothing(name: str, people: DataFrame, spark: SparkSession, intervals: Intervals) -> None:
     mechanism = mechanisms(intervals)[name]
     some = people.where("id < 500")
-    cuts = (some.repartition(7, "latitude"), some.orderBy(functions.desc("id")).coalesce(1))
+    backwards = some.toArrow().sort_by([("id", "descending")])
+    cuts = (some.repartition(3, "latitude"), spark.createDataFrame(backwards).coalesce(1))
     first, second = (by_key(protect(cut, mechanism=mechanism, key="id", secret=SECRET).rows) for cut in cuts)
     assert first == second
 
@@ -109,14 +120,20 @@ def test_a_repeated_secret_repeats_nothing_of_other_rows_or_parameters(people: D
     assert all(fresh[key] != first[key] for key in first)
 
 
-def test_neither_order_nor_partitions_tell_anything(spark: SparkSession, city: FloatArray) -> None:
-    """People sorted from west to east go in; the place of a row among those published says nothing of that.
+@pytest.fixture(scope="module")
+def northward(spark: SparkSession, city: FloatArray) -> Protected:
+    """A release of people sorted from south to north, whose ages say nothing."""
+    sorted_city, rows = city[np.argsort(city[:, 0])], np.arange(len(city))
+    table = pa.table({"id": rows, "age": rows * 37 % 101, "lat": sorted_city[:, 0], "lon": sorted_city[:, 1]})
+    return protect(spark.createDataFrame(table), mechanism=PlanarLaplace(), key="id")
+
+
+def test_neither_order_nor_partitions_tell_anything(northward: Protected, city: FloatArray) -> None:
+    """People sorted from south to north go in; the place of a row among those published says nothing of that.
 
     Spearman's test and one of the partitions' means, both at level 1e-6.
     """
-    west_first = city[np.argsort(city[:, 1])]
-    table = pa.table({"id": np.arange(len(city)), "lat": west_first[:, 0], "lon": west_first[:, 1]})
-    rows = protect(spark.createDataFrame(table), mechanism=PlanarLaplace(), key="id").rows
+    rows = northward.rows
     ids = rows.select("id").toArrow().column(0).to_numpy()
     assert sorted(ids) == list(range(len(city)))
     assert spearmanr(ids, np.arange(len(ids))).pvalue > 1e-6
@@ -128,29 +145,33 @@ def test_neither_order_nor_partitions_tell_anything(spark: SparkSession, city: F
 
 
 def test_other_columns_are_carried_and_the_key_can_be_left_out(spark: SparkSession) -> None:
-    rows = [(f"person {number}", number / 7, 37.7, -122.4, ["a", None], {"x.y": 1}) for number in range(50)]
-    df = spark.createDataFrame(
-        rows, "`who.is` string, score double, lat double, lng float, tags array<string>, more map<string,int>"
-    )
+    names, scores = [f"person {number}" for number in range(50)], [number / 7 for number in range(50)]
+    columns = {
+        "who.is": names,
+        "score": scores,
+        "lat": [37.7] * 50,
+        "lng": pa.array([-122.4] * 50, pa.float32()),
+        "tags": [["a", None]] * 50,
+        "more": pa.array([[("x.y", 1)]] * 50, pa.map_(pa.string(), pa.int32())),
+    }
+    df = spark.createDataFrame(pa.table(columns))
     done = protect(df, mechanism=PlanarLaplace(), key="who.is", read=ReadOptions(drop=("who.is",)))
     assert done.rows.columns == ["score", "lat", "lng", "tags", "more"]
     assert dict(done.rows.dtypes)["lng"] == "double"
     kept = done.rows.orderBy("score").collect()
-    assert [row["score"] for row in kept] == [row[1] for row in rows]
+    assert [row["score"] for row in kept] == scores
     assert all(row["tags"] == ["a", None] and row["more"] == {"x.y": 1} for row in kept)
     carried = protect(df, mechanism=PlanarLaplace(), key="who.is").rows
-    assert sorted(row[0] for row in carried.collect()) == sorted(row[0] for row in rows)
+    assert sorted(row[0] for row in carried.collect()) == sorted(names)
 
 
-def test_metadata_of_columns_is_left_out(people: DataFrame) -> None:
-    marked = people.withMetadata("latitude", {"min": 37.123456}).withMetadata("id", {"note": "secret"})
-    rows = protect(marked, mechanism=PlanarLaplace(), key="id").rows
-    assert all(field.metadata == {} for field in rows.schema)
+def test_metadata_of_columns_is_left_out(planar: Protected) -> None:
+    assert all(field.metadata == {} for field in planar.rows.schema)
 
 
 def test_people_outside_are_moved_to_the_edge_on_request(spark: SparkSession) -> None:
     df = spark.createDataFrame(
-        [(1, 37.7, -122.4), (2, 38.9, -122.4), (3, 37.7, 120.0)], "id int, lat double, lon double"
+        pa.table({"id": pa.array([1, 2, 3], "int32"), "lat": [37.7, 38.9, 37.7], "lon": [-122.4, -122.4, 120.0]})
     )
     done = protect(df, mechanism=PlanarLaplace(), key="id", read=ReadOptions(clip=True))
     assert done.clipped == 2
@@ -158,12 +179,6 @@ def test_people_outside_are_moved_to_the_edge_on_request(spark: SparkSession) ->
     assert done.rows.count() == 3
 
 
-def test_columns_that_follow_places_are_warned_of(spark: SparkSession, city: FloatArray) -> None:
+def test_columns_that_follow_places_are_warned_of(northward: Protected) -> None:
     """By name, and the same sentence as of the local engine; a column that says nothing is not named."""
-    northward = city[np.argsort(city[:, 0])]
-    rows = np.arange(len(city))
-    table = pa.table(
-        {"id": rows, "age": rows * 37 % 101, "latitude": northward[:, 0], "longitude": northward[:, 1]},
-    )
-    done = protect(spark.createDataFrame(table), mechanism=PlanarLaplace(), key="id")
-    assert [warning for warning in done.warnings if "follow people's places" in warning] == [telling_column("id")]
+    assert [warning for warning in northward.warnings if "follow people's places" in warning] == [telling_column("id")]

@@ -12,7 +12,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from nearveil.errors import UsageError
-from nearveil.mechanisms.planar_laplace import PlanarLaplace, check_hide_within
+from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, PlanarLaplace, check_hide_within
 from nearveil.privacy.guarantee import NOT_COVERED_BY_METRIC, Basis, Guarantee, Notion
 from nearveil.privacy.ledger.budget import duration_text
 from nearveil.region import Region
@@ -169,7 +169,7 @@ class Protection:
 
     region: Region
     policy: Policy = Policy.PLACE
-    hide_within_m: float = 500.0
+    hide_within_m: float = DEFAULT_HIDE_WITHIN_M
     new_places: int = 20
     schedule: Schedule = field(default_factory=Schedule)
 
