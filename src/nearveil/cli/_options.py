@@ -682,7 +682,8 @@ def given_cells(protection: ProtectionOptions, region: Region, read: ReadOptions
             latitude=options.latitude,
             longitude=options.longitude,
         )
-        return cells_from_density(density, region, protection.cell_plan, population=protection.population)
+        plan, population = protection.cell_plan, protection.population
+        return _holding(cells_from_density(density, region, plan, population=population), plan)
     if protection.published is not None:
         if protection.published_within is None:
             raise UsageError(
@@ -692,8 +693,14 @@ def given_cells(protection: ProtectionOptions, region: Region, read: ReadOptions
         within_m = metres(protection.published_within, "--published-within")
         people = read_people(protection.published, read, carry=False)
         places = places_in_region(people, region, clip=read is not None and read.clip)
-        return cells_from_published(places, region, within_m, protection.cell_plan)
+        plan = protection.cell_plan
+        return _holding(cells_from_published(places, region, within_m, plan), plan)
     return protection.cells
+
+
+def _holding(cells: Cells, plan: CellPlan) -> Cells:
+    cells.check_holds(plan.hide_among)
+    return cells
 
 
 def _refuse_metres(protection: ProtectionOptions, name: str) -> None:

@@ -53,21 +53,14 @@ from nearveil.release.fitting import FittedCells, fit_cells, fit_intervals
 
 
 def fit(
-    source: Annotated[
-        Path,
+    files: Annotated[
+        list[Path],
         typer.Argument(
-            metavar="[INPUT]",
-            help="CSV, GeoJSON or Parquet file of true locations; left out with --density or --published.",
+            metavar="[INPUT] OUTPUT",
+            help="CSV, GeoJSON or Parquet file of true locations (left out with --density or --published), and the "
+            "file to write: intervals (.json), or cells (.geojson, .json or .parquet).",
         ),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="OUTPUT",
-            help="File to write: intervals (.json), or cells (.geojson, .json or .parquet).",
-            show_default=False,
-        ),
-    ] = None,
     *,
     region: OwnRegionOption = None,
     epsilon: Annotated[
@@ -115,18 +108,18 @@ def fit(
         population=population,
     )
     from_data = next((f"--{name}" for name in ("density", "published") if getattr(protection, name) is not None), None)
-    if from_data is not None and output is not None:
-        raise UsageError(f"{from_data} takes the place of INPUT; name OUTPUT alone")
-    if from_data is None and output is None:
-        raise UsageError("name both INPUT, the file of true locations, and OUTPUT, the file to write")
-    target = source if output is None else output
+    if len(files) != (2 if from_data is None else 1):
+        if from_data is not None:
+            raise UsageError(f"{from_data} takes the place of INPUT; name OUTPUT alone")
+        raise UsageError("name INPUT, the file of true locations, and OUTPUT, the file to write")
+    source, output = files[0], files[-1]
     if protection.makes_cells:
-        check_cells_file(target)
+        check_cells_file(output)
         _refuse_given(
             "cells", "it is for intervals; leave it out",
             delta=delta, fit_method=fit_method, centres=centres, rounds=rounds, gamma=gamma,
         )  # fmt: skip
-    elif target.suffix != ".json":
+    elif output.suffix != ".json":
         raise UsageError("an intervals file is JSON; give OUTPUT the extension .json")
     if from_data is not None:
         _refuse_given(
@@ -136,7 +129,7 @@ def fit(
     read = ReadOptions(latitude=latitude, longitude=longitude, person=person, per_row=per_row, clip=clip)
     box, epsilon = chosen_region(region, scaling, None), 1.0 if epsilon is None else epsilon
     if protection.makes_cells:
-        check_output(target, force=force)
+        check_output(output, force=force)
         # Of cells that are to be fitted, this refuses options that do not go together.
         cells, plan = given_cells(protection, box, read), protection.cell_plan
         fitted = (
@@ -157,13 +150,13 @@ def fit(
         )
         for warning in fitted.warnings:
             warn(warning)
-        fitted.cells.save(target, force=force)
-        _report_cells(fitted.cells, fitted.guarantee, target, card, as_json=json)
+        fitted.cells.save(output, force=force)
+        _report_cells(fitted.cells, fitted.guarantee, output, card, as_json=json)
         return
     method: FitMethod = "pic" if fit_method is FitMethodName.PIC else "private-grid"
     if method == "private-grid" and (delta is not None or rounds is not None):
         raise UsageError("--delta and --rounds are options of --fit-method pic; leave them out, or choose it")
-    check_output(target, force=force)
+    check_output(output, force=force)
     found = fit_intervals(
         source,
         region=box,
@@ -181,9 +174,9 @@ def fit(
     )
     for warning in found.warnings:
         warn(warning)
-    with replacing(target, force=force) as partial:
+    with replacing(output, force=force) as partial:
         partial.write_text(found.intervals.to_json(), encoding="utf-8")
-    _report(found.intervals, found.guarantee, target, card, as_json=json)
+    _report(found.intervals, found.guarantee, output, card, as_json=json)
 
 
 def _refuse_given(what: str, hint: str, **options: object) -> None:

@@ -246,6 +246,16 @@ class Cells:
         """Among how many people they are made to hide everybody: a cell holds about a tenth of them."""
         return max(2, round(CELLS_TO_HIDE_AMONG * self.people_per_cell))
 
+    def check_holds(self, hide_among: int) -> None:
+        """Refuse to hide among more people than there are."""
+        if (held := float(self.people.sum())) < hide_among:
+            # What was counted in true places is said with the cells, when these are paid for.
+            counted = f"about {held:,.0f} people, " if self.is_free else ""
+            raise UsageError(
+                f"the cells hold {counted}fewer than the {hide_among:,} to hide among; hide among fewer, or make the "
+                "cells from more people"
+            )
+
     @property
     def is_free(self) -> bool:
         """Whether they cost nobody anything."""

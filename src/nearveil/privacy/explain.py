@@ -79,9 +79,8 @@ def _by_metres(guarantee: Guarantee) -> list[str]:
 
 def _by_steps(guarantee: Guarantee) -> list[str]:
     depends = "how many steps apart two places are; steps are short where people are dense"
-    return _by_distance(
-        guarantee, depends, {f"{step:>5,} step{' ' if step == 1 else 's'} apart": step for step in _STEPS}
-    )
+    labels = {f"{f'{steps} step' if steps == 1 else f'{steps} steps':>8} apart": steps for steps in _STEPS}
+    return _by_distance(guarantee, depends, labels)
 
 
 def _by_distance(guarantee: Guarantee, depends: str, distances: dict[str, int]) -> list[str]:

@@ -387,6 +387,7 @@ def fit_cells(
     with bar("finding cells", 1) as advance:
         found = build_private_cells(people.answers, chosen, epsilon=epsilon, plan=plan, rng=people.randomness)
         advance(1)
+    found.check_holds(hide_among)
     found = replace(found, unit=people.unit)
     people.charge(found)
     return FittedCells(found, found.guarantee(), people.warnings)
