@@ -185,8 +185,7 @@ def _from_raster(path: Path, region: Region | None) -> Density:
             window = _window(raster, region)
             # No data is nobody: the sea, or beyond a border.
             counts = np.ma.filled(raster.read(1, window=window, masked=True).astype(np.float64), 0.0)
-            transform = raster.window_transform(window)
-            return _of_pixels(counts, transform, raster.crs.to_wkt())
+            return _of_pixels(counts, window, raster)
     except rasterio.errors.RasterioIOError:
         raise DataError(f"{path} cannot be read as a GeoTIFF; check the name, or export it again") from None
 
@@ -209,15 +208,17 @@ def _window(raster: Any, region: Region | None) -> Any:
     return Window(first_column, first_row, last_column - first_column, last_row - first_row)
 
 
-def _of_pixels(counts: FloatArray, transform: Any, crs: str) -> Density:
+def _of_pixels(counts: FloatArray, window: Any, raster: Any) -> Density:
     from pyproj import Transformer  # noqa: PLC0415 - slow to load
 
     # Empty pixels need no place; one is kept, so that there is something to say that all are empty of.
     rows, columns = np.nonzero(counts) if counts.any() else (np.zeros(1, dtype=int), np.zeros(1, dtype=int))
-    to_degrees = Transformer.from_crs(crs, "OGC:CRS84", always_xy=True)
+    to_degrees = Transformer.from_crs(raster.crs.to_wkt(), "OGC:CRS84", always_xy=True)
 
     def place(across: float, down: float) -> FloatArray:
-        return np.column_stack(to_degrees.transform(*(transform * (columns + across, rows + down)))[::-1])
+        column, row, by = columns + window.col_off + across, rows + window.row_off + down, raster.transform
+        x, y = by.a * column + by.b * row + by.c, by.d * column + by.e * row + by.f
+        return np.column_stack(to_degrees.transform(x, y)[::-1])
 
     along, up = place(1, 0.5) - place(0, 0.5), place(0.5, 0) - place(0.5, 1)
     # A projection may shear pixels: boxes as high and as large as they are.

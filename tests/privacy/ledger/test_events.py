@@ -122,6 +122,7 @@ def test_units_follow_the_notion() -> None:
         Notion.LOCAL: "per person",
         Notion.INTERVAL: "per person",
         Notion.METRIC: "per metre",
+        Notion.ELASTIC: "per step",
     }
 
 
