@@ -92,10 +92,11 @@ def fit(
     json: JsonOption = False,
     force: ForceOption = False,
 ) -> None:
-    """Find the intervals of dprs, or the cells of hide-among, with differential privacy, and write them to a file.
+    """Find the intervals of dprs or the cells of hide-among, and write them to a file.
 
-    Any option of hide-among makes cells. --density or --published names the data that these are made from, and takes
-    the place of INPUT: nearveil fit --hide-among 100 --density census.csv cells.geojson
+    Both are found with differential privacy, at the cost of --epsilon. Any option of hide-among makes cells. --density
+    or --published names public data to make them from, at no cost and in place of INPUT, as in
+    nearveil fit --hide-among 100 --density census.csv cells.geojson
     """
     protection = ProtectionOptions(
         hide_among=hide_among,

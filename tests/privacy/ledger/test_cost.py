@@ -235,6 +235,7 @@ def test_the_order_is_not_chosen_afterwards() -> None:
         ({"renyi_order": "8"}, "above 1"),
         ({"delta": 0.0}, "delta"),
         ({"notion": Notion.METRIC}, "metric"),
+        ({"notion": Notion.ELASTIC}, "elastic"),
         ({"renyi_order": 2.0}, "near 24"),
     ],
 )
