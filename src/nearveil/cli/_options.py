@@ -525,13 +525,11 @@ class ProtectionOptions:
     @property
     def cell_plan(self) -> CellPlan:
         """How cells are to be made."""
-        lengths = {"least_cell_m": self.least_cell, "largest_cell_m": self.largest_cell}
-        given = {
-            name: metres(text, f"--{name.removesuffix('_m').replace('_', '-')}")
-            for name, text in lengths.items()
-            if text is not None
-        }
-        return replace(CellPlan() if self.hide_among is None else CellPlan(hide_among=self.hide_among), **given)
+        return CellPlan(
+            hide_among=CellPlan().hide_among if self.hide_among is None else self.hide_among,
+            least_cell_m=LEAST_CELL_M if self.least_cell is None else metres(self.least_cell, "--least-cell"),
+            largest_cell_m=LARGEST_CELL_M if self.largest_cell is None else metres(self.largest_cell, "--largest-cell"),
+        )
 
     @property
     def chosen_release(self) -> ReleaseName:
