@@ -79,14 +79,15 @@ def test_cells_from_public_data_and_published_places_cost_nothing(
     rows = np.column_stack([city, np.ones(len(city))])
     np.savetxt(census, rows, delimiter=",", header="latitude,longitude,n", comments="", fmt="%.6f")
     sources = {
-        "public": ("--density", census, "--density-column", "n", "--population", 10_000),
-        "published": ("--published", census, "--published-within", "500m"),
+        "public": ("--density", census, "--density-column", "n", "--population", 10_000, "--least-cell", "300m"),
+        "published": ("--published", census, "--published-within", "500m", "--least-cell", "300m"),
     }
     for source, options in sources.items():
         path = tmp_path / f"{source}.geojson"
         assert run("fit", "--hide-among", 500, *options, path).code == 0
         cells = load_cells(path)
         assert (cells.source, cells.is_free) == (source, True)
+        assert cells.sides_m.min() >= 300
         assert np.isclose(cells.people.sum(), 10_000 if source == "public" else len(city), rtol=1e-3)
         outcome = run("protect", people_csv, tmp_path / f"{source}.csv", "--hide-among", 500, *options, "--json")
         assert outcome.code == 0, outcome.err
@@ -99,7 +100,7 @@ def test_steps_are_explained(run: Run, cells_file: Path) -> None:
     assert "  1 step apart: 74 % sure (at most 2.72 times likelier)" in outcome.out
     assert " 2 steps apart: 89 % sure (at most 7.39 times likelier)" in outcome.out
     assert "20 steps apart" not in outcome.out
-    made_up = run("guarantee", "--hide-among", 2000, "--card", "full")
+    made_up = run("guarantee", "--hide-among", 5000, "--card", "full")
     assert "This is for the cells of a made-up city" in " ".join(made_up.out.replace("│", " ").split())
 
 
