@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from nearveil.evaluation.attack_experiment import AttackProtocol
     from nearveil.evaluation.planning.goal import Goal
     from nearveil.evaluation.planning.plan import Plan, plan
+    from nearveil.io.density import Density, read_density
     from nearveil.io.people import ReadOptions
     from nearveil.mechanisms.axis_laplace import AxisLaplace
     from nearveil.mechanisms.base import Mechanism
-    from nearveil.mechanisms.cells import Cells, cells_from_json
+    from nearveil.mechanisms.cells import Cells, cells_from_json, load_cells
     from nearveil.mechanisms.dprs import DPRS
-    from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points, cells_from_published
+    from nearveil.mechanisms.fit_cells import CellPlan, cells_from_density, cells_from_points, cells_from_published
     from nearveil.mechanisms.fit_grid import build_grid_intervals
     from nearveil.mechanisms.fit_pic import build_pic_intervals
     from nearveil.mechanisms.hide_among import HideAmong
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Notion
     from nearveil.randomness import Randomness, secure_randomness, seeded_randomness
     from nearveil.region import Region, named_region, parse_region
-    from nearveil.release.fitting import fit_intervals
+    from nearveil.release.fitting import FittedCells, FittedIntervals, fit_cells, fit_intervals
     from nearveil.release.protect import ProtectResult, protect_file, protect_frame
     from nearveil.report.reproduce import Reproduction, reproduce
 
@@ -57,6 +58,9 @@ __all__ = [
     "Cells",
     "Certificate",
     "DataError",
+    "Density",
+    "FittedCells",
+    "FittedIntervals",
     "Goal",
     "Guarantee",
     "HideAmong",
@@ -83,19 +87,23 @@ __all__ = [
     "audit_fit",
     "build_grid_intervals",
     "build_pic_intervals",
+    "cells_from_density",
     "cells_from_json",
     "cells_from_points",
     "cells_from_published",
     "certify",
     "check_certificate",
     "check_witness",
+    "fit_cells",
     "fit_intervals",
     "intervals_from_json",
+    "load_cells",
     "named_region",
     "parse_region",
     "plan",
     "protect_file",
     "protect_frame",
+    "read_density",
     "reproduce",
     "secure_randomness",
     "seeded_randomness",
@@ -115,6 +123,9 @@ _HOMES = {
     "Certificate": "nearveil.privacy.guarantee",
     "DPRS": "nearveil.mechanisms.dprs",
     "DataError": "nearveil.errors",
+    "Density": "nearveil.io.density",
+    "FittedCells": "nearveil.release.fitting",
+    "FittedIntervals": "nearveil.release.fitting",
     "Goal": "nearveil.evaluation.planning.goal",
     "Guarantee": "nearveil.privacy.guarantee",
     "HideAmong": "nearveil.mechanisms.hide_among",
@@ -142,19 +153,23 @@ _HOMES = {
     "audit_fit": "nearveil.audit.fit",
     "build_grid_intervals": "nearveil.mechanisms.fit_grid",
     "build_pic_intervals": "nearveil.mechanisms.fit_pic",
+    "cells_from_density": "nearveil.mechanisms.fit_cells",
     "cells_from_json": "nearveil.mechanisms.cells",
     "cells_from_points": "nearveil.mechanisms.fit_cells",
     "cells_from_published": "nearveil.mechanisms.fit_cells",
     "certify": "nearveil.audit.certificate",
     "check_certificate": "nearveil.audit.certificate",
     "check_witness": "nearveil.audit.check",
+    "fit_cells": "nearveil.release.fitting",
     "fit_intervals": "nearveil.release.fitting",
     "intervals_from_json": "nearveil.mechanisms.intervals",
+    "load_cells": "nearveil.mechanisms.cells",
     "named_region": "nearveil.region",
     "parse_region": "nearveil.region",
     "plan": "nearveil.evaluation.planning.plan",
     "protect_file": "nearveil.release.protect",
     "protect_frame": "nearveil.release.protect",
+    "read_density": "nearveil.io.density",
     "reproduce": "nearveil.report.reproduce",
     "secure_randomness": "nearveil.randomness",
     "seeded_randomness": "nearveil.randomness",

@@ -60,6 +60,8 @@ EXTRA_OF = {
     "pyspark": "spark",
     "pandas": "spark",
     "geopandas": "geo",
+    "shapely": "geo",
+    "rasterio": "geo",
 }
 """Packages that not every installation has, and the extra of Nearveil that brings each."""
 

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from nearveil import DPRS
-from nearveil.audit.certificate import MechanismCertificate, certify, load_certificate
+from nearveil.audit.certificate import MechanismCertificate, certify, check_certificate, load_certificate
 from nearveil.cli.populations import fitted_on_made_up_people
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
+from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.region import Region
+from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 
 
@@ -58,6 +62,7 @@ def test_a_certificate_is_written_and_holds(run: Run, tmp_path: Path, request: p
         ("--mechanism", "square", "--epsilon", 2),
         ("--mechanism", "laplace"),
         ("--mechanism", "planar-laplace", "--region", "paris"),
+        ("--hide-among", 2000),
     ],
 )
 def test_every_mechanism_can_be_certified(run: Run, tmp_path: Path, options: tuple[object, ...]) -> None:
@@ -91,6 +96,38 @@ def test_a_certificate_that_was_tampered_with_does_not_hold(
     assert "does not hold" in outcome.err
     assert words in outcome.err
     assert json.loads(run("certify", "--check", certificate, "--json").out)["holds"] is False
+
+
+@pytest.fixture(scope="module")
+def cells_certificate(city: FloatArray, san_francisco: Region) -> str:
+    cells = cells_from_points(city, san_francisco, CellPlan(hide_among=500))
+    return certify(HideAmong(500, epsilon=1.5, cells=cells)).to_json()
+
+
+@pytest.mark.usefixtures("few_tries")
+@pytest.mark.parametrize("change", ["rate", "weight", "depths", "people", "nothing"])
+def test_everything_about_cells_is_computed_anew(cells_certificate: str, change: str, tmp_path: Path) -> None:
+    """Another rate, weight or cell loses more than is stated; another number of people makes the promise false."""
+    document = json.loads(cells_certificate)
+    params = document["subject"]["params"]
+    if change == "rate":
+        params["calibration"]["rate"] *= 1.01
+    if change == "weight":
+        params["calibration"]["weights"][7] *= 3
+    if change == "depths":
+        # The first largest box that is not cut is cut once.
+        depths, place = params["cells"]["depths"], params["cells"]["depths"].index(0)
+        depths[place : place + 1] = [1] * 4
+        for numbers in (params["cells"]["people"], params["calibration"]["weights"]):
+            numbers[place : place + 1] = numbers[place : place + 1] * 4
+    if change == "people":
+        params["cells"]["people"] = [3 * people for people in params["cells"]["people"]]
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(document))
+    found = check_certificate(path)
+    assert found.holds == (change == "nothing"), found.faults
+    if change == "nothing":
+        assert 1.2 < found.worst_tried <= found.bound <= 1.5
 
 
 @pytest.mark.usefixtures("few_tries")

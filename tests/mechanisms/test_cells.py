@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from nearveil.mechanisms.cells import (
     cells_from_json,
     graph_of,
     layout_for,
+    load_cells,
     reach_of,
     steps_from,
 )
@@ -297,3 +299,24 @@ def test_who_cannot_be_learned_from(san_francisco: Region) -> None:
         build_private_cells([[37.7, -122.4]], san_francisco)
     with pytest.raises(DataError, match="same location"):
         build_private_cells([[37.7, -122.4]] * 5, san_francisco)
+
+
+@pytest.mark.parametrize("name", ["cells.geojson", "cells.json", "cells.parquet", "CELLS.GEOPARQUET"])
+def test_files_are_read_back_as_they_were(cells: Cells, tmp_path: Path, name: str) -> None:
+    """Numbers of people with more digits than a file has are rounded when cells are made, not when they are written."""
+    third = replace(cells, people=cells.people / 3)
+    third.save(tmp_path / name)
+    again = load_cells(tmp_path / name)
+    assert again.to_document() == third.to_document()
+    assert (again.people == third.people).all()
+
+
+@pytest.mark.parametrize("name", ["cells.geojson", "cells.parquet"])
+def test_files_that_are_no_cells(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"PAR1 nothing of the kind PAR1")
+    with pytest.raises(DataError, match="not a file of cells"):
+        load_cells(tmp_path / name)
+    with pytest.raises(DataError, match="cannot be read"):
+        load_cells(tmp_path / f"no {name}")
+    with pytest.raises(UsageError, match="GeoJSON or GeoParquet"):
+        load_cells(tmp_path / "cells.csv")

@@ -1,6 +1,7 @@
 """Hide among people: the bound holds for every pair and every output, is nearly attained, and draws follow the law."""
 
 import math
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -194,3 +195,14 @@ def test_weights_of_other_cells_are_refused(cells: Cells) -> None:
     for change in wrong:
         with pytest.raises(UsageError):
             replace(usual, **change)
+
+
+def test_settled_it_draws_by_its_own_numbers_anywhere(city: FloatArray, san_francisco: Region) -> None:
+    """Fitted cells and the calibration travel along; what a test rescaled stays rescaled, once."""
+    fitted = HideAmong(500, region=san_francisco, seed=1).fit(city)
+    for mechanism in (fitted, fitted.rescaled(1.3)):
+        settled = pickle.loads(pickle.dumps(mechanism.settled()))  # noqa: S301
+        assert settled.cells.to_document() == fitted.cells_.to_document()
+        assert settled.calibration == fitted.channel.calibration
+        assert settled.guarantee.epsilon == fitted.guarantee.epsilon
+        assert (settled.perturb(city) == mechanism.perturb(city)).all()

@@ -19,7 +19,9 @@ from nearveil.audit.conformance import failure_of
 from nearveil.errors import DataError
 from nearveil.io.atomic import read_text, replacing
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.cells import steps_from
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.mechanisms.registry import is_own, mechanism_from_spec, mechanism_to_spec
 from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, guarantee_from_dict
@@ -33,6 +35,8 @@ FORMAT_VERSION = 2
 _VALUES = ("notion", "epsilon", "unit", "delta", "basis", "holds", "offset", "per_row")
 
 _TRIES = 20_000
+_SOURCES = 50
+_AT_ONCE = 256
 # Two computers may differ in the last digits.
 _TOLERANCE = 1e-6
 _GEOD = pyproj.Geod(ellps="WGS84")
@@ -77,7 +81,7 @@ class MechanismCertificate:
     Attributes
     ----------
     mechanism : Mechanism
-        With everything that decides its law, intervals too.
+        With everything that decides its law, intervals or cells too.
     stated : dict
         Its guarantee with the certificate, as plain values: of a file, word by word as the file has them.
     version : int
@@ -107,7 +111,7 @@ class MechanismCertificate:
     def check(self, *, tries: int = _TRIES, seed: int | None = None) -> CertificateCheck:
         """Hold what is stated, word by word, against the mechanism itself, and try many more places at random.
 
-        What the intervals cost the people they were fitted on cannot be computed from them, and is not checked.
+        What intervals or cells cost the people they were made from cannot be computed from them, and is not checked.
         """
         return _check(self, tries, seed)
 
@@ -131,7 +135,7 @@ class MechanismCertificate:
 def certify(mechanism: Mechanism) -> MechanismCertificate:
     """Compute the largest privacy loss of a mechanism over all pairs of places that it promises to protect.
 
-    DPRS has to be fitted, or to be given intervals, first.
+    DPRS has to be fitted, or to be given intervals, first, and HideAmong cells.
 
     Examples
     --------
@@ -246,19 +250,47 @@ def _loss_at(mechanism: Mechanism, certificate: Certificate, notion: Notion) -> 
 def _losses_of_many(mechanism: Mechanism, notion: Notion, tries: int, rng: np.random.Generator) -> FloatArray:
     first, second = _promised_pairs(mechanism, notion, tries, rng)
     outputs = mechanism.draw(first, numbered_rows(len(first), rng))
-    loss = mechanism.log_density(first, outputs) - mechanism.log_density(second, outputs)
+    # A finite channel looks up whole rows of a table, so that it is asked for some outputs at a time.
+    at_once = _AT_ONCE if notion is Notion.ELASTIC else len(first)
+    loss = np.concatenate(
+        [
+            mechanism.log_density(first[part], outputs[part]) - mechanism.log_density(second[part], outputs[part])
+            for part in (slice(start, start + at_once) for start in range(0, len(first), at_once))
+        ]
+    )
     return _per_unit(mechanism, notion, loss, first, second)
 
 
 def _per_unit(
     mechanism: Mechanism, notion: Notion, loss: FloatArray, first: FloatArray, second: FloatArray
 ) -> FloatArray:
+    if notion is Notion.ELASTIC:
+        return _per_step(mechanism, loss, first, second)
     if notion is not Notion.METRIC:
         return loss
     here, there = mechanism.leave(first), mechanism.leave(second)
     *_, ground_m = _GEOD.inv(here[:, 1], here[:, 0], there[:, 1], there[:, 0])
     per_metre: FloatArray = loss / np.asarray(ground_m)
     return per_metre
+
+
+def _per_step(mechanism: Mechanism, loss: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
+    cells = _hides_among(mechanism).current_cells
+    sources, targets = cells.find(first), cells.find(second)
+    steps = np.empty(len(loss))
+    for source in np.unique(sources):
+        here = sources == source
+        steps[here] = steps_from(cells, int(source))[targets[here]]
+    # Places of one cell are alike: any loss at all between them is more than is promised.
+    alone = np.where(loss > _TOLERANCE, np.inf, 0.0)
+    per_step: FloatArray = np.divide(loss, steps, out=alone, where=steps > 0)
+    return per_step
+
+
+def _hides_among(mechanism: Mechanism) -> HideAmong:
+    if not isinstance(mechanism, HideAmong):
+        raise DataError("an elastic guarantee can be checked for HideAmong only, whose cells say what a step is")
+    return mechanism
 
 
 def _promised_pairs(
@@ -269,6 +301,10 @@ def _promised_pairs(
     half = np.array(region.half_extent_m if mechanism.frame == "metres" else region.half_extent_square)
     # Not quite to the edge, where the map may leave the region.
     places = 0.99 * half * rng.uniform(-1, 1, (2 * tries, 2))
+    if notion is Notion.ELASTIC:
+        # From few places, since steps are counted from each; to places a few steps away, where the loss is largest.
+        first = places[np.arange(tries) % _SOURCES]
+        return first, mechanism.draw(first, numbered_rows(tries, rng))
     if notion is not Notion.INTERVAL or not isinstance(mechanism, DPRS):
         return places[:tries], places[tries:]
     intervals = mechanism.current_intervals

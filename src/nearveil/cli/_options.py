@@ -16,9 +16,20 @@ import typer
 
 from nearveil.errors import UsageError
 from nearveil.io.atomic import read_text
+from nearveil.io.density import read_density
+from nearveil.io.files import read_people
 from nearveil.io.people import People, ReadOptions
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.fit_cells import (
+    LARGEST_CELL_M,
+    LEAST_CELL_M,
+    CellPlan,
+    cells_from_density,
+    cells_from_published,
+)
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals, intervals_from_json
 from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, hide_within_from_epsilon_per_km
 from nearveil.mechanisms.registry import MECHANISMS, MechanismEntry, mechanism_entry
@@ -54,10 +65,12 @@ _REGION_HELP = "Public region: a name, south,west,north,east in degrees, or a Ge
 RegionOption = Annotated[
     str | None,
     typer.Option(
-        help=_REGION_HELP, metavar="REGION", show_default=f"region of the --intervals file, or {DEFAULT_REGION}"
+        help=_REGION_HELP,
+        metavar="REGION",
+        show_default=f"region of the --intervals or --cells file, or {DEFAULT_REGION}",
     ),
 ]
-# For commands without --intervals.
+# For commands without --intervals and --cells.
 OwnRegionOption = Annotated[str | None, typer.Option(help=_REGION_HELP, metavar="REGION", show_default=DEFAULT_REGION)]
 ScalingOption = Annotated[
     ScalingName | None,
@@ -124,7 +137,8 @@ FitMethodOption = Annotated[
 PopulationOption = Annotated[
     int | None,
     typer.Option(
-        help="Number of people, if it is public; replaces the noisy count that sets the number of intervals.",
+        help="Number of people, if it is public; replaces the noisy count that sets the number of intervals. With "
+        "--density, counts are scaled to it.",
         metavar="N",
         rich_help_panel="Mechanism",
     ),
@@ -167,18 +181,19 @@ def numbers(text: str, option: str) -> list[int]:
         raise UsageError(f"{option} takes whole numbers such as 10 or 10,30,50") from None
 
 
-def chosen_region(region: str | None, scaling: ScalingName | None, intervals: Intervals | None) -> Region:
-    """Return the region of ``--region``, of the intervals, or the default."""
-    if intervals is None:
+def chosen_region(region: str | None, scaling: ScalingName | None, learned: Intervals | Cells | None) -> Region:
+    """Return the region of ``--region``, of the intervals or cells given, or the default."""
+    if learned is None:
         name = DEFAULT_REGION if region is None else region
         return parse_region(name, (scaling or ScalingName.ISOTROPIC).value)
-    if scaling is not None and scaling.value != intervals.region.scaling:
-        raise UsageError("--scaling differs from that of the --intervals file; leave it out, or fit again")
+    file = "--cells" if isinstance(learned, Cells) else "--intervals"
+    if scaling is not None and scaling.value != learned.region.scaling:
+        raise UsageError(f"--scaling differs from that of the {file} file; leave it out, or fit again")
     if region is not None:
-        asked = parse_region(region, intervals.region.scaling)
-        if not asked.same_edges(intervals.region):
-            raise UsageError("--region differs from that of the --intervals file; leave it out, or fit again")
-    return intervals.region
+        asked = parse_region(region, learned.region.scaling)
+        if not asked.same_edges(learned.region):
+            raise UsageError(f"--region differs from that of the {file} file; leave it out, or fit again")
+    return learned.region
 
 
 def read_intervals(path: Path | None) -> Intervals | None:
@@ -210,8 +225,14 @@ def takes_protection(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         values = {name: given.pop(name) for name in options}
-        file = values.pop("intervals")
-        protection = ProtectionOptions(**values, intervals=read_intervals(file), intervals_file=file)
+        intervals, cells = values.pop("intervals"), values.pop("cells")
+        protection = ProtectionOptions(
+            **values,
+            intervals=read_intervals(intervals),
+            intervals_file=intervals,
+            cells=None if cells is None else load_cells(cells),
+            cells_file=cells,
+        )
         command(**given, protection=protection)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -228,6 +249,7 @@ def _protection(
     release: ReleaseOption = None,
     noise: NoiseOption = None,
     hide_within: HideWithinOption = None,
+    hide_among: HideAmongOption = None,
     epsilon_per_km: EpsilonPerKmOption = None,
     epsilon: EpsilonOption = None,
     fit_epsilon: FitEpsilonOption = None,
@@ -239,6 +261,13 @@ def _protection(
     fit_method: FitMethodOption = None,
     population: PopulationOption = None,
     least_radius: LeastRadiusOption = None,
+    cells: CellsOption = None,
+    density: DensityOption = None,
+    density_column: DensityColumnOption = None,
+    published: PublishedOption = None,
+    published_within: PublishedWithinOption = None,
+    least_cell: LeastCellOption = None,
+    largest_cell: LargestCellOption = None,
 ) -> None:
     """Declare the protection options; only the signature is used."""
 
@@ -246,7 +275,7 @@ def _protection(
 # From the protection options to a mechanism.
 
 
-_DPRS, _PLANAR_LAPLACE = "dprs", "planar-laplace"
+_DPRS, _PLANAR_LAPLACE, _HIDE_AMONG = "dprs", "planar-laplace", "hide-among"
 _OWN_NAMES = ", ".join(MECHANISMS)
 
 
@@ -263,7 +292,7 @@ MechanismOption = Annotated[
     typer.Option(
         help=f"Mechanism that moves people: {_OWN_NAMES}, or your own as FILE.py:CLASS.",
         metavar="NAME",
-        show_default="planar-laplace; dprs if an option is given that only dprs has",
+        show_default="planar-laplace; dprs or hide-among if an option is given that only this has",
         rich_help_panel="Mechanism",
     ),
 ]
@@ -288,15 +317,16 @@ EpsilonOption = Annotated[
     float | None,
     typer.Option(
         help="Privacy parameter epsilon. On its own it selects dprs with the release interval, which discloses the "
-        "interval that a person is in.",
+        "interval that a person is in. hide-among: the largest loss per step.",
         rich_help_panel="Mechanism",
     ),
 ]
 FitEpsilonOption = Annotated[
     float | None,
     typer.Option(
-        help="dprs: epsilon of the fit when a person is added or removed; twice that when a person's location changes.",
-        show_default="--epsilon, or 1",
+        help="dprs, hide-among: epsilon of the fit when a person is added or removed; twice that when a person's "
+        "location changes.",
+        show_default="dprs: --epsilon, or 1; hide-among: 1",
         rich_help_panel="Mechanism",
     ),
 ]
@@ -324,6 +354,75 @@ IntervalsOption = Annotated[
     typer.Option(help="dprs: intervals file from 'nearveil fit'.", metavar="FILE", rich_help_panel="Mechanism"),
 ]
 
+HideAmongOption = Annotated[
+    int | None,
+    typer.Option(
+        help="hide-among: how many people are nearer to the true location than the published one, on average.",
+        metavar="N",
+        show_default="that of the --cells file, or 100",
+        rich_help_panel="Mechanism",
+    ),
+]
+CellsOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="hide-among: cells file from 'nearveil fit --hide-among'.", metavar="FILE", rich_help_panel="Mechanism"
+    ),
+]
+DensityOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="hide-among: make the cells from public data at no cost: points, or a grid or polygons with counts (CSV, "
+        "GeoJSON, GeoParquet, GeoTIFF).",
+        metavar="FILE",
+        rich_help_panel="Mechanism",
+    ),
+]
+DensityColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of the counts in the --density file.",
+        metavar="COLUMN",
+        show_default="count, people or population",
+        rich_help_panel="Mechanism",
+    ),
+]
+PublishedOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="hide-among: make the cells from locations published before with planar Laplace noise, at no further "
+        "cost. Needs --published-within.",
+        metavar="FILE",
+        rich_help_panel="Mechanism",
+    ),
+]
+PublishedWithinOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Mean distance that the noise of the --published file added, such as 500m.",
+        metavar="LENGTH",
+        rich_help_panel="Mechanism",
+    ),
+]
+LeastCellOption = Annotated[
+    str | None,
+    typer.Option(
+        help="hide-among: side of the smallest cells.",
+        metavar="LENGTH",
+        show_default=f"{LEAST_CELL_M:g}m",
+        rich_help_panel="Mechanism",
+    ),
+]
+LargestCellOption = Annotated[
+    str | None,
+    typer.Option(
+        help="hide-among: side of the largest cells.",
+        metavar="LENGTH",
+        show_default=f"{LARGEST_CELL_M / 1000:g}km",
+        rich_help_panel="Mechanism",
+    ),
+]
+
 _STRENGTHS = ("epsilon", "hide_within", "epsilon_per_km")
 # Planar Laplace has neither intervals nor an epsilon without a distance.
 _DPRS_OPTIONS = (
@@ -338,6 +437,17 @@ _DPRS_OPTIONS = (
     "fit_method",
     "population",
     "least_radius",
+)
+# What hide-among has of them, too.
+_SHARED_OPTIONS = ("fit_epsilon", "population")
+_CELL_SOURCES = ("cells", "density", "published")
+_HIDE_AMONG_OPTIONS = (
+    "hide_among",
+    *_CELL_SOURCES,
+    "density_column",
+    "published_within",
+    "least_cell",
+    "largest_cell",
 )
 
 
@@ -361,6 +471,15 @@ class ProtectionOptions:
     fit_method: FitMethodName | None = None
     population: int | None = None
     least_radius: str | None = None
+    hide_among: int | None = None
+    cells: Cells | None = None
+    cells_file: Path | None = None
+    density: Path | None = None
+    density_column: str | None = None
+    published: Path | None = None
+    published_within: str | None = None
+    least_cell: str | None = None
+    largest_cell: str | None = None
 
     @property
     def is_given(self) -> bool:
@@ -374,11 +493,42 @@ class ProtectionOptions:
 
     @property
     def chosen(self) -> str:
-        """The mechanism named; otherwise planar Laplace, or DPRS if an option is given that only DPRS has."""
+        """The mechanism named; otherwise planar Laplace, or the one that alone has an option that is given."""
         if self.mechanism is not None:
             return self.mechanism
+        if self.makes_cells or self.cells is not None:
+            return _HIDE_AMONG
         others = any(getattr(self, option) is not None for option in ("epsilon", *_DPRS_OPTIONS))
         return _DPRS if others else _PLANAR_LAPLACE
+
+    @property
+    def learned(self) -> Intervals | Cells | None:
+        """The intervals or cells given by a file."""
+        return self.intervals if self.intervals is not None else self.cells
+
+    @property
+    def makes_cells(self) -> bool:
+        """Whether an option is given by which cells are made."""
+        return any(getattr(self, option) is not None for option in _HIDE_AMONG_OPTIONS if option != "cells")
+
+    @property
+    def input_files(self) -> dict[str, Path | None]:
+        """The files that these options name, by what messages call them."""
+        return {
+            "the --intervals file": self.intervals_file,
+            "the --cells file": self.cells_file,
+            "the --density file": self.density,
+            "the --published file": self.published,
+        }
+
+    @property
+    def cell_plan(self) -> CellPlan:
+        """How cells are to be made."""
+        return CellPlan(
+            hide_among=CellPlan().hide_among if self.hide_among is None else self.hide_among,
+            least_cell_m=LEAST_CELL_M if self.least_cell is None else metres(self.least_cell, "--least-cell"),
+            largest_cell_m=LARGEST_CELL_M if self.largest_cell is None else metres(self.largest_cell, "--largest-cell"),
+        )
 
     @property
     def chosen_release(self) -> ReleaseName:
@@ -396,8 +546,16 @@ def build_mechanism(protection: ProtectionOptions, region: Region, seed: int | N
         raise UsageError(f"--mechanism: {error}") from None
     if entry.mechanism is DPRS:
         return _dprs(protection, region, seed)
+    if entry.mechanism is HideAmong:
+        return _hide_among(protection, region, seed)
     _refuse_what_it_does_not_take(protection, entry)
-    return entry.build(region=region, seed=seed, epsilon=protection.epsilon, hide_within_m=_hide_within_m(protection))
+    return entry.build(
+        region=region,
+        seed=seed,
+        epsilon=protection.epsilon,
+        hide_within_m=_hide_within_m(protection),
+        hide_among=protection.hide_among,
+    )
 
 
 def _refuse_what_it_does_not_take(protection: ProtectionOptions, entry: MechanismEntry) -> None:
@@ -410,6 +568,8 @@ def _refuse_what_it_does_not_take(protection: ProtectionOptions, entry: Mechanis
     if entry.strength is None:
         _refuse(protection, name, *_STRENGTHS, hint="its constructor takes neither epsilon nor hide_within_m")
     _refuse(protection, name, *_DPRS_OPTIONS, hint="it is an option of dprs; leave it out")
+    others = (option for option in _HIDE_AMONG_OPTIONS if option not in takes)
+    _refuse(protection, name, *others, hint="it is an option of hide-among; leave it out")
 
 
 def _hide_within_m(protection: ProtectionOptions) -> float | None:
@@ -423,6 +583,7 @@ def _hide_within_m(protection: ProtectionOptions) -> float | None:
 
 def _dprs(protection: ProtectionOptions, region: Region, seed: int | None) -> Mechanism:
     release = protection.chosen_release
+    _refuse(protection, "dprs", *_HIDE_AMONG_OPTIONS, hint="it is an option of hide-among; leave it out")
     if protection.intervals is not None:
         _refuse(
             protection, "dprs", "centres", "rounds", "gamma", "fit_method", "population", "fit_epsilon",
@@ -467,6 +628,76 @@ def _dprs(protection: ProtectionOptions, region: Region, seed: int | None) -> Me
     }
     given = {name: value for name, value in params.items() if value is not None}
     return DPRS(**given, intervals=protection.intervals, region=region, seed=seed)
+
+
+def _hide_among(protection: ProtectionOptions, region: Region, seed: int | None) -> Mechanism:
+    hint = "it hides among people, however far away they are; use --hide-among 100"
+    _refuse(protection, _HIDE_AMONG, "hide_within", "epsilon_per_km", hint=hint)
+    of_dprs = (option for option in _DPRS_OPTIONS if option not in _SHARED_OPTIONS)
+    _refuse(protection, _HIDE_AMONG, *of_dprs, hint="it is an option of dprs; leave it out")
+    source = next(iter(_names_given(protection, *_CELL_SOURCES)), None)
+    if source is not None:
+        _refuse(protection, source, "fit_epsilon", hint="nothing is fitted; leave it out")
+    if protection.cells is not None:
+        hint = "the --cells file was made already; leave it out"
+        _refuse(protection, _HIDE_AMONG, "least_cell", "largest_cell", hint=hint)
+    cells, plan = given_cells(protection, region), protection.cell_plan
+    among = protection.hide_among
+    if among is None and cells is not None:
+        among = cells.hide_among
+    params = {"hide_among": among, "epsilon": protection.epsilon, "fit_epsilon": protection.fit_epsilon}
+    given = {name: value for name, value in params.items() if value is not None}
+    return HideAmong(
+        **given,  # type: ignore[arg-type]
+        cells=cells,
+        least_cell_m=plan.least_cell_m,
+        largest_cell_m=plan.largest_cell_m,
+        region=region,
+        seed=seed,
+    )
+
+
+def given_cells(protection: ProtectionOptions, region: Region, read: ReadOptions | None = None) -> Cells | None:
+    """Return the cells given, or make them from public or published data; None where they are to be fitted.
+
+    ``read`` says how the columns of that data are called.
+    """
+    sources = _names_given(protection, *_CELL_SOURCES)
+    if len(sources) > 1:
+        raise UsageError(f"{sources[0]} and {sources[1]} both say where the cells are from; give one of them")
+    if protection.density is None:
+        _refuse(protection, "hide-among", "density_column", hint="it is a column of the --density file; add this")
+        _refuse(protection, "hide-among", "population", hint="it is for --density, whose counts it scales")
+    if protection.published is None:
+        _refuse(protection, "hide-among", "published_within", hint="it is about the --published file; add this")
+    if protection.density is not None:
+        options = read or ReadOptions()
+        density = read_density(
+            protection.density,
+            column=protection.density_column,
+            region=region,
+            latitude=options.latitude,
+            longitude=options.longitude,
+        )
+        plan, population = protection.cell_plan, protection.population
+        return _holding(cells_from_density(density, region, plan, population=population), plan)
+    if protection.published is not None:
+        if protection.published_within is None:
+            raise UsageError(
+                "--published names published places without their noise stated; add --published-within with the mean "
+                "distance that it added, such as 500m"
+            )
+        within_m = metres(protection.published_within, "--published-within")
+        people = read_people(protection.published, read, carry=False)
+        places = places_in_region(people, region, clip=read is not None and read.clip)
+        plan = protection.cell_plan
+        return _holding(cells_from_published(places, region, within_m, plan), plan)
+    return protection.cells
+
+
+def _holding(cells: Cells, plan: CellPlan) -> Cells:
+    cells.check_holds(plan.hide_among)
+    return cells
 
 
 def _refuse_metres(protection: ProtectionOptions, name: str) -> None:
@@ -610,7 +841,7 @@ LedgerOption = Annotated[
 BudgetOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="Privacy budget of each person for any period of this length, such as metric:0.02/30d or "
+        help="Privacy budget of each person for any period of this length, such as metric:0.02/30d, elastic:6/30d or "
         "central:4/365d; may be repeated.",
         metavar="NOTION:EPSILON[,DELTA]/TIME",
     ),

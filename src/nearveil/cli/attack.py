@@ -206,16 +206,15 @@ def attack(
     )
     if dataset and region is not None:
         raise UsageError("--region cannot be used with --dataset, whose people are in San Francisco; leave it out")
-    own_region = chosen_region(region, scaling, protection.intervals)
+    own_region = chosen_region(region, scaling, protection.learned)
     read = ReadOptions(latitude=latitude, longitude=longitude, clip=clip)
     found = []
     for people in _populations(dataset, source, own_region, data_dir, id_column, read):
         data = people.dataset
         mechanism = build_mechanism(protection, data.region) if protection.is_given else None
-        if protection.intervals is not None and not protection.intervals.region.same_edges(data.region):
-            raise UsageError(
-                f"the --intervals file is for another region than {data.name}; fit intervals for its region"
-            )
+        if protection.learned is not None and not protection.learned.region.same_edges(data.region):
+            kind = "intervals" if protection.cells is None else "cells"
+            raise UsageError(f"the --{kind} file is for another region than {data.name}; fit {kind} for its region")
         found.append(
             attack_population(
                 data.places,

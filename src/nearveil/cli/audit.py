@@ -268,8 +268,9 @@ def audit(
 ) -> None:
     """Test the privacy claim of a mechanism: search for two locations between which it loses more.
 
-    Without --intervals, dprs uses the intervals of a made-up city. Exit codes: 0 consistent (no violation found, which
-    is not a proof), 1 violated, 2 wrong usage, 3 inconclusive, 4 failure without a verdict.
+    Without --intervals, dprs uses the intervals of a made-up city, and hide-among its cells without --cells. Exit
+    codes: 0 consistent (no violation found, which is not a proof), 1 violated, 2 wrong usage, 3 inconclusive, 4 failure
+    without a verdict.
     """
     if not _LEAST_CONFIDENCE <= confidence <= _MOST_CONFIDENCE:
         raise UsageError("--confidence must be between 0.95 and 1 - 1e-9")
@@ -284,7 +285,7 @@ def audit(
         exit_with(_check(check, external, protection.mechanism, effort, files))
     if place and stage is StageName.FIT:
         raise UsageError("--place is for --stage release, because a fit uses all locations; leave it out")
-    box = chosen_region(region, scaling, protection.intervals)
+    box = chosen_region(region, scaling, protection.learned)
     external.refuse_options_of_ours(protection)
     if stage is StageName.FIT:
         exit_with(_audit_fit(protection, box, claim, external, effort, files))

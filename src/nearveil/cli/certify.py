@@ -25,7 +25,6 @@ from nearveil.cli._output import say, say_json
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import check_output
-from nearveil.privacy.guarantee import Notion
 
 _WIDTH = 100
 _REFUTED = (
@@ -49,7 +48,7 @@ def certify(
 ) -> None:
     """Compute the largest privacy loss of a mechanism over all pairs of locations that it protects.
 
-    Without --intervals, dprs uses the intervals of a made-up city.
+    Without --intervals, dprs uses the intervals of a made-up city, and hide-among its cells without --cells.
     """
     if check is not None:
         if protection.is_more_than_a_name or out is not None or region is not None or scaling is not None:
@@ -58,7 +57,7 @@ def certify(
         return
     if out is not None:
         check_output(out, force=force)
-    mechanism = build_mechanism(protection, chosen_region(region, scaling, protection.intervals))
+    mechanism = build_mechanism(protection, chosen_region(region, scaling, protection.learned))
     found = certify_mechanism(fitted_on_made_up_people(mechanism))
     if out is not None:
         found.save(out, force=force)
@@ -95,11 +94,12 @@ def _check(path: Path, *, trusted: str | None, as_json: bool) -> None:
     if as_json:
         say_json({**asdict(found), "holds": found.holds})
     elif found.holds:
-        unit = " per metre" if certified.guarantee.notion is Notion.METRIC else ""
+        notion, learned = certified.guarantee.notion, certified.mechanism.learns or "intervals"
+        unit = f" {notion.unit}" if notion.is_by_distance else ""
         say(
             f"The certificate holds: the recomputed bound is at most {found.bound:.6g}{unit}; the locations named "
             f"attain {found.attained:.6g}{unit};\nnone of {found.tried:,} random pairs lost more than "
-            f"{found.worst_tried:.6g}{unit}. The cost of fitting the intervals is taken from the file, not checked."
+            f"{found.worst_tried:.6g}{unit}. The cost of fitting the {learned} is taken from the file, not checked."
         )
         if not found.sentences_checked:
             say("The file was written by an earlier version. Its sentences were not compared; its numbers were.")

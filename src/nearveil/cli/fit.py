@@ -1,4 +1,4 @@
-"""``nearveil fit``: find private intervals and write them to a file."""
+"""``nearveil fit``: find private intervals, or make cells, and write them to a file."""
 
 from __future__ import annotations
 
@@ -14,46 +14,71 @@ from nearveil.cli._options import (
     CentresOption,
     ClipOption,
     DeltaOption,
+    DensityColumnOption,
+    DensityOption,
     FitMethodName,
     FitMethodOption,
     ForceOption,
     GammaOption,
+    HideAmongOption,
     JsonOption,
+    LargestCellOption,
     LatitudeOption,
+    LeastCellOption,
     LedgerOption,
     LongitudeOption,
     OwnRegionOption,
     PerRowOption,
     PersonOption,
     PopulationOption,
+    ProtectionOptions,
+    PublishedOption,
+    PublishedWithinOption,
     RoundsOption,
     ScalingOption,
     SeedOption,
     chosen_region,
+    given_cells,
     open_ledger,
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn
 from nearveil.errors import UsageError
 from nearveil.io.atomic import check_output, replacing
 from nearveil.io.people import ReadOptions
+from nearveil.mechanisms.cells import SOURCE_NAMES, Cells, check_cells_file
 from nearveil.mechanisms.fitting import FitMethod
 from nearveil.mechanisms.intervals import METHOD_NAMES, Intervals
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.release.fitting import fit_intervals
+from nearveil.release.fitting import FittedCells, fit_cells, fit_intervals
 
 
 def fit(
-    source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV, GeoJSON or Parquet file of true locations.")],
-    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Intervals file to write (.json).")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[INPUT] OUTPUT",
+            help="CSV, GeoJSON or Parquet file of true locations (left out with --density or --published), and the "
+            "file to write: intervals (.json), or cells (.geojson, .json or .parquet).",
+        ),
+    ],
     *,
     region: OwnRegionOption = None,
-    epsilon: Annotated[float, typer.Option(help="Epsilon of the fit, charged to each person in the file.")] = 1.0,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Epsilon of the fit, charged to each person in the file.", show_default="1")
+    ] = None,
     delta: DeltaOption = None,
     fit_method: FitMethodOption = None,
     centres: CentresOption = None,
     rounds: RoundsOption = None,
     gamma: GammaOption = None,
     population: PopulationOption = None,
+    hide_among: HideAmongOption = None,
+    density: DensityOption = None,
+    density_column: DensityColumnOption = None,
+    published: PublishedOption = None,
+    published_within: PublishedWithinOption = None,
+    least_cell: LeastCellOption = None,
+    largest_cell: LargestCellOption = None,
     person: PersonOption = None,
     per_row: PerRowOption = False,
     ledger: LedgerOption = None,
@@ -67,17 +92,75 @@ def fit(
     json: JsonOption = False,
     force: ForceOption = False,
 ) -> None:
-    """Find the intervals of dprs with differential privacy, and write them to a file."""
-    if output.suffix != ".json":
+    """Find the intervals of dprs or the cells of hide-among, and write them to a file.
+
+    Both are found with differential privacy, at the cost of --epsilon. Any option of hide-among makes cells. --density
+    or --published names public data to make them from, at no cost and in place of INPUT, as in
+    nearveil fit --hide-among 100 --density census.csv cells.geojson
+    """
+    protection = ProtectionOptions(
+        hide_among=hide_among,
+        density=density,
+        density_column=density_column,
+        published=published,
+        published_within=published_within,
+        least_cell=least_cell,
+        largest_cell=largest_cell,
+        population=population,
+    )
+    from_data = next((f"--{name}" for name in ("density", "published") if getattr(protection, name) is not None), None)
+    if len(files) != (2 if from_data is None else 1):
+        if from_data is not None:
+            raise UsageError(f"{from_data} takes the place of INPUT; name OUTPUT alone")
+        raise UsageError("name INPUT, the file of true locations, and OUTPUT, the file to write")
+    source, output = files[0], files[-1]
+    if protection.makes_cells:
+        check_cells_file(output)
+        _refuse_given(
+            "cells", "it is for intervals; leave it out",
+            delta=delta, fit_method=fit_method, centres=centres, rounds=rounds, gamma=gamma,
+        )  # fmt: skip
+    elif output.suffix != ".json":
         raise UsageError("an intervals file is JSON; give OUTPUT the extension .json")
+    if from_data is not None:
+        _refuse_given(
+            from_data, "such cells cost nobody anything, and nothing is drawn; leave it out",
+            epsilon=epsilon, ledger=ledger, budget=budget, person=person, per_row=per_row or None, seed=seed,
+        )  # fmt: skip
+    read = ReadOptions(latitude=latitude, longitude=longitude, person=person, per_row=per_row, clip=clip)
+    box, epsilon = chosen_region(region, scaling, None), 1.0 if epsilon is None else epsilon
+    if protection.makes_cells:
+        check_output(output, force=force)
+        # Of cells that are to be fitted, this refuses options that do not go together.
+        cells, plan = given_cells(protection, box, read), protection.cell_plan
+        fitted = (
+            FittedCells(cells, cells.guarantee(), ())
+            if cells is not None
+            else fit_cells(
+                source,
+                region=box,
+                hide_among=plan.hide_among,
+                epsilon=epsilon,
+                least_cell_m=plan.least_cell_m,
+                largest_cell_m=plan.largest_cell_m,
+                read=read,
+                ledger=open_ledger(ledger, budget, read, seed),
+                seed=seed,
+                progress=progress_bar,
+            )
+        )
+        for warning in fitted.warnings:
+            warn(warning)
+        fitted.cells.save(output, force=force)
+        _report_cells(fitted.cells, fitted.guarantee, output, card, as_json=json)
+        return
     method: FitMethod = "pic" if fit_method is FitMethodName.PIC else "private-grid"
     if method == "private-grid" and (delta is not None or rounds is not None):
         raise UsageError("--delta and --rounds are options of --fit-method pic; leave them out, or choose it")
-    read = ReadOptions(latitude=latitude, longitude=longitude, person=person, per_row=per_row, clip=clip)
     check_output(output, force=force)
-    fitted = fit_intervals(
+    found = fit_intervals(
         source,
-        region=chosen_region(region, scaling, None),
+        region=box,
         epsilon=epsilon,
         delta=1e-5 if delta is None else delta,
         method=method,
@@ -90,11 +173,41 @@ def fit(
         seed=seed,
         progress=progress_bar,
     )
-    for warning in fitted.warnings:
+    for warning in found.warnings:
         warn(warning)
     with replacing(output, force=force) as partial:
-        partial.write_text(fitted.intervals.to_json(), encoding="utf-8")
-    _report(fitted.intervals, fitted.guarantee, output, card, as_json=json)
+        partial.write_text(found.intervals.to_json(), encoding="utf-8")
+    _report(found.intervals, found.guarantee, output, card, as_json=json)
+
+
+def _refuse_given(what: str, hint: str, **options: object) -> None:
+    for name, value in options.items():
+        if value is not None and value != []:
+            raise UsageError(f"--{name.replace('_', '-')} cannot be used with {what}: {hint}")
+
+
+def _report_cells(cells: Cells, guarantee: Guarantee, output: Path, card: CardName, *, as_json: bool) -> None:
+    sides_m = sorted(cells.sides_m.tolist())
+    if as_json:
+        say_json(
+            {
+                "cells": len(cells),
+                "source": cells.source,
+                "hide_among": cells.hide_among,
+                "people": float(f"{cells.people.sum():.6g}"),
+                "epsilon": guarantee.epsilon,
+                "delta": guarantee.delta,
+                "seeded": cells.seeded,
+                "side_m": {"least": sides_m[0], "p50": sides_m[len(sides_m) // 2], "most": sides_m[-1]},
+                "guarantee": guarantee.to_dict(),
+            }
+        )
+        return
+    say(
+        f"{len(cells):,} cells to hide among {cells.hide_among:,} people, from {SOURCE_NAMES[cells.source]}, written "
+        f"to {output}; {sides_m[0]:,.0f} m to {sides_m[-1]:,.0f} m wide."
+    )
+    say(guarantee.card(full=card is CardName.FULL))
 
 
 def _report(intervals: Intervals, guarantee: Guarantee, output: Path, card: CardName, *, as_json: bool) -> None:

@@ -24,13 +24,12 @@ from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text
 from nearveil.io.synthetic import PEOPLE
-from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.explain import explain
 from nearveil.privacy.guarantee import Guarantee, guarantee_from_dict
 
 _MADE_UP = (
-    f"This is for the intervals of a made-up city ({PEOPLE:,} people, a fixed seed). The intervals of your people will "
-    "differ in number and size; 'nearveil protect' prints their card, and 'nearveil guarantee FILE' explains it."
+    f"This is for the {{0}} of a made-up city ({PEOPLE:,} people, a fixed seed). The {{0}} of your people will differ "
+    "in number and size; 'nearveil protect' prints their card, and 'nearveil guarantee FILE' explains it."
 )
 
 
@@ -53,17 +52,18 @@ def guarantee(
 ) -> None:
     """Explain in plain words what a release guarantees, and what it does not.
 
-    Explains the guarantee in FILE, or that of the mechanism that the options describe (dprs on a made-up city).
+    Explains the guarantee in FILE, or that of the mechanism that the options describe (dprs and hide-among on a
+    made-up city).
     """
     if source is not None and (protection.is_given or region is not None or scaling is not None):
         raise UsageError("give either a FILE or options that describe a mechanism, not both")
     if source is not None:
         found = _read(source)
     else:
-        mechanism = build_mechanism(protection, chosen_region(region, scaling, protection.intervals))
+        mechanism = build_mechanism(protection, chosen_region(region, scaling, protection.learned))
         found = fitted_on_made_up_people(mechanism).guarantee
-        if isinstance(mechanism, DPRS) and mechanism.intervals is None:
-            found = found.with_note(_MADE_UP)
+        if mechanism.is_to_be_fitted:
+            found = found.with_note(_MADE_UP.format(mechanism.learns))
     if json:
         say_json(found.to_dict())
     else:

@@ -29,7 +29,7 @@ VERBS = {
     "certify": "Compute the largest privacy loss of a mechanism over all pairs of locations that it protects.",
     "guarantee": "Explain in plain words what a release guarantees, and what it does not.",
     "reproduce": "Reproduce one table or figure of the paper, or all of them in one HTML report.",
-    "fit": "Find the intervals of dprs with differential privacy, and write them to a file.",
+    "fit": "Find the intervals of dprs or the cells of hide-among, and write them to a file.",
     "serve": "Run a protected 'people nearby' service that answers from noisy locations.",
     "serve-demo": "Run the service with 25,000 made-up people of San Francisco, and print commands to try.",
     "demo": "Locate a person of a made-up city through ranked lists, protect the city, and attack again.",

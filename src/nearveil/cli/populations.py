@@ -17,7 +17,6 @@ from nearveil.io.files import read_people
 from nearveil.io.people import People, ReadOptions
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.dprs import DPRS
 from nearveil.region import Region
 
 _MOST_DIGITS = 18
@@ -78,14 +77,14 @@ def _by_id(people: People, column: str) -> Callable[[str], int]:
     return number_of
 
 
-# A made-up city, for commands that need intervals and get none.
+# A made-up city, for commands that need intervals or cells and get none.
 
 
 def fitted_on_made_up_people(mechanism: Mechanism) -> Mechanism:
-    """Return the mechanism; DPRS without intervals is fitted on the made-up city."""
-    if not isinstance(mechanism, DPRS) or mechanism.intervals is not None:
+    """Return the mechanism; one that learns from people, and was given nothing, is fitted on the made-up city."""
+    if mechanism.learns is None or not mechanism.is_to_be_fitted:
         return mechanism
     repeatable = mechanism.with_params(seed=SEED)
-    with progress_bar("finding intervals in a made-up city", mechanism.fit_plan.steps) as advance:
+    with progress_bar(f"finding {mechanism.learns} in a made-up city", mechanism.fit_steps) as advance:
         fitted = repeatable.fit(synthetic_city(PEOPLE, mechanism.resolved_region, rng=SEED), progress=advance)
-    return mechanism.with_params(intervals=fitted.intervals_)
+    return mechanism.with_params(**{mechanism.learns: fitted.learned})

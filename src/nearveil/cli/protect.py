@@ -90,12 +90,15 @@ def protect(
         spark_conf=spark_conf,
     )
     spark.check(engine, seed, keep_order=keep_order)
-    other_inputs = {
-        "the --ledger": ledger,
-        "the --intervals file": protection.intervals_file,
-        "the --region file": region,
-    }
+    other_inputs = {"the --ledger": ledger, **protection.input_files, "the --region file": region}
     _check_distinct("OUTPUT", output, other_inputs)
+    # Cells from the very people would not be free.
+    for option in ("--density", "--published"):
+        if _is_same_file(source, protection.input_files[f"the {option} file"]):
+            raise UsageError(
+                f"{option} is the INPUT, whose true locations are not public; leave it out, and the cells are fitted "
+                "at --fit-epsilon, or name another file"
+            )
     if true_figures is not None:
         _check_distinct("--true-figures", true_figures, {"the INPUT": source, "the OUTPUT": output, **other_inputs})
         check_output(true_figures, force=force)
@@ -105,7 +108,7 @@ def protect(
     result = protect_file(
         source,
         output,
-        build_mechanism(protection, chosen_region(region, scaling, protection.intervals), seed),
+        build_mechanism(protection, chosen_region(region, scaling, protection.learned), seed),
         read=read,
         keep_order=keep_order,
         ledger=open_ledger(ledger, budget, read, seed),
@@ -141,5 +144,9 @@ def _as_text(result: ProtectResult, output: str, seconds: float, *, full_card: b
 def _check_distinct(what: str, path: str | Path, others: Mapping[str, str | Path | None]) -> None:
     """Refuse an output that is also another file of this command, which ``--force`` would overwrite."""
     for name, other in others.items():
-        if other is not None and Path(path).resolve() == Path(other).resolve():
+        if _is_same_file(path, other):
             raise UsageError(f"{what} is the same file as {name}; name another file")
+
+
+def _is_same_file(path: str | Path, other: str | Path | None) -> bool:
+    return other is not None and Path(path).resolve() == Path(other).resolve()

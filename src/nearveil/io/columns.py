@@ -16,6 +16,7 @@ from nearveil.types import FloatArray, IntArray
 
 _LATITUDE = {"latitude", "lat", "latitudedeg", "latdeg", "ylat"}
 _LONGITUDE = {"longitude", "lon", "lng", "long", "longitudedeg", "londeg", "lngdeg", "xlon"}
+_COUNTS = {"count", "people", "population"}
 _EXACT_GEOMETRY = {
     "geometry",
     "geom",
@@ -81,6 +82,23 @@ def find_coordinates(
         missing = "latitude" if first is None else "longitude"
         raise DataError(f"there is no {missing} column; {_PAIR_MESSAGE}")
     return CoordinateColumns(first, second)
+
+
+def find_counts(names: Sequence[str], wanted: str | None = None) -> int | None:
+    """Find the column of counts by the name given or by its usual name; None if there is none.
+
+    Examples
+    --------
+    >>> find_counts(["latitude", "longitude", "Population"])
+    2
+    """
+    if wanted is not None:
+        return _position(names, wanted)
+    found = [place for place, name in enumerate(names) if _squashed(name) in _COUNTS]
+    if len(found) > 1:
+        listed = _listed([names[place] for place in found])
+        raise DataError(f"several columns could be the counts: {listed}; name one with --density-column")
+    return found[0] if found else None
 
 
 def exact_location_columns(names: Iterable[str]) -> list[str]:
@@ -170,6 +188,19 @@ def wkb_from_points(points: FloatArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, pa.binary())
 
 
+_BOX = np.dtype([("order", "u1"), ("kind", "<u4"), ("rings", "<u4"), ("corners", "<u4"), ("ring", "<f8", (5, 2))])
+_POLYGON_KIND = 3
+
+
+def wkb_from_boxes(outlines: FloatArray) -> pa.Array:
+    """Return closed rings of five corners, latitude and longitude, shape (n, 5, 2), as a column of WKB polygons."""
+    records = np.empty(len(outlines), dtype=_BOX)
+    records["order"], records["kind"] = _LITTLE_ENDIAN, _POLYGON_KIND
+    records["rings"], records["corners"], records["ring"] = 1, 5, outlines[:, :, ::-1]
+    offsets = np.arange(len(outlines) + 1, dtype=np.int32) * _BOX.itemsize
+    return pa.Array.from_buffers(pa.binary(), len(outlines), [None, pa.py_buffer(offsets), pa.py_buffer(records)])
+
+
 def points_from_wkb(column: pa.ChunkedArray, rows_before: int = 0) -> FloatArray:
     """Return latitude, longitude of a column of WKB points; name the row that is none."""
     parts = []
@@ -217,15 +248,20 @@ _ROWS_COMPARED = 200
 
 def degrees_column(column: pa.ChunkedArray, what: str, rows_before: int = 0) -> FloatArray:
     """Return a coordinate column as floats; a missing value becomes NaN, text is refused with its row."""
+    return numbers_column(column, what, "degrees as decimal numbers with a point", rows_before)
+
+
+def numbers_column(column: pa.ChunkedArray, what: str, wanted: str, rows_before: int = 0) -> FloatArray:
+    """Return a column as floats; a missing value becomes NaN, text is refused with its row and what is wanted."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = _parsed(column, what, rows_before)
+        column = _parsed(column, what, wanted, rows_before)
     try:
         return floats_from_arrow(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(f"the {what} column does not hold numbers; give degrees as decimal numbers") from None
+        raise DataError(f"the {what} column does not hold numbers; give {wanted}") from None
 
 
-def _parsed(column: pa.ChunkedArray, what: str, rows_before: int) -> pa.ChunkedArray:
+def _parsed(column: pa.ChunkedArray, what: str, wanted: str, rows_before: int) -> pa.ChunkedArray:
     import pyarrow.compute as pc  # noqa: PLC0415 - takes long to load, and Parquet does without
 
     try:
@@ -237,9 +273,7 @@ def _parsed(column: pa.ChunkedArray, what: str, rows_before: int) -> pa.ChunkedA
     except pa.ArrowInvalid:
         good = pc.fill_null(pc.match_substring_regex(text, _NUMBER), True).to_numpy(zero_copy_only=False)
         row = rows_before + int(np.argmin(good)) + 1
-        raise DataError(
-            f"row {row}: the {what} is empty or not a number; give degrees as a decimal number with a point"
-        ) from None
+        raise DataError(f"row {row}: the {what} is empty or not a number; give {wanted}") from None
 
 
 def kept_columns(names: list[str], drop: tuple[str, ...]) -> tuple[int, ...]:

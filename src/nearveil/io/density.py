@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 
-from nearveil.errors import DataError
+from nearveil.errors import DataError, UsageError, require_package
+from nearveil.io.columns import find_counts, numbers_column
+from nearveil.io.people import ReadOptions
+from nearveil.region import Region
 from nearveil.types import FloatArray
 
 
@@ -34,14 +39,189 @@ class Density:
         if not len(self.points):
             raise DataError("the density has no rows; give at least one")
         if not np.isfinite(self.counts).all():
-            raise DataError("a count of the density is missing or not a finite number")
+            raise DataError("a count of the density is missing or not a finite number; give 0 where nobody is")
         if (self.counts < 0).any():
             raise DataError("a count of the density is negative; counts are numbers of people, 0 or more")
         if not self.counts.sum() > 0:
             raise DataError("all counts of the density are 0; check its column of counts")
+        if not (np.isfinite(self.points).all() and (np.abs(self.points) <= (90, 180)).all()):
+            raise DataError("a row of the density is no place in degrees; check its latitude and longitude")
 
     @classmethod
     def of_points(cls, points: FloatArray) -> Self:
         """Return the density of places, one person each."""
         nothing = np.zeros(len(points))
         return cls(points, np.ones(len(points)), nothing, nothing)
+
+    @classmethod
+    def of_grid(cls, points: FloatArray, counts: FloatArray) -> Self:
+        """Return the density of counts: boxes as wide as the spacing of their middles, or points without a spacing."""
+        spacing = [_spacing(points[:, axis]) for axis in (0, 1)]
+        height, width = (spacing[0], spacing[1]) if all(spacing) else (0.0, 0.0)
+        return cls(points, counts, np.full(len(points), height), np.full(len(points), width))
+
+
+def read_density(
+    path: str | Path,
+    *,
+    column: str | None = None,
+    region: Region | None = None,
+    latitude: str | None = None,
+    longitude: str | None = None,
+) -> Density:
+    r"""Read public data on where people are.
+
+    Without counts, every row of a file of points is one person. With counts, points whose coordinates are evenly
+    spaced are the middles of a grid's boxes. Polygons count by their bounding boxes. Of a GeoTIFF the first band
+    counts.
+
+    Parameters
+    ----------
+    path : path
+        CSV, GeoJSON, (Geo)Parquet or GeoTIFF, by extension.
+    column : str, optional
+        The column of counts, if it is not called count, people or population.
+    region : Region, optional
+        Of a GeoTIFF, read what covers this region only.
+    latitude, longitude : str, optional
+        Names of the coordinate columns, where they are not called as usual.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "census.csv"
+    >>> _ = file.write_text("lat,lon,people\n37.7,-122.4,10\n37.7,-122.3,0\n37.8,-122.4,5\n37.8,-122.3,7\n")
+    >>> density = read_density(file)
+    >>> density.counts.sum(), density.width_deg.round(6).tolist()
+    (np.float64(22.0), [0.1, 0.1, 0.1, 0.1])
+    """
+    source = Path(path)
+    if source.suffix.lower() in (".tif", ".tiff"):
+        if column is not None or latitude is not None or longitude is not None:
+            raise UsageError("a GeoTIFF has no columns; its first band is read, so name none")
+        return _from_raster(source, region)
+    return _from_table(source, column, ReadOptions(latitude=latitude, longitude=longitude))
+
+
+def _from_table(path: Path, column: str | None, read: ReadOptions) -> Density:
+    from nearveil.io.files import open_people  # noqa: PLC0415 - loads the formats
+
+    if path.suffix.lower() in (".parquet", ".geoparquet") and path.is_file():
+        boxes = _from_polygons(path, column)
+        if boxes is not None:
+            return boxes
+    people = open_people(path, read, carry=False).read_all()
+    counts = _counts(people.carried, column)
+    return Density.of_points(people.points) if counts is None else Density.of_grid(people.points, counts)
+
+
+def _counts(table: pa.Table, column: str | None) -> FloatArray | None:
+    place = find_counts(table.column_names, column)
+    return None if place is None else numbers_column(table.column(place), "count", "numbers of people, 0 or more")
+
+
+def _spacing(values: FloatArray) -> float:
+    """Return the distance of neighbouring coordinates if these are evenly spaced, but for gaps, and repeat; else 0."""
+    different = np.unique(values)
+    steps = np.diff(different)
+    if not 1 < len(different) < len(values) or not np.isfinite(steps).all():
+        return 0.0
+    # Rounding makes steps differ a little, so that the mean of the small ones is taken.
+    spacing = float(steps[steps < 1.5 * steps.min()].mean())
+    is_even = (np.abs(steps / spacing - np.rint(steps / spacing)) < 0.1).all()
+    return spacing if is_even else 0.0
+
+
+# GeoParquet with polygons.
+
+
+def _from_polygons(path: Path, column: str | None) -> Density | None:
+    """Read polygons with counts; None if the file has points."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to load
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    from nearveil.io.parquet_file import ParquetSource, geo_metadata  # noqa: PLC0415
+
+    source = ParquetSource(path)
+    geo = geo_metadata(source.metadata, source.schema.names, path)
+    if geo is None or geo.native:
+        return None
+    table = pq.read_table(path)
+    geometry = table.column(geo.primary)
+    # A point in well-known binary takes 21 bytes, a polygon more.
+    if not len(geometry) or pc.max(pc.binary_length(geometry)).as_py() == _POINT_BYTES:
+        return None
+    require_package("shapely", "a density of polygons")
+    import shapely  # noqa: PLC0415 - an extra
+
+    counts = _counts(table.drop_columns(geo.primary), column)
+    if counts is None:
+        raise DataError(f"{path} has polygons without counts; name the column of counts with --density-column")
+    try:
+        edges = shapely.bounds(shapely.from_wkb(geometry.to_pylist()))
+    except shapely.errors.ShapelyError:
+        raise DataError(f"{path} holds geometries that cannot be read; export it again") from None
+    if not np.isfinite(edges).all():
+        row = int(np.argmin(np.isfinite(edges).all(axis=1))) + 1
+        raise DataError(f"row {row}: the geometry is missing or empty; leave the row out")
+    west, south, east, north = edges.T
+    return Density(np.column_stack([(south + north) / 2, (west + east) / 2]), counts, north - south, east - west)
+
+
+_POINT_BYTES = 21
+
+
+# GeoTIFF.
+
+
+def _from_raster(path: Path, region: Region | None) -> Density:
+    require_package("rasterio", "a GeoTIFF")
+    import rasterio  # noqa: PLC0415 - an extra
+
+    try:
+        with rasterio.open(path) as raster:
+            if raster.crs is None:
+                raise DataError(f"{path} does not say where it is (it has no CRS); export it with one")
+            window = _window(raster, region)
+            # No data is nobody: the sea, or beyond a border.
+            counts = np.ma.filled(raster.read(1, window=window, masked=True).astype(np.float64), 0.0)
+            return _of_pixels(counts, window, raster)
+    except rasterio.errors.RasterioIOError:
+        raise DataError(f"{path} cannot be read as a GeoTIFF; check the name, or export it again") from None
+
+
+def _window(raster: Any, region: Region | None) -> Any:
+    """Return the part of a raster that covers the region; all of it where that cannot be said by a box."""
+    from rasterio.warp import transform_bounds  # noqa: PLC0415 - an extra
+    from rasterio.windows import Window, from_bounds  # noqa: PLC0415
+
+    whole = Window(0, 0, raster.width, raster.height)
+    if region is None or region.west > region.east or raster.transform.b or raster.transform.d:
+        return whole
+    edges = transform_bounds("OGC:CRS84", raster.crs, region.west, region.south, region.east, region.north)
+    part = from_bounds(*edges, transform=raster.transform)
+    first_column, first_row = max(0, int(np.floor(part.col_off)) - 1), max(0, int(np.floor(part.row_off)) - 1)
+    last_column = min(raster.width, int(np.ceil(part.col_off + part.width)) + 1)
+    last_row = min(raster.height, int(np.ceil(part.row_off + part.height)) + 1)
+    if last_column <= first_column or last_row <= first_row:
+        raise DataError("the density has nobody inside the region; check the file and the region")
+    return Window(first_column, first_row, last_column - first_column, last_row - first_row)
+
+
+def _of_pixels(counts: FloatArray, window: Any, raster: Any) -> Density:
+    from pyproj import Transformer  # noqa: PLC0415 - slow to load
+
+    # Empty pixels need no place; one is kept, so that there is something to say that all are empty of.
+    rows, columns = np.nonzero(counts) if counts.any() else (np.zeros(1, dtype=int), np.zeros(1, dtype=int))
+    to_degrees = Transformer.from_crs(raster.crs.to_wkt(), "OGC:CRS84", always_xy=True)
+
+    def place(across: float, down: float) -> FloatArray:
+        column, row, by = columns + window.col_off + across, rows + window.row_off + down, raster.transform
+        x, y = by.a * column + by.b * row + by.c, by.d * column + by.e * row + by.f
+        return np.column_stack(to_degrees.transform(x, y)[::-1])
+
+    along, up = place(1, 0.5) - place(0, 0.5), place(0.5, 0) - place(0.5, 1)
+    # A projection may shear pixels: boxes as high and as large as they are.
+    height = np.abs(along[:, 0]) + np.abs(up[:, 0])
+    area = np.abs(along[:, 1] * up[:, 0] - along[:, 0] * up[:, 1])
+    return Density(place(0.5, 0.5), counts[rows, columns], height, area / height)

@@ -299,13 +299,13 @@ def geo_metadata(metadata: Mapping[bytes, bytes], names: list[str], path: Path) 
     return GeoMetadata(primary, encoding == "point", tuple(boxes), tuple(geo["columns"]))
 
 
-def geo_metadata_of(geometry: str) -> str:
-    """Return the metadata of a file with points in one column."""
+def geo_metadata_of(geometry: str, kind: str = "Point") -> str:
+    """Return the metadata of a file with points, or polygons, in one column."""
     return json.dumps(
         {
             "version": "1.1.0",
             "primary_column": geometry,
-            "columns": {geometry: {"encoding": "WKB", "geometry_types": ["Point"]}},
+            "columns": {geometry: {"encoding": "WKB", "geometry_types": [kind]}},
         }
     )
 

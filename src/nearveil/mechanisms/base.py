@@ -138,6 +138,13 @@ class Mechanism(ABC):
         """How often `fit` reports progress."""
         return 1
 
+    def settled(self) -> Self:
+        """Return the mechanism with all numbers that it draws by, as found here: another machine then draws the same.
+
+        Most have no numbers but their parameters.
+        """
+        return self
+
     def perturb(
         self,
         points: object,

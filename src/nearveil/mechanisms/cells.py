@@ -16,12 +16,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from nearveil.errors import DataError, UsageError
+from nearveil.io.atomic import read_text, replacing
 from nearveil.kernels import inlined_kernel, kernel
 from nearveil.mechanisms.morton import deinterleave
 from nearveil.privacy.guarantee import SEEDED_CELLS_NOTE, Basis, Guarantee, Notion, check_positive
@@ -43,6 +45,9 @@ PRIVTREE_RATIO = 7 / 3
 """Scale of the noise of a private quadtree times its epsilon: (2 b - 1) / (b - 1) for a tree that splits into b = 4."""
 COUNTING_SHARE = 0.1
 """Share of what a private quadtree costs that goes into counting people in its largest boxes."""
+
+CELLS_TO_HIDE_AMONG = 10
+"""A cell holds about a tenth of the people to hide among."""
 
 CellSource = Literal["public", "published", "privtree"]
 
@@ -167,6 +172,8 @@ class Cells:
             raise UsageError("numbers of people in cells must be 0 or more")
         if (self.fit_epsilon > 0) != (self.source == "privtree") or not math.isfinite(self.fit_epsilon):
             raise UsageError("cells from a private quadtree cost something, and others nothing")
+        # A file has six digits of them: cells that are read back are the same, and so is what is said of them.
+        object.__setattr__(self, "people", np.array([float(f"{people:.6g}") for people in self.people.tolist()]))
         for array in (self.depths, self.people):
             array.setflags(write=False)
 
@@ -235,6 +242,21 @@ class Cells:
         return found
 
     @property
+    def hide_among(self) -> int:
+        """Among how many people they are made to hide everybody: a cell holds about a tenth of them."""
+        return max(2, round(CELLS_TO_HIDE_AMONG * self.people_per_cell))
+
+    def check_holds(self, hide_among: int) -> None:
+        """Refuse to hide among more people than there are."""
+        if (held := float(self.people.sum())) < hide_among:
+            # What was counted in true places is said with the cells, when these are paid for.
+            counted = f"about {held:,.0f} people, " if self.is_free else ""
+            raise UsageError(
+                f"the cells hold {counted}fewer than the {hide_among:,} to hide among; hide among fewer, or make the "
+                "cells from more people"
+            )
+
+    @property
     def is_free(self) -> bool:
         """Whether they cost nobody anything."""
         return not self.fit_epsilon
@@ -298,7 +320,7 @@ class Cells:
             "rows": self.layout.rows,
             "levels": self.layout.levels,
             "depths": self.depths.tolist(),
-            "people": [float(f"{people:.6g}") for people in self.people],
+            "people": self.people.tolist(),
             "people_per_cell": self.people_per_cell,
             "source": self.source,
             "fit_epsilon": self.fit_epsilon,
@@ -325,6 +347,67 @@ class Cells:
         ring = np.stack([[west, south], [east, south], [east, north], [west, north], [west, south]])
         places: FloatArray = self.region.from_square(np.moveaxis(ring, 2, 0).reshape(-1, 2)).reshape(-1, 5, 2)
         return places
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write a file that maps show and `load_cells` reads back: GeoJSON (.json, .geojson) or GeoParquet (.parquet).
+
+        Parameters
+        ----------
+        path : path
+            The extension decides the format.
+        force : bool
+            Replace the file if it exists.
+        """
+        target = Path(path)
+        check_cells_file(target)
+        with replacing(target, force=force) as partial:
+            if target.suffix.lower() in _JSON_SUFFIXES:
+                partial.write_text(self.to_json(), encoding="utf-8")
+            else:
+                self._save_parquet(partial)
+
+    def _save_parquet(self, path: Path) -> None:
+        import pyarrow as pa  # noqa: PLC0415 - slow to load
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        from nearveil.io.columns import wkb_from_boxes  # noqa: PLC0415
+        from nearveil.io.parquet_file import geo_metadata_of  # noqa: PLC0415
+
+        table = pa.table(
+            {"people": self.people, "side_m": self.sides_m.round(1), "geometry": wkb_from_boxes(self.outlines())}
+        )
+        metadata = {"geo": geo_metadata_of("geometry", "Polygon"), "nearveil": json.dumps(self.to_document())}
+        pq.write_table(table.replace_schema_metadata(metadata), path)
+
+
+_JSON_SUFFIXES = (".json", ".geojson")
+_PARQUET_SUFFIXES = (".parquet", ".geoparquet")
+
+
+def check_cells_file(path: Path) -> None:
+    """Refuse a name that says neither GeoJSON nor GeoParquet."""
+    if path.suffix.lower() not in _JSON_SUFFIXES + _PARQUET_SUFFIXES:
+        raise UsageError(
+            "a file of cells is GeoJSON or GeoParquet; give it the extension .geojson, .json, .parquet or .geoparquet"
+        )
+
+
+def load_cells(path: str | Path) -> Cells:
+    """Read cells that `Cells.save` wrote."""
+    source = Path(path)
+    check_cells_file(source)
+    if source.suffix.lower() in _JSON_SUFFIXES:
+        return cells_from_json(read_text(source, "cells"))
+    import pyarrow as pa  # noqa: PLC0415 - slow to load
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        document = (pq.read_schema(source).metadata or {}).get(b"nearveil", b"")
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise DataError(f"the cells file {source} cannot be read: {error.strerror}") from None
+        raise DataError(_NO_CELLS) from None
+    return cells_from_json(document.decode("utf-8", errors="replace"))
 
 
 def cells_from_json(text: str) -> Cells:

@@ -12,6 +12,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.io.density import Density
 from nearveil.kernels import kernel
 from nearveil.mechanisms.cells import (
+    CELLS_TO_HIDE_AMONG,
     COUNTING_SHARE,
     MOST_CELLS,
     PRIVTREE_RATIO,
@@ -30,8 +31,6 @@ from nearveil.types import BoolArray, FloatArray, IntArray
 
 LEAST_CELL_M = 50.0
 LARGEST_CELL_M = 4000.0
-CELLS_TO_HIDE_AMONG = 10
-"""A cell holds about a tenth of the people to hide among."""
 
 _MOST_HIDE_AMONG = 10**9
 

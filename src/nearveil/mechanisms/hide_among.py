@@ -166,6 +166,13 @@ class HideAmong(Mechanism):
             channel = channel_for_people(self.current_cells, self.hide_among)
         return channel if self._noise_factor == 1.0 else rescaled_channel(channel, self._noise_factor)
 
+    def settled(self) -> Self:
+        """Return it with its cells and its calibration given, which another machine may round differently."""
+        other = copy.copy(self)
+        other.cells = self.current_cells
+        other.calibration = _unscaled(self).channel.calibration
+        return other
+
     def _prepare(self) -> None:
         _ = self.channel.tables
 

@@ -402,12 +402,7 @@ def _fastest(start: StepChannel, epsilon: float) -> StepChannel:
 @lru_cache(maxsize=8)
 def channel_for_people(cells: Cells, hide_among: int) -> StepChannel:
     """The fastest fall with so many people nearer than the published place, on average over people."""
-    held = float(cells.people.sum())
-    if held < hide_among:
-        raise UsageError(
-            f"the cells hold about {held:,.0f} people, fewer than the {hide_among:,} to hide among; hide among "
-            "fewer, or make the cells from more people"
-        )
+    cells.check_holds(hide_among)
     # With a tenth of the people in each cell the usual rate does; an area grows with the square of its width.
     guess = min(_USUAL_RATE, _USUAL_RATE * math.sqrt(10 * cells.people_per_cell / hide_among))
     best = _rate_for_people(

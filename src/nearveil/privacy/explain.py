@@ -10,6 +10,7 @@ from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, round_up
 
 _WIDTH = 96
 _DISTANCES_M = (10, 50, 100, 250, 500, 1000, 2000, 5000)
+_STEPS = (1, 2, 3, 5, 10, 20)
 _HOPELESS = 0.9999
 _NUMERICAL_DELTA = 1e-9
 
@@ -72,18 +73,28 @@ def _but_for(guarantee: Guarantee) -> str:
     return ", but for delta" if guarantee.delta > _NUMERICAL_DELTA else ""
 
 
-def _by_distance(guarantee: Guarantee) -> list[str]:
+def _by_metres(guarantee: Guarantee) -> list[str]:
+    return _by_distance(guarantee, "how far apart two places are", {f"{m:>5,} m apart": m for m in _DISTANCES_M})
+
+
+def _by_steps(guarantee: Guarantee) -> list[str]:
+    depends = "how many steps apart two places are; steps are short where people are dense"
+    labels = {f"{f'{steps} step' if steps == 1 else f'{steps} steps':>8} apart": steps for steps in _STEPS}
+    return _by_distance(guarantee, depends, labels)
+
+
+def _by_distance(guarantee: Guarantee, depends: str, distances: dict[str, int]) -> list[str]:
     head = (
-        "How much can be learned depends on how far apart two places are. Somebody who held both equally likely "
-        "can become so sure of the one, at most:"
+        f"How much can be learned depends on {depends}. Somebody who held both equally likely can become so sure of "
+        "the one, at most:"
     )
     lines = [_wrapped(head)]
-    for distance_m in _DISTANCES_M:
-        loss = guarantee.epsilon * distance_m + guarantee.offset
+    for label, distance in distances.items():
+        loss = guarantee.epsilon * distance + guarantee.offset
         sure = believed_at_most(loss)
         learned = f"{_percent(sure)} sure ({_times(loss)} likelier)"
         text = "not hidden from each other" if sure > _HOPELESS else learned
-        lines.append(f"    {distance_m:>5,} m apart: {text}")
+        lines.append(f"    {label}: {text}")
         if sure > _HOPELESS:
             break
     return lines
@@ -98,7 +109,8 @@ def _shared(guarantee: Guarantee) -> list[str]:
 _MEANINGS: dict[Notion, Callable[[Guarantee], list[str]]] = {
     Notion.LOCAL: _one_number,
     Notion.INTERVAL: _one_number,
-    Notion.METRIC: _by_distance,
+    Notion.METRIC: _by_metres,
+    Notion.ELASTIC: _by_steps,
     Notion.CENTRAL: _shared,
 }
 
@@ -128,7 +140,7 @@ def _certificate(certificate: Certificate, unit: str) -> str:
 
 
 def _unit(guarantee: Guarantee) -> str:
-    return " per metre" if guarantee.notion is Notion.METRIC else ""
+    return f" {guarantee.unit}" if guarantee.notion.is_by_distance else ""
 
 
 def _wrapped(text: str, bullet: str = "") -> str:

@@ -24,7 +24,7 @@ ROWS_COMPOSE = (
 GIVEN_INTERVALS = (
     "What the intervals cost the people they were made from is taken from their file. It cannot be checked here."
 )
-GIVEN_CELLS = "Where the cells are from, and what that cost, is taken from their file. It cannot be checked here."
+GIVEN_CELLS = "Where the cells are from, and what that cost, is taken as stated. It cannot be checked here."
 NOT_OURS = (
     "The author of {} states this. Nearveil has tested the class (nearveil.audit.conformance), and nobody here has "
     "proved it."

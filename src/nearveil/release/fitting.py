@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +15,14 @@ from nearveil.geodesy import Faults
 from nearveil.io.files import open_people
 from nearveil.io.people import People, PeopleStream, ReadOptions
 from nearveil.kernels import kernel
+from nearveil.mechanisms.base import Learned
+from nearveil.mechanisms.cells import Cells
+from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells
 from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.nearest import nearest_centre_table
-from nearveil.privacy.guarantee import Guarantee
+from nearveil.privacy.guarantee import Guarantee, check_epsilon
 from nearveil.privacy.ledger import Ledger
 from nearveil.randomness import FIT_STREAM, seeded_randomness
 from nearveil.region import Region, as_region
@@ -207,6 +211,46 @@ def _one_place(points: FloatArray) -> tuple[float, float] | None:
     return float(first[0]), float(first[1])
 
 
+# Fits of a file: its people are read, asked about and charged; nothing else about them is kept.
+
+
+class _Fit:
+    """The people of a file that something is fitted on."""
+
+    def __init__(
+        self,
+        source: str | Path,
+        region: Region,
+        read: ReadOptions | None,
+        ledger: Ledger | None,
+        seed: int | None,
+        bar: ProgressBar,
+    ) -> None:
+        self._read, self._ledger = read or ReadOptions(), ledger
+        if ledger is not None:
+            check_charged(self._read, seed)
+        stream = open_people(Path(source), self._read, carry=False)
+        self._watch = PeopleWatch(
+            stream.carried, self._read.person, per_row=self._read.per_row, keep_ids=ledger is not None
+        )
+        with bar("reading people", stream.rows) as advance:
+            self.answers = PlacesInStream(stream, region, self._watch, clip=self._read.clip, progress=advance)
+        self._watch.finish(stream)
+        self.warnings = (*stream.warnings, *self._watch.warnings)
+        self.randomness = None if seed is None else seeded_randomness(seed, FIT_STREAM)
+
+    @property
+    def unit(self) -> Literal["person", "row"]:
+        """Whose data the cost counts."""
+        return "row" if self._watch.several_rows else "person"
+
+    def charge(self, learned: Learned, delta: float = 0.0) -> None:
+        """Put what was learned on record, or refuse it."""
+        if self._ledger is not None:
+            ids = checked_ids(self._watch.people_by_id(), str(self._read.person))
+            charge_fit(self._ledger, learned, delta, ids)
+
+
 @dataclass(frozen=True, slots=True)
 class FittedIntervals:
     """Intervals, what they cost the people they were fitted on, and warnings."""
@@ -265,21 +309,85 @@ def fit_intervals(
     >>> len(fitted.intervals), fitted.guarantee.epsilon
     (20, 1.0)
     """
-    chosen, read, bar = as_region(region), read or ReadOptions(), progress or no_bar
-    if ledger is not None:
-        check_charged(read, seed)
+    chosen, bar = as_region(region), progress or no_bar
     plan = FitPlan(method=method, centres=centres, rounds=rounds, gamma=gamma, population=population)
     budget = plan.budget(epsilon, delta)
-    stream = open_people(Path(source), read, carry=False)
-    watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=ledger is not None)
-    with bar("reading people", stream.rows) as advance:
-        answers = PlacesInStream(stream, chosen, watch, clip=read.clip, progress=advance)
-    watch.finish(stream)
-    randomness = None if seed is None else seeded_randomness(seed, FIT_STREAM)
+    people = _Fit(source, chosen, read, ledger, seed, bar)
     with bar("finding intervals", plan.steps) as advance:
-        found = build_intervals(answers, chosen, plan, budget, rng=randomness, progress=advance)
-    if watch.several_rows:
-        found = replace(found, unit="row")
-    if ledger is not None:
-        charge_fit(ledger, found, delta, checked_ids(watch.people_by_id(), str(read.person)))
-    return FittedIntervals(found, found.guarantee(delta), (*stream.warnings, *watch.warnings))
+        found = build_intervals(people.answers, chosen, plan, budget, rng=people.randomness, progress=advance)
+    found = replace(found, unit=people.unit)
+    people.charge(found, delta)
+    return FittedIntervals(found, found.guarantee(delta), people.warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedCells:
+    """Cells, what they cost the people they were made from, and warnings."""
+
+    cells: Cells
+    guarantee: Guarantee
+    warnings: tuple[str, ...]
+
+
+def fit_cells(
+    source: str | Path,
+    *,
+    region: Region | str = "san-francisco",
+    hide_among: int = 100,
+    epsilon: float = 1.0,
+    least_cell_m: float = LEAST_CELL_M,
+    largest_cell_m: float = LARGEST_CELL_M,
+    read: ReadOptions | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+    progress: ProgressBar | None = None,
+) -> FittedCells:
+    r"""Build private cells from everybody in a file; nothing else about them is kept.
+
+    Cells that cost nobody anything are made by `nearveil.cells_from_density` from public data, and by
+    `nearveil.cells_from_published` from places published before.
+
+    Parameters
+    ----------
+    source : path
+        CSV, GeoJSON or (Geo)Parquet file of true places.
+    region : Region or str
+        The public region.
+    hide_among : int
+        Among how many people everybody is to be hidden; a cell holds about a tenth of them.
+    epsilon : float
+        What the cells cost each person in the file.
+    least_cell_m, largest_cell_m : float
+        Sides of the smallest and the largest cells, in metres.
+    read : ReadOptions, optional
+        Which columns are what, and who counts as one person.
+    ledger : Ledger, optional
+        Everybody is charged in it first; ``read.person`` says who is who.
+    seed : int, optional
+        For experiments only.
+    progress : callable, optional
+        Gives a progress bar for each step.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from nearveil.io.synthetic import synthetic_city
+    >>> people = synthetic_city(500, as_region("san-francisco"), rng=1)
+    >>> rows = "\n".join(f"{latitude:.6f},{longitude:.6f}" for latitude, longitude in people)
+    >>> file = Path(tempfile.mkdtemp()) / "people.csv"
+    >>> _ = file.write_text(f"latitude,longitude\n{rows}\n")
+    >>> fitted = fit_cells(file, hide_among=50)
+    >>> fitted.cells.source, fitted.guarantee.epsilon
+    ('privtree', 1.0)
+    """
+    chosen, bar = as_region(region), progress or no_bar
+    plan = CellPlan(hide_among=hide_among, least_cell_m=least_cell_m, largest_cell_m=largest_cell_m)
+    check_epsilon(epsilon)
+    people = _Fit(source, chosen, read, ledger, seed, bar)
+    with bar("finding cells", 1) as advance:
+        found = build_private_cells(people.answers, chosen, epsilon=epsilon, plan=plan, rng=people.randomness)
+        advance(1)
+    found.check_holds(hide_among)
+    found = replace(found, unit=people.unit)
+    people.charge(found)
+    return FittedCells(found, found.guarantee(), people.warnings)

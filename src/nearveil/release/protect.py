@@ -126,11 +126,12 @@ class ProtectResult:
         return {
             "rows": self.rows,
             **file_metadata(mechanism),
-            "epsilon": _epsilon(mechanism),
+            "epsilon": None if guarantee.notion.is_by_distance else _epsilon(mechanism),
             # The paper's epsilon is not a guarantee, and the people fitted on lose more. Of others' it is not known.
             "epsilon_holds": False if may_lose_more else True if is_own(mechanism) else None,
             "holds_for_these_people": self._what_holds(),
             "epsilon_per_km": 1000 * guarantee.epsilon if guarantee.notion is Notion.METRIC else None,
+            "epsilon_per_step": guarantee.epsilon if guarantee.notion is Notion.ELASTIC else None,
             "delta": mechanism.delta if is_paper and isinstance(mechanism, DPRS) else guarantee.delta,
             "region": str(mechanism.resolved_region),
             "order": "kept" if self.keeps_order else "random",
@@ -243,7 +244,8 @@ def protect_frame(
     """Publish another place for everybody in a frame, and return a frame of the same kind.
 
     Other columns are carried along. What is suspicious about them, and what the guarantee does not cover, is said by
-    Python warnings. DPRS without intervals is fitted on these people: ``mechanism.guarantee`` then has its card.
+    Python warnings. DPRS without intervals and HideAmong without cells are fitted on these people:
+    ``mechanism.guarantee`` then has the card.
 
     Parameters
     ----------
@@ -359,7 +361,5 @@ def _unseen_persons(read: ReadOptions) -> tuple[str, ...]:
 
 
 def _epsilon(mechanism: Mechanism) -> float | None:
-    """The epsilon asked for; none where the loss is per distance."""
-    if isinstance(mechanism, DPRS):
-        return None if mechanism.chosen_release == "metric" else mechanism.chosen_epsilon
-    return getattr(mechanism, "epsilon", None)
+    """The epsilon asked for."""
+    return mechanism.chosen_epsilon if isinstance(mechanism, DPRS) else getattr(mechanism, "epsilon", None)

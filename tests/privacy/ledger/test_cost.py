@@ -235,6 +235,7 @@ def test_the_order_is_not_chosen_afterwards() -> None:
         ({"renyi_order": "8"}, "above 1"),
         ({"delta": 0.0}, "delta"),
         ({"notion": Notion.METRIC}, "metric"),
+        ({"notion": Notion.ELASTIC}, "elastic"),
         ({"renyi_order": 2.0}, "near 24"),
     ],
 )
@@ -330,3 +331,15 @@ def test_replacing_a_place_costs_a_central_account_twice() -> None:
     assert Cost(notion=Notion.CENTRAL, epsilon=1e4, delta=0.0).of_replacing_a_place().delta == 0.0
     local = Cost(notion=Notion.LOCAL, epsilon=0.3, delta=1e-6)
     assert local.of_replacing_a_place() == local
+
+
+def test_steps_add_and_their_promise_says_whose_steps() -> None:
+    """Cells differ from release to release; the sum counts by those in which two places are most steps apart."""
+    events = [event(2.0, notion=Notion.ELASTIC), event(0.1, notion=Notion.ELASTIC)]
+    cost = sequential_cost(Notion.ELASTIC, events)
+    assert (cost.epsilon, cost.unit) == (2.1, "per step")
+    assert cost.of_replacing_a_place() == cost
+    with pytest.raises(UsageError, match="a loss per step has no Rényi divergence"):
+        renyi_cost(Notion.ELASTIC, events, delta=1e-6, order=8.0)
+    promise = Budget(notion=Notion.ELASTIC, epsilon=6.0, window=DAY).promise
+    assert "at most epsilon = 6 per step, counted by the largest number of steps" in promise

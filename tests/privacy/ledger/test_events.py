@@ -82,6 +82,7 @@ def test_the_least_amount_that_is_accepted_is_the_least_normal_one() -> None:
         ({"noise": (LaplaceAnswers(1, 1.0),)}, "costs more"),
         ({"noise": (GaussianAnswers(1, 100.0),)}, "costs more"),
         ({"noise": (LaplaceAnswers(1, 2.0),), "notion": Notion.METRIC}, "metric"),
+        ({"noise": (LaplaceAnswers(1, 2.0),), "notion": Notion.ELASTIC}, "elastic"),
         ({"noise": ("laplace",)}, "LaplaceAnswers"),
         ({"noise": LaplaceAnswers(1, 2.0)}, "tuple"),
         ({"noise": (GaussianAnswers(0, 2.0),), "delta": 1e-5}, "whole number"),
@@ -122,6 +123,7 @@ def test_units_follow_the_notion() -> None:
         Notion.LOCAL: "per person",
         Notion.INTERVAL: "per person",
         Notion.METRIC: "per metre",
+        Notion.ELASTIC: "per step",
     }
 
 

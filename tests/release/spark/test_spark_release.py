@@ -14,11 +14,17 @@ from tests.release.spark.cluster import Cluster
 from tests.release.spark.rows import by_key
 
 from nearveil.io.people import ReadOptions
+from nearveil.mechanisms import hide_among
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.mechanisms.step_channel import channel_for_people
+from nearveil.region import Region
 from nearveil.release.card import GIVEN_INTERVALS
 from nearveil.release.publishing import telling_column
 from nearveil.release.spark.api import Protected, protect
@@ -35,6 +41,32 @@ def mechanisms(intervals: Intervals) -> dict[str, Mechanism]:
         "metric": DPRS(intervals=intervals, release="metric"),
         "by generator": AxisLaplace(epsilon=2.0),
     }
+
+
+@pytest.fixture(scope="module")
+def cells(city: FloatArray, san_francisco: Region) -> Cells:
+    return cells_from_points(city, san_francisco, CellPlan(hide_among=1000))
+
+
+def test_executors_draw_by_the_numbers_of_the_driver(
+    people: DataFrame, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver is made to find a rate at which everybody stays in their cell; executors would find another.
+
+    However the rows are cut, the same are published.
+    """
+    still = replace(channel_for_people(cells, 1000), rate=40.0)
+    monkeypatch.setattr(hide_among, "channel_for_people", lambda *_: still)
+    some, mechanism = people.where("id < 500"), HideAmong(1000, cells=cells)
+    cuts = (some.repartition(5, "latitude"), some.coalesce(1))
+    first, second = (by_key(protect(cut, mechanism=mechanism, key="id", secret=SECRET).rows) for cut in cuts)
+    assert first == second
+    true = by_key(some)
+    places = [np.array([found[key] for key in true]) for found in (true, first)]
+    assert (places[0] != places[1]).all()
+    there = [cells.find(cells.region.to_square(part)) for part in places]
+    # Rounding to 1e-6 degrees may lead across an edge.
+    assert np.mean(there[0] == there[1]) > 0.99
 
 
 def test_executors_are_processes_of_their_own(spark: SparkSession, cluster: Cluster) -> None:

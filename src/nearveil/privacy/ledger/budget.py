@@ -28,7 +28,6 @@ from nearveil.privacy.ledger.events import (
     exact_difference,
     exact_sum,
     float_at_most,
-    unit_of,
     written_down,
 )
 
@@ -96,6 +95,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("minute", timedelta(minutes=1)))
 
 
+# Each loss is at most its epsilon times the steps in its own cells, so that the sum is bounded by the most steps.
+_STEPS_OF_SEVERAL = ", counted by the largest number of steps between two places in the cells of any of these releases"
+
+
 class Windows(StrEnum):
     """How the windows of a budget run."""
 
@@ -123,15 +126,16 @@ class Budget:
     notion : Notion
         The account that the budget is for.
     epsilon : float
-        Per metre for the metric notion, per person for the others.
+        Per metre for the metric notion, per step for the elastic one, per person for the others.
     window : timedelta
         Length of a window; at most 100 years. Two moments exactly this far apart are not in one window.
     delta : float
         Of all events of a window together.
     renyi_order : float, optional
         Compose by Rényi divergences of this order instead of adding epsilons: for many small losses under a notion
-        other than metric, with a delta. An order near 1 + 2 ln(1 / delta) / epsilon lets most of them in. Settle it
-        before the first event and never change it: an order chosen in view of what was published promises nothing.
+        other than metric and elastic, with a delta. An order near 1 + 2 ln(1 / delta) / epsilon lets most of them in.
+        Settle it before the first event and never change it: an order chosen in view of what was published promises
+        nothing.
     windows : Windows
         Sliding unless asked otherwise.
     start : datetime
@@ -173,8 +177,9 @@ class Budget:
         delta = f" and delta = {self.delta:g}" if self.delta else ""
         promise = (
             f"What is released under the {self.notion} notion of a person's places of {which} "
-            f"{duration_text(self.window)} costs at most epsilon = {self.epsilon:g}{delta} {unit_of(self.notion)}"
+            f"{duration_text(self.window)} costs at most epsilon = {self.epsilon:g}{delta} {self.notion.unit}"
             + (f", by Rényi composition at order {self.renyi_order:g}" if self.renyi_order else "")
+            + (_STEPS_OF_SEVERAL if self.notion is Notion.ELASTIC else "")
         )
         if self.windows is Windows.SLIDING:
             return f"{promise}."
@@ -252,8 +257,11 @@ def _as_windows(value: object) -> Windows:
 def _as_order(value: object, budget: Budget) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 1 < value <= LARGEST_ORDER:
         raise UsageError(f"renyi_order must be a number above 1 and of at most {LARGEST_ORDER:g}")
-    if budget.notion is Notion.METRIC:
-        raise UsageError("renyi_order must be left out for the metric notion: a loss per metre has no Rényi divergence")
+    if budget.notion.is_by_distance:
+        raise UsageError(
+            f"renyi_order must be left out for the {budget.notion} notion: a loss {budget.notion.unit} has no Rényi "
+            "divergence"
+        )
     if not budget.delta:
         raise UsageError("renyi_order needs a delta greater than 0; 1e-5 is a usual choice")
     if conversion_cost(float(value), budget.delta / 2) >= budget.epsilon:

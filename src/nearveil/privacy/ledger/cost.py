@@ -9,16 +9,17 @@ too (fully adaptive composition), and each budget keeps to one of them:
   Feldman and Zrnic, "Individual Privacy Accounting via a Rényi Filter", 2021; also Lécuyer, "Practical Privacy Filters
   and Odometers with Rényi Differential Privacy", 2021), and one step leads to epsilon at half of delta. Described noise
   has its own divergence. Any other event has the worst that its epsilon allows, and its delta comes off the other half.
-  There is none for the metric notion, whose loss grows with the distance while the last step costs the same at every
-  distance.
+  There is none for the metric and the elastic notion, whose loss grows with the distance while the last step costs the
+  same at every distance.
 
 Neither the better of the two rules nor the best order may be picked afterwards: somebody who sees what was published
 can then spend more than either rule allows. For the same reason the two halves of delta are not exchanged.
 
 Across people the composition is parallel: an event concerns only the people whose places went into it.
 
-Amounts of different notions are never added. Sequential sums are exact (see `amounts`); the Rényi bound is computed in
-floats and raised by more than their error.
+Amounts of different notions are never added. Those of the elastic notion are per step, and a step depends on the cells:
+of releases with different cells the sum is per the largest number of steps between two places in any of them.
+Sequential sums are exact (see `amounts`); the Rényi bound is computed in floats and raised by more than their error.
 """
 
 from __future__ import annotations
@@ -43,7 +44,6 @@ from nearveil.privacy.ledger.events import (
     exact_sum,
     float_at_least,
     losses_of,
-    unit_of,
 )
 
 # Moments are good to about 1e-10, and a bound is a few of them; the margins are well above that.
@@ -82,7 +82,7 @@ class Cost:
     @property
     def unit(self) -> str:
         """What epsilon is counted in."""
-        return unit_of(self.notion)
+        return self.notion.unit
 
     def of_replacing_a_place(self) -> Cost:
         """Return what it costs that a person's place, rather than the person, is what may differ.
@@ -108,8 +108,8 @@ def sequential_cost(notion: Notion, events: Sequence[Event]) -> Cost:
 def renyi_cost(notion: Notion, events: Sequence[Event], *, delta: float, order: float) -> Cost:
     """Return the cost at ``delta`` by adding Rényi divergences of one order; larger deltas of events add to it."""
     _check_account(notion, events)
-    if notion is Notion.METRIC:
-        raise UsageError("a loss per metre has no Rényi divergence; add epsilons")
+    if notion.is_by_distance:
+        raise UsageError(f"a loss {notion.unit} has no Rényi divergence; add epsilons")
     if not events:
         return Cost(notion=notion, epsilon=0.0, delta=0.0, rule=Rule.RENYI)
     divergence = math.fsum(count * loss.log_moment(order) for loss, count in _losses(events).items()) / (order - 1)

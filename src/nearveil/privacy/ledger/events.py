@@ -275,12 +275,13 @@ class Event:
             raise UsageError("the guarantee does not hold, so its epsilon is not a cost; record one that does hold")
         if guarantee.offset:
             raise UsageError(
-                "the guarantee has a loss beside that per metre, that of the fit; record release and fit, each alone"
+                f"the guarantee has a loss beside that {guarantee.unit}, that of the fit; record release and fit, each "
+                "alone"
             )
-        if guarantee.per_row or guarantee.unit != unit_of(guarantee.notion):
+        if guarantee.per_row or guarantee.unit != guarantee.notion.unit:
             raise UsageError(
                 f"the guarantee counts {'rows' if guarantee.per_row else guarantee.unit}, the ledger "
-                f"{unit_of(guarantee.notion)}; name the column that says which rows are of one person"
+                f"{guarantee.notion.unit}; name the column that says which rows are of one person"
             )
         return cls(
             who=who,
@@ -294,7 +295,7 @@ class Event:
     @property
     def unit(self) -> str:
         """What epsilon is counted in."""
-        return unit_of(self.notion)
+        return self.notion.unit
 
     def is_same_draw(self, other: Event) -> bool:
         """Tell whether both say the same of one draw; the moment of saying it again does not matter."""
@@ -324,11 +325,6 @@ def check_event(event: object) -> Event:
         raise UsageError(f"a {type(event).__name__} is not an event that the ledger knows; give a Release or a Fit")
     assert isinstance(event, Event)  # noqa: S101
     return event
-
-
-def unit_of(notion: Notion) -> str:
-    """Return what an epsilon of this notion is counted in."""
-    return "per metre" if notion is Notion.METRIC else "per person"
 
 
 def as_notion(value: object) -> Notion:
@@ -375,8 +371,10 @@ def _check_noise_against_claim(event: Event) -> None:
     """Refuse a description of noise that cannot belong to the event."""
     if not event.noise:
         return
-    if event.notion is Notion.METRIC:
-        raise UsageError("noise must be left out for the metric notion: a loss per metre has no Rényi curve")
+    if event.notion.is_by_distance:
+        raise UsageError(
+            f"noise must be left out for the {event.notion} notion: a loss {event.unit} has no Rényi curve"
+        )
     # Counts and scales are rounded once each, so the claim may be short by a few units in the last place.
     if event.delta == 0 and event.epsilon < pure_epsilon(event.noise) * (1 - 1e-12):
         raise UsageError("the noise costs more than epsilon without a delta; state its true epsilon, or a delta")

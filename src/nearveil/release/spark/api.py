@@ -70,7 +70,7 @@ class Protected:
     guarantee : Guarantee
         The card.
     mechanism : Mechanism
-        As it was used, with its intervals.
+        As it was used, with its intervals or cells.
     count : int
         How many rows there are, as many as went in.
     clipped : int
@@ -78,7 +78,7 @@ class Protected:
     several_rows : bool
         Whether a person may have several rows, so that the card counts rows.
     fitted_here : bool
-        Whether the intervals are from these very people.
+        Whether the intervals or cells are from these very people.
     warnings : tuple of str
         What an operator should think about.
     """
@@ -121,7 +121,7 @@ def protect(
     df : DataFrame
         True places, one row each. It is read several times and must be the same each time.
     mechanism : Mechanism
-        DPRS without intervals is fitted on these people, at the cost that the card states.
+        DPRS without intervals and HideAmong without cells are fitted on these people, at the cost that the card states.
     key : str
         A column of whole numbers or text with a different value in every row.
     read : ReadOptions, optional
@@ -129,8 +129,8 @@ def protect(
     ledger : Ledger, optional
         Everybody is charged in it before anything is published. It keeps ids on the driver.
     secret : bytes, optional
-        16 random bytes, to repeat a release of the same rows by the same mechanism, whose intervals are given or found
-        already; fresh if not given. Anyone who has them can undo the noise.
+        16 random bytes, to repeat a release of the same rows by the same mechanism, whose intervals or cells are given
+        or found already; fresh if not given. Anyone who has them can undo the noise.
     progress : callable, optional
         Called with 1 after each round of a fit.
     """
@@ -329,12 +329,14 @@ class Job:
                     "a ledger charges people, but some seem to have several rows; name their column (person)"
                 )
             check_key_type(df.schema, self._other_person or self.key)
+        # Executors draw by the very numbers that the card is about.
+        settled = mechanism.settled()
         rows = released_rows(
             people,
             columns,
             self._places(columns.latitude, columns.longitude, mechanism),
-            mechanism,
-            job_key(self.secret, mechanism, tally),
+            settled,
+            job_key(self.secret, settled, tally),
             partition_by,
         )
         return Protected(

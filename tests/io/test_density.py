@@ -1,0 +1,148 @@
+"""Public data on where people are: points, grids, polygons and rasters, and a sentence for what cannot be used."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nearveil.errors import DataError, UsageError
+from nearveil.io.columns import wkb_from_boxes
+from nearveil.io.density import Density, read_density
+from nearveil.io.parquet_file import geo_metadata_of
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_density
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+GRID_LATITUDES, GRID_LONGITUDES = 37.525 + 0.05 * np.arange(8), -122.575 + 0.05 * np.arange(8)
+
+
+def csv_of(path: Path, header: str, *columns: FloatArray) -> Path:
+    np.savetxt(path, np.column_stack(columns), delimiter=",", header=header, comments="", fmt="%.4f")
+    return path
+
+
+@pytest.fixture(scope="module")
+def grid() -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Middles of 64 boxes that fill San Francisco's region, and counts."""
+    latitude, longitude = (axis.ravel() for axis in np.meshgrid(GRID_LATITUDES, GRID_LONGITUDES, indexing="ij"))
+    return latitude, longitude, np.random.default_rng(1).integers(0, 200, 64).astype(float)
+
+
+def test_rows_without_counts_are_one_person_each(tmp_path: Path, city: FloatArray) -> None:
+    density = read_density(csv_of(tmp_path / "points.csv", "lat,lng", city[:50, 0], city[:50, 1]))
+    assert density.counts.tolist() == [1.0] * 50
+    assert not density.height_deg.any()
+
+
+def test_counts_on_even_coordinates_are_a_grid(tmp_path: Path, grid: tuple[FloatArray, FloatArray, FloatArray]) -> None:
+    """Also where boxes without people are left out, and coordinates are rounded."""
+    latitude, longitude, counts = (part[grid[2] > 40] for part in grid)
+    density = read_density(csv_of(tmp_path / "grid.csv", "Latitude,Longitude,Population", latitude, longitude, counts))
+    assert np.allclose(density.height_deg, 0.05)
+    assert np.allclose(density.width_deg, 0.05)
+    assert density.counts.tolist() == counts.tolist()
+
+
+def test_counts_elsewhere_are_points(tmp_path: Path, city: FloatArray) -> None:
+    path = csv_of(
+        tmp_path / "villages.csv", "latitude,longitude,heads", city[:40, 0], city[:40, 1], np.arange(1.0, 41.0)
+    )
+    density = read_density(path, column="heads")
+    assert not density.width_deg.any()
+    assert density.counts.sum() == 820
+
+
+def test_a_grid_spreads_its_people_evenly(
+    grid: tuple[FloatArray, FloatArray, FloatArray], san_francisco: Region
+) -> None:
+    """All people are in some cell, and a box of many people is cut into more and smaller cells than one of few."""
+    latitude, longitude, counts = grid
+    density = Density.of_grid(np.column_stack([latitude, longitude]), counts)
+    cells = cells_from_density(density, san_francisco, CellPlan(hide_among=100))
+    assert np.isclose(cells.people.sum(), counts.sum(), rtol=1e-4)
+    there = cells.find(san_francisco.to_square(density.points))
+    assert cells.sides_m[there[counts > 150]].mean() < cells.sides_m[there[counts < 10]].mean()
+
+
+def parquet_of_boxes(path: Path, grid: tuple[FloatArray, FloatArray, FloatArray], name: str = "people") -> Path:
+    latitude, longitude, counts = grid
+    south, west, north, east = latitude - 0.025, longitude - 0.025, latitude + 0.025, longitude + 0.025
+    ring = [[south, west], [south, east], [north, east], [north, west], [south, west]]
+    outlines = np.moveaxis(np.array(ring), 2, 0)
+    table = pa.table({name: counts, "geometry": wkb_from_boxes(outlines)})
+    pq.write_table(table.replace_schema_metadata({"geo": geo_metadata_of("geometry", "Polygon")}), path)
+    return path
+
+
+def test_polygons_count_by_their_boxes(tmp_path: Path, grid: tuple[FloatArray, FloatArray, FloatArray]) -> None:
+    path = parquet_of_boxes(tmp_path / "census.parquet", grid)
+    density = read_density(path)
+    assert np.allclose(density.points, np.column_stack(grid[:2]))
+    assert np.allclose(density.height_deg, 0.05)
+    assert density.counts.tolist() == grid[2].tolist()
+    with pytest.raises(DataError, match="there is no column 'heads'"):
+        read_density(path, column="heads")
+    with pytest.raises(DataError, match="polygons without counts; name the column"):
+        read_density(parquet_of_boxes(tmp_path / "other.parquet", grid, "inhabitants"))
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # rasterio's own, of affine 3
+def test_a_raster_is_read_where_the_region_is(tmp_path: Path, san_francisco: Region) -> None:
+    """In degrees and in a projection that shears: the same people at the same places; what has no data is nobody."""
+    rasterio = pytest.importorskip("rasterio")
+    from pyproj import Transformer
+
+    counts = np.random.default_rng(2).integers(0, 50, (100, 240)).astype("float32")
+    counts[:, :3] = -9999
+    mollweide = Transformer.from_crs("OGC:CRS84", "ESRI:54009", always_xy=True).transform(-123.9, 38.1)
+    for crs, origin, size in (("EPSG:4326", (-123.9, 38.1), 0.01), ("ESRI:54009", mollweide, 900.0)):
+        path = tmp_path / f"{size}.tif"
+        place = rasterio.transform.from_origin(*origin, size, size)
+        settings = {"width": 240, "height": 100, "count": 1, "dtype": "float32", "nodata": -9999}
+        with rasterio.open(path, "w", driver="GTiff", crs=crs, transform=place, **settings) as raster:
+            raster.write(counts, 1)
+        whole, part = read_density(path), read_density(path, region=san_francisco)
+        assert whole.counts.sum() == counts[:, 3:].sum()
+        assert len(part.counts) < len(whole.counts)
+        cells = [cells_from_density(one, san_francisco, CellPlan(hide_among=100)) for one in (whole, part)]
+        assert np.isclose(cells[0].people.sum(), cells[1].people.sum(), rtol=1e-3)
+        # The region is as many pixels large as it holds people, at about 24.5 people a pixel.
+        pixels = (san_francisco.height_deg / whole.height_deg.mean()) * (
+            san_francisco.width_deg / whole.width_deg.mean()
+        )
+        assert np.isclose(cells[0].people.sum() / pixels, counts[:, 3:].mean(), rtol=0.1)
+    with pytest.raises(DataError, match="nobody inside the region"):
+        read_density(path, region=Region(48.8, 2.2, 48.9, 2.4))
+    with pytest.raises(UsageError, match="a GeoTIFF has no columns"):
+        read_density(path, column="people")
+    (tmp_path / "text.tif").write_text("no picture")
+    with pytest.raises(DataError, match="cannot be read as a GeoTIFF"):
+        read_density(tmp_path / "text.tif")
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("37.7,-122.4,-3", "negative"),
+        ("37.7,-122.4,0", "all counts of the density are 0"),
+        ("37.7,-122.4,", "row 2: the count is empty or not a number"),
+        ("37.7,-122.4,nan", "missing"),
+        ("37.7,-122.4,many", "row 2: the count is empty or not a number"),
+        ("95,-122.4,3", "no place in degrees"),
+    ],
+)
+def test_counts_that_cannot_be_used(tmp_path: Path, rows: str, words: str) -> None:
+    path = tmp_path / "density.csv"
+    path.write_text(f"lat,lon,count\n37.71,-122.41,0\n{rows}\n")
+    with pytest.raises(DataError, match=words):
+        read_density(path)
+
+
+def test_columns_that_could_both_be_meant(tmp_path: Path) -> None:
+    path = tmp_path / "density.csv"
+    path.write_text("lat,lon,count,people\n37.7,-122.4,1,2\n")
+    with pytest.raises(DataError, match="several columns could be the counts: 'count', 'people'; name one"):
+        read_density(path)
+    assert read_density(path, column="people").counts.tolist() == [2.0]
