@@ -26,6 +26,7 @@ from nearveil.audit.events import (
 from nearveil.audit.pair_search import as_place
 from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import EXPLORE_STREAM, SEARCH_STREAM, Place, Sampler, Subject
+from nearveil.mechanisms.cells import Cells
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
@@ -190,10 +191,11 @@ _FOUND = 2
 _LEAST_PLACES, _MOST_PLACES = 2_048, 131_072
 
 
-def search_places(sampler: Sampler, budget: int) -> list[Place]:
+def search_places(sampler: Sampler, budget: int, cells: Cells | None = None) -> list[Place]:
     """Return the places whose outputs scatter least, of a lattice as fine as the number of draws allows; none if few.
 
-    Drawing less noise somewhere is not wrong by itself: the claim may allow it. It only says where to look.
+    Where cells are given, outputs scatter by the sides of their places' cells, as they are meant to. Drawing less noise
+    somewhere is not wrong by itself: the claim may allow it. It only says where to look.
     """
     number = min(int(budget / _draws_per_place()), _MOST_PLACES)
     if number < _LEAST_PLACES:
@@ -204,7 +206,8 @@ def search_places(sampler: Sampler, budget: int) -> list[Place]:
     for round_number, (draws, share) in enumerate(_ROUNDS, 1):
         fresh = sampler.draw_each(places, draws, (SEARCH_STREAM, round_number))
         outputs = np.concatenate([outputs, fresh], axis=1)
-        kept = np.argsort(_scatter(outputs), kind="stable")[: max(int(share * len(places)), _FOUND)]
+        unit = 1.0 if cells is None else cells.sides[cells.find(region.to_square(places))]
+        kept = np.argsort(_scatter(outputs) / unit, kind="stable")[: max(int(share * len(places)), _FOUND)]
         places, outputs = places[kept], outputs[kept]
     return [as_place(region, place) for place in places]
 
