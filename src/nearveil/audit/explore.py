@@ -6,7 +6,7 @@ Nothing here needs to be right for the audit to be right: what is chosen is meas
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,8 @@ _MOST_PROMISING = 24
 # Sound noise does not put two outputs on one and the same point beside a place, so that such counts are believed.
 _AS_COUNTED = 1.0
 _RANKING = {**dict.fromkeys(TELL_TALES, _HOPEFUL), NearnessScore.kind: _AS_COUNTED}
+# Where nothing may be lost, as between two places of one cell, any luck looks like a violation.
+_NEXT_TO_NOTHING, _UNLIKELY = 1e-6, 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +112,25 @@ def _suspect(
     Scores that learn nothing are tried on all samples.
     """
     half = len(outputs[0]) // 2
+    nothing = claimed_loss < _NEXT_TO_NOTHING
+    cautions = (*CAUTIONS, _UNLIKELY) if nothing else CAUTIONS
     found: list[_Found] = []
     for score in learn_scores(outputs[0][:half], outputs[1][:half], pair, subject):
         unseen = slice(0 if score.kind in UNLEARNED else half, None)
         scores = [score.score(side[unseen], pair, subject) for side in outputs]
         for direction in DIRECTIONS:
-            found += _best_events(score, direction, scores, aim)
+            found += _best_events(score, direction, scores, aim, cautions)
     best = [_best(option for option in found if option.caution == caution) for caution in CAUTIONS]
     # A tell-tale is counted however seldom it came, beside what promises more.
     trusted = [option for option in found if option.caution == _TRUSTING]
     tell_tales = [_best(option for option in trusted if option.event.score.kind == kind) for kind in TELL_TALES]
     events = {id(option.event): option.event for option in (*best, *tell_tales) if option is not None}
     # Of hundreds of thresholds the best was lucky, so that pairs are ranked with most caution. Tell-tales have few.
-    cautious = [option.bound for option in found if option.caution == _RANKING.get(option.event.score.kind, _STRICT)]
+    cautious = [
+        option.bound
+        for option in found
+        if option.caution == (_UNLIKELY if nothing else _RANKING.get(option.event.score.kind, _STRICT))
+    ]
     hopeful = [option.bound for option in found if option.caution == _HOPEFUL]
     return Suspect(pair, claimed_loss, tuple(events.values()), max(cautious), max(hopeful))
 
@@ -131,7 +139,9 @@ def _best(options: Iterable[_Found]) -> _Found | None:
     return max(options, key=lambda option: option.bound, default=None)
 
 
-def _best_events(score: Score, direction: Direction, scores: list[FloatArray], aim: Aim) -> list[_Found]:
+def _best_events(
+    score: Score, direction: Direction, scores: list[FloatArray], aim: Aim, cautions: Sequence[float]
+) -> list[_Found]:
     """Return for each level of caution the best threshold and the bound to expect of it."""
     likely, unlikely = scores if direction == "first" else (-scores[1], -scores[0])
     thresholds = telling_thresholds(np.concatenate([likely, unlikely]))
@@ -141,7 +151,7 @@ def _best_events(score: Score, direction: Direction, scores: list[FloatArray], a
             return []
     hits, false_hits = count_reaching(likely, thresholds), count_reaching(unlikely, thresholds)
     found: list[_Found] = []
-    for caution in CAUTIONS:
+    for caution in cautions:
         promising = _promising(hits, false_hits, caution)
         bounds = expected_loss_bounds(
             hits[promising],
