@@ -22,7 +22,7 @@ from nearveil.audit.auditor import DEFAULT_CONFIDENCE, AuditReport, Verdict, aud
 from nearveil.audit.bounds import clopper_pearson_high
 from nearveil.audit.claims import Claim, own_claim
 from nearveil.audit.pair_search import audit_pairs, place_pairs
-from nearveil.audit.subjects import Place, PublishedSubject
+from nearveil.audit.subjects import MechanismSubject, Place, PublishedSubject, Subject
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.privacy.guarantee import Notion
@@ -58,13 +58,16 @@ class Case:
     claim: Claim = METRIC
     place: Place | None = None
 
+    @property
+    def subject(self) -> Subject:
+        return Judged(self.publish)
+
     def audit(self, samples: int, seed: int, confidence: float = DEFAULT_CONFIDENCE) -> AuditReport:
         pairs = audit_pairs(REGION, self.claim)
         if self.place is not None:
             pairs += place_pairs(REGION, self.place, self.claim)
-        subject = Judged(self.publish)
         search = self.place is None
-        return audit(subject, self.claim, pairs, samples=samples, confidence=confidence, seed=seed, search=search)
+        return audit(self.subject, self.claim, pairs, samples=samples, confidence=confidence, seed=seed, search=search)
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,10 @@ class OwnCase:
     @property
     def claim(self) -> Claim:
         return own_claim(self.make().guarantee)
+
+    @property
+    def subject(self) -> Subject:
+        return MechanismSubject(self.make())
 
     def audit(self, samples: int, seed: int, confidence: float = DEFAULT_CONFIDENCE) -> AuditReport:
         return audit(self.make(), samples=samples, confidence=confidence, seed=seed)

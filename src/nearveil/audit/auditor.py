@@ -264,7 +264,9 @@ def audit(
     with closed_after(subject):
         sampler = Sampler(subject, seed, progress)
         search = search and not places
-        report = _audit(sampler, stated, [*pairs, *chain(*around)], samples, confidence, seed, search=search, cells=cells)
+        report = _audit(
+            sampler, stated, [*pairs, *chain(*around)], samples, confidence, seed, search=search, cells=cells
+        )
     return replace(report, seconds=time.monotonic() - started)
 
 

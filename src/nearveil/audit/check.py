@@ -10,7 +10,7 @@ from typing import Any
 from nearveil.audit.auditor import DEFAULT_CONFIDENCE, Verdict
 from nearveil.audit.bounds import largest_loss_bound, loss_bounds
 from nearveil.audit.external import DEFAULT_TIMEOUT_S, CommandSubject, ModuleSubject, closed_after
-from nearveil.audit.fit import DEFAULT_FITS, VIEWS, fit_from_dict, fit_of
+from nearveil.audit.fit import DEFAULT_FITS, VIEWS, describe_fit, fit_from_dict, fit_of
 from nearveil.audit.fit_witness import FORMAT as FIT_FORMAT
 from nearveil.audit.fit_witness import FitWitness, fit_witness_from_json, recheck_fit
 from nearveil.audit.pair_search import with_intervals, with_steps
@@ -148,7 +148,7 @@ def _check_fit(witness: FitWitness, samples: int | None, seed: int | None, progr
     fits = samples or min(max(DEFAULT_FITS, 2 * witness.counts.trials), _MOST_FITS)
     with progress("fitting", fits) as advance:
         fresh = recheck_fit(witness, fit_of(mechanism, view, advance), fits=fits, seed=seed)
-    audited = f"the fit of dprs by {mechanism.fit_plan.method}, {mechanism.centres} centres: {VIEWS[view]}"
+    audited = f"{describe_fit(mechanism)}: {VIEWS[view]}"
     return WitnessCheck(verdict=_verdict(witness, fresh), witness=fresh, audited=audited)
 
 

@@ -19,9 +19,7 @@ _METRES = {"per metre": 1.0, "per kilometre": 1e-3, "per km": 1e-3}
 # A number is spelt out, or the plus of 4e+2 would pass for the one before an offset.
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
 _NOTIONS = "|".join(Notion)
-_CLAIM_PATTERN = re.compile(
-    rf"({_NOTIONS}):({_NUMBER})(/km|/m)?(?:\+({_NUMBER}))?(?::({_NUMBER}))?", re.IGNORECASE
-)
+_CLAIM_PATTERN = re.compile(rf"({_NOTIONS}):({_NUMBER})(/km|/m)?(?:\+({_NUMBER}))?(?::({_NUMBER}))?", re.IGNORECASE)
 _NOTION_FIRST = re.compile(rf"\s*({_NOTIONS}):", re.IGNORECASE)
 
 CLAIM_FORMS = (

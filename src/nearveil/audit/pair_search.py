@@ -229,7 +229,9 @@ def _within(intervals: Intervals, index: int, name: str) -> list[Pair]:
     # Laplace noise is counted along the axes, so that the ends of a diagonal are farthest apart.
     diagonal = reach * _DIAGONAL
     return [
-        _pair(intervals.region, centre - diagonal, centre + diagonal, f"at the ends of a diagonal of the {name} interval"),
+        _pair(
+            intervals.region, centre - diagonal, centre + diagonal, f"at the ends of a diagonal of the {name} interval"
+        ),
         _pair(intervals.region, centre - east, centre + east, f"at opposite edges of the {name} interval"),
         _pair(intervals.region, centre, centre + diagonal, f"at the centre and the edge of the {name} interval"),
     ]
