@@ -329,7 +329,10 @@ def channel_pairs(mechanism: HideAmong, epsilon: float) -> list[Pair]:
     worst = int(by_loss[0])
     kind = "in neighbouring cells whose probabilities differ most"
     pairs += _beyond(cells, int(first[worst]), int(second[worst]), kind, sums)
-    return list({(pair.first, pair.second): pair for pair in pairs}.values())
+    once: dict[frozenset[Place], Pair] = {}
+    for pair in pairs:
+        once.setdefault(frozenset((pair.first, pair.second)), pair)
+    return list(once.values())
 
 
 def with_steps(pairs: list[Pair], cells: Cells) -> list[Pair]:
