@@ -3,6 +3,8 @@
 ``python -m tests.audit.judged innocent`` audits the first ones at a confidence of 95 % and counts false alarms; the
 bound that it prints is the exact binomial one (Clopper-Pearson), at 95 %.
 ``python -m tests.audit.judged broken`` counts how many audits of the others find the fault.
+``python -m tests.audit.judged broken --only "hide among, rate x 1.1" --samples 10000000 --audits 1`` audits a mechanism
+that hides among people and falls a tenth faster than certified; ``innocent --only "hide among"`` the one as certified.
 """
 
 from __future__ import annotations
@@ -11,15 +13,18 @@ import argparse
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-from nearveil import SRR, PlanarLaplace, Square
+from nearveil import SRR, HideAmong, Mechanism, PlanarLaplace, Square
 from nearveil.audit.auditor import DEFAULT_CONFIDENCE, AuditReport, Verdict, audit
 from nearveil.audit.bounds import clopper_pearson_high
-from nearveil.audit.claims import Claim
+from nearveil.audit.claims import Claim, own_claim
 from nearveil.audit.pair_search import audit_pairs, place_pairs
-from nearveil.audit.subjects import Place, PublishedSubject
+from nearveil.audit.subjects import MechanismSubject, Place, PublishedSubject, Subject
+from nearveil.io.synthetic import synthetic_city
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.privacy.guarantee import Notion
 from nearveil.randomness import NumberedRows, RowKeystream, numbered_rows
 from nearveil.region import named_region
@@ -53,13 +58,46 @@ class Case:
     claim: Claim = METRIC
     place: Place | None = None
 
+    @property
+    def subject(self) -> Subject:
+        return Judged(self.publish)
+
     def audit(self, samples: int, seed: int, confidence: float = DEFAULT_CONFIDENCE) -> AuditReport:
         pairs = audit_pairs(REGION, self.claim)
         if self.place is not None:
             pairs += place_pairs(REGION, self.place, self.claim)
-        subject = Judged(self.publish)
         search = self.place is None
-        return audit(subject, self.claim, pairs, samples=samples, confidence=confidence, seed=seed, search=search)
+        return audit(self.subject, self.claim, pairs, samples=samples, confidence=confidence, seed=seed, search=search)
+
+
+@dataclass(frozen=True)
+class OwnCase:
+    """One of our mechanisms, which states its claim itself and is audited at the draw, with its density."""
+
+    make: Callable[[], Mechanism]
+
+    @property
+    def claim(self) -> Claim:
+        return own_claim(self.make().guarantee)
+
+    @property
+    def subject(self) -> Subject:
+        return MechanismSubject(self.make())
+
+    def audit(self, samples: int, seed: int, confidence: float = DEFAULT_CONFIDENCE) -> AuditReport:
+        return audit(self.make(), samples=samples, confidence=confidence, seed=seed)
+
+
+@cache
+def hiding_among_200() -> HideAmong:
+    """5,000 people in 606 cells from 140 m to 4 km wide."""
+    plan = CellPlan(hide_among=200)
+    return HideAmong(200, cells=cells_from_points(synthetic_city(5000, REGION, rng=3), REGION, plan))
+
+
+def falling_faster() -> HideAmong:
+    """The rate is a tenth larger than certified, and the statement is unchanged."""
+    return hiding_among_200().rescaled(1 / 1.1)
 
 
 def other_stream(rows: RowKeystream) -> NumberedRows:
@@ -131,7 +169,7 @@ def narrow(points: FloatArray, rng: np.random.Generator) -> FloatArray:
     return NARROW.perturb(points, rng)
 
 
-BROKEN = {
+BROKEN: dict[str, Case | OwnCase] = {
     "true place modulo 1 m": Case(whole_metres),
     "the same, rounded to 0.1 m": Case(whole_metres_rounded),
     "whole metres, in degrees": Case(whole_metres_in_degrees),
@@ -141,6 +179,7 @@ BROKEN = {
     "300 m with a third": Case(patched),
     "300 m, --place": Case(patched, place=(37.6105, -122.3295)),
     "scale x 0.95": Case(narrow),
+    "hide among, rate x 1.1": OwnCase(falling_faster),
 }
 
 
@@ -177,7 +216,7 @@ def randomised_response(points: FloatArray, rng: np.random.Generator) -> FloatAr
     return np.column_stack([np.full(len(points), north), east + np.where(says_east, 0.1, -0.1)])
 
 
-INNOCENT = {
+INNOCENT: dict[str, Case | OwnCase] = {
     "planar Laplace": Case(SOUND.perturb),
     "on a grid of 0.1 m": Case(rounded(6)),
     "on a grid of 110 m": Case(rounded(3)),
@@ -188,6 +227,7 @@ INNOCENT = {
     "randomised response": Case(randomised_response, LOCAL),
     "Square": Case(Square(epsilon=1.0).perturb, LOCAL),
     "SRR": Case(SRR(epsilon=1.0, levels=4).perturb, LOCAL),
+    "hide among": OwnCase(hiding_among_200),
 }
 
 

@@ -130,6 +130,26 @@ class Unrounded(PlanarLaplace):
         return super().perturb(points, rng) + 3e-7  # type: ignore[arg-type]
 
 
+class FewerSteps(HideAmong):
+    """Cells 0.7 times as many steps away as the density says."""
+
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        return HideAmong.draw(self.rescaled(0.7), x, rows)
+
+
+def test_a_fall_over_steps_that_is_faster_than_certified_is_caught(city: FloatArray) -> None:
+    """A tenth, by the audit alone: density and draws agree. Fewer steps than the density says, by the density."""
+    certified = MECHANISMS["hide-among"]().fit(city)
+    assert isinstance(certified, HideAmong)
+    with pytest.raises(ConformanceError, match="HideAmong: violated"):
+        conformance.check_guarantee_survives_audit(MechanismUnderTest(certified.rescaled(1 / 1.1), city))
+    fewer = FewerSteps(200, epsilon=1.5, cells=certified.current_cells)
+    with pytest.raises(ConformanceError, match="FewerSteps: draws do not follow the density"):
+        conformance.check_sampler_matches_density(MechanismUnderTest(fewer, city))
+    with pytest.raises(ConformanceError, match="FewerSteps: violated"):
+        conformance.check_guarantee_survives_audit(MechanismUnderTest(fewer, city, draws=50_000))
+
+
 @pytest.mark.parametrize(
     ("bad", "check"),
     [
@@ -146,6 +166,23 @@ class Unrounded(PlanarLaplace):
 def test_catches(bad: type[Mechanism], check: Callable[[MechanismUnderTest], None], city: FloatArray) -> None:
     with pytest.raises(ConformanceError, match=bad.__name__):
         check(MechanismUnderTest(bad(), city, FEW_DRAWS))
+
+
+def test_bins_of_a_density_on_small_pieces_are_integrated_well(city: FloatArray) -> None:
+    """Against the exact sum over cells: off by less than chance, in each bin, and by nothing that a test would see."""
+    mechanism = HideAmong(200, epsilon=1.5, seed=3).fit(city)
+    cells, subject = mechanism.current_cells, MechanismUnderTest(mechanism, city)
+    place = subject.places[0]
+    columns, rows = conformance._grid(subject, place)
+    density = np.exp(mechanism.log_density(place, cells.centres))
+    west, south, east, north = cells.boxes().T[:, :, None]
+    across = np.clip(np.minimum(east, columns[1:]) - np.maximum(west, columns[:-1]), 0.0, None)
+    up = np.clip(np.minimum(north, rows[1:]) - np.maximum(south, rows[:-1]), 0.0, None)
+    exact = np.einsum("c,ci,cj->ij", density, across, up).ravel()
+    off = (subject.bin_masses(place) - exact) / np.sqrt(np.maximum(exact, 1 / subject.draws) / subject.draws)
+    assert exact.sum() == pytest.approx(1.0)
+    assert np.abs(off).max() < 1
+    assert (off**2).sum() < 2
 
 
 def test_a_density_that_is_off_by_a_factor_is_caught(city: FloatArray) -> None:

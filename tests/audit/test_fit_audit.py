@@ -10,14 +10,16 @@ import pytest
 from scipy.stats import binom
 from tests.audit.null_fit_audits import CASES, CONFIDENCE, accusations, intervals_fit
 
+from nearveil import HideAmong
 from nearveil.audit._fit_statistics import FitEvent, Statistic, event_from_dict
 from nearveil.audit.auditor import Verdict
+from nearveil.audit.check import check_witness
 from nearveil.audit.claims import Claim, own_claim
-from nearveil.audit.fit import AnswersFit, FitReport, audit_fit
-from nearveil.audit.fit_witness import Fit, fit_witness_from_json, recheck_fit, worst_case_data
+from nearveil.audit.fit import AnswersFit, FitReport, audit_fit, fit_of, fit_to_audit
+from nearveil.audit.fit_witness import Fit, fit_witness_from_json, recheck_fit, tree_data, worst_case_data
 from nearveil.audit.subjects import AuditError
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms import fit_grid, fit_pic, nearest
+from nearveil.mechanisms import fit_cells, fit_grid, fit_pic, nearest
 from nearveil.mechanisms.fit_pic import FIXED_POINT, fixed_point_laplace
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.privacy.guarantee import Notion
@@ -327,3 +329,73 @@ def test_statistics_take_what_they_say() -> None:
     assert event.happened(outputs).tolist() == [True, False]
     assert event_from_dict(json.loads(json.dumps(event.to_dict()))) == event
     assert replace(event, above=True).happened(outputs).tolist() == [False, True]
+
+
+# Private cells: what they publish, and the noisy counts of their tree.
+
+
+def hiding(epsilon: float) -> HideAmong:
+    mechanism = fit_to_audit(HideAmong(100, fit_epsilon=epsilon, region=REGION))
+    assert isinstance(mechanism, HideAmong)
+    return mechanism
+
+
+def less_noise(share: float) -> Noise:
+    return lambda exact, scale, rng: fixed_point_laplace(exact, share * scale, rng)
+
+
+def test_the_counts_of_a_tree_are_0_or_1_but_for_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With noise taken out and a crowd that reaches every depth: two depths, and the number of people."""
+    monkeypatch.setattr(fit_cells, "fixed_point_laplace", lambda exact, *_: exact / FIXED_POINT)
+    mechanism = hiding(1.0)
+    pair = tree_data(REGION, mechanism.cell_plan, 1.0)[2]
+    for view, expected in (("answers", {0.0: [0, 0, 0], 1.0: [1, 1, 1]}), ("cells", {0.0: [1, 1, 0], 1.0: [1, 1, 1]})):
+        fit = fit_of(mechanism, view).about(pair)  # type: ignore[union-attr]
+        for part, people in enumerate((pair.without, pair.with_person)):
+            seen = np.asarray(fit(people, np.random.default_rng(1)))
+            assert seen[:, 0].tolist() == expected[float(part)]
+
+
+def test_the_crowds_are_where_a_tree_loses_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without noise the first crowd is not halved to the last depth, the second just not, the third is."""
+    monkeypatch.setattr(fit_cells, "fixed_point_laplace", lambda exact, *_: exact / FIXED_POINT)
+    mechanism = hiding(1.0)
+    for pair, halved in zip(tree_data(REGION, mechanism.cell_plan, 1.0), (1, 1, 2), strict=True):
+        fit = fit_of(mechanism, "cells").about(pair)  # type: ignore[union-attr]
+        assert np.asarray(fit(pair.without, np.random.default_rng(1)))[:2].sum() == halved
+
+
+def test_a_tree_with_30_percent_less_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the noisy counts of one level; unchanged, it is not accused (false-alarm rate 0.05, and none at this seed)."""
+    epsilon, plan = 3.0, hiding(3.0).cell_plan
+    plan = replace(plan, least_cell_m=2 * plan.least_cell_m)
+    noise, data = fit_cells.tree_noise(epsilon, plan), tree_data(REGION, plan, epsilon)[2:]
+    claim = central(1 / noise.scale + 1 / noise.counting_scale)
+    for share, verdict in ((1.0, Verdict.CONSISTENT), (0.7, Verdict.VIOLATED)):
+        monkeypatch.setattr(fit_cells, "fixed_point_laplace", less_noise(share))
+        found = audit_fit(AnswersFit(REGION, plan, epsilon), claim, data, REGION, fits=4000, confidence=0.95, seed=4)
+        assert found.verdict is verdict
+        assert found.epsilon_lower > claim.epsilon / 2
+
+
+def test_private_cells_keep_their_promise_and_show_it_where_they_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is published loses less than the counts: at 0.3 of the noise it shows soon. A witness stands on fresh fits.
+
+    Unchanged, they are not accused (false-alarm rate 1e-3).
+    """
+    honest = audit_fit(HideAmong(100, fit_epsilon=3.0), fits=1600, seed=4)
+    assert honest.verdict is Verdict.CONSISTENT
+    assert "cells" in honest.claim.text
+    monkeypatch.setattr(fit_cells, "fixed_point_laplace", less_noise(0.3))
+    for claim in (None, central(3.0)):
+        found = audit_fit(HideAmong(100, fit_epsilon=3.0), claim, fits=3000, confidence=0.95, seed=4)
+        assert (found.verdict, found.view) == (Verdict.VIOLATED, "cells")
+    check = check_witness(fit_witness_from_json(found.witness.to_json()), samples=1500, confidence=0.95, seed=1)
+    assert check.verdict is Verdict.VIOLATED
+    assert "hide-among" in check.audited
+
+
+def test_cells_that_are_given_have_no_fit(city: FloatArray, san_francisco: Region) -> None:
+    cells = fit_cells.cells_from_points(city, san_francisco)
+    with pytest.raises(UsageError, match="no fit to audit"):
+        audit_fit(HideAmong(100, cells=cells), fits=1_000)

@@ -1,7 +1,7 @@
 """Small faults that leave nearly all of the noise in place are found, and their witnesses stand on fresh samples."""
 
 import pytest
-from tests.audit.judged import BROKEN, INNOCENT, NARROW, SOUND, Case, Judged
+from tests.audit.judged import BROKEN, INNOCENT, NARROW, SOUND, Case, OwnCase
 
 from nearveil.audit.auditor import AuditReport, Verdict, audit
 from nearveil.audit.claims import own_claim
@@ -12,14 +12,14 @@ from nearveil.audit.witness import recheck, witness_from_json
 pytestmark = pytest.mark.statistical
 
 
-def assert_found(case: Case, samples: int, recheck_samples: int) -> AuditReport:
+def assert_found(case: Case | OwnCase, samples: int, recheck_samples: int) -> AuditReport:
     """The fault is found, and the witness, written down and read back, is confirmed by samples of its own."""
     report = case.audit(samples, seed=1)
     assert report.verdict is Verdict.VIOLATED
     assert report.witness is not None
     again = witness_from_json(report.witness.to_json())
     assert again.explain() == report.witness.explain()
-    assert recheck(again, Judged(case.publish), samples=recheck_samples, seed=2).violates
+    assert recheck(again, case.subject, samples=recheck_samples, seed=2).violates
     return report
 
 
@@ -52,6 +52,7 @@ def test_a_small_place_with_less_noise_is_found_where_one_looks() -> None:
     """Also on few samples, which leave no search to be made; without the place it goes unseen."""
     assert BROKEN["300 m with a third"].audit(60_000, seed=1).verdict is Verdict.CONSISTENT
     case = BROKEN["300 m, --place"]
+    assert isinstance(case, Case)
     report = assert_found(case, 60_000, 60_000)
     assert report.witness is not None
     assert report.witness.pair.first == case.place
@@ -62,6 +63,13 @@ def test_a_twentieth_less_noise_is_found_in_four_million_samples() -> None:
     report = audit(MechanismSubject(NARROW), claim, mechanism_pairs(SOUND, claim), samples=4_000_000, seed=1)
     assert report.verdict is Verdict.VIOLATED
     assert claim.epsilon < report.epsilon_lower < claim.epsilon / 0.95
+
+
+def test_a_fall_over_steps_that_is_a_tenth_too_fast_is_found() -> None:
+    """At a fifth of the samples that the whole city is audited with (see `tests.audit.judged`)."""
+    report = assert_found(BROKEN["hide among, rate x 1.1"], 2_000_000, 1_000_000)
+    assert report.claim.epsilon < report.epsilon_lower < 1.1 * report.claim.epsilon
+    assert report.claim.unit == "per step"
 
 
 @pytest.mark.parametrize("name", INNOCENT)

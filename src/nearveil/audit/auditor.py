@@ -15,13 +15,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 from nearveil.audit.bounds import largest_loss_bound
 from nearveil.audit.claims import Claim, as_claim
 from nearveil.audit.explore import MOST_EVENTS, Aim, Suspect, explore, search_places
 from nearveil.audit.external import CallableSubject, CommandSubject, ExternalSubject, Publish, closed_after
-from nearveil.audit.pair_search import audit_pairs, mechanism_pairs, pairs_around, place_pairs
+from nearveil.audit.pair_search import audit_pairs, mechanism_pairs, place_pairs
 from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import (
     CONFIRM_STREAM,
@@ -37,7 +38,9 @@ from nearveil.audit.subjects import (
 from nearveil.audit.witness import Witness, count_events, shared_confidence
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.region import Region, as_region
@@ -146,7 +149,8 @@ class AuditReport:
             "verdict": str(self.verdict),
             "explanation": self.explanation,
             "claim": self.claim.to_dict(),
-            "epsilon_lower": self.epsilon_lower,
+            # JSON has no infinity; null says that no epsilon allows the loss.
+            "epsilon_lower": self.epsilon_lower if math.isfinite(self.epsilon_lower) else None,
             "epsilon_claimed": self.claim.epsilon,
             "unit": self.claim.unit,
             "delta": self.claim.delta,
@@ -164,7 +168,7 @@ class AuditReport:
         if not losses:
             return (
                 "None of the pairs is one that the claim speaks of, so nothing was tested; an interval claim needs the "
-                "intervals, and a central one is tested by auditing the fit."
+                "intervals, an elastic one the cells, and a central one is tested by auditing the fit."
             )
         # The bound grows with the logarithm of the samples.
         times = math.exp(min(losses) - self.attainable_loss) if math.isfinite(self.attainable_loss) else math.inf
@@ -183,6 +187,7 @@ def audit(
     region: Region | str | None = None,
     places: Sequence[Place] = (),
     intervals: Intervals | None = None,
+    cells: Cells | None = None,
     samples: int | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
     seed: int | None = None,
@@ -197,8 +202,8 @@ def audit(
         What to audit: one of Nearveil's mechanisms or your own; a function ``points, rng -> points`` in degrees; a
         command that reads and writes CSV, such as ``"program {input} {output}"``; or a subject that is set up already.
     claim : Claim, Guarantee or str, optional
-        What it is said to promise, also as text: ``"metric:4/km"``, ``"local:1"``; ``"paper"`` for what the paper
-        claims. By default what the mechanism itself states.
+        What it is said to promise, also as text: ``"metric:4/km"``, ``"elastic:1.5"``, ``"local:1"``; ``"paper"`` for
+        what the paper claims. By default what the mechanism itself states.
     pairs : sequence of Pair, optional
         Where to look, instead of pairs made for the mechanism; those that the claim does not cover are left out.
     region : Region or str, optional
@@ -207,6 +212,8 @@ def audit(
         Try pairs around these places as well; the region is then not searched. They are written into the witness.
     intervals : Intervals, optional
         Where to look in a mechanism from outside that works with intervals.
+    cells : Cells, optional
+        The cells of a mechanism from outside that an elastic claim is about: they say how many steps apart places are.
     samples : int, optional
         Number of outputs to draw in all, 2,000,000 by default and 400,000 from a function or a command. Three tenths of
         them at most serve to find the event, the rest to count it.
@@ -243,14 +250,23 @@ def audit(
     stated = as_claim(claim, own)
     if isinstance(own, DPRS):
         intervals = own.current_intervals
+    if isinstance(own, HideAmong):
+        cells = own.current_cells
+    if cells is not None and cells.region != subject.region:
+        raise UsageError("the cells are of another region than the mechanism's; give those of its region")
     if pairs is None:
-        pairs = mechanism_pairs(own, stated) if own else audit_pairs(subject.region, stated, intervals=intervals)
-    around = [pair for place in places for pair in place_pairs(subject.region, place, stated, intervals=intervals)]
+        if own is None:
+            pairs = audit_pairs(subject.region, stated, intervals=intervals, cells=cells)
+        else:
+            pairs = mechanism_pairs(own, stated)
+    around = [place_pairs(subject.region, place, stated, intervals=intervals, cells=cells) for place in places]
     seed = chosen_seed(seed)
     with closed_after(subject):
         sampler = Sampler(subject, seed, progress)
         search = search and not places
-        report = _audit(sampler, stated, [*pairs, *around], samples, confidence, seed, search=search)
+        report = _audit(
+            sampler, stated, [*pairs, *chain(*around)], samples, confidence, seed, search=search, cells=cells
+        )
     return replace(report, seconds=time.monotonic() - started)
 
 
@@ -272,15 +288,17 @@ def _audit(
     seed: int,
     *,
     search: bool,
+    cells: Cells | None,
 ) -> AuditReport:
     # What is left over from exploring goes to confirming, so this many at least.
-    searches = search and claim.notion in (Notion.LOCAL, Notion.METRIC)
+    by_steps = claim.notion is Notion.ELASTIC and cells is not None
+    searches = search and (claim.notion in (Notion.LOCAL, Notion.METRIC) or by_steps)
     exploring = _SEARCH_SHARE + _ROUNDS_SHARE if searches else _EXPLORING_SHARE
     per_place = int(samples * (1 - exploring)) // 2
     aim = Aim(per_place, claim.delta, shared_confidence(confidence, MOST_EVENTS))
     attainable = largest_loss_bound(aim.trials, delta=aim.delta, confidence=aim.confidence)
     if searches and _within_reach(pairs, claim, attainable):
-        pairs = [*pairs, *_found_by_search(sampler, claim, int(samples * _SEARCH_SHARE))]
+        pairs = [*pairs, *_found_by_search(sampler, claim, int(samples * _SEARCH_SHARE), cells if by_steps else None)]
     covered = _within_reach(pairs, claim, attainable)
     suspects = _two_rounds(sampler, covered, int(samples * (_ROUNDS_SHARE if searches else _EXPLORING_SHARE)), aim)
     witness = _confirmed(sampler, suspects[0], claim, confidence, samples, seed) if suspects else None
@@ -305,12 +323,12 @@ def _within_reach(pairs: Sequence[Pair], claim: Claim, attainable: float) -> lis
     return [(pair, loss) for pair, loss in losses if loss is not None and loss < attainable]
 
 
-def _found_by_search(sampler: Sampler, claim: Claim, budget: int) -> list[Pair]:
+def _found_by_search(sampler: Sampler, claim: Claim, budget: int, cells: Cells | None) -> list[Pair]:
     """Pairs around the places where the noise is least."""
-    per_metre = claim.epsilon if claim.notion is Notion.METRIC else None
     kind = "around a place with little noise, found by a search over the region"
     region = sampler.subject.region
-    return [pair for place in search_places(sampler, budget) for pair in pairs_around(region, place, per_metre, kind)]
+    found = search_places(sampler, budget, cells)
+    return [pair for place in found for pair in place_pairs(region, place, claim, cells=cells, kind=kind)]
 
 
 def _two_rounds(sampler: Sampler, covered: list[tuple[Pair, float]], budget: int, aim: Aim) -> list[Suspect]:

@@ -10,17 +10,21 @@ from typing import Any
 from nearveil.audit.auditor import DEFAULT_CONFIDENCE, Verdict
 from nearveil.audit.bounds import largest_loss_bound, loss_bounds
 from nearveil.audit.external import DEFAULT_TIMEOUT_S, CommandSubject, ModuleSubject, closed_after
-from nearveil.audit.fit import DEFAULT_FITS, VIEWS, fit_from_dict, fit_of
+from nearveil.audit.fit import DEFAULT_FITS, VIEWS, describe_fit, fit_from_dict, fit_of
 from nearveil.audit.fit_witness import FORMAT as FIT_FORMAT
 from nearveil.audit.fit_witness import FitWitness, fit_witness_from_json, recheck_fit
-from nearveil.audit.pair_search import with_intervals
+from nearveil.audit.pair_search import with_intervals, with_steps
+from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import MechanismSubject, ReleasedSubject, Subject, describe_mechanism, own_subject
 from nearveil.audit.witness import Witness, recheck, witness_from_json
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.registry import mechanism_from_spec
+from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
 from nearveil.types import ProgressBar, no_bar
 
@@ -74,6 +78,7 @@ def check_witness(
     function: str | None = None,
     command: str | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
+    cells: Cells | None = None,
     samples: int | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
     seed: int | None = None,
@@ -92,6 +97,8 @@ def check_witness(
         so. Nearveil's own mechanisms are rebuilt from the witness.
     timeout_s : float
         Seconds that one call of the function or the command may take.
+    cells : Cells, optional
+        The cells that an elastic claim about a function or a command counts steps between.
     samples : int, optional
         Outputs to draw in all, or fits to make; by default twice as many as the witness has, within reason.
     confidence : float
@@ -118,6 +125,8 @@ def check_witness(
     if intervals is not None:
         # Whether the places share an interval is computed, not taken from the file.
         witness = replace(witness, pair=with_intervals([witness.pair], intervals)[0])
+    if witness.claim.notion is Notion.ELASTIC:
+        witness = replace(witness, pair=_with_own_steps(witness.pair, found, cells))
     number = samples or min(max(LEAST_SAMPLES, 2 * witness.counts.trials), _MOST_SAMPLES)
     with closed_after(found), progress("checking", number) as advance:
         fresh = recheck(witness, found, samples=number, seed=seed, progress=advance)
@@ -139,7 +148,7 @@ def _check_fit(witness: FitWitness, samples: int | None, seed: int | None, progr
     fits = samples or min(max(DEFAULT_FITS, 2 * witness.counts.trials), _MOST_FITS)
     with progress("fitting", fits) as advance:
         fresh = recheck_fit(witness, fit_of(mechanism, view, advance), fits=fits, seed=seed)
-    audited = f"the fit of dprs by {mechanism.fit_plan.method}, {mechanism.centres} centres: {VIEWS[view]}"
+    audited = f"{describe_fit(mechanism)}: {VIEWS[view]}"
     return WitnessCheck(verdict=_verdict(witness, fresh), witness=fresh, audited=audited)
 
 
@@ -177,6 +186,18 @@ def printable(text: str) -> str:
 def _intervals_of(subject: Subject | None) -> Intervals | None:
     mechanism = subject.mechanism if isinstance(subject, MechanismSubject | ReleasedSubject) else None
     return mechanism.current_intervals if isinstance(mechanism, DPRS) else None
+
+
+def _with_own_steps(pair: Pair, subject: Subject, cells: Cells | None) -> Pair:
+    """Count the steps between the places by the cells at hand; those in the file may be wrong."""
+    mechanism = subject.mechanism if isinstance(subject, MechanismSubject | ReleasedSubject) else None
+    if isinstance(mechanism, HideAmong):
+        cells = mechanism.current_cells
+    if cells is None:
+        raise UsageError("the witness is about an elastic claim, which counts steps between cells; give the cells")
+    if cells.region != subject.region:
+        raise UsageError("the cells are of another region than the witness; give those of its region")
+    return with_steps([pair], cells)[0]
 
 
 def _verdict(witness: Witness | FitWitness, fresh: Witness | FitWitness) -> Verdict:

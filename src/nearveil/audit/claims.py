@@ -18,14 +18,13 @@ _ROUND_OFF = 1e-9
 _METRES = {"per metre": 1.0, "per kilometre": 1e-3, "per km": 1e-3}
 # A number is spelt out, or the plus of 4e+2 would pass for the one before an offset.
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
-_CLAIM_PATTERN = re.compile(
-    rf"(local|interval|metric|central):({_NUMBER})(/km|/m)?(?:\+({_NUMBER}))?(?::({_NUMBER}))?", re.IGNORECASE
-)
-_NOTION_FIRST = re.compile(r"\s*(local|interval|metric|central):", re.IGNORECASE)
+_NOTIONS = "|".join(Notion)
+_CLAIM_PATTERN = re.compile(rf"({_NOTIONS}):({_NUMBER})(/km|/m)?(?:\+({_NUMBER}))?(?::({_NUMBER}))?", re.IGNORECASE)
+_NOTION_FIRST = re.compile(rf"\s*({_NOTIONS}):", re.IGNORECASE)
 
 CLAIM_FORMS = (
     "words such as local:1, interval:1, metric:0.004/m, metric:4/km, metric:4/km+2 (and 2 more, however near two "
-    "places are) or local:1:1e-6 (a delta)"
+    "places are), elastic:1.5 (per step between cells) or local:1:1e-6 (a delta)"
 )
 """How a claim is written, for messages."""
 
@@ -37,16 +36,17 @@ class Claim:
     Parameters
     ----------
     notion : Notion
-        Which pairs it speaks of: all of them (local; metric, by distance), or those that share an interval.
-        A central claim is about data sets and covers no pair of places.
+        Which pairs it speaks of: all of them (local; metric, by distance; elastic, by steps, where cells are known), or
+        those that share an interval. A central claim is about data sets and covers no pair of places.
     epsilon : float
-        The largest loss; per metre on the ground for the metric notion.
+        The largest loss; per metre on the ground for the metric notion, per step for the elastic one.
     delta : float
         What an event may have beyond e^epsilon times its probability in the other world.
     text : str
         The claim as text.
     offset : float
-        Metric notion only: a loss that is claimed on top of epsilon times the distance, however near two places are.
+        Metric and elastic notion: a loss that is claimed on top of epsilon times the distance, however near two places
+        are.
     """
 
     notion: Notion
@@ -62,13 +62,13 @@ class Claim:
             raise UsageError("a claim's delta must be a number from 0 up to but not including 1")
         if not (_is_number(self.offset) and self.offset >= 0):
             raise UsageError("a claim's offset must be a number, 0 or more")
-        if self.offset and self.notion is not Notion.METRIC:
+        if self.offset and not self.notion.is_by_distance:
             raise UsageError(f"a claim that is {self.notion} has no offset; add it to epsilon")
 
     @property
     def unit(self) -> str:
         """What epsilon is counted in."""
-        return "per metre" if self.notion is Notion.METRIC else "per person"
+        return self.notion.unit
 
     @property
     def amount(self) -> str:
@@ -79,6 +79,8 @@ class Claim:
         """Say what an audit has shown: the epsilon, with the offset that it comes on top of, if there is one."""
         if self.offset and epsilon_lower <= 0:
             return f"nothing beyond the offset of {self.offset:.4g}"
+        if math.isinf(epsilon_lower):
+            return f"a loss between two places of one cell, which no epsilon {self.unit} allows"
         return f"epsilon at least {epsilon_lower:.4g} {self.unit}{self._and_offset}"
 
     @property
@@ -89,12 +91,26 @@ class Claim:
         """Return the largest loss claimed between the two places; None if the claim does not speak of them."""
         if self.notion is Notion.CENTRAL or (self.notion is Notion.INTERVAL and pair.same_interval is not True):
             return None
-        loss = self.epsilon * pair.distance_m + self.offset if self.notion is Notion.METRIC else self.epsilon
-        return loss * (1 + _ROUND_OFF) + _ROUND_OFF
+        distance = self._distance(pair)
+        if distance is None:
+            return None
+        return (self.epsilon * distance + self.offset) * (1 + _ROUND_OFF) + _ROUND_OFF
 
     def epsilon_of(self, loss: float, pair: Pair) -> float:
-        """Return a loss between the two places in the unit of the claim: per metre, what exceeds the offset."""
-        return max(loss - self.offset, 0.0) / pair.distance_m if self.notion is Notion.METRIC else loss
+        """Return a loss between the two places in the unit of the claim: per metre or step, what exceeds the offset.
+
+        Two places of one cell are 0 steps apart and may lose nothing, so that any loss there is infinite.
+        """
+        distance, excess = self._distance(pair), loss - self.offset
+        if distance is None or excess <= _ROUND_OFF:
+            return 0.0
+        return excess / distance if distance > 0 else math.inf
+
+    def _distance(self, pair: Pair) -> float | None:
+        """How far apart the two places are in what epsilon is counted by; 1 for a claim that is not by distance."""
+        if self.notion is Notion.ELASTIC:
+            return pair.steps
+        return pair.distance_m if self.notion is Notion.METRIC else 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the claim as plain values for JSON."""
@@ -123,6 +139,8 @@ def as_claim(claim: Claim | Guarantee | str | None, mechanism: Mechanism | None)
     --------
     >>> as_claim("metric:4/km", None).epsilon
     0.004
+    >>> as_claim("elastic:1.5", None).amount
+    'epsilon = 1.5 per step'
     """
     if isinstance(claim, Claim):
         return claim
@@ -141,7 +159,7 @@ def is_claim_text(text: str) -> bool:
 
 
 def parse_claim(text: str) -> Claim:
-    """Read a claim: ``local:1``, ``metric:4/km``, ``metric:4/km+2`` (an offset) or ``local:1:1e-6`` (a delta)."""
+    """Read a claim: ``local:1``, ``metric:4/km``, ``elastic:1.5+2`` (an offset) or ``local:1:1e-6`` (a delta)."""
     match = _CLAIM_PATTERN.fullmatch(text.strip())
     if match is None:
         if re.search(r"\+(:|$)", text.strip()):
@@ -152,7 +170,7 @@ def parse_claim(text: str) -> Claim:
     notion, epsilon = Notion(match[1].lower()), float(match[2])
     offset, delta = float(match[4] or 0.0), float(match[5] or 0.0)
     if match[3] and notion is not Notion.METRIC:
-        raise UsageError(f"a claim that is {notion} is not per distance; write {notion}:1")
+        raise UsageError(f"a claim that is {notion} is not per metre; write {notion}:1")
     if not match[3] and notion is Notion.METRIC:
         raise UsageError("a metric claim is per distance; write its unit, as in metric:4/km or metric:0.004/m")
     if match[3] and match[3].lower() == "/km":
@@ -189,14 +207,16 @@ def claim_from_json(text: str) -> Claim:
         reason = f": {error}" if isinstance(error, UsageError) else ""
         raise DataError(
             f'this is not a claim{reason}; write {{"notion": "local", "epsilon": 1.0, "delta": 0}} with a notion '
-            "out of local, interval and metric (epsilon per metre)"
+            "out of local, interval, metric (epsilon per metre) and elastic (epsilon per step)"
         ) from None
 
 
 def claim_from_dict(document: dict[str, Any]) -> Claim:
     """Read a claim from plain values, as `Claim.to_dict` and `Guarantee.to_dict` give them."""
     notion, epsilon = Notion(document["notion"]), document["epsilon"]
-    unit = document.get("unit", "per metre")
+    unit = document.get("unit", notion.unit)
+    if notion is Notion.ELASTIC and unit != notion.unit:
+        raise UsageError("the unit of an elastic epsilon is 'per step'")
     if notion is Notion.METRIC and _is_number(epsilon):
         if unit not in _METRES:
             raise UsageError("the unit of a metric epsilon is 'per metre' or 'per kilometre'")

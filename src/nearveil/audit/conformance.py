@@ -40,6 +40,10 @@ _BINS = 24
 _LATTICES = (89, 233, 1597)
 """Points of the lattices in a bin; the last is for bins that the first two disagree about."""
 _AGREE_SHARE, _AGREE_MASS = 1e-3, 1e-6
+_AGREE_CHANCE = 0.2
+"""Share of what chance moves a bin's count by that its integral may be off; beyond it, bins are cut in four."""
+_MOST_CUTS = 6
+_QUARTERS = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
 _GOLDEN = 0.6180339887498949
 _PLACES = 3
 _INTEGRAL_TOLERANCE = 5e-3
@@ -84,7 +88,7 @@ class MechanismUnderTest:
         """Probability of each bin, by the mechanism's density."""
         key = place.tobytes()
         if key not in self._masses:
-            self._masses[key] = _bin_masses(self.mechanism, place, _grid(self, place))
+            self._masses[key] = _bin_masses(self.mechanism, place, _grid(self, place), self.draws)
         return self._masses[key]
 
 
@@ -142,7 +146,8 @@ def check_sampler_matches_density(subject: MechanismUnderTest) -> None:
     for place in subject.places[:_PLACES] if subject.mechanism.has_density else ():
         drawn, edges = subject.samples(place), _grid(subject, place)
         for factor in (0.7, 1.3):
-            p_value = _chi_square(drawn, edges, _bin_masses(subject.mechanism.rescaled(factor), place, edges))
+            masses = _bin_masses(subject.mechanism.rescaled(factor), place, edges, subject.draws)
+            p_value = _chi_square(drawn, edges, masses)
             _require(
                 p_value < FALSE_ALARM_RATE,
                 f"the test cannot tell noise {factor} times as wide (p = {p_value:.2g}); use more draws or less noise",
@@ -237,8 +242,8 @@ def _require(truth: bool, message: str, mechanism: Mechanism) -> None:
 
 def _moved_to(mechanism: Mechanism, region: Region) -> dict[str, object]:
     moved: dict[str, object] = {"region": region}
-    if "intervals" in mechanism.get_params():
-        moved["intervals"] = None
+    # What was learned in one region, or found for it, is of no use in another.
+    moved |= {name: None for name in (mechanism.learns, "calibration") if name in mechanism.get_params()}
     return moved
 
 
@@ -261,14 +266,37 @@ def _grid(subject: MechanismUnderTest, place: FloatArray) -> tuple[FloatArray, F
     return np.linspace(low[0], high[0], _BINS + 1), np.linspace(low[1], high[1], _BINS + 1)
 
 
-def _bin_masses(mechanism: Mechanism, place: FloatArray, edges: tuple[FloatArray, FloatArray]) -> FloatArray:
-    """Probability of each bin, by the mean density over a lattice in it: a fine one where two coarse ones disagree."""
+def _bin_masses(
+    mechanism: Mechanism, place: FloatArray, edges: tuple[FloatArray, FloatArray], draws: int
+) -> FloatArray:
+    """Probability of each bin, by the mean density over a lattice in it: a fine one where two coarse ones disagree.
+
+    Where the fine one disagrees as well, by what as many draws could show, the bin is cut into four again and again: a
+    density may be constant on many pieces that are smaller than a bin.
+    """
     corners = np.stack(np.meshgrid(edges[0][:-1], edges[1][:-1], indexing="ij"), axis=-1).reshape(-1, 2)
     size = np.array([edge[1] - edge[0] for edge in edges])
     rough, better = (_lattice_masses(mechanism, place, corners, size, points) for points in _LATTICES[:2])
-    doubtful = np.abs(rough - better) > _AGREE_SHARE * better + _AGREE_MASS
-    if doubtful.any():
-        better[doubtful] = _lattice_masses(mechanism, place, corners[doubtful], size, _LATTICES[2])
+    doubtful = np.flatnonzero(np.abs(rough - better) > _AGREE_SHARE * better + _AGREE_MASS)
+    if not len(doubtful):
+        return better
+    before = better[doubtful]
+    better[doubtful] = _lattice_masses(mechanism, place, corners[doubtful], size, _LATTICES[2])
+    chance = np.sqrt(np.maximum(better, 1 / draws) / draws)
+    uneven = doubtful[np.abs(before - better[doubtful]) > _AGREE_CHANCE * chance[doubtful]]
+    better[uneven] = 0.0
+    bins, corners, allowed = uneven, corners[uneven], _AGREE_CHANCE * chance[uneven]
+    for cut in range(_MOST_CUTS):
+        size = size / 2
+        corners = (corners[:, None, :] + _QUARTERS * size).reshape(-1, 2)
+        # Four errors that are independent add up to twice as much.
+        bins, allowed = np.repeat(bins, 4), np.repeat(allowed / 2, 4)
+        rough, finer = (_lattice_masses(mechanism, place, corners, size, points) for points in _LATTICES[:2])
+        again = (np.abs(rough - finer) > allowed) & (cut < _MOST_CUTS - 1)
+        np.add.at(better, bins[~again], finer[~again])
+        bins, corners, allowed = bins[again], corners[again], allowed[again]
+        if not len(bins):
+            break
     return better
 
 

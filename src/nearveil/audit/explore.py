@@ -6,7 +6,7 @@ Nothing here needs to be right for the audit to be right: what is chosen is meas
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from nearveil.audit.events import (
 from nearveil.audit.pair_search import as_place
 from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import EXPLORE_STREAM, SEARCH_STREAM, Place, Sampler, Subject
+from nearveil.mechanisms.cells import Cells
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
@@ -38,6 +39,8 @@ _MOST_PROMISING = 24
 # Sound noise does not put two outputs on one and the same point beside a place, so that such counts are believed.
 _AS_COUNTED = 1.0
 _RANKING = {**dict.fromkeys(TELL_TALES, _HOPEFUL), NearnessScore.kind: _AS_COUNTED}
+# Where nothing may be lost, as between two places of one cell, any luck looks like a violation.
+_NEXT_TO_NOTHING, _UNLIKELY = 1e-6, 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +112,25 @@ def _suspect(
     Scores that learn nothing are tried on all samples.
     """
     half = len(outputs[0]) // 2
+    nothing = claimed_loss < _NEXT_TO_NOTHING
+    cautions = (*CAUTIONS, _UNLIKELY) if nothing else CAUTIONS
     found: list[_Found] = []
     for score in learn_scores(outputs[0][:half], outputs[1][:half], pair, subject):
         unseen = slice(0 if score.kind in UNLEARNED else half, None)
         scores = [np.sort(score.score(side[unseen], pair, subject)) for side in outputs]
         for direction in DIRECTIONS:
-            found += _best_events(score, direction, scores, aim)
+            found += _best_events(score, direction, scores, aim, cautions)
     best = [_best(option for option in found if option.caution == caution) for caution in CAUTIONS]
     # A tell-tale is counted however seldom it came, beside what promises more.
     trusted = [option for option in found if option.caution == _TRUSTING]
     tell_tales = [_best(option for option in trusted if option.event.score.kind == kind) for kind in TELL_TALES]
     events = {id(option.event): option.event for option in (*best, *tell_tales) if option is not None}
     # Of hundreds of thresholds the best was lucky, so that pairs are ranked with most caution. Tell-tales have few.
-    cautious = [option.bound for option in found if option.caution == _RANKING.get(option.event.score.kind, _STRICT)]
+    cautious = [
+        option.bound
+        for option in found
+        if option.caution == (_UNLIKELY if nothing else _RANKING.get(option.event.score.kind, _STRICT))
+    ]
     hopeful = [option.bound for option in found if option.caution == _HOPEFUL]
     return Suspect(pair, claimed_loss, tuple(events.values()), max(cautious), max(hopeful))
 
@@ -130,7 +139,9 @@ def _best(options: Iterable[_Found]) -> _Found | None:
     return max(options, key=lambda option: option.bound, default=None)
 
 
-def _best_events(score: Score, direction: Direction, scores: list[FloatArray], aim: Aim) -> list[_Found]:
+def _best_events(
+    score: Score, direction: Direction, scores: list[FloatArray], aim: Aim, cautions: Sequence[float]
+) -> list[_Found]:
     """Return for each level of caution the best threshold and the bound to expect of it.
 
     The scores of either place are in order.
@@ -143,7 +154,7 @@ def _best_events(score: Score, direction: Direction, scores: list[FloatArray], a
             return []
     hits, false_hits = count_reaching(likely, thresholds), count_reaching(unlikely, thresholds)
     found: list[_Found] = []
-    for caution in CAUTIONS:
+    for caution in cautions:
         promising = _promising(hits, false_hits, caution)
         bounds = expected_loss_bounds(
             hits[promising],
@@ -193,10 +204,11 @@ _FOUND = 2
 _LEAST_PLACES, _MOST_PLACES = 2_048, 131_072
 
 
-def search_places(sampler: Sampler, budget: int) -> list[Place]:
+def search_places(sampler: Sampler, budget: int, cells: Cells | None = None) -> list[Place]:
     """Return the places whose outputs scatter least, of a lattice as fine as the number of draws allows; none if few.
 
-    Drawing less noise somewhere is not wrong by itself: the claim may allow it. It only says where to look.
+    Where cells are given, outputs scatter by the sides of their places' cells, as they are meant to. Drawing less noise
+    somewhere is not wrong by itself: the claim may allow it. It only says where to look.
     """
     number = min(int(budget / _draws_per_place()), _MOST_PLACES)
     if number < _LEAST_PLACES:
@@ -207,7 +219,8 @@ def search_places(sampler: Sampler, budget: int) -> list[Place]:
     for round_number, (draws, share) in enumerate(_ROUNDS, 1):
         fresh = sampler.draw_each(places, draws, (SEARCH_STREAM, round_number))
         outputs = np.concatenate([outputs, fresh], axis=1)
-        kept = np.argsort(_scatter(outputs), kind="stable")[: max(int(share * len(places)), _FOUND)]
+        unit = 1.0 if cells is None else cells.sides[cells.find(region.to_square(places))]
+        kept = np.argsort(_scatter(outputs) / unit, kind="stable")[: max(int(share * len(places)), _FOUND)]
         places, outputs = places[kept], outputs[kept]
     return [as_place(region, place) for place in places]
 

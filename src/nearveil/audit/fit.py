@@ -19,14 +19,27 @@ import numpy as np
 from nearveil.audit._fit_statistics import FitEvent, statistics_for
 from nearveil.audit.auditor import Verdict
 from nearveil.audit.bounds import expected_loss_bounds, largest_loss_bound
-from nearveil.audit.claims import Claim, as_claim
-from nearveil.audit.fit_witness import DataPair, Fit, FitWitness, KnowingFit, count_events, fit_both, worst_case_data
+from nearveil.audit.claims import Claim, as_claim, own_claim
+from nearveil.audit.fit_witness import (
+    DataPair,
+    Fit,
+    FitWitness,
+    KnowingFit,
+    count_events,
+    fit_both,
+    tree_data,
+    worst_case_data,
+)
 from nearveil.audit.subjects import CONFIRM_STREAM, EXPLORE_STREAM, chosen_seed
 from nearveil.audit.witness import Counts, shared_confidence
 from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.cells import finder
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.fit_pic import FIXED_POINT, PlacesInMemory, Question
+from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, tree_noise
+from nearveil.mechanisms.fit_pic import FIXED_POINT, PlacesInMemory, Question, Watch
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
+from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.mechanisms.registry import mechanism_name
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress
@@ -34,14 +47,22 @@ from nearveil.types import FloatArray, IntArray, Progress
 LEAST_FITS = 200
 DEFAULT_FITS = 40_000
 DEFAULT_CONFIDENCE = 0.999
-VIEWS = {"answers": "the noisy answers that the fit is made from", "centres": "the centres that it publishes"}
-"""What of DPRS's fit is looked at."""
+VIEWS = {
+    "answers": "the noisy answers that the fit is made from",
+    "centres": "the centres that it publishes",
+    "cells": "the cells that it publishes",
+}
+"""What of a fit is looked at."""
 PEOPLE_PER_CENTRE = 2
 """Few people, so that one person shows."""
 
 # Centres are made from the answers and show less, but take longer: they get a small part of the fits.
 _CENTRES_SHARE = 0.025
-_NOT_WRITTEN = ("seed", "intervals", "region")
+# What the cells show is what is claimed. The noisy counts that they are made from show sooner that noise is missing.
+_COUNTS_SHARE = 0.5
+TREE_LEVELS = 2
+"""How often a largest box may be halved in the audit of cells; a deeper tree hardly loses more."""
+_NOT_WRITTEN = ("seed", "intervals", "cells", "calibration", "region")
 
 _EXPLORING_SHARE = 0.25
 _THRESHOLDS = 64
@@ -67,7 +88,7 @@ class FitReport:
     fits, seed : int
         How many fits were made in all, and the seed to make them again.
     view : str
-        Of `VIEWS`, what the witness looks at; empty for a fit that is not DPRS's own.
+        Of `VIEWS`, what the witness looks at; empty for a fit that is not Nearveil's own.
     """
 
     verdict: Verdict
@@ -115,7 +136,7 @@ class FitReport:
 
 
 def audit_fit(
-    mechanism: DPRS | Fit | KnowingFit,
+    mechanism: DPRS | HideAmong | Fit | KnowingFit,
     claim: Claim | Guarantee | str | None = None,
     data: Sequence[DataPair] | None = None,
     region: Region | None = None,
@@ -129,15 +150,17 @@ def audit_fit(
 
     Parameters
     ----------
-    mechanism : DPRS, callable or KnowingFit
-        DPRS, whose fit is looked at in two ways (`VIEWS`); few centres and rounds make many fits in a second. Or any
-        other fit, ``fit(points, rng)`` with points in degrees; see `Fit`.
+    mechanism : DPRS, HideAmong, callable or KnowingFit
+        DPRS or HideAmong, whose fit is looked at in two ways (`VIEWS`). Few centres and rounds make many fits in a
+        second, and so do few cells, which are taken in any case (`fit_to_audit`). Or any other fit, ``fit(points,
+        rng)`` with points in degrees; see `Fit`.
     claim : Claim, Guarantee or str, optional
-        Central: what is promised between data with and without one person. By default what DPRS states of its fit.
+        Central: what is promised between data with and without one person. By default what the mechanism states of its
+        fit. The noisy counts behind cells are only looked at then, against what that statement counts for them.
     data : sequence of DataPair, optional
-        Where to look; by default two of the worst cases for DPRS. `worst_case_data` gives some for other fits.
+        Where to look; by default the worst cases for the mechanism. `worst_case_data` gives some for other fits.
     region : Region, optional
-        Public, of a fit that is not DPRS's own: takes the person's place to the coordinates of centres.
+        Public, of a fit that is not Nearveil's own: takes the person's place to the coordinates of centres.
     fits : int, optional
         How many fits to make in all, 40,000 by default. A quarter serves to find the events, the rest to count them.
     confidence : float
@@ -145,7 +168,7 @@ def audit_fit(
     seed : int, optional
         Makes the audit repeatable; by default a fresh one, which the report names.
     progress : callable, optional
-        Called with 1 after each fit of DPRS.
+        Called with 1 after each fit of Nearveil's own.
 
     Examples
     --------
@@ -155,34 +178,99 @@ def audit_fit(
     """
     fits = DEFAULT_FITS if fits is None else fits
     seed = chosen_seed(seed)
-    if not isinstance(mechanism, DPRS):
+    if not isinstance(mechanism, DPRS | HideAmong):
         if claim is None or data is None or region is None:
             raise UsageError("a fit that is not of DPRS is audited on a claim, data and a region; give all three")
         return _audit_view(mechanism, as_claim(claim, None), data, region, fits, confidence, seed)
-    if mechanism.centres is None:
-        mechanism = DPRS(**{**mechanism.get_params(), "centres": 2})
-    region = mechanism.resolved_region
-    if data is None:
-        # The two hardest of the worst cases: every pair costs fits.
-        alone, _, corner, _ = worst_case_data(region, PEOPLE_PER_CENTRE * (mechanism.centres or 2))
-        data = (alone, corner)
-    if claim is None or claim == "own":
-        fitted = DPRS(**{**mechanism.get_params(), "seed": 0}).fit(data[0].without)
-        claim = fitted.intervals_.guarantee(mechanism.delta)
-    stated = as_claim(claim, None)
-    of_centres = max(int(_CENTRES_SHARE * fits), LEAST_FITS * len(data))
+    mechanism = fit_to_audit(mechanism)
+    stated = None if claim is None or claim == "own" else as_claim(claim, None)
+    if isinstance(mechanism, DPRS):
+        looks = _looks_at_intervals(mechanism, stated, data, fits)
+    else:
+        looks = _looks_at_cells(mechanism, stated, data, fits)
     reports = []
-    for view, number in (("answers", fits - of_centres), ("centres", of_centres)):
-        fit = fit_of(mechanism, view, progress)
-        found = _audit_view(fit, stated, data, region, number, confidence, seed, audits=len(VIEWS))
-        witness = replace(found.witness, subject=fit_to_dict(mechanism, view))
-        reports.append(replace(found, witness=witness, view=view, fits=fits))
-    # The first that is violated, or else the answers, which show most.
+    for look in looks:
+        fit = fit_of(mechanism, look.view, progress)
+        found = _audit_view(
+            fit, look.claim, look.data, mechanism.resolved_region, look.fits, confidence, seed, audits=len(looks)
+        )
+        witness = replace(found.witness, subject=fit_to_dict(mechanism, look.view))
+        reports.append(replace(found, witness=witness, view=look.view, fits=fits))
+    # The first that is violated, or else the first, which shows most.
     return next((found for found in reports if found.verdict is Verdict.VIOLATED), reports[0])
 
 
-def fit_of(mechanism: DPRS, view: str, progress: Progress | None = None) -> Fit | KnowingFit:
-    """Return one view of DPRS's own fit, as the auditor takes it."""
+def fit_to_audit(mechanism: DPRS | HideAmong) -> DPRS | HideAmong:
+    """Return a mechanism whose fit takes little time, so that thousands can be made: few centres, or few cells."""
+    if mechanism.given_learned is not None:
+        raise UsageError(f"the {mechanism.learns} are given, so that there is no fit to audit; leave them out")
+    if isinstance(mechanism, DPRS):
+        return mechanism if mechanism.centres is not None else DPRS(**{**mechanism.get_params(), "centres": 2})
+    sides_m = np.array(mechanism.resolved_region.half_extent_m) * 2
+    # Two largest boxes at least, because one cell alone is none. A hair more or less, so that rounding changes nothing.
+    largest_m = float(sides_m.max()) / 2 * (1 + 1e-9)
+    least_m = float((sides_m / np.ceil(sides_m / largest_m)).min()) / 2**TREE_LEVELS * (1 - 1e-9)
+    return mechanism.with_params(largest_cell_m=largest_m, least_cell_m=least_m)
+
+
+def describe_fit(mechanism: DPRS | HideAmong) -> str:
+    """Say which fit is audited."""
+    if isinstance(mechanism, DPRS):
+        return f"the fit of dprs by {mechanism.fit_plan.method}, {mechanism.centres} centres"
+    return f"the fit of hide-among by a private quadtree of {TREE_LEVELS} levels, fit epsilon {mechanism.fit_epsilon:g}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Look:
+    """One look at a fit: what of it, what is claimed for that, on which data, and how many fits."""
+
+    view: str
+    claim: Claim
+    data: Sequence[DataPair]
+    fits: int
+
+
+def _looks_at_intervals(
+    mechanism: DPRS, claim: Claim | None, data: Sequence[DataPair] | None, fits: int
+) -> tuple[_Look, ...]:
+    if data is None:
+        # The two hardest of the worst cases: every pair costs fits.
+        alone, _, corner, _ = worst_case_data(mechanism.resolved_region, PEOPLE_PER_CENTRE * (mechanism.centres or 2))
+        data = (alone, corner)
+    if claim is None:
+        fitted = DPRS(**{**mechanism.get_params(), "seed": 0}).fit(data[0].without)
+        claim = own_claim(fitted.intervals_.guarantee(mechanism.delta))
+    of_centres = max(int(_CENTRES_SHARE * fits), LEAST_FITS * len(data))
+    return (_Look("answers", claim, data, fits - of_centres), _Look("centres", claim, data, of_centres))
+
+
+def _looks_at_cells(
+    mechanism: HideAmong, claim: Claim | None, data: Sequence[DataPair] | None, fits: int
+) -> tuple[_Look, ...]:
+    """The cells, against what is claimed for them; and the noisy counts, against what the own claim counts for them.
+
+    A tree publishes only whether its counts are above a threshold, which loses less than the counts would. These are
+    looked at where all of them are far above it: each then costs 1 / scale of its noise, and all together their sum.
+    """
+    region, plan, epsilon = mechanism.resolved_region, mechanism.cell_plan, mechanism.fit_epsilon
+    *near, far_above = tree_data(region, plan, epsilon)
+    near_data, far_data = (data or near), (data or (far_above,))
+    if claim is not None:
+        return (_Look("cells", claim, near_data, fits),)
+    stated = own_claim(build_private_cells(near[0].without, region, epsilon=epsilon, plan=plan, rng=0).guarantee())
+    noise, levels = tree_noise(epsilon, plan), plan.layout(region).levels
+    together = levels / noise.scale + 1 / noise.counting_scale
+    text = f"the noisy counts of {levels} levels and of people, as they add up to it: epsilon = {together:.4g}"
+    counts = replace(stated, epsilon=together, text=f"{stated.text}; {text}")
+    of_counts = max(int(_COUNTS_SHARE * fits), LEAST_FITS * len(far_data))
+    return (_Look("cells", stated, near_data, fits - of_counts), _Look("answers", counts, far_data, of_counts))
+
+
+def fit_of(mechanism: DPRS | HideAmong, view: str, progress: Progress | None = None) -> Fit | KnowingFit:
+    """Return one view of a mechanism's own fit, as the auditor takes it."""
+    if isinstance(mechanism, HideAmong):
+        make = AnswersFit if view == "answers" else CellsFit
+        return make(mechanism.resolved_region, mechanism.cell_plan, mechanism.fit_epsilon, progress)
     if view == "answers":
         return AnswersFit(mechanism.resolved_region, mechanism.fit_plan, mechanism.fit_budget, progress)
     params = mechanism.get_params()
@@ -196,15 +284,22 @@ def fit_of(mechanism: DPRS, view: str, progress: Progress | None = None) -> Fit 
     return fit
 
 
-def fit_to_dict(mechanism: DPRS, view: str) -> dict[str, Any]:
+def fit_to_dict(mechanism: DPRS | HideAmong, view: str) -> dict[str, Any]:
     """Say how to find one view of a fit again, for a witness."""
     params = {
         name: value for name, value in mechanism.get_params().items() if name not in _NOT_WRITTEN and value is not None
     }
-    return {"kind": "fit", "view": view, "params": params, "region": asdict(mechanism.resolved_region)}
+    name = mechanism_name(mechanism)
+    return {
+        "kind": "fit",
+        "mechanism": name,
+        "view": view,
+        "params": params,
+        "region": asdict(mechanism.resolved_region),
+    }
 
 
-def fit_from_dict(document: Any) -> tuple[DPRS, str]:
+def fit_from_dict(document: Any) -> tuple[DPRS | HideAmong, str]:
     """Rebuild the mechanism that `fit_to_dict` described; say what of its fit was looked at."""
     try:
         # Witnesses that name no view are from when there was only one.
@@ -212,7 +307,9 @@ def fit_from_dict(document: Any) -> tuple[DPRS, str]:
         if document["kind"] != "fit" or view not in VIEWS or not isinstance(document["params"], dict):
             raise KeyError("kind")
         params = {name: value for name, value in document["params"].items() if name not in _NOT_WRITTEN}
-        return DPRS(**params, region=Region(**document["region"])), view
+        # Nor a mechanism, where there was only dprs.
+        make = {"dprs": DPRS, "hide-among": HideAmong}[document.get("mechanism", "dprs")]
+        return make(**params, region=Region(**document["region"])), view
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DataError("the witness does not say which fit it is about, or is damaged; audit the fit again") from None
 
@@ -347,9 +444,10 @@ class AnswersFit:
     """The noisy answers of a fit, as somebody sees them who knows everybody but one person.
 
     What a fit publishes is made from these answers, and its cost is stated for them: they show at least as much, and
-    far more clearly. Of each question, only the answers that the person has a part in tell anything: the sums and the
-    count of their cluster in each round, the count of their cell. What the others add is taken off, and the person's
-    own part is the unit. So each of these numbers is 0 and noise without the person, and 1 and noise with them.
+    far more clearly. (Of cells less is published, see `build_private_cells`.) Of each question, only the answers that
+    the person has a part in tell anything: the sums and the count of their cluster in each round, the count of their
+    box. What the others add is taken off, and the person's own part is the unit. So each of these numbers is 0 and
+    noise without the person, and 1 and noise with them.
 
     The output has a row for each such number. The second column is the same less the corresponding answer about
     somewhere else, which shows noise that answers share.
@@ -357,49 +455,107 @@ class AnswersFit:
     Parameters
     ----------
     plan, budget
-        As `build_intervals` takes them.
+        As `build_intervals` takes them; or the plan of cells, and what they cost.
     advance : callable, optional
         Called with 1 after each fit.
     """
 
     region: Region
-    plan: FitPlan
+    plan: FitPlan | CellPlan
     budget: float
     advance: Progress | None = None
 
     def about(self, data: DataPair) -> Fit:
         """Return the fit as somebody sees it who knows the others."""
-        others, person = (
-            _FewPlaces(self.region.check(places), self.region) for places in (data.without, data.person[None])
+        others, everybody = (
+            _FewPlaces(self.region.check(places), self.region) for places in (data.without, data.with_person)
         )
 
         def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
             answers: list[FloatArray] = []
 
             def watch(question: Question, noisy: FloatArray) -> None:
-                answers.append(_persons_part(question, noisy, others, person))
+                answers.append(_persons_part(question, noisy, others, everybody))
                 if len(answers) == self._questions:
                     raise _AllAnsweredError
 
             # What comes after the last answer is made from the answers alone, and takes longer than they do.
             with suppress(_AllAnsweredError):
-                build_intervals(points, self.region, self.plan, self.budget, rng=rng, watch=watch)
+                self._build(points, rng, watch)
             if self.advance is not None:
                 self.advance(1)
             return np.vstack(answers)
 
         return fit
 
+    def _build(self, points: FloatArray, rng: np.random.Generator, watch: Watch) -> None:
+        if isinstance(self.plan, CellPlan):
+            build_private_cells(points, self.region, epsilon=self.budget, plan=self.plan, rng=rng, watch=watch)
+        else:
+            build_intervals(points, self.region, self.plan, self.budget, rng=rng, watch=watch)
+
     @property
     def _questions(self) -> int:
         plan = self.plan
+        if isinstance(plan, CellPlan):
+            return plan.layout(self.region).levels + 1
         if plan.method == "pic":
             return plan.rounds + (plan.centres is None and plan.population is None)
         return 2 if plan.population is None else 1
 
 
+@dataclass(frozen=True, slots=True)
+class CellsFit:
+    """Private cells as they are published, seen by somebody who knows everybody but one person.
+
+    The person has a part in the boxes around their place only. The output has one column: for each depth whether the
+    box around the place was halved, 0 or 1, and the number of people in the largest box less the others.
+
+    Parameters
+    ----------
+    plan, epsilon
+        As `build_private_cells` takes them.
+    advance : callable, optional
+        Called with 1 after each fit.
+    """
+
+    region: Region
+    plan: CellPlan
+    epsilon: float
+    advance: Progress | None = None
+
+    def about(self, data: DataPair) -> Fit:
+        """Return the fit as somebody sees it who knows the others."""
+        layout, place = self.plan.layout(self.region), self.region.to_square(data.person[None])
+        others, everybody = (
+            PlacesInMemory(self.region.check(places), self.region).counts_in_cells(layout.columns, layout.rows)
+            for places in (data.without, data.with_person)
+        )
+        box = int(np.argmax(everybody - others))
+
+        def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
+            cells = build_private_cells(points, self.region, epsilon=self.epsilon, plan=self.plan, rng=rng)
+            if self.advance is not None:
+                self.advance(1)
+            halved = np.arange(layout.levels) < cells.depths[cells.find(place)[0]]
+            first, beyond = finder(cells).first[box : box + 2]
+            return np.append(halved, cells.people[first:beyond].sum() - others[box])[:, None]
+
+        return fit
+
+
 class _FewPlaces(PlacesInMemory):
     """Answers about a few places, by comparing each with every centre: no table to build for each fit."""
+
+    def __init__(self, people: FloatArray, region: Region) -> None:
+        super().__init__(people, region)
+        self._counts: dict[tuple[int, int], IntArray] = {}
+
+    def counts_in_cells(self, columns: int, rows: int) -> IntArray:
+        """How many people each cell holds, counted once."""
+        if (columns, rows) not in self._counts:
+            self._counts[columns, rows] = super().counts_in_cells(columns, rows)
+        return self._counts[columns, rows]
 
     def sums_around(self, centres: FloatArray) -> IntArray:
         """Sums and numbers of the people nearest to each centre."""
@@ -414,10 +570,13 @@ class _AllAnsweredError(Exception):
     """Ends a fit whose answers have all been given."""
 
 
-def _persons_part(question: Question, noisy: FloatArray, others: PlacesInMemory, person: PlacesInMemory) -> FloatArray:
+def _persons_part(
+    question: Question, noisy: FloatArray, others: PlacesInMemory, everybody: PlacesInMemory
+) -> FloatArray:
     """The answers that the person has a part in, in units of that part; and the same less the next row's answers."""
-    noise = (noisy - question(others).reshape(noisy.shape) / FIXED_POINT).reshape(len(noisy), -1)
-    part = (question(person) / FIXED_POINT).reshape(noise.shape)
+    without = question(others).reshape(noisy.shape)
+    noise = (noisy - without / FIXED_POINT).reshape(len(noisy), -1)
+    part = ((question(everybody).reshape(noisy.shape) - without) / FIXED_POINT).reshape(noise.shape)
     row = int(np.flatnonzero(part.any(axis=1))[0])
     unit = np.where(part[row] == 0, 1.0, part[row])
     own = noise[row] / unit

@@ -16,6 +16,8 @@ from nearveil.audit.subjects import RECHECK_STREAM, AuditError, chosen_seed
 from nearveil.audit.witness import Counts, bound_of, shared_confidence
 from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import wrap_longitude
+from nearveil.mechanisms.fit_cells import CellPlan, tree_noise
+from nearveil.mechanisms.fit_pic import FIXED_POINT
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -23,6 +25,8 @@ FORMAT = "nearveil-fit-witness"
 FORMAT_VERSION = 1
 
 _ROUND_OFF = 1e-9
+# In scales of the noise: e^-20 of the crowds are not seen to be above the threshold.
+_FAR_ABOVE = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -219,6 +223,31 @@ def worst_case_data(region: Region, people: int) -> tuple[DataPair, ...]:
         ("at the place of all others but one", np.vstack([np.tile(south_west, (people - 1, 1)), middle]), south_west),
     )
     return tuple(DataPair(name, _places(region, others), _places(region, place)) for name, others, place in settings)
+
+
+def tree_data(region: Region, plan: CellPlan, epsilon: float) -> tuple[DataPair, DataPair, DataPair]:
+    """Return crowds that one person more shows in as much as they can, if a private quadtree is made from them.
+
+    In the first one the count of the deepest box that may be halved comes out, less its bias, at the least that
+    matters: there the depths lose most together. In the second one the person takes it to the threshold, where noise
+    that is far too narrow shows. In the third one all counts are so far above the threshold that every box around the
+    crowd is halved.
+    """
+    noise, levels = tree_noise(epsilon, plan), plan.layout(region).levels
+    deepest = noise.threshold + max(levels - 1, 0) * noise.bias
+    crowds = {
+        "in a crowd below the threshold": deepest - noise.bias,
+        "who takes a crowd to the threshold": deepest - FIXED_POINT,
+        "in a crowd far above the threshold": deepest + noise.bias + _FAR_ABOVE * noise.scale * FIXED_POINT,
+    }
+    # Well inside the boxes of a few levels.
+    crowded, elsewhere = np.array([0.28, 0.28]), np.array([0.8, 0.8])
+    pairs = []
+    for name, counts in crowds.items():
+        people = max(math.ceil(counts / FIXED_POINT), 1)
+        others = np.vstack([np.tile(crowded, (people, 1)), elsewhere])
+        pairs.append(DataPair(name, _places(region, others), _places(region, crowded)))
+    return pairs[0], pairs[1], pairs[2]
 
 
 def _places(region: Region, shares: FloatArray) -> FloatArray:

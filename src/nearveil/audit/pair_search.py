@@ -1,4 +1,4 @@
-"""Which pairs of places to try for a mechanism and a claim: by the region, by the intervals, by the density."""
+"""Which pairs of places to try for a mechanism and a claim: by the region, intervals, cells, or the density."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import Place
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.cells import STEP, Cells, graph_of, steps_from
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
@@ -31,31 +33,49 @@ _DIAGONAL = np.array([1.0, 1.0]) / math.sqrt(2)
 _ASKEW = np.array([math.cos(0.3), math.sin(0.3)])
 
 
-def audit_pairs(region: Region, claim: Claim, *, intervals: Intervals | None = None) -> list[Pair]:
-    """Return pairs for anything that works in a region: with intervals, where they are known."""
+def audit_pairs(
+    region: Region, claim: Claim, *, intervals: Intervals | None = None, cells: Cells | None = None
+) -> list[Pair]:
+    """Return pairs for anything that works in a region: with intervals or cells, where they are known."""
     pairs = region_pairs(region)
     if claim.notion is Notion.METRIC:
         pairs += pairs_by_distance(region, claim.epsilon)
     if intervals is not None:
         pairs = [*interval_pairs(intervals), *with_intervals(pairs, intervals)]
+    if cells is not None:
+        pairs = with_steps([*cell_pairs(cells), *pairs], cells)
     return pairs
 
 
-def place_pairs(region: Region, place: Place, claim: Claim, *, intervals: Intervals | None = None) -> list[Pair]:
+def place_pairs(
+    region: Region,
+    place: Place,
+    claim: Claim,
+    *,
+    intervals: Intervals | None = None,
+    cells: Cells | None = None,
+    kind: str = "around the place that was asked for",
+) -> list[Pair]:
     """Return pairs of a given place and others around it."""
+    if claim.notion is Notion.ELASTIC and cells is not None:
+        return with_steps(_cells_around(cells, place, kind), cells)
     per_metre = claim.epsilon if claim.notion is Notion.METRIC else None
-    pairs = pairs_around(region, place, per_metre, "around the place that was asked for")
+    pairs = pairs_around(region, place, per_metre, kind)
     return pairs if intervals is None else with_intervals(pairs, intervals)
 
 
 def mechanism_pairs(mechanism: Mechanism, claim: Claim) -> list[Pair]:
-    """Return pairs for one of our mechanisms: by its region, its intervals, and for a local claim by its density."""
+    """Return pairs for one of our mechanisms: by its region, what it learned, and for a local claim by its density."""
     if isinstance(mechanism, DPRS):
         return audit_pairs(mechanism.resolved_region, claim, intervals=mechanism.current_intervals)
-    pairs = audit_pairs(mechanism.resolved_region, claim)
+    cells = mechanism.current_cells if isinstance(mechanism, HideAmong) else None
+    pairs = audit_pairs(mechanism.resolved_region, claim, cells=cells)
+    if isinstance(mechanism, HideAmong):
+        epsilon = claim.epsilon if claim.notion is Notion.ELASTIC else mechanism.guarantee.epsilon
+        pairs = [*channel_pairs(mechanism, epsilon), *pairs]
     if claim.notion is Notion.LOCAL and mechanism.has_density:
         pairs += density_pairs(mechanism, claim.epsilon)
-    return pairs
+    return pairs if cells is None else with_steps(pairs, cells)
 
 
 # By the region alone: its corners and edges, near and far, across the lines of a quadtree.
@@ -209,9 +229,11 @@ def _within(intervals: Intervals, index: int, name: str) -> list[Pair]:
     # Laplace noise is counted along the axes, so that the ends of a diagonal are farthest apart.
     diagonal = reach * _DIAGONAL
     return [
-        _pair(intervals, centre - diagonal, centre + diagonal, f"at the ends of a diagonal of the {name} interval"),
-        _pair(intervals, centre - east, centre + east, f"at opposite edges of the {name} interval"),
-        _pair(intervals, centre, centre + diagonal, f"at the centre and the edge of the {name} interval"),
+        _pair(
+            intervals.region, centre - diagonal, centre + diagonal, f"at the ends of a diagonal of the {name} interval"
+        ),
+        _pair(intervals.region, centre - east, centre + east, f"at opposite edges of the {name} interval"),
+        _pair(intervals.region, centre, centre + diagonal, f"at the centre and the edge of the {name} interval"),
     ]
 
 
@@ -220,7 +242,7 @@ def _cell_ends(intervals: Intervals, index: int, polygons: list[FloatArray], nam
     corners = polygons[index] + _INWARDS * (intervals.centres[index] - polygons[index])
     apart = np.abs(corners[:, None, :] - corners[None, :, :]).sum(axis=-1)
     first, second = np.unravel_index(int(np.argmax(apart)), apart.shape)
-    return _pair(intervals, corners[first], corners[second], f"in far corners of the {name}")
+    return _pair(intervals.region, corners[first], corners[second], f"in far corners of the {name}")
 
 
 def _across(intervals: Intervals, index: int, name: str) -> list[Pair]:
@@ -232,13 +254,126 @@ def _across(intervals: Intervals, index: int, name: str) -> list[Pair]:
     kind = f"on either side of a boundary between two intervals (the {name} one and its neighbour)"
     # Not beyond the centres themselves, where they are that near.
     gaps = [min(gap_m / intervals.region.metres_per_unit, distances[other]) for gap_m in _ACROSS_M]
-    return [_pair(intervals, middle - gap / 2 * step, middle + gap / 2 * step, kind) for gap in gaps]
+    return [_pair(intervals.region, middle - gap / 2 * step, middle + gap / 2 * step, kind) for gap in gaps]
 
 
-def _pair(intervals: Intervals, first: FloatArray, second: FloatArray, kind: str) -> Pair:
-    region = intervals.region
+def _pair(region: Region, first: FloatArray, second: FloatArray, kind: str) -> Pair:
     ends = region.from_square(np.vstack([first, second]))
     return Pair(as_place(region, ends[0]), as_place(region, ends[1]), kind)
+
+
+# By the cells: in neighbours, along the shortest way to cells farther off, and within one cell.
+
+
+_STEPS_APART = (2.0, 3.0)
+_AROUND_STEPS = (1.0, 2.0, 3.0)
+_BY_BOUND, _BY_LOSS = 2, 3
+_EDGES_TRIED = 64
+# A corner belongs to the neighbours as well.
+_FROM_CORNER = 0.01
+
+
+def cell_pairs(cells: Cells) -> list[Pair]:
+    """Return pairs in the smallest, the largest and the most unequal neighbours, beyond them, and in one cell."""
+    first, second, _ = graph_of(cells).edges
+    sides = cells.sides
+    together, ratio = sides[first] + sides[second], np.abs(np.log(sides[first] / sides[second]))
+    chosen = {
+        "smallest": np.flatnonzero(together == together.min()),
+        "largest": np.flatnonzero(together == together.max()),
+        "most unequal": np.flatnonzero(ratio == ratio.max()),
+    }
+    pairs = []
+    for name, edges in chosen.items():
+        edge = int(edges[len(edges) // 2])
+        source, target = int(first[edge]), int(second[edge])
+        pairs.append(_cell_pair(cells, source, target, f"in two of the {name} neighbouring cells"))
+        pairs += _beyond(cells, source, target, f"in two of the {name} neighbouring cells")
+    for name, cell in (("smallest", int(np.argmin(sides))), ("largest", int(np.argmax(sides)))):
+        west, south, east, north = cells.boxes()[cell]
+        inwards = _FROM_CORNER * np.array([east - west, north - south])
+        ends = np.array([west, south]) + inwards, np.array([east, north]) - inwards
+        pairs.append(_pair(cells.region, *ends, f"in opposite corners of one of the {name} cells"))
+    return pairs
+
+
+def channel_pairs(mechanism: HideAmong, epsilon: float) -> list[Pair]:
+    """Return pairs in neighbouring cells that the mechanism's own numbers say lose most, and beyond them.
+
+    These are the neighbours that its certificate names, those with the largest bounds, and those with most probability
+    of a loss near ``epsilon`` per step or above it. The numbers may be wrong: they only say where to look.
+    """
+    cells, channel = mechanism.current_cells, mechanism.channel
+    first, second, length = graph_of(cells).edges
+    # The loss is largest from where log-sums are small to where they are large.
+    sums = np.log(channel.sums.astype(np.float64))
+    first, second = np.where(sums[first] <= sums[second], (first, second), (second, first))
+    by_bound = np.argsort(-channel.edge_bounds, kind="stable")[:_EDGES_TRIED]
+    everywhere = np.arange(len(cells))
+    excess = []
+    for edge in by_bound:
+        here, there = (np.exp(channel.log_probability(int(cell), everywhere)) for cell in (first[edge], second[edge]))
+        ratio = math.exp(_SHARE_OF_CLAIM * epsilon * length[edge] / STEP)
+        excess.append(np.maximum(here - ratio * there, 0.0).sum())
+    by_loss = by_bound[np.argsort(-np.array(excess), kind="stable")]
+    pairs = []
+    certificate = mechanism.guarantee.certificate
+    if certificate is not None:
+        ends = np.array(certificate.first), np.array(certificate.second)
+        pairs.append(_pair(cells.region, *ends, "in the neighbouring cells that the certificate names"))
+    for edges, number, kind in (
+        (by_bound, _BY_BOUND, "in neighbouring cells with the largest bound"),
+        (by_loss, _BY_LOSS, "in neighbouring cells whose probabilities differ most"),
+    ):
+        pairs += [_cell_pair(cells, int(first[edge]), int(second[edge]), kind) for edge in edges[:number]]
+    worst = int(by_loss[0])
+    kind = "in neighbouring cells whose probabilities differ most"
+    pairs += _beyond(cells, int(first[worst]), int(second[worst]), kind, sums)
+    once: dict[frozenset[Place], Pair] = {}
+    for pair in pairs:
+        once.setdefault(frozenset((pair.first, pair.second)), pair)
+    return list(once.values())
+
+
+def with_steps(pairs: list[Pair], cells: Cells) -> list[Pair]:
+    """Return the same pairs, each with the number of steps between its places."""
+    places = cells.region.to_square([place for pair in pairs for place in (pair.first, pair.second)])
+    sources, targets = cells.find(places).reshape(-1, 2).T
+    asked, row = np.unique(sources, return_inverse=True)
+    steps = steps_from(cells, asked)[row, targets]
+    return [replace(pair, steps=float(away)) for pair, away in zip(pairs, steps, strict=True)]
+
+
+def _cell_pair(cells: Cells, first: int, second: int, kind: str) -> Pair:
+    return _pair(cells.region, cells.centres[first], cells.centres[second], kind)
+
+
+def _beyond(cells: Cells, first: int, second: int, kind: str, sums: FloatArray | None = None) -> list[Pair]:
+    """Cells two and three steps from the first whose shortest way leads over the second; of these, where sums grow."""
+    from_first, from_second = steps_from(cells, np.array([first, second]))
+    on_the_way = from_first == from_first[second] + from_second
+    pairs = []
+    for steps in _STEPS_APART:
+        near = np.flatnonzero(on_the_way & (np.abs(from_first - steps) < 0.5))
+        if len(near):
+            away = from_first[near]
+            merit = -np.abs(away - steps) if sums is None else (sums[near] - sums[first]) / away
+            farther = int(near[np.argmax(merit)])
+            pairs.append(_cell_pair(cells, first, farther, f"farther on the way that begins {kind}"))
+    return pairs
+
+
+def _cells_around(cells: Cells, place: Place, kind: str) -> list[Pair]:
+    """Pairs of a place with others of its own cell and one, two and three steps away."""
+    at = cells.region.to_square([place])
+    source = int(cells.find(at)[0])
+    away, centre = steps_from(cells, source), cells.centres[source]
+    # Through the centre to the other side of the cell.
+    others = [centre - (1 - _FROM_CORNER) * (at[0] - centre) if (at[0] != centre).any() else cells.boxes()[source][:2]]
+    others += [
+        cells.centres[int(np.argmin(np.where(away > 0, np.abs(away - steps), np.inf)))] for steps in _AROUND_STEPS
+    ]
+    return [Pair(place, as_place(cells.region, cells.region.from_square(other[None])[0]), kind) for other in others]
 
 
 # By a mechanism's own density: the pairs that it says lose most, of all pairs of a lattice.

@@ -19,7 +19,9 @@ from nearveil.errors import DataError, UsageError
 from nearveil.types import FloatArray, Progress
 
 FORMAT = "nearveil-witness"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_READS = (1, FORMAT_VERSION)
+"""Version 1 had no steps between places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def witness_from_json(text: str) -> Witness:
         if document["format"] != FORMAT:
             raise KeyError("format")
         version = document["version"]
-        if version == FORMAT_VERSION:
+        if version in _READS:
             return _from_document(document)
     except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise DataError("this is not a witness file, or it is damaged; make one with 'nearveil audit'") from None

@@ -10,9 +10,11 @@ from typing import Any
 from nearveil.audit.auditor import AuditReport, PairSummary, Verdict
 from nearveil.audit.check import WitnessCheck, printable
 from nearveil.audit.claims import Claim
-from nearveil.audit.fit import PEOPLE_PER_CENTRE, VIEWS, FitReport
+from nearveil.audit.fit import PEOPLE_PER_CENTRE, VIEWS, FitReport, describe_fit, fit_to_audit
 from nearveil.audit.witness import Witness
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.privacy.guarantee import Notion
 from nearveil.report.tables import text_table
 
 _MEANING = {
@@ -56,6 +58,8 @@ def headline(verdict: Verdict, claim: Claim, epsilon_lower: float) -> str:
     if claim.offset:
         # A number alone would not say whether it includes the offset.
         return f"{verdict.upper()}: {claimed}; shown is {claim.shown(epsilon_lower)}"
+    if math.isinf(epsilon_lower):
+        return f"{verdict.upper()}: {claimed}, and there is {claim.shown(epsilon_lower)}"
     if verdict is Verdict.VIOLATED:
         return f"VIOLATED: {claimed}, and it is at least {epsilon_lower:.4g}"
     return f"CONSISTENT: {claimed}, and no more than {epsilon_lower:.4g} could be shown"
@@ -84,14 +88,19 @@ def report_document(report: AuditReport, audited: str) -> dict[str, Any]:
     return {**report.to_dict(), "audited": audited, "witness": witness}
 
 
-def describe_fit(mechanism: DPRS) -> str:
+def fit_and_people(mechanism: DPRS | HideAmong) -> str:
     """Describe the audited fit and the people it was run on."""
+    if isinstance(mechanism, HideAmong):
+        return (
+            f"{describe_fit(fit_to_audit(mechanism))}, on made-up crowds with and without one person more: "
+            f"{VIEWS['cells']} and {VIEWS['answers']}"
+        )
     plan = mechanism.fit_plan
     rounds = f", rounds: {plan.rounds}" if plan.method == "pic" else ""
     return (
         f"the fit of dprs by {plan.method} (centres: {plan.centres}{rounds}; change with --centres and --rounds), on "
         f"{PEOPLE_PER_CENTRE * (plan.centres or 0)} made-up people with and without one more: "
-        f"{' and '.join(VIEWS.values())}"
+        f"{VIEWS['answers']} and {VIEWS['centres']}"
     )
 
 
@@ -149,7 +158,7 @@ def check_document(check: WitnessCheck) -> dict[str, Any]:
         "verdict": str(check.verdict),
         "explanation": _SHOWN[check.verdict],
         "claim": claim.to_dict(),
-        "epsilon_lower": check.epsilon_lower,
+        "epsilon_lower": check.epsilon_lower if math.isfinite(check.epsilon_lower) else None,
         "epsilon_claimed": claim.epsilon,
         "unit": claim.unit,
         "delta": claim.delta,
@@ -198,9 +207,11 @@ def _pairs_table(report: AuditReport) -> str:
         return ""
     chosen = report.witness.pair if report.witness else None
     explored.sort(key=lambda summary: (summary.pair is not chosen, -_share(summary)))
+    by_steps = report.claim.notion is Notion.ELASTIC
     rows = [
         [
             _length(summary.pair.distance_m),
+            *([f"{summary.pair.steps:.3g}"] if by_steps and summary.pair.steps is not None else []),
             f"{summary.claimed_loss or 0.0:.3g}",
             f"{summary.estimated_loss or 0.0:.3g}",
             summary.pair.kind + (" (counted)" if summary.pair is chosen else ""),
@@ -220,7 +231,8 @@ def _pairs_table(report: AuditReport) -> str:
     ]
     title = "Pairs of locations examined, to choose the one to count (estimates, not bounds):"
     after = f"\nOf the other pairs, {', '.join(left_out)}; all are in --json." if left_out else ""
-    return f"{title}\n{text_table(['apart', 'claimed loss', 'estimated loss', 'where'], rows)}{after}"
+    headings = ["apart", *(["steps"] if by_steps else []), "claimed loss", "estimated loss", "where"]
+    return f"{title}\n{text_table(headings, rows)}{after}"
 
 
 def _share(summary: PairSummary) -> float:

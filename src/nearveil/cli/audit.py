@@ -38,7 +38,7 @@ from nearveil.audit.witness import Witness
 from nearveil.cli._audit_text import (
     check_document,
     check_text,
-    describe_fit,
+    fit_and_people,
     fit_document,
     fit_text,
     headline,
@@ -64,11 +64,11 @@ from nearveil.io.atomic import check_output, read_text, replacing
 from nearveil.io.synthetic import PEOPLE, SEED
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.region import Region
 
 _LEAST_CONFIDENCE, _MOST_CONFIDENCE = 0.95, 1 - 1e-9
-_MADE_UP = f"intervals of a made-up city ({PEOPLE:,} people, seed {SEED}; use others with --intervals)"
 # Few centres, so that one person has a visible effect; one round, so that thousands of fits take seconds.
 _FIT_CENTRES, _FIT_ROUNDS = 2, 1
 
@@ -84,7 +84,8 @@ ClaimOption = Annotated[
     str | None,
     typer.Option(
         help="Claim to test: the mechanism's own, the paper's, a JSON file, or text such as local:1, interval:1, "
-        "metric:0.004/m, metric:4/km, metric:4/km+2 (with an offset); a delta may follow, as in local:1:1e-6.",
+        "metric:0.004/m, metric:4/km, metric:4/km+2 (with an offset), elastic:1.5 (per step between cells); a delta "
+        "may follow, as in local:1:1e-6.",
         metavar="own|paper|FILE|TEXT",
         show_default="own",
         rich_help_panel="Audit",
@@ -115,7 +116,10 @@ TimeoutOption = Annotated[
 ]
 StageOption = Annotated[
     StageName,
-    typer.Option(help="Audit the release of locations, or the fit of the intervals of dprs.", rich_help_panel="Audit"),
+    typer.Option(
+        help="Audit the release of locations, or the fit of the intervals of dprs or of the cells of hide-among.",
+        rich_help_panel="Audit",
+    ),
 ]
 SamplesOption = Annotated[
     int | None,
@@ -302,8 +306,9 @@ def _audit_release(
         intervals, audited = protection.intervals, f"{external.function or external.command} in {box}"
         samples = effort.samples or DEFAULT_EXTERNAL_SAMPLES
     else:
-        mechanism = fitted_on_made_up_people(build_mechanism(protection, box))
-        subject, audited = own_subject(mechanism), _describe(mechanism, protection, text)
+        built = build_mechanism(protection, box)
+        mechanism = fitted_on_made_up_people(built)
+        subject, audited = own_subject(mechanism), _describe(mechanism, text, made_up=built.is_to_be_fitted)
         intervals = mechanism.current_intervals if isinstance(mechanism, DPRS) else None
         samples = effort.samples or DEFAULT_SAMPLES
     with closed_after(subject):
@@ -348,7 +353,7 @@ def _audit_fit(
         report = audit_fit(
             mechanism, claim, fits=fits, confidence=effort.confidence, seed=effort.seed, progress=advance
         )
-    audited, seconds = describe_fit(mechanism), time.monotonic() - started
+    audited, seconds = fit_and_people(mechanism), time.monotonic() - started
     if effort.as_json:
         say_json(fit_document(report, audited, seconds))
     else:
@@ -461,10 +466,12 @@ def _read_places(texts: Iterable[str], region: Region) -> tuple[Place, ...]:
     return tuple(places)
 
 
-def _describe(mechanism: Mechanism, protection: ProtectionOptions, claim: str | None) -> str:
-    text = describe_mechanism(mechanism)
-    if isinstance(mechanism, DPRS):
-        text += f", on {_MADE_UP if protection.intervals is None else 'the given intervals'}"
+def _describe(mechanism: Mechanism, claim: str | None, *, made_up: bool) -> str:
+    text, learns = describe_mechanism(mechanism), mechanism.learns
+    if made_up:
+        text += f", on {learns} of a made-up city ({PEOPLE:,} people, seed {SEED}; use others with --{learns})"
+    elif learns is not None:
+        text += f", on the given {learns}"
     if mechanism.remaps:
         text += "; as published, after the noisy location is moved to the intervals"
     if claim in (None, "own") and any(not statement.holds for statement in mechanism.guarantee.also):
@@ -472,9 +479,16 @@ def _describe(mechanism: Mechanism, protection: ProtectionOptions, claim: str | 
     return text
 
 
-def _fit_to_audit(protection: ProtectionOptions, box: Region, external: _External) -> DPRS:
-    if external.is_given or protection.mechanism not in (None, "dprs"):
-        raise UsageError("--stage fit is for dprs only, because other mechanisms have no fit; leave it out")
+def _fit_to_audit(protection: ProtectionOptions, box: Region, external: _External) -> DPRS | HideAmong:
+    if external.is_given or protection.mechanism not in (None, "dprs", "hide-among"):
+        raise UsageError(
+            "--stage fit is for dprs and hide-among only, because other mechanisms have no fit; leave it out"
+        )
+    if protection.chosen == "hide-among":
+        built = build_mechanism(protection, box)
+        if not isinstance(built, HideAmong):
+            raise TypeError("the options of hide-among did not give a HideAmong")
+        return built
     if protection.intervals is not None:
         raise UsageError("the --intervals file is already fitted; leave it out to audit the fit")
     if protection.least_radius is not None:

@@ -676,8 +676,8 @@ def _search(
     return counts, found[:total], away[:total]
 
 
-def steps_from(cells: Cells, source: int) -> FloatArray:
-    """Return how many steps every cell is away from one, however far."""
+def steps_from(cells: Cells, source: int | IntArray | ShortIntArray) -> FloatArray:
+    """Return how many steps every cell is away from one, however far; for several, a row each."""
     from scipy.sparse import csr_array  # noqa: PLC0415 - slow to load
     from scipy.sparse.csgraph import dijkstra  # noqa: PLC0415
 

@@ -21,7 +21,7 @@ from nearveil.mechanisms.cells import (
     Layout,
     layout_for,
 )
-from nearveil.mechanisms.fit_pic import FIXED_POINT, as_answers, fixed_point_laplace
+from nearveil.mechanisms.fit_pic import FIXED_POINT, Question, Watch, as_answers, fixed_point_laplace
 from nearveil.mechanisms.morton import interleave
 from nearveil.mechanisms.planar_laplace import check_hide_within
 from nearveil.privacy.guarantee import check_count, check_epsilon
@@ -302,6 +302,36 @@ def _smoother(shape: tuple[int, int], box_m: FloatArray, hide_within_m: float) -
 # Laplace noise. The bias makes empty boxes stop soon.
 
 
+@dataclass(frozen=True, slots=True)
+class TreeNoise:
+    """The numbers of a private quadtree: the noise is a real number, the others whole multiples of 1 / FIXED_POINT.
+
+    Attributes
+    ----------
+    scale : float
+        Laplace scale of the noise of each count in the tree.
+    bias, threshold : int
+        What is taken off a count for every level above it, and what it is compared with.
+    counting_scale : float
+        Laplace scale of the noise of the numbers of people in the largest boxes.
+    """
+
+    scale: float
+    bias: int
+    threshold: int
+    counting_scale: float
+
+
+def tree_noise(epsilon: float, plan: CellPlan) -> TreeNoise:
+    """Return the numbers of a private quadtree that costs each person ``epsilon``, its numbers of people included."""
+    tree_epsilon = (1 - COUNTING_SHARE) * epsilon
+    scale = PRIVTREE_RATIO / tree_epsilon
+    # Rounded up: a larger bias costs less, not more.
+    bias = math.ceil(scale * math.log(4) * FIXED_POINT)
+    threshold = max(0, round(plan.people_per_cell * FIXED_POINT) - bias)
+    return TreeNoise(scale, bias, threshold, 1 / (epsilon - tree_epsilon))
+
+
 def build_private_cells(
     points: object,
     region: Region,
@@ -309,6 +339,7 @@ def build_private_cells(
     epsilon: float = 1.0,
     plan: CellPlan | None = None,
     rng: Randomness | np.random.Generator | int | None = None,
+    watch: Watch | None = None,
 ) -> Cells:
     """Make cells from true places by a private quadtree, which costs each person ``epsilon``.
 
@@ -324,6 +355,9 @@ def build_private_cells(
         How cells are to be made.
     rng : optional
         Secure randomness unless a seed or generator is given.
+    watch : callable, optional
+        Called with the noisy counts of each depth, biased, and with the numbers of people in the largest boxes. What is
+        published of the first is only whether they are above the threshold: the cost does not cover them as they are.
 
     Examples
     --------
@@ -347,20 +381,20 @@ def build_private_cells(
     layout = plan.layout(region)
     rows, columns = layout.shape
     pyramid = _pyramid(asked.counts_in_cells(columns, rows), layout)
-    tree_epsilon = (1 - COUNTING_SHARE) * epsilon
-    scale = PRIVTREE_RATIO / tree_epsilon
-    # In whole multiples of 1 / FIXED_POINT, as the noise is. Rounded up: a larger bias costs less, not more.
-    bias = math.ceil(scale * math.log(4) * FIXED_POINT)
-    threshold = max(0, round(plan.people_per_cell * FIXED_POINT) - bias)
+    noise = tree_noise(epsilon, plan)
 
     def is_split(depth: int, column: IntArray, row: IntArray) -> BoolArray:
-        exact = pyramid[depth][row, column].astype(np.int64) * int(FIXED_POINT)
-        biased = np.maximum(exact - depth * bias, threshold - bias)
-        return fixed_point_laplace(biased, scale, randomness.generator) > threshold / FIXED_POINT
+        biased = _biased(pyramid[depth][row, column], depth, noise)
+        noisy = fixed_point_laplace(biased, noise.scale, randomness.generator)
+        if watch:
+            watch(_biased_counts(layout, depth, column, row, noise), noisy)
+        return noisy > noise.threshold / FIXED_POINT
 
     depths, _, _ = _grown(layout, is_split)
     exact = pyramid[0].ravel().astype(np.int64) * int(FIXED_POINT)
-    counted = fixed_point_laplace(exact, 1 / (epsilon - tree_epsilon), randomness.generator)
+    counted = fixed_point_laplace(exact, noise.counting_scale, randomness.generator)
+    if watch:
+        watch(lambda about: about.counts_in_cells(layout.columns, layout.rows) * int(FIXED_POINT), counted)
     return Cells(
         layout=layout,
         depths=depths.astype(np.int8),
@@ -369,6 +403,21 @@ def build_private_cells(
         source="privtree",
         fit_epsilon=epsilon,
         seeded=randomness.seeded,
+    )
+
+
+def _biased(counts: FloatArray, depth: int, noise: TreeNoise) -> IntArray:
+    """Counts less the bias of their depth, never below the least that can matter."""
+    exact = counts.astype(np.int64) * int(FIXED_POINT)
+    biased: IntArray = np.maximum(exact - depth * noise.bias, noise.threshold - noise.bias)
+    return biased
+
+
+def _biased_counts(layout: Layout, depth: int, column: IntArray, row: IntArray, noise: TreeNoise) -> Question:
+    """The question that a depth of the tree asks of people."""
+    rows, columns = layout.shape
+    return lambda asked: _biased(
+        _pyramid(asked.counts_in_cells(columns, rows), layout)[depth][row, column], depth, noise
     )
 
 

@@ -152,8 +152,8 @@ Question = Callable[[ExactAnswers], IntArray]
 """Something that a fit asks of people: exact answers in, whole multiples of 1 / FIXED_POINT."""
 
 Watch = Callable[[Question, FloatArray], None]
-"""Called with each question and the noisy answers to it, for audits. The cost of a fit covers these answers:
-anyone who sees them learns no more than is stated."""
+"""Called with each question and the noisy answers to it, for audits. The cost of intervals covers these answers: anyone
+who sees them learns no more than is stated. That of cells covers less, see `build_private_cells`."""
 
 
 def head_count(asked: ExactAnswers) -> IntArray:

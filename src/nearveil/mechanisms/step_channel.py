@@ -112,10 +112,10 @@ class StepChannel:
     @cached_property
     def bound(self) -> float:
         """Epsilon: a number that the loss per step never exceeds."""
-        return float(self._edge_bounds.max())
+        return float(self.edge_bounds.max())
 
     @cached_property
-    def _edge_bounds(self) -> FloatArray:
+    def edge_bounds(self) -> FloatArray:
         """The bound on the loss per step for each edge, the draw of a 64-bit number included."""
         first, second, length = graph_of(self.cells).edges
         logs, sums = np.log(self.falls.astype(np.float64)), np.log(self.sums.astype(np.float64))
@@ -135,7 +135,7 @@ class StepChannel:
     @cached_property
     def certificate(self) -> Certificate:
         """The bound, and the loss between the neighbours whose bound is largest."""
-        edge = int(np.argmax(self._edge_bounds))
+        edge = int(np.argmax(self.edge_bounds))
         first, second, length = (int(part[edge]) for part in graph_of(self.cells).edges)
         everywhere = np.arange(len(self.cells))
         losses = self.log_probability(first, everywhere) - self.log_probability(second, everywhere)
@@ -160,9 +160,11 @@ class StepChannel:
 
     def log_probability(self, sources: ShortIntArray | IntArray | int, answers: ShortIntArray | IntArray) -> FloatArray:
         """Log probability of answering with a cell, given the cell somebody is in; both are broadcast."""
-        asked, place = np.unique(np.asarray(answers, dtype=np.int64), return_inverse=True)
+        # Ways are as long in both directions, so that they are looked up from where there are fewer.
+        few, many = (sources, answers) if np.size(sources) < np.size(answers) else (answers, sources)
+        asked, place = np.unique(np.asarray(few, dtype=np.int64), return_inverse=True)
         steps = _steps_to(asked, self.reach, len(self.cells))
-        logs = np.log(self.falls.astype(np.float64))[steps[place.reshape(np.shape(answers)), sources]]
+        logs = np.log(self.falls.astype(np.float64))[steps[place.reshape(np.shape(few)), many]]
         found: FloatArray = (
             logs + np.log(self.weights.astype(np.float64))[answers] - np.log(self.sums.astype(np.float64))[sources]
         )
@@ -284,10 +286,10 @@ def _accumulate(
             upper[place] = total
 
 
-def _steps_to(answers: IntArray, reach: Reach, count: int) -> npt.NDArray[np.int16]:
+def _steps_to(asked: IntArray, reach: Reach, count: int) -> npt.NDArray[np.int16]:
     """Steps from every cell to each of some, at most M; ways are as long in both directions."""
-    steps = np.full((len(answers), count), reach.most, dtype=np.int16)
-    for row, cell in enumerate(answers):
+    steps = np.full((len(asked), count), reach.most, dtype=np.int16)
+    for row, cell in enumerate(asked):
         part = slice(reach.starts[cell], reach.starts[cell + 1])
         steps[row, reach.cells[part]] = reach.steps[part]
     return steps
