@@ -33,7 +33,7 @@ LARGEST_CELL_M = 4000.0
 CELLS_TO_HIDE_AMONG = 10
 """A cell holds about a tenth of the people to hide among."""
 
-_MOST_HIDE_AMONG = 10**9
+MOST_HIDE_AMONG = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class CellPlan:
 
 def check_hide_among(hide_among: int) -> int:
     """Return the number of people to hide among, or say what can be asked for."""
-    check_count(hide_among, "the number of people to hide among", least=2, most=_MOST_HIDE_AMONG)
+    check_count(hide_among, "the number of people to hide among", least=2, most=MOST_HIDE_AMONG)
     return int(hide_among)
 
 
