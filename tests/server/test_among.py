@@ -67,7 +67,7 @@ def test_other_cells_are_refused_unless_asked_for_and_are_charged(files: tuple[P
         report(place)
         first = point(place)
     with (
-        pytest.raises(UsageError, match="a further release of every place .* add --redraw-noise"),
+        pytest.raises(UsageError, match=r"a further release of every place .* add --redraw-noise"),
         running(in_folder(tmp_path), hide_among=40, cells=files[1], **options),
     ):
         pass
@@ -99,6 +99,25 @@ def test_a_process_with_other_cells_takes_no_more_reports(files: tuple[Path, Pat
             place.next_epoch()
         assert place.report("ann").status_code == 503
         assert place.call("GET", "/readyz").status_code == 503
+
+
+def test_cells_from_the_published_places_can_be_served(tmp_path: Path) -> None:
+    keys, clock, made = new_keys(), Clock(), tmp_path / "made.json"
+    people = [f"person-{number}" for number in range(200)]
+    with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
+        place.add(*people)
+        assert "two published people" in place.call("GET", "/v1/cells").json()["detail"]
+        city = synthetic_city(len(people), SF, rng=1).tolist()
+        publisher = place.service.publisher
+        publisher.receive([publisher.accept(one, *where) for one, where in zip(people, city, strict=True)])
+        place.next_epoch()
+        for wrong in ("?hide_among=1", "?hide_among=many"):
+            assert place.call("GET", f"/v1/cells{wrong}").status_code == 422
+        assert place.call("GET", "/v1/cells", key=place.token("person-1")).status_code == 403
+        made.write_text(place.call("GET", "/v1/cells?hide_among=50").text)
+    with running(in_folder(tmp_path), keys=keys, clock=clock, hide_among=50, cells=made, redraw_noise=True) as place:
+        assert "places published before" in place.call("GET", "/v1/guarantee").json()["text"]
+        assert len(place.nearby()) == 10
 
 
 @pytest.mark.parametrize("other", [{"region": "berlin"}, {"epoch": "30m"}, {"keys": new_keys()}], ids=str)

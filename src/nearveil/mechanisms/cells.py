@@ -35,9 +35,6 @@ FORMAT_VERSION = 1
 STEP = 32
 """Lengths of ways are counted in this many parts of a step, so that they are whole numbers."""
 
-LONGEST_EDGE = 45 / STEP
-"""No way between two cells that touch is longer, in steps: 1.41 across a corner, rounded to a whole part."""
-
 MOST_CELLS = 400_000
 _MOST_BOXES = 1 << 24
 _MOST_LEVELS = 12

@@ -12,11 +12,13 @@ from typing import Any, cast
 import numpy as np
 
 from nearveil.errors import UsageError
+from nearveil.mechanisms.cells import Cells
+from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.nearby.index import DatabaseIndex, NearbyIndex, ServiceIndex
 from nearveil.nearby.publishing.keys import Keys, check_identity, redraw_noise, was_redrawn
 from nearveil.nearby.publishing.protection import Policy, Protection
-from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status
+from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status, cells_from_store
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, SearchableStore, Store, StoreError, Totals
 from nearveil.privacy.guarantee import Guarantee
@@ -298,6 +300,10 @@ class Service:
             from_epoch = next_safe_epoch(self.publisher, self.clock())
             self.intervals.put(intervals, epoch=epoch, from_epoch=from_epoch)
         return from_epoch
+
+    def make_cells(self, hide_among: int) -> Cells:
+        """Make cells from what is published, for a service that hides among people."""
+        return cells_from_store(self.store, self.protection, CellPlan(hide_among=hide_among))
 
     def advance(self) -> int:
         """Go to the next epoch at once: a test hook."""

@@ -1,6 +1,5 @@
 """Noise per place among people: a place is a cell, and what is published of it is a keyed draw of the step channel."""
 
-import itertools
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,7 +8,7 @@ import pytest
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.synthetic import synthetic_city
-from nearveil.mechanisms.cells import LONGEST_EDGE, STEP, Cells, cells_from_json, graph_of, steps_from
+from nearveil.mechanisms.cells import Cells, cells_from_json, graph_of, steps_from
 from nearveil.mechanisms.fit_cells import build_private_cells, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.step_channel import StepChannel
@@ -166,7 +165,6 @@ def test_somebody_at_a_border_does_not_flicker(protection: Protection, grid: Pla
 
 def test_nobody_counts_as_farther_away_than_a_cell_that_touches(grid: PlaceCells, rng: np.random.Generator) -> None:
     graph = graph_of(grid.cells)
-    assert graph.lengths.max() / STEP <= LONGEST_EDGE
     half_extent = np.array(TOWN.half_extent_m)
     counted = 0
     for x_m, y_m in rng.uniform(-half_extent, half_extent, (300, 2)).tolist():
@@ -178,32 +176,27 @@ def test_nobody_counts_as_farther_away_than_a_cell_that_touches(grid: PlaceCells
     assert 100 < counted < 1500
 
 
-def test_the_loss_between_two_places_is_at_most_what_the_card_says(
+def test_the_loss_between_two_new_places_is_at_most_what_the_card_says(
     protection: Protection, grid: PlaceCells, rng: np.random.Generator
 ) -> None:
     card, channel = protection.guarantee, protection.among and protection.among.channel
-    assert card.notion is Notion.ELASTIC
+    assert (card.notion, card.offset) == (Notion.ELASTIC, 0.0)
     assert channel is not None
-    every = np.arange(len(grid.cells))
-    half_extent = np.array(TOWN.half_extent_m)
+    every, graph = np.arange(len(grid.cells)), graph_of(grid.cells)
     largest = 0.0
-    for here in rng.uniform(-half_extent, half_extent, (40, 2)):
-        there = np.clip(here + rng.normal(0, 300, 2), -half_extent, half_extent)
-        both = [grid.cells_near(*place.tolist()) for place in (here, there)]
-        steps = steps_from(grid.cells, both[0][0][0])[both[1][0][0]]
-        for (one,), (other,) in itertools.product(*both):
+    for one in rng.choice(every, 40, replace=False):
+        for other in graph.neighbours[graph.starts[one] : graph.starts[one + 1]][:4]:
             logs = [channel.log_probability(np.full_like(every, cell), every) for cell in (one, other)]
-            loss = float(np.abs(logs[0] - logs[1]).max())
-            assert loss <= card.epsilon * steps + card.offset
-            largest = max(largest, (loss - card.epsilon * steps) / card.offset)
-    # The constant is needed.
-    assert largest > 0.3
+            loss, steps = float(np.abs(logs[0] - logs[1]).max()), steps_from(grid.cells, int(one))[other]
+            assert loss <= card.epsilon * steps
+            largest = max(largest, loss / steps)
+    assert largest > 0.7 * card.epsilon
 
 
 def test_the_card_says_what_is_promised_and_what_the_cells_cost(protection: Protection) -> None:
     card = protection.guarantee
     together, of_cells = card.also
-    assert (together.epsilon, together.offset) == pytest.approx((3 * card.epsilon, 3 * card.offset))
+    assert together.epsilon == pytest.approx(3 * card.epsilon)
     assert (of_cells.notion, of_cells.epsilon) == (Notion.CENTRAL, 0.0)
     words = " ".join(card.card(full=True).replace("│", " ").split())
     for said in ("public data", "back at a place", "crowds move", "does not have the key", "counts as new, as a stay"):
@@ -216,7 +209,7 @@ def test_the_card_says_what_is_promised_and_what_the_cells_cost(protection: Prot
     assert len(fitted.card().splitlines()) <= 12
     of_theirs = fitted.also[-1]
     assert (of_theirs.notion, of_theirs.epsilon) == (Notion.ELASTIC, pytest.approx(3 * fitted.epsilon))
-    assert of_theirs.offset == pytest.approx(3 * fitted.offset + 1.0)
+    assert of_theirs.offset == pytest.approx(1.0)
 
 
 def test_the_channel_is_settled_once_for_a_store(protection: Protection, cells: Cells) -> None:
@@ -246,10 +239,10 @@ def test_cells_are_made_from_what_a_store_has_published(protection: Protection) 
         publisher.publish_due()
         found = cells_from_store(store, one)
         assert (found.source, found.is_free) == ("published", True)
-        assert found.people.sum() == pytest.approx(len(PEOPLE))
+        assert found.people.sum() == pytest.approx(len(PEOPLE), rel=0.01)
         # Small where people are dense.
         sides_m = found.sides_m[found.find(city / TOWN.metres_per_unit)]
-        assert np.median(sides_m) < 0.5 * np.median(found.sides_m)
+        assert sides_m.mean() < 0.7 * (found.sides_m @ found.areas) / found.areas.sum()
     with pytest.raises(UsageError, match="true places"):
         cells_from_store(store, Protection(region=TOWN, policy=Policy.OFF))
 

@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.mechanisms.cells import LONGEST_EDGE, Cells, graph_of
+from nearveil.mechanisms.cells import Cells, graph_of
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import PlanarLaplace, check_hide_within
 from nearveil.privacy.guarantee import NOT_COVERED_BY_METRIC, Basis, Guarantee, Notion
@@ -157,8 +157,8 @@ class PlaceGrid:
 class PlaceCells:
     """Cells that hold about equally many people, as places.
 
-    Somebody may count as in a cell that touches their own, up to half a side of the smaller of the two beyond it, or
-    `LEAST_MARGIN_M`: so never more than one way between neighbours from where they are.
+    Somebody who was in a cell before counts as in it from cells that touch it, up to half a side of the smaller of the
+    two beyond it, or `LEAST_MARGIN_M`. A new point is always drawn for the cell that somebody is in.
 
     Parameters
     ----------
@@ -429,23 +429,19 @@ def _windows_note(window: timedelta) -> str:
 def among_card(mechanism: HideAmong, places: int, window: timedelta) -> Guarantee:
     """Noise per place among people: one place by itself, then all places of a window together, then the cells."""
     one = mechanism.guarantee
-    # Somebody may count as in a cell that touches their own, at both ends of a way.
-    offset = one.epsilon * 2 * LONGEST_EDGE
     alone = replace(
         one,
         title="Every new place, given the cells",
-        offset=offset,
         neighbours=(
-            "any two places that both count as new, at a loss of epsilon times the steps between their cells and the "
-            "constant; a step leads to a cell that touches (whether a place counts as new, as a stay or as a return is "
-            "disclosed, and with it which cell somebody counts as in may depend on where they were before)"
+            "any two places that both count as new, at a loss of epsilon times the steps between their cells; a step "
+            "leads to a cell that touches (whether a place counts as new, as a stay or as a return is disclosed)"
         ),
         promise=f"{one.promise}, however often you report",
         not_covered="places many steps apart are not hidden from each other; crowds move after the cells were made",
         because=(
-            f"{one.because}; a cell and a point of it are drawn once for a person, their cell and a window by a keyed "
-            "function, and repeating them, moving them to the nearest interval and rounding cannot add to the loss; "
-            "the constant is for the margin that keeps borders from flickering"
+            f"{one.because}; a new point is drawn for the cell that somebody is in, once for a person, a cell and a "
+            "window, by a keyed function; repeating it, moving it to the nearest interval and rounding cannot add to "
+            "the loss, and a stay or a return draws nothing"
         ),
         certificate=None,
     )
@@ -453,11 +449,10 @@ def among_card(mechanism: HideAmong, places: int, window: timedelta) -> Guarante
         alone,
         title=f"All places of {_a_window(window)} together",
         epsilon=one.epsilon * places,
-        offset=offset * places,
         delta=min(1.0, one.delta * places),
         neighbours=(
-            "two ways of spending the window that stay, leave and return at the same times, each place of the one as "
-            "many steps from the corresponding place of the other as are counted"
+            "two ways of spending the window that stay, leave and return at the same times, each new place of the one "
+            "as many steps from the corresponding place of the other as are counted"
         ),
         promise=_together(places),
         not_covered="",
@@ -467,9 +462,7 @@ def among_card(mechanism: HideAmong, places: int, window: timedelta) -> Guarante
     )
     cells = [
         # For those whom the cells were made from: the cells once, and then every place of the window.
-        replace(each, epsilon=together.epsilon, offset=together.offset + each.offset, delta=together.delta + each.delta)
-        if each.notion is Notion.ELASTIC
-        else each
+        replace(each, epsilon=together.epsilon) if each.notion is Notion.ELASTIC else each
         for each in one.also
     ]
     notes = (
