@@ -19,7 +19,7 @@ from nearveil.nearby.stores.base import STEP_M
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region, named_region
-from nearveil.types import FloatArray, IntArray
+from nearveil.types import FloatArray
 
 TOWN = Region(47.9, 11.0, 48.1, 11.3)
 SCHEDULE = Schedule(epoch=timedelta(hours=1), window=timedelta(hours=10))
@@ -49,14 +49,14 @@ def opened(protection: Protection, keys: SecretKeys = KEYS, now_s: float = 0.0) 
     return Publisher(protection, keys, store, clock=lambda: now_s), store
 
 
-def drawn(publisher: Publisher, store: SqliteStore, place_m: FloatArray, people: list[str] = PEOPLE) -> IntArray:
-    """Let people report one place, or each their own, and return what waits for the next epoch, in steps."""
+def drawn(publisher: Publisher, store: SqliteStore, place_m: FloatArray, people: list[str] = PEOPLE) -> FloatArray:
+    """Let people report one place, or each their own, and return what waits for the next epoch, in metres."""
     places = TOWN.from_metres(np.broadcast_to(place_m, (len(people), 2)))
     publisher.receive([publisher.accept(one, *place) for one, place in zip(people, places, strict=True)])
     with store.writing() as writing:
         held = writing.held(people, 0)
     waiting = [held[person].pending for person in people]
-    return np.array([(one.x_steps, one.y_steps) for one in waiting if one is not None])
+    return np.array([(one.x_steps, one.y_steps) for one in waiting if one is not None], dtype=np.float64) * STEP_M
 
 
 def centre_m(grid: PlaceCells, cell: int) -> FloatArray:
@@ -89,7 +89,7 @@ def test_points_follow_the_step_channel_and_are_uniform_in_their_cells(
     cell, cells = usual_cell(grid.cells), grid.cells
     assert protection.among is not None
     channel: StepChannel = protection.among.channel
-    points = drawn(*opened(protection), centre_m(grid, cell)) * STEP_M / TOWN.metres_per_unit
+    points = drawn(*opened(protection), centre_m(grid, cell)) / TOWN.metres_per_unit
     found = cells.find(points)
     every = np.arange(len(cells))
     probability = np.exp(replace(channel, rate=channel.rate / factor).log_probability(np.full_like(every, cell), every))
@@ -124,8 +124,8 @@ def test_other_cells_people_windows_and_keys_draw_anew(protection: Protection, g
         assert abs(np.corrcoef(first, _within(drawn(publisher, store, place), grid))[0, 1]) < 0.12
 
 
-def _within(steps: IntArray, grid: PlaceCells) -> FloatArray:
-    points = steps * STEP_M / TOWN.metres_per_unit
+def _within(points_m: FloatArray, grid: PlaceCells) -> FloatArray:
+    points = points_m / TOWN.metres_per_unit
     box = grid.cells.boxes()[grid.cells.find(points)]
     return (points[:, 0] - box[:, 0]) / (box[:, 2] - box[:, 0])
 
@@ -179,9 +179,9 @@ def test_nobody_counts_as_farther_away_than_a_cell_that_touches(grid: PlaceCells
 def test_the_loss_between_two_new_places_is_at_most_what_the_card_says(
     protection: Protection, grid: PlaceCells, rng: np.random.Generator
 ) -> None:
-    card, channel = protection.guarantee, protection.among and protection.among.channel
+    assert protection.among is not None
+    card, channel = protection.guarantee, protection.among.channel
     assert (card.notion, card.offset) == (Notion.ELASTIC, 0.0)
-    assert channel is not None
     every, graph = np.arange(len(grid.cells)), graph_of(grid.cells)
     largest = 0.0
     for one in rng.choice(every, 40, replace=False):

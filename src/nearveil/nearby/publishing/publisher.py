@@ -330,7 +330,7 @@ def cells_from_store(store: Store, protection: Protection, plan: CellPlan | None
     batches = [batch.steps for batch in store.published()]
     if sum(map(len, batches)) < 2:
         raise DataError("cells are made from two published people or more; wait until there are some")
-    places = region.clip(region.from_metres(np.vstack(batches) * STEP_M))
+    places = region.clip(region.from_metres(np.vstack(batches).astype(np.float64) * STEP_M))
     if isinstance(protection.noise, HideAmong):
         return replace(cells_from_points(places, region, plan), source="published")
     return cells_from_published(places, region, protection.noise.hide_within_m, plan)

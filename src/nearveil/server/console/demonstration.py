@@ -293,7 +293,8 @@ def published_m(places_m: FloatArray, noise: PlanarLaplace | HideAmong, rng: np.
     if isinstance(noise, HideAmong):
         unit_m = noise.resolved_region.metres_per_unit
         words = rng.integers(0, 2**64, (len(places_m), 2), dtype=np.uint64)
-        return draw_places(places_m / unit_m, words, *noise.channel.tables) * unit_m
+        places: FloatArray = draw_places(places_m / unit_m, words, *noise.channel.tables) * unit_m
+        return places
     steps = standard_exponential(rng, len(places_m), 3)
     drawn = displaced(snapped(places_m, noise.hide_within_m), steps, noise.rate_per_m)
     half_extent = np.array(noise.resolved_region.half_extent_m)
