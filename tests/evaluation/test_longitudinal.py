@@ -15,6 +15,7 @@ from nearveil.evaluation.longitudinal import (
     publish_who_stays_put,
 )
 from nearveil.io.synthetic import synthetic_city
+from nearveil.nearby.publishing.protection import grid_for
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -72,7 +73,7 @@ def _at_borders(protection_side_m: float, count: int) -> FloatArray:
 def test_a_home_on_a_border_is_one_point_all_the_same() -> None:
     """Reports up to 20 m off on either side of the border: whichever cell comes first stays."""
     protection = noise_per_place(TOWN)
-    homes = _at_borders(protection.grid.side_m, 6)
+    homes = _at_borders(grid_for(500.0).side_m, 6)
     points = publish_who_stays_put(protection, homes, lasts=10 * DAY, wobble=Wobble(radius_m=20.0))
     assert [len(one) for one in points] == [1] * 12
 
@@ -80,7 +81,7 @@ def test_a_home_on_a_border_is_one_point_all_the_same() -> None:
 def test_reports_far_off_the_mark_count_as_other_places() -> None:
     """The same homes without a bound on the error: the simulation does see more than one point."""
     protection = noise_per_place(TOWN)
-    homes = _at_borders(protection.grid.side_m, 2)
+    homes = _at_borders(grid_for(500.0).side_m, 2)
     points = publish_who_stays_put(protection, homes, lasts=2 * DAY, wobble=Wobble(sigma_m=60.0))
     assert max(len(one) for one in points) > 1
 

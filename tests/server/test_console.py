@@ -12,6 +12,7 @@ import pytest
 
 from nearveil.io.synthetic import SEED, on_land, synthetic_city
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region, named_region
 from nearveil.report.maps import land_in
@@ -20,10 +21,11 @@ from nearveil.server.console.demonstration import (
     DemonstrationOptions,
     attack_somebody,
     few_boxes,
+    hidden_among,
     scene_to_dict,
     snapped,
 )
-from nearveil.server.console.prediction import HIDE_WITHIN_M, measure, predictions
+from nearveil.server.console.prediction import HIDE_AMONG, HIDE_WITHIN_M, measure, predictions
 from nearveil.server.console.routes import MOST_SHOWN, card_of, content_policy, page_file, plotly_name, tile_origin
 from nearveil.server.problems import Problem
 from nearveil.server.suspicion import Flag
@@ -316,6 +318,8 @@ def test_the_same_seed_is_the_same_person_protected_or_not(san_francisco: Region
         {"attack": "guess"},
         {"protected": "yes"},
         {"hide_within_m": 49},
+        {"hide_among": 19},
+        {"hide_among": 1001},
         {"hide_within_m": 2001},
         {"k": 4},
         {"k": 10.5},
@@ -400,11 +404,27 @@ def test_predictions_are_those_of_the_code() -> None:
         assert values == sorted(values, reverse=falls)
     region = named_region("san-francisco")
     # One run of five, whose noise is that of the shipped figures.
-    found = measure(500.0, synthetic_city(25_000, region, rng=SEED, land=land_in(region)), region, 1)
+    places = synthetic_city(25_000, region, rng=SEED, land=land_in(region))
+    found = measure(PlanarLaplace(hide_within_m=500.0, region=region), places, 1)
     assert found["recall_10"] == pytest.approx(points[500.0]["recall_10"], abs=0.02)
     assert found["recall_50"] == pytest.approx(points[500.0]["recall_50"], abs=0.02)
     assert found["error_m"] == pytest.approx(points[500.0]["error_m"], rel=0.15)
     assert found["within_100_m"] == pytest.approx(points[500.0]["within_100_m"], abs=0.05)
+    assert found["named_sparsest"] == pytest.approx(points[500.0]["named_sparsest"], abs=0.07)
+
+
+def test_predictions_among_people_are_those_of_the_code() -> None:
+    points = {point["hide_among"]: point for point in predictions()["among_points"]}
+    assert tuple(points) == HIDE_AMONG
+    for name, falls in (("recall_10", True), ("recall_50", True), ("error_m", False), ("named", True)):
+        values = [point[name] for point in points.values()]
+        assert values == sorted(values, reverse=falls)
+    region = named_region("san-francisco")
+    places = synthetic_city(25_000, region, rng=SEED, land=land_in(region))
+    found = measure(hidden_among(100, region), places, 1)
+    assert found["recall_10"] == pytest.approx(points[100]["recall_10"], abs=0.02)
+    assert found["recall_50"] == pytest.approx(points[100]["recall_50"], abs=0.02)
+    assert found["named_sparsest"] == pytest.approx(points[100]["named_sparsest"], abs=0.03)
 
 
 def distance_m(one: list[float], other: list[float]) -> float:

@@ -70,6 +70,7 @@ def test_every_route_is_described_with_its_keys_and_problems(document: Any) -> N
         "GET /v1/ledger",
         "PUT /v1/intervals",
         "GET /v1/intervals",
+        "GET /v1/cells",
         "POST /v1/epoch",
     }
     for method, path, operation in _operations(document):

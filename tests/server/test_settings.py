@@ -13,8 +13,11 @@ from typer.main import get_command
 
 from nearveil.cli.serve import serve
 from nearveil.errors import DataError, NearveilError, OutputError, UsageError
+from nearveil.io.synthetic import synthetic_city
+from nearveil.mechanisms.fit_cells import cells_from_points
 from nearveil.nearby.publishing.keys import new_keys, read_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy
+from nearveil.region import named_region
 from nearveil.server.settings import KNOWN_SETTINGS, Settings, duration, masked
 
 
@@ -68,7 +71,8 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     settings = Settings.load(environ=environ)
     usual = Settings()
     same = {name for name in KNOWN_SETTINGS if getattr(settings, name) == getattr(usual, name)}
-    assert same == {"keys", "unprotected"}
+    # A distance or people: the others are below.
+    assert same == {"keys", "unprotected", "hide_among", "cells", "redraw_noise"}
     assert (settings.console, settings.throttle_suspects, settings.policy) == (False, True, Policy.FRESH)
     assert settings.protection().hide_within_m == 200.0
     named = Settings.load(environ={"NEARVEIL_KEYS_FILE": str(tmp_path / "k.json")})
@@ -89,6 +93,11 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         ("hide_within", "far", "--hide-within takes a length"),
         ("hide_within", True, "length"),
         ("hide_within", -5, "length"),
+        ("hide_among", 1, "--hide-among takes a whole number from 2"),
+        ("hide_among", "many", "whole number from 2"),
+        ("hide_among", 10**10, "whole number from 2 to 1,000,000,000"),
+        ("hide_among", 100, "needs the cells of the region"),
+        ("cells", "cells.json", "cells go with hide_among"),
         ("epoch", "1 week", "--epoch takes a duration"),
         ("epoch", 3600, "duration"),
         ("window", "45m", "whole number of epochs"),
@@ -325,3 +334,43 @@ def test_a_duration_or_a_sentence(text: str) -> None:
 def test_what_is_no_duration(wrong: str) -> None:
     with pytest.raises(UsageError, match="such as 90s"):
         duration(wrong)
+
+
+@pytest.fixture(scope="module")
+def cells_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    region = named_region("paris")
+    path = tmp_path_factory.mktemp("cells") / "cells.json"
+    path.write_text(cells_from_points(synthetic_city(500, region, rng=1), region).to_json())
+    return path
+
+
+def test_people_are_hidden_among_people_or_within_a_distance(cells_file: Path) -> None:
+    environ = {"NEARVEIL_HIDE_AMONG": "50", "NEARVEIL_CELLS": str(cells_file), "NEARVEIL_REGION": "paris"}
+    settings = Settings.load(environ=environ)
+    protection = settings.protection()
+    assert protection.among is not None
+    assert (protection.among.hide_among, protection.hide_within_m) == (50, None)
+    assert settings.protection().among is protection.among
+    assert "# hide_within is not set" in settings.show()
+    with pytest.raises(UsageError, match="give hide_within or hide_among"):
+        Settings.load(environ=environ, options={"hide_within": "500m"})
+    with pytest.raises(UsageError, match="not for the service's region"):
+        Settings.load(environ=environ, options={"region": "berlin"})
+    with pytest.raises(UsageError, match="policy place"):
+        Settings.load(environ=environ, options={"policy": "fresh"})
+
+
+def test_a_cells_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "cells.json"
+    for content in (None, b"{}", b"\xff\xfe"):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(DataError, match="nearveil fit --hide-among"):
+            Settings.load(options={"hide_among": 50, "cells": str(path)})
+
+
+def test_noise_is_drawn_anew_by_an_option_alone(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="use the option --redraw-noise"):
+        Settings.load(config(tmp_path, "redraw_noise = true"))
+    assert not Settings.load(environ={"NEARVEIL_REDRAW_NOISE": "true"}).redraw_noise
+    assert Settings.load(options={"redraw_noise": True}).redraw_noise

@@ -25,6 +25,7 @@ from nearveil.types import FloatArray, Progress
 # With more points than this, where people live in general tells an attacker nothing that the points do not.
 _PRIOR_MATTERS_UP_TO = 50
 _SMOOTHED_OVER_CELLS = 2.0
+_PRIOR_GRID_M = 125.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,13 @@ class CombiningAttacker:
     def __init__(self, protection: Protection, population: FloatArray, tau_m: float) -> None:
         self._region = protection.region
         channel = DensityChannel(protection.noise)
-        snapped = protection.policy is Policy.PLACE
+        places = protection.grid
+        # Among people, the density itself looks at nothing but the cell.
+        grid = places if isinstance(places, PlaceGrid) else PlaceGrid(_PRIOR_GRID_M)
+        snapped = protection.policy is Policy.PLACE and grid is places
         self._bayes = BayesAttacker(
-            mechanism=_SnappedChannel(channel, protection.grid) if snapped else channel,
-            prior=_density_prior(protection.region, population, protection.grid),
+            mechanism=_SnappedChannel(channel, grid) if snapped else channel,
+            prior=_density_prior(protection.region, population, grid),
             tau_m=tau_m,
         )
 

@@ -32,7 +32,7 @@ from nearveil.types import BoolArray, FloatArray, IntArray
 LEAST_CELL_M = 50.0
 LARGEST_CELL_M = 4000.0
 
-_MOST_HIDE_AMONG = 10**9
+MOST_HIDE_AMONG = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class CellPlan:
 
 def check_hide_among(hide_among: int) -> int:
     """Return the number of people to hide among, or say what can be asked for."""
-    check_count(hide_among, "the number of people to hide among", least=2, most=_MOST_HIDE_AMONG)
+    check_count(hide_among, "the number of people to hide among", least=2, most=MOST_HIDE_AMONG)
     return int(hide_among)
 
 

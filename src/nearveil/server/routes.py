@@ -6,11 +6,12 @@ import asyncio
 import json
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from nearveil.errors import DataError
+from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
 from nearveil.server import models
 from nearveil.server.asgi import MOST_BYTES, MOST_BYTES_OF_INTERVALS, MOST_BYTES_OF_PEOPLE, read_body
 from nearveil.server.auth import KEY_NAME_PATTERN, Caller
@@ -314,6 +315,10 @@ async def remove_key(service: Here, caller: PlatformOnly, name: KeyName) -> Resp
 
 operator_router = APIRouter(tags=["operator"])
 
+PeopleToHideAmong = Annotated[
+    int, Query(ge=2, le=MOST_HIDE_AMONG, description="Among how many people to hide; a cell holds a tenth of them.")
+]
+
 _INTERVALS_BODY = {
     "requestBody": {
         "required": True,
@@ -383,6 +388,22 @@ async def put_intervals(request: Request, service: Here, _: PlatformOnly) -> Res
 async def intervals(service: Here, _: AnyCaller) -> Response:
     """Say which intervals are in use, and which wait for an epoch boundary."""
     return answer(await asyncio.to_thread(_intervals, service))
+
+
+@operator_router.get(
+    "/v1/cells",
+    summary="Cells from the published places",
+    response_class=JSONResponse,
+    responses={200: {"description": "A cells file for --cells (GeoJSON)."}, **problems(403, 409, 422, *ANYBODY)},
+    openapi_extra=secured(PLATFORM),
+)
+async def cells(service: Here, _: PlatformOnly, hide_among: PeopleToHideAmong = 100) -> Response:
+    """Make cells from what is published, which costs nobody anything. To use them draws all noise anew."""
+    try:
+        made = await asyncio.to_thread(service.make_cells, hide_among)
+    except (DataError, UsageError) as error:
+        raise conflict(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
+    return Response(made.to_json(), media_type="application/json")
 
 
 @operator_router.post(

@@ -12,15 +12,18 @@ from typing import Any, cast
 import numpy as np
 
 from nearveil.errors import UsageError
+from nearveil.mechanisms.cells import Cells
+from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.nearby.index import DatabaseIndex, NearbyIndex, ServiceIndex
-from nearveil.nearby.publishing.keys import Keys, check_identity
+from nearveil.nearby.publishing.keys import Keys, check_identity, redraw_noise, was_redrawn
 from nearveil.nearby.publishing.protection import Policy, Protection
-from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status
+from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status, cells_from_store
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, SearchableStore, Store, StoreError, Totals
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
+from nearveil.release.card import GIVEN_CELLS
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
 from nearveil.server.intervals_in_use import IntervalsInUse, next_safe_epoch, read_intervals_file
 from nearveil.server.limits import Limits
@@ -53,11 +56,11 @@ class Service:
 
     def __init__(self, settings: Settings, store: Store, keys: Keys, *, clock: Callable[[], float] = time.time) -> None:
         self.settings = settings
-        self.protection = settings.protection()
         self.store = store
         self.keys = keys
         self.clock = clock
-        self.publisher = Publisher(self.protection, keys, store, clock=clock, check_window=self._check_noise)
+        self.publisher = Publisher(settings.protection(), keys, store, clock=clock, check_window=self._check_noise)
+        self.protection = self.publisher.protection
         self.answers_from_memory = settings.index == "memory"
         self.index = _index(self.protection.region, store, in_memory=self.answers_from_memory)
         self.intervals = IntervalsInUse(store, self.protection.region)
@@ -101,8 +104,13 @@ class Service:
 
     def check(self) -> None:
         """Refuse a store that was made with other keys, and take the intervals that the settings name."""
-        epoch = self.publisher.epoch
-        check_identity(self.store, self.protection, self.keys, self.protection.schedule.window_of(epoch))
+        epoch, schedule = self.publisher.epoch, self.protection.schedule
+        if self.settings.redraw_noise:
+            # What waits for the next epoch counts in that epoch's window.
+            windows = {schedule.window_of(epoch), schedule.window_of(epoch + 1)}
+            if redraw_noise(self.store, self.protection, self.keys, windows):
+                log_event("noise is drawn anew", level="warning", window=schedule.window_of(epoch))
+        check_identity(self.store, self.protection, self.keys, schedule.window_of(epoch))
         if self.settings.intervals is not None:
             self.intervals.put_file(read_intervals_file(self.settings.intervals), epoch=epoch)
 
@@ -293,6 +301,10 @@ class Service:
             self.intervals.put(intervals, epoch=epoch, from_epoch=from_epoch)
         return from_epoch
 
+    def make_cells(self, hide_among: int) -> Cells:
+        """Make cells from what is published, for a service that hides among people."""
+        return cells_from_store(self.store, self.protection, CellPlan(hide_among=hide_among))
+
     def advance(self) -> int:
         """Go to the next epoch at once: a test hook."""
         epoch = self.publisher.advance()
@@ -301,8 +313,11 @@ class Service:
 
     def card(self) -> Guarantee:
         """Return the guarantee of this epoch."""
-        dated = self.intervals.at(self.publisher.epoch)
-        return service_card(self.publisher.promised, dated.intervals if dated else None)
+        epoch = self.publisher.epoch
+        dated = self.intervals.at(epoch)
+        card = service_card(self.publisher.promised, dated.intervals if dated else None)
+        redrawn = was_redrawn(self.store, self.protection.schedule.window_of(epoch))
+        return replace(card, notes=(_REDRAWN, *card.notes)) if redrawn else card
 
     def totals(self) -> Totals:
         """Return the ledger's state, and let the metrics know."""
@@ -314,6 +329,8 @@ class Service:
         return totals
 
     def _at_epoch(self, epoch: int) -> None:
+        # Looked at again with the next report: another process may have been started with other noise.
+        self._checked_window = None
         check_identity(self.store, self.protection, self.keys, self.protection.schedule.window_of(epoch))
         self.totals()
 
@@ -330,11 +347,17 @@ def _index(region: Region, store: Store, *, in_memory: bool) -> ServiceIndex:
 
 
 _FIT_DELTA = 1e-5
+_REDRAWN = (
+    "In this window everybody's noise was drawn anew (--redraw-noise). Before, places were published with another "
+    "hide-within or other cells; each of them counts as a place of its own, and its loss adds up in its own unit."
+)
 
 
 def service_card(protection: Protection, intervals: Intervals | None) -> Guarantee:
     """Return the guarantee of a service."""
     card = protection.guarantee
+    if protection.among is not None:
+        card = card.with_note(GIVEN_CELLS)
     if intervals is None or protection.policy is Policy.OFF:
         return card
     return replace(card, also=(*card.also, intervals.guarantee(_FIT_DELTA)))

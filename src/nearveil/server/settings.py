@@ -22,6 +22,9 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from nearveil.errors import DataError, OutputError, UsageError
+from nearveil.mechanisms.cells import Cells, cells_from_json
+from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.nearby.publishing.keys import KeyFile, Keys, keys_from_json, new_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.nearby.stores import is_postgres
@@ -113,7 +116,10 @@ _Whole = Annotated[int, Strict(), _number_from(int)]
 _Number = Annotated[float, Strict(), _number_from(float)]
 _YesNo = Annotated[bool, BeforeValidator(_word), _Takes("true or false")]
 _Length = Annotated[
-    str, BeforeValidator(_length_as_written), _Takes("a length greater than 0 such as 500m or 0.5km", "LENGTH")
+    str | None, BeforeValidator(_length_as_written), _Takes("a length greater than 0 such as 500m or 0.5km", "LENGTH")
+]
+_People = Annotated[
+    int | None, Strict(), _number_from(int), _Takes(f"a whole number from 2 to {MOST_HIDE_AMONG:,}", "NUMBER")
 ]
 _Duration = Annotated[str, AfterValidator(_duration_as_written), _Takes(_DURATION, "TIME")]
 _File = Annotated[Path | None, BeforeValidator(_file), _Takes("text in one line", "FILE")]
@@ -179,6 +185,16 @@ class Settings(BaseSettings):
     hide_within: _Length = _setting(
         "500m", "Mean distance that the noise adds, such as 500m or 0.5km.", panel="Protection"
     )
+    hide_among: _People = _setting(
+        None,
+        "Number of people to hide among, in place of hide-within; needs cells.",
+        panel="Protection",
+        least=2,
+        most=MOST_HIDE_AMONG,
+    )
+    cells: _File = _setting(
+        None, "Cells file from 'nearveil fit --hide-among'; each cell is one place.", panel="Protection"
+    )
     epoch: _Duration = _setting("1h", "Time between two publications, such as 15m or 1h.", panel="Protection")
     window: _Duration = _setting(
         "30d",
@@ -232,9 +248,16 @@ class Settings(BaseSettings):
         option=LOUD_OPTION,
         only="option",
     )
+    redraw_noise: _YesNo = _setting(
+        False,
+        "Accept another hide-within, hide-among or cells on a store in use: all noise is drawn anew, and charged.",
+        panel="Protection",
+        only="option",
+    )
     graceful_s: _Number = _setting(10.0, "Seconds to wait at a stop for requests to finish.", least=0, most=3600)
 
     _sources: dict[str, str] = {}
+    _among: HideAmong | None = None
 
     @classmethod
     def settings_customise_sources(
@@ -263,6 +286,9 @@ class Settings(BaseSettings):
             sources |= {name: given.source(KNOWN_SETTINGS[name]) for name in given.values}
             # Checked after each source, so that an error names its source, even if a later source overrides the value.
             settings = _checked(values, given)
+        if settings.hide_among is not None and "hide_within" not in values:
+            # Of the two only one applies.
+            settings = settings.model_copy(update={"hide_within": None})
         settings._sources = sources
         settings._check()
         return settings
@@ -275,6 +301,12 @@ class Settings(BaseSettings):
             raise UsageError("the index database needs PostgreSQL: choose the index memory, or a store postgresql://…")
         if self.keys is not None and self.keys_text is not None:
             raise UsageError("keys are given both in a file and in NEARVEIL_KEYS; leave out one of them")
+        if self.hide_among is not None and self.hide_within is not None:
+            raise UsageError("people are hidden within a distance or among people; give hide_within or hide_among")
+        if self.hide_among is not None and self.cells is None:
+            raise UsageError("hide_among needs the cells of the region; make a file with 'nearveil fit --hide-among'")
+        if self.cells is not None and self.hide_among is None:
+            raise UsageError("cells go with hide_among; say among how many people to hide, or leave them out")
         self.protection()
 
     @property
@@ -287,10 +319,16 @@ class Settings(BaseSettings):
         return Protection(
             region=parse_region(self.region),
             policy=self.policy,
-            hide_within_m=metres(self.hide_within, "hide_within"),
+            hide_within_m=None if self.hide_within is None else metres(self.hide_within, "hide_within"),
+            among=self._hidden_among(),
             new_places=self.new_places,
             schedule=Schedule(epoch=duration(self.epoch), window=duration(self.window)),
         )
+
+    def _hidden_among(self) -> HideAmong | None:
+        if self._among is None and self.hide_among is not None and self.cells is not None:
+            self._among = HideAmong(self.hide_among, cells=read_cells_file(self.cells))
+        return self._among
 
     def secret_keys(self, *, on_trouble: Callable[[DataError], None] | None = None) -> Keys:
         """Return the service's keys: from NEARVEIL_KEYS, the named file, or one that is created beside the SQLite file.
@@ -322,6 +360,14 @@ class Settings(BaseSettings):
     def __repr_args__(self) -> Iterator[tuple[str, str]]:
         yield "policy", self.policy.value
         yield "store", masked(self.store)
+
+
+def read_cells_file(path: Path) -> Cells:
+    """Read the cells that an operator names at the start."""
+    try:
+        return cells_from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise DataError(f"the cells file {path} cannot be read; name a file from 'nearveil fit --hide-among'") from None
 
 
 def _make_folder(folder: Path) -> None:

@@ -9,6 +9,7 @@ import pyproj
 import pytest
 
 from nearveil.errors import UsageError
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.privacy.guarantee import guarantee_from_dict
 from nearveil.region import Region, named_region
@@ -58,6 +59,7 @@ def test_short_cards_have_at_most_twelve_lines(policy: Policy) -> None:
 
 def test_fresh_noise_divides_the_budget_of_the_window() -> None:
     protection = Protection(region=named_region("paris"), policy=Policy.FRESH, schedule=HOURLY)
+    assert isinstance(protection.noise, PlanarLaplace)
     assert protection.noise.hide_within_m == 500.0 * 720
     assert protection.guarantee.epsilon == pytest.approx(2 / 500)
     assert "360 km" in protection.guarantee.card()

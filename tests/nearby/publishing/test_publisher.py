@@ -1,6 +1,7 @@
 """The publisher: what a person who stays, wanders, returns and spends everything gets published."""
 
 import itertools
+import math
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from nearveil.errors import DataError
 from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, new_keys, place_tag, service_key
-from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
+from nearveil.nearby.publishing.protection import Policy, Protection, Schedule, grid_for
 from nearveil.nearby.publishing.publisher import BUDGET_SETTING, Publisher, Status
 from nearveil.nearby.stores.base import STEP_M, NoisyLocation
 from nearveil.nearby.stores.sqlite import SqliteStore
@@ -20,6 +21,7 @@ from nearveil.types import FloatArray
 PARIS = named_region("paris")
 SCHEDULE = Schedule(epoch=timedelta(hours=1), window=timedelta(hours=10))
 HOME = (0.0, 0.0)
+SIDE_M = grid_for(500.0).side_m
 
 
 class World:
@@ -123,12 +125,11 @@ def test_a_later_report_replaces_the_pending_draw_which_costs_nothing(world: Wor
 
 
 def test_somebody_at_a_border_does_not_flicker(world: World) -> None:
-    side_m = world.protection.grid.side_m
     points = set()
     for turn in range(8):
         # To and fro across the border between two cells, and across a corner.
         step = 20.0 if turn % 2 else -20.0
-        world.report("ann", (side_m / 2 + step, side_m / 2 - step))
+        world.report("ann", (SIDE_M / 2 + step, SIDE_M / 2 - step))
         world.next_epoch()
         points.add(world.point("ann"))
     assert len(points) == 1
@@ -154,22 +155,20 @@ def test_the_error_of_a_phone_does_not_go_to_and_fro(world: World, rng: np.rando
 
 
 def test_flicker_within_an_epoch_changes_nothing_either(world: World) -> None:
-    side_m = world.protection.grid.side_m
-    latitude, longitude = PARIS.from_metres(np.array([(side_m / 2 - 5.0, 0.0)]))[0]
+    latitude, longitude = PARIS.from_metres(np.array([(SIDE_M / 2 - 5.0, 0.0)]))[0]
     first = world.publisher.report("ann", latitude, longitude)
-    assert world.report("ann", (side_m / 2 + 5.0, 0.0)) is Status.PENDING
+    assert world.report("ann", (SIDE_M / 2 + 5.0, 0.0)) is Status.PENDING
     world.next_epoch()
     draw = world.published("ann")
     assert draw is not None and draw.receipt == first.receipt
 
 
 def test_a_known_place_within_reach_is_taken_before_a_new_one(world: World) -> None:
-    side_m = world.protection.grid.side_m
     for place in [HOME, (1000.0, 0.0)]:
         world.report("ann", place)
         world.next_epoch()
     # Just beyond the border of home's cell, and within its margin.
-    world.report("ann", (side_m / 2 + 10.0, 0.0))
+    world.report("ann", (SIDE_M / 2 + 10.0, 0.0))
     world.next_epoch()
     assert world.charged() == 2
 
@@ -342,7 +341,9 @@ def noise_at_the_centre(protection: Protection) -> FloatArray:
         held = writing.held(PEOPLE, 0)
     drawn = [held[person].pending for person in PEOPLE]
     return (
-        np.array([(one.x_steps, one.y_steps) for one in drawn if one is not None]) * STEP_M / protection.hide_within_m
+        np.array([(one.x_steps, one.y_steps) for one in drawn if one is not None])
+        * STEP_M
+        / (protection.hide_within_m or math.nan)
     )
 
 
@@ -371,7 +372,7 @@ def test_a_window_that_began_with_a_shared_key_ends_with_it() -> None:
     """A store from before services had keys of their own: nobody's noise is drawn a second time."""
     world = World(keys=SHARED)
     world.store.settle(f"{BUDGET_SETTING} 0", "3")
-    before = place_tag(SHARED.noise_key(0), "ann", (0, 0), 0, world.protection.grid.side_m)
+    before = place_tag(SHARED.noise_key(0), "ann", (0, 0), 0, SIDE_M)
     assert world.report("ann", HOME) is Status.PENDING
     world.next_epoch()
     assert (draw := world.published("ann")) is not None
@@ -384,4 +385,4 @@ def test_a_window_that_began_with_a_shared_key_ends_with_it() -> None:
     world.next_epoch()
     own = service_key(SHARED.noise_key(1), world.protection)
     assert (draw := world.published("ann")) is not None
-    assert draw.tag == place_tag(own, "ann", (0, 0), 1, world.protection.grid.side_m)
+    assert draw.tag == place_tag(own, "ann", (0, 0), 1, SIDE_M)

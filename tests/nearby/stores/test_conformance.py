@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from nearveil.errors import DataError
+from nearveil.io.synthetic import synthetic_city
+from nearveil.mechanisms.fit_cells import cells_from_points
+from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys
+from nearveil.nearby.publishing.protection import Protection
+from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores import postgis, sqlite
 from nearveil.nearby.stores.base import Held, PlatformKey, Store, StoreError
+from nearveil.nearby.stores.sqlite import SqliteStore
+from nearveil.region import Region
 from tests.nearby.stores.draws import EPOCH, WINDOW, draw, held, known, publish, published_steps, put
 
 NOBODY = "nobody"
@@ -373,3 +381,24 @@ def test_a_closed_store_says_so(store: Store) -> None:
         store.token_mark("ann")
     with pytest.raises(StoreError, match="closed"), store.writing():
         pass
+
+
+class TestAmongPeople:
+    def test_the_same_point_is_published_from_every_store(self, store: Store) -> None:
+        """And the channel that was settled is read again: as long as a table of all cells."""
+        region = Region(47.9, 11.0, 48.1, 11.3)
+        cells = cells_from_points(synthetic_city(300, region, rng=1), region)
+        keys = SecretKeys(noise=(NoiseKey(0, bytes(range(32))),), tokens=bytes(32))
+        protection = Protection(region=region, among=HideAmong(50, cells=cells))
+        points = []
+        for one in (store, store, SqliteStore.in_memory()):
+            one.add_people(["ann"])
+            publisher = Publisher(protection, keys, one, clock=lambda: 0.0)
+            assert publisher.report("ann", 48.0, 11.1).status == "pending"
+            found = held(one, "ann", 0)
+            assert found is not None
+            assert found.pending is not None
+            points.append((found.pending.x_steps, found.pending.y_steps, found.pending.tag))
+        assert points[0] == points[1] == points[2]
+        assert "pending" in json.dumps(store.record("ann"))
+        assert "x_m" not in json.dumps(store.record("ann"))

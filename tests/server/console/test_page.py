@@ -191,17 +191,46 @@ def test_the_slider_moves_by_keys_and_changes_the_numbers(console: "Page") -> No
     assert console.locator("#hide").get_attribute("aria-valuetext") == "600 metres"
     after = figures.all_inner_texts()
     numbers = [[float(re.sub(r"[^\d.]", "", text)) for text in texts] for texts in (before, after)]
-    recall_10, recall_50, error_m, share = zip(*numbers, strict=True)
+    recall_10, recall_50, error_m, share, named, exposed = zip(*numbers, strict=True)
     assert recall_10[1] < recall_10[0]
     assert recall_50[1] < recall_50[0]
     assert error_m[1] > error_m[0]
     assert share[1] < share[0]
+    assert named[1] < named[0]
+    assert exposed[1] < exposed[0]
     console.keyboard.press("Home")
     assert console.locator("#hide-value").inner_text() == "50\N{NO-BREAK SPACE}m"
     # The demonstration's slider is the same one.
     assert console.locator("#attack-hide").input_value() == "0"
     console.locator("#hide").fill(at_500_m)
     assert console.locator("#hide-value").inner_text() == "500\N{NO-BREAK SPACE}m"
+
+
+def test_the_dial_counts_metres_or_people(console: "Page") -> None:
+    exposed = console.locator("#figures .exposed dd:not(.note)")
+    within_metres = exposed.inner_text()
+    console.locator("#dial-kind").get_by_role("radio", name="Among people").check(force=True)
+    assert console.locator("#hide-value").inner_text() == "100\N{NO-BREAK SPACE}people"
+    assert console.locator("#hide").get_attribute("aria-valuetext") == "100 people"
+    assert "crowded" in console.locator("#dial-text").inner_text()
+    assert console.evaluate("document.getElementById('dial-plot').layout.xaxis.title.text") == "hide among, people"
+    # At about the same recall, those who live alone are named far less often.
+    assert _number(exposed.inner_text()) < 0.5 * _number(within_metres)
+    # The demonstration follows.
+    assert console.locator("#attack-kind input[value=people]").is_checked()
+    console.get_by_role("radio", name="On", exact=True).check(force=True)
+    with console.expect_response(lambda answer: "demonstration" in answer.url) as answered:
+        console.get_by_role("button", name="Run the attack").click()
+    assert answered.value.json()["hide_among"] == 100
+    console.wait_for_selector(f"#scrub[max='{answered.value.json()['questions']}']")
+    assert "100\N{NO-BREAK SPACE}people" in console.locator("#runs tbody tr").first.inner_text()
+    console.locator("#attack-kind").get_by_role("radio", name="Within metres").check(force=True)
+    assert console.locator("#hide-value").inner_text() == "500\N{NO-BREAK SPACE}m"
+    assert exposed.inner_text() == within_metres
+
+
+def _number(text: str) -> float:
+    return float(re.sub(r"[^\d.]", "", text))
 
 
 @pytest.mark.parametrize("attack", ["Two circles", "Adaptive"])
@@ -351,6 +380,6 @@ def test_between_measured_distances_the_figures_are_interpolated(console: "Page"
     script = """async (metres) => {
         const { interpolated } = await import('/console/dial.js');
         const points = [{ hide_within_m: 100, share: .8 }, { hide_within_m: 400, share: .4 }];
-        return metres.map(each => interpolated(points, 'share', each));
+        return metres.map(each => interpolated(points, 'hide_within_m', 'share', each));
     }"""
     assert console.evaluate(script, [50, 100, 200, 400, 900]) == pytest.approx([0.8, 0.8, 0.6, 0.4, 0.4])

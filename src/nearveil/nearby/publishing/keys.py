@@ -25,7 +25,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import make_secret_file, replace_secret_file
 from nearveil.nearby.publishing.protection import Cell, Protection, Schedule
 from nearveil.nearby.stores.base import Store
-from nearveil.types import FloatArray
+from nearveil.types import FloatArray, WordArray
 
 FORMAT = "nearveil-keys"
 FORMAT_VERSION = 1
@@ -33,11 +33,17 @@ KEY_BYTES = 32
 TAG_BYTES = 16
 
 IDENTITY_SETTING = "identity"
+FRAME_SETTING = "identity of region, policy and schedule"
+REDRAWN_SETTING = "noise drawn anew in window"
 NOISE_SETTING = "identity of the noise of window"
 
 _OTHER_PROTECTION = (
-    "this store was made with another key file, region, policy, hide-within, epoch or window, and with these people's "
-    "noise would change; start with those, or with another store"
+    "this store was made with another key file, region, policy, hide-within, hide-among, cells, epoch or window, and "
+    "with these people's noise would change; start with those, or with another store"
+)
+_OTHER_STRENGTH = (
+    "this store was made with another hide-within, hide-among or cells; with these everybody's noise is drawn anew, "
+    "which is a further release of every place and charged as a new place; start with those, or add --redraw-noise"
 )
 _OTHER_NOISE = (
     "the key of the noise is not the one that this store was used with in this window; start with the keys that it was "
@@ -295,25 +301,32 @@ def keyed_bytes(key: bytes, purpose: str, *parts: bytes, size: int = 64) -> byte
     return hashlib.blake2b(message, digest_size=size, key=key).digest()
 
 
-def place_tag(key: bytes, person: str, cell: Cell, window: int, grid_side_m: float) -> bytes:
-    """Return by what the ledger recognises a person's place within a window."""
-    return keyed_bytes(key, "nearveil place tag", *_place(person, cell, window, grid_side_m), size=TAG_BYTES)
+def place_tag(key: bytes, person: str, cell: Cell, window: int, grid: float | str) -> bytes:
+    """Return by what the ledger recognises a person's place within a window; ``grid`` is the grid's identity."""
+    return keyed_bytes(key, "nearveil place tag", *_place(person, cell, window, grid), size=TAG_BYTES)
 
 
-def place_uniforms(key: bytes, places: Iterable[tuple[str, Cell]], window: int, grid_side_m: float) -> FloatArray:
+def place_uniforms(key: bytes, places: Iterable[tuple[str, Cell]], window: int, grid: float | str) -> FloatArray:
     """Return the uniform numbers in [0, 1) that make the noise of people's places: shape (n, 3, 2)."""
-    drawn = b"".join(
-        keyed_bytes(key, "nearveil place noise", *_place(person, cell, window, grid_side_m), size=8 * _UNIFORMS)
-        for person, cell in places
-    )
-    words = np.frombuffer(drawn, dtype=">u8")
     # The upper 53 bits, as NumPy's own generators do.
+    words = place_words(key, places, window, grid, count=_UNIFORMS)
     return ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(-1, 3, 2)
 
 
-def _place(person: str, cell: Cell, window: int, grid_side_m: float) -> tuple[bytes, ...]:
-    # The side is part of the place: another grid is another noise.
-    return (person.encode(), f"{cell[0]} {cell[1]} {window} {grid_side_m!r}".encode())
+def place_words(
+    key: bytes, places: Iterable[tuple[str, Cell]], window: int, grid: float | str, *, count: int
+) -> WordArray:
+    """Return so many random 64-bit numbers for each of people's places, always the same: shape (n, count)."""
+    drawn = b"".join(
+        keyed_bytes(key, "nearveil place noise", *_place(person, cell, window, grid), size=8 * count)
+        for person, cell in places
+    )
+    return np.frombuffer(drawn, dtype=">u8").astype(np.uint64).reshape(-1, count)
+
+
+def _place(person: str, cell: Cell, window: int, grid: float | str) -> tuple[bytes, ...]:
+    # The grid is part of the place: another grid is another noise.
+    return (person.encode(), f"{' '.join(map(str, cell))} {window} {grid!r}".encode())
 
 
 def service_key(noise_key: bytes, protection: Protection) -> bytes:
@@ -335,8 +348,33 @@ def tie_key_from(noise_key: bytes, epoch: int) -> bytes:
 
 def check_identity(store: Store, protection: Protection, keys: Keys, window: int) -> None:
     """Remember what the noise of a window comes from; raise if the store remembers otherwise."""
-    _check(store, IDENTITY_SETTING, _made_with(protection, keys), _OTHER_PROTECTION)
+    complaint = _OTHER_STRENGTH if _has_frame(store, protection, keys) else _OTHER_PROTECTION
+    _check(store, IDENTITY_SETTING, _made_with(protection, keys), complaint)
+    store.settle(FRAME_SETTING, _frame(protection, keys))
     _check(store, _noise_setting(window), _noise_identity(keys, window), _OTHER_NOISE)
+
+
+def redraw_noise(store: Store, protection: Protection, keys: Keys, windows: Iterable[int]) -> bool:
+    """Let a store go on with another hide-within, hide-among or other cells from now on; whether that is a change.
+
+    Everybody's noise is drawn anew with their next report. The ledger charges that as a new place, in the budget of
+    the window in which the former places were charged: the losses add up, and `was_redrawn` says so for these windows.
+    """
+    kept = store.setting(IDENTITY_SETTING)
+    if kept is None or hmac.compare_digest(kept, _made_with(protection, keys)):
+        return False
+    if not _has_frame(store, protection, keys):
+        raise UsageError(_OTHER_PROTECTION)
+    # Before the change itself: what is said too early does no harm.
+    for window in windows:
+        store.keep_setting(f"{REDRAWN_SETTING} {window}", "yes")
+    store.keep_setting(IDENTITY_SETTING, _made_with(protection, keys))
+    return True
+
+
+def was_redrawn(store: Store, window: int) -> bool:
+    """Whether noise of two kinds was drawn for places of a window."""
+    return store.setting(f"{REDRAWN_SETTING} {window}") is not None
 
 
 def noise_in_use(store: Store, keys: Keys, window: int) -> bool | None:
@@ -373,6 +411,15 @@ def _check(store: Store, name: str, identity: str, complaint: str) -> None:
 def _made_with(protection: Protection, keys: Keys) -> str:
     # Keyed, so that the setting tells nothing to a reader of the store; the tokens' key outlives rotations.
     return _short_digest(keys.tokens, "nearveil store identity", *protection.fixed)
+
+
+def _has_frame(store: Store, protection: Protection, keys: Keys) -> bool:
+    kept = store.setting(FRAME_SETTING)
+    return kept is not None and hmac.compare_digest(kept, _frame(protection, keys))
+
+
+def _frame(protection: Protection, keys: Keys) -> str:
+    return _short_digest(keys.tokens, "nearveil store frame", *protection.frame)
 
 
 def _short_digest(key: bytes, purpose: str, *parts: str) -> str:

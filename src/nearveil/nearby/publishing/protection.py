@@ -1,24 +1,33 @@
 """Protection: what a running service does to every report, and what that promises.
 
 A `Schedule` says when noisy locations are published and in which budget window they count: time alone decides, never
-that somebody moved. A `PlaceGrid` says what counts as one place. A `Policy` says what happens to repeated reports.
+that somebody moved. A `PlaceGrid` in metres, or `PlaceCells` that hold about equally many people, say what counts as
+one place. A `Policy` says what happens to repeated reports.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
+from functools import cached_property, lru_cache
+
+import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, PlanarLaplace, check_hide_within
+from nearveil.mechanisms.cells import Cells, graph_of
+from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.mechanisms.planar_laplace import PlanarLaplace, check_hide_within
 from nearveil.privacy.guarantee import NOT_COVERED_BY_METRIC, Basis, Guarantee, Notion
 from nearveil.privacy.ledger.budget import duration_text
 from nearveil.region import Region
+from nearveil.types import FloatArray
 
-Cell = tuple[int, int]
-"""Column and row of the grid of places, counted from the region's centre."""
+Cell = tuple[int, ...]
+"""Column and row of the grid of places, counted from the region's centre; or the number of a cell of people."""
 
 CELLS_PER_HIDE_WITHIN = 4
 MARGIN_SHARE = 0.5
@@ -26,6 +35,12 @@ MARGIN_SHARE = 0.5
 
 So somebody has to be a whole side away to leave a cell that they came back to, which the error of a phone is not.
 """
+
+LEAST_MARGIN_M = 50.0
+"""The same between cells of people, at least: these may be so small that a phone's error leads beyond half a side."""
+
+HIDE_WITHIN_M = 500.0
+"""What is hidden within if nothing is chosen."""
 
 _LONGEST = timedelta(days=36_525)
 
@@ -107,6 +122,11 @@ class PlaceGrid:
             raise UsageError("a grid needs cells of a side greater than 0 metres")
 
     @property
+    def identity(self) -> float:
+        """What a key derives other noise for: another side is another grid."""
+        return self.side_m
+
+    @property
     def margin_m(self) -> float:
         """How far beyond its cell somebody may go and still count as in it."""
         return MARGIN_SHARE * self.side_m
@@ -133,6 +153,59 @@ class PlaceGrid:
         return list(range(first, last + 1))
 
 
+@dataclass(frozen=True, eq=False)
+class PlaceCells:
+    """Cells that hold about equally many people, as places.
+
+    Somebody who was in a cell before counts as in it from cells that touch it, up to half a side of the smaller of the
+    two beyond it, or `LEAST_MARGIN_M`. A new point is always drawn for the cell that somebody is in.
+
+    Parameters
+    ----------
+    cells : Cells
+        Of a region with isotropic scaling.
+    """
+
+    cells: Cells
+
+    @property
+    def identity(self) -> str:
+        """What a key derives other noise for: other cells are other places."""
+        return cells_digest(self.cells)
+
+    def cells_near(self, x_m: float, y_m: float) -> list[Cell]:
+        """Return every cell that somebody here may count as in, the nearest first; the first is their own."""
+        own = int(self.cells.find(np.array([[x_m, y_m]]) / self.cells.region.metres_per_unit)[0])
+        graph = graph_of(self.cells)
+        near = graph.neighbours[graph.starts[own] : graph.starts[own + 1]]
+        west, south, east, north = self._boxes_m[near].T
+        away_m = np.max([west - x_m, x_m - east, south - y_m, y_m - north], axis=0)
+        smaller_m = np.minimum(self._sides_m[near], self._sides_m[own])
+        margin_m = np.maximum(MARGIN_SHARE * smaller_m, LEAST_MARGIN_M)
+        order = np.argsort(away_m, kind="stable")
+        return [(own,), *((int(cell),) for cell in near[order][(away_m <= margin_m)[order]])]
+
+    def centre_of(self, cell: Cell) -> tuple[float, float]:
+        """Return the centre of a cell in metres."""
+        west, south, east, north = self._boxes_m[cell[0]].tolist()
+        return (west + east) / 2, (south + north) / 2
+
+    @cached_property
+    def _boxes_m(self) -> FloatArray:
+        return self.cells.boxes() * self.cells.region.metres_per_unit
+
+    @cached_property
+    def _sides_m(self) -> FloatArray:
+        return self.cells.sides_m
+
+
+@lru_cache(maxsize=4)
+def cells_digest(cells: Cells) -> str:
+    """Return the SHA-256 of cells, however their file is laid out."""
+    document = json.dumps(cells.to_document(), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(document.encode()).hexdigest()
+
+
 def grid_for(hide_within_m: float) -> PlaceGrid:
     """Return the grid of a protection: cells a quarter of the distance to hide within."""
     return PlaceGrid(check_hide_within(hide_within_m) / CELLS_PER_HIDE_WITHIN)
@@ -151,7 +224,7 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
-    """How reports are perturbed: the metric release, on a schedule.
+    """How reports are perturbed, on a schedule: by planar Laplace noise in metres, or among people.
 
     Parameters
     ----------
@@ -159,8 +232,11 @@ class Protection:
         Public.
     policy : Policy
         What happens to repeated reports.
-    hide_within_m : float
-        Mean length of the noise of a place; with fresh noise, what all noisy locations of a window give together.
+    hide_within_m : float, optional
+        Mean length of the noise of a place; with fresh noise, what all noisy locations of a window give together. 500
+        unless ``among`` is given.
+    among : HideAmong, optional
+        Hides among people instead, with noise per place: a place is one of its cells.
     new_places : int
         Policy ``place``: how many places of a person are published in a window.
     schedule : Schedule
@@ -169,7 +245,8 @@ class Protection:
 
     region: Region
     policy: Policy = Policy.PLACE
-    hide_within_m: float = DEFAULT_HIDE_WITHIN_M
+    hide_within_m: float | None = None
+    among: HideAmong | None = None
     new_places: int = 20
     schedule: Schedule = field(default_factory=Schedule)
 
@@ -181,29 +258,66 @@ class Protection:
             or not 1 <= self.new_places <= 10_000
         ):
             raise UsageError("the budget of new places per window is a whole number from 1 to 10,000")
+        if self.among is not None:
+            self._check_among(self.among)
+        elif self.hide_within_m is None:
+            object.__setattr__(self, "hide_within_m", HIDE_WITHIN_M)
         _ = self.noise
 
-    @property
-    def noise(self) -> PlanarLaplace:
-        """The noise of one report."""
-        draws = self.schedule.epochs_per_window if self.policy is Policy.FRESH else 1
-        return PlanarLaplace(hide_within_m=self.hide_within_m * draws, region=self.region)
+    def _check_among(self, among: HideAmong) -> None:
+        if self.hide_within_m is not None:
+            raise UsageError("people are hidden within a distance or among people; choose one of the two")
+        if self.policy is not Policy.PLACE:
+            raise UsageError("hiding among people keeps the noise of each place; choose the policy place")
+        cells = among.current_cells.region
+        if cells.scaling != "isotropic" or not cells.same_edges(self.region):
+            raise UsageError(
+                f"the cells are not for the service's region {self.region} with isotropic scaling; make cells for it, "
+                "or choose their region"
+            )
 
     @property
-    def grid(self) -> PlaceGrid:
-        """The public grid of places."""
-        return grid_for(self.hide_within_m)
+    def noise(self) -> PlanarLaplace | HideAmong:
+        """The noise of one report."""
+        return self.among or self._planar
+
+    @property
+    def _planar(self) -> PlanarLaplace:
+        draws = self.schedule.epochs_per_window if self.policy is Policy.FRESH else 1
+        return PlanarLaplace(hide_within_m=self._length_m * draws, region=self.region)
+
+    @property
+    def _length_m(self) -> float:
+        return HIDE_WITHIN_M if self.hide_within_m is None else self.hide_within_m
+
+    @property
+    def grid(self) -> PlaceGrid | PlaceCells:
+        """What counts as one place: public."""
+        if self.among is not None:
+            return PlaceCells(self.among.current_cells)
+        return grid_for(self._length_m)
 
     @property
     def fixed(self) -> tuple[str, ...]:
         """What cannot change while a store is in use, as text: everything that the noise of a place depends on."""
+        region, policy, schedule = self.frame
+        return region, policy, self._strength, schedule
+
+    @property
+    def frame(self) -> tuple[str, str, str]:
+        """What can never change on a store, as text: what its coordinates and windows are counted by."""
         region, schedule = self.region, self.schedule
         return (
             repr((region.south, region.west, region.north, region.east)),
             str(self.policy),
-            repr(self.hide_within_m),
             repr((schedule.epoch_s, schedule.epochs_per_window)),
         )
+
+    @property
+    def _strength(self) -> str:
+        if self.among is None:
+            return repr(self.hide_within_m)
+        return f"among {self.among.hide_among} {self.among.epsilon!r} {cells_digest(self.among.current_cells)}"
 
     @property
     def most_charges(self) -> int:
@@ -217,8 +331,11 @@ class Protection:
         if self.policy is Policy.OFF:
             return off_card()
         if self.policy is Policy.FRESH:
-            return fresh_card(self.noise, draws=self.schedule.epochs_per_window, window=window)
-        return place_card(self.noise, grid=self.grid, places=self.new_places, window=window)
+            return fresh_card(self._planar, draws=self.schedule.epochs_per_window, window=window)
+        if self.among is not None:
+            return among_card(self.among, self.new_places, window)
+        noise = self._planar
+        return place_card(noise, grid=grid_for(noise.hide_within_m), places=self.new_places, window=window)
 
 
 def _as_policy(value: object) -> Policy:
@@ -242,7 +359,12 @@ _BORDER_NOTE = (
     "Going a few metres farther can be what publishes a new point. Somebody counts as in the cell where they were last "
     "until they are half a side beyond it."
 )
+_CELL_BORDER_NOTE = (
+    "Going a few metres farther can be what publishes a new point. Somebody counts as in the cell where they were last "
+    f"until they are half a side of the smaller cell beyond it, or {LEAST_MARGIN_M:.0f} m."
+)
 _ERASED_NOTE = "Erasing somebody and creating them anew begins a new budget of places."
+_COMPOSITION = "sequential composition over the different places of a window, which the ledger counts"
 _ORDER_NOTE = "Being in the service at all, and reporting or not, are not hidden."
 
 
@@ -284,19 +406,69 @@ def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, window: ti
             "two ways of spending the window that stay, leave and return at the same times, each place of the one as "
             "far from the corresponding place of the other as the distance says"
         ),
-        promise=(
-            f"at most {places:,} different places are published in a window, and their losses add up; a budget that is "
-            "spent leaves the last published place where it is"
-        ),
+        promise=_together(places),
         not_covered="",
-        because="sequential composition over the different places of a window, which the ledger counts",
+        because=_COMPOSITION,
     )
-    windows = (
-        f"The losses of windows add up. Every {_bare(window)} begins a new window with fresh noise for all places."
+    notes = (_RETURNS_NOTE, _BORDER_NOTE, _windows_note(window), _ERASED_NOTE, _ORDER_NOTE, _KEY_NOTE)
+    return replace(alone, also=(together,), notes=notes)
+
+
+def _together(places: int) -> str:
+    return (
+        f"at most {places:,} different places are published in a window, and their losses add up; a budget that is "
+        "spent leaves the last published place where it is"
     )
-    return replace(
-        alone, also=(together,), notes=(_RETURNS_NOTE, _BORDER_NOTE, windows, _ERASED_NOTE, _ORDER_NOTE, _KEY_NOTE)
+
+
+def _windows_note(window: timedelta) -> str:
+    return f"The losses of windows add up. Every {_bare(window)} begins a new window with fresh noise for all places."
+
+
+@lru_cache(maxsize=4)
+def among_card(mechanism: HideAmong, places: int, window: timedelta) -> Guarantee:
+    """Noise per place among people: one place by itself, then all places of a window together, then the cells."""
+    one = mechanism.guarantee
+    alone = replace(
+        one,
+        title="Every new place, given the cells",
+        neighbours=(
+            "any two places that both count as new, at a loss of epsilon times the steps between their cells; a step "
+            "leads to a cell that touches (whether a place counts as new, as a stay or as a return is disclosed)"
+        ),
+        promise=f"{one.promise}, however often you report",
+        not_covered="places many steps apart are not hidden from each other; crowds move after the cells were made",
+        because=(
+            f"{one.because}; a new point is drawn for the cell that somebody is in, once for a person, a cell and a "
+            "window, by a keyed function; repeating it, moving it to the nearest interval and rounding cannot add to "
+            "the loss, and a stay or a return draws nothing"
+        ),
+        certificate=None,
     )
+    together = replace(
+        alone,
+        title=f"All places of {_a_window(window)} together",
+        epsilon=one.epsilon * places,
+        delta=min(1.0, one.delta * places),
+        neighbours=(
+            "two ways of spending the window that stay, leave and return at the same times, each new place of the one "
+            "as many steps from the corresponding place of the other as are counted"
+        ),
+        promise=_together(places),
+        not_covered="",
+        because=_COMPOSITION,
+        notes=(),
+        also=(),
+    )
+    cells = [
+        # For those whom the cells were made from: the cells once, and then every place of the window.
+        replace(each, epsilon=together.epsilon) if each.notion is Notion.ELASTIC else each
+        for each in one.also
+    ]
+    notes = (
+        *one.notes, _RETURNS_NOTE, _CELL_BORDER_NOTE, _windows_note(window), _ERASED_NOTE, _ORDER_NOTE, _KEY_NOTE
+    )  # fmt: skip
+    return replace(alone, also=(together, *cells), notes=notes)
 
 
 def fresh_card(noise: PlanarLaplace, *, draws: int, window: timedelta) -> Guarantee:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
 import time
@@ -11,10 +12,14 @@ from enum import StrEnum
 
 import numpy as np
 
-from nearveil.errors import DataError
+from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.cells import Cells
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points, cells_from_published
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import displaced
-from nearveil.nearby.publishing.keys import TAG_BYTES, Keys, place_tag, place_uniforms, service_key
-from nearveil.nearby.publishing.protection import Policy, Protection
+from nearveil.mechanisms.step_channel import Calibration, draw_places
+from nearveil.nearby.publishing.keys import TAG_BYTES, Keys, place_tag, place_uniforms, place_words, service_key
+from nearveil.nearby.publishing.protection import Cell, Policy, Protection, cells_digest
 from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, Store, Writing
 from nearveil.randomness import exponential_from_uniforms, secure_generator
 from nearveil.types import FloatArray, IntArray
@@ -106,13 +111,13 @@ class Publisher:
         clock: Callable[[], float] = time.time,
         check_window: Callable[[int], None] | None = None,
     ) -> None:
-        self.protection = protection
+        self.protection = with_settled_channel(protection, store)
         self._keys = keys
         self._store = store
         self._clock = clock
         self._check_window = check_window
-        self._grid = protection.grid
-        self._noise = ReportNoise(protection)
+        self._grid = self.protection.grid
+        self._noise = ReportNoise(self.protection)
         self._published_epoch = -1
         self._most_charges: dict[int, int] = {}
         self._has_own_key: dict[int, bool] = {}
@@ -246,7 +251,7 @@ class Publisher:
 
     def _judge_place(self, report: Report, held: Held, window: int, most_charges: int, key: bytes) -> _Verdict:
         cells = self._grid.cells_near(report.x_m, report.y_m)
-        tags = {place_tag(key, report.person, cell, window, self._grid.side_m): cell for cell in cells}
+        tags = {place_tag(key, report.person, cell, window, self._grid.identity): cell for cell in cells}
         # Who was last in a cell that reaches as far as here is still in it; so borders do not flicker.
         for location in (held.pending, held.published):
             if location is not None and location.tag in tags:
@@ -289,6 +294,48 @@ class _Verdict:
         return Answer(self.status, receipt, publishes_at if self.status is Status.PENDING else None)
 
 
+# The channel between cells: calibrated once for a store, so that no other version or machine draws a little otherwise.
+
+
+CHANNEL_SETTING = "channel between cells"
+
+
+def with_settled_channel(protection: Protection, store: Store) -> Protection:
+    """Return the protection with the channel between cells that a store was first used with, the same for all."""
+    among = protection.among
+    if among is None:
+        return protection
+    name = f"{CHANNEL_SETTING} {among.hide_among} {among.epsilon!r} {cells_digest(among.current_cells)}"
+    kept = store.setting(name) or store.settle(name, json.dumps(among.channel.calibration.to_document()))
+    numbers = json.loads(kept)
+    calibration = Calibration(**{**numbers, "weights": tuple(numbers["weights"])})
+    return replace(protection, among=among.with_params(cells=among.current_cells, calibration=calibration))
+
+
+def cells_from_store(store: Store, protection: Protection, plan: CellPlan | None = None) -> Cells:
+    """Make cells from the places that a store has published. They are noisy already, so that costs nobody anything.
+
+    Parameters
+    ----------
+    store : Store
+        With people on the map.
+    protection : Protection
+        How they were published: noise in metres is taken out of the density again.
+    plan : CellPlan, optional
+        How cells are to be made.
+    """
+    if protection.policy is Policy.OFF:
+        raise UsageError("without protection the store holds true places, and cells from them are not free")
+    region = protection.region
+    batches = [batch.steps for batch in store.published()]
+    if sum(map(len, batches)) < 2:
+        raise DataError("cells are made from two published people or more; wait until there are some")
+    places = region.clip(region.from_metres(np.vstack(batches).astype(np.float64) * STEP_M))
+    if isinstance(protection.noise, HideAmong):
+        return replace(cells_from_points(places, region, plan), source="published")
+    return cells_from_published(places, region, protection.noise.hide_within_m, plan)
+
+
 # The noise of many reports at once.
 
 
@@ -312,7 +359,7 @@ class Wanted:
     person: str
     x_m: float = field(repr=False)
     y_m: float = field(repr=False)
-    cell: tuple[int, int] | None = field(default=None, repr=False)
+    cell: Cell | None = field(default=None, repr=False)
     tag: bytes | None = field(default=None, repr=False)
 
 
@@ -321,8 +368,10 @@ class ReportNoise:
 
     def __init__(self, protection: Protection) -> None:
         self._policy = protection.policy
-        self._rate_per_m = protection.noise.rate_per_m
-        self._side_m = protection.grid.side_m
+        self._noise = protection.noise
+        self._grid = protection.grid.identity
+        # Kept here, so that no report waits until they are made again.
+        self._tables = self._noise.channel.tables if isinstance(self._noise, HideAmong) else ()
         self._half_extent_m = np.array(protection.region.half_extent_m)
         self._generator = secure_generator()
         self._drawing = threading.Lock()
@@ -332,9 +381,13 @@ class ReportNoise:
         if not wanted:
             return []
         places_m = np.array([(one.x_m, one.y_m) for one in wanted])
-        if self._policy is not Policy.OFF:
+        if isinstance(self._noise, HideAmong):
+            unit_m = self._noise.resolved_region.metres_per_unit
+            words = place_words(key, _cells(wanted), window, self._grid, count=2)
+            places_m = draw_places(places_m / unit_m, words, *self._tables) * unit_m
+        elif self._policy is not Policy.OFF:
             noise = exponential_from_uniforms(self._uniforms(wanted, window, key))
-            places_m = displaced(places_m, noise, self._rate_per_m)
+            places_m = displaced(places_m, noise, self._noise.rate_per_m)
         # Asked for once: the system is asked far more slowly than it answers.
         own = len(wanted) * (RECEIPT_BYTES + TAG_BYTES)
         fresh = iter(np.frombuffer(secrets.token_bytes(own), dtype=np.uint8).reshape(len(wanted), -1))
@@ -354,9 +407,13 @@ class ReportNoise:
         if self._policy is Policy.FRESH:
             with self._drawing:
                 return self._generator.random((len(wanted), 3, 2))
-        return place_uniforms(key, [(one.person, one.cell) for one in wanted if one.cell], window, self._side_m)
+        return place_uniforms(key, _cells(wanted), window, self._grid)
 
     def _steps(self, places_m: FloatArray) -> IntArray:
         """Whole steps, clamped to the region's box, which looks at nothing but the noisy place."""
         inside = np.clip(places_m, -self._half_extent_m, self._half_extent_m)
         return np.rint(inside / STEP_M).astype(np.int64)
+
+
+def _cells(wanted: Sequence[Wanted]) -> list[tuple[str, Cell]]:
+    return [(one.person, one.cell) for one in wanted if one.cell]

@@ -21,7 +21,10 @@ from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_trials import AttackSetup, Instance, draw_instances, instances_of_person, set_up_attacks
 from nearveil.geodesy import exact_projection
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import PlanarLaplace, displaced
+from nearveil.mechanisms.step_channel import draw_places
 from nearveil.nearby.index import Person
 from nearveil.nearby.publishing.protection import grid_for
 from nearveil.randomness import standard_exponential
@@ -45,13 +48,14 @@ _CHOICE = 20
 
 
 class DemonstrationOptions(BaseModel):
-    """What to show."""
+    """What to show; with a number of people to hide among, the distance does not count."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True)
 
     attack: Literal["gi-lia", "zo-lia", "adaptive", "unfolding"]
     protected: bool
     hide_within_m: Annotated[float, Field(ge=50, le=2000)] = 500.0
+    hide_among: Annotated[int | None, Field(ge=20, le=1000)] = None
     k: Annotated[int, Field(ge=5, le=100)] = 10
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
 
@@ -88,7 +92,7 @@ def attack_somebody(options: DemonstrationOptions, region: Region, *, most_secon
     instance = _somebody(SimulatedService(region, true_m, rng=options.seed), true_m, options.k, rng)
     served_m = true_m
     if options.protected:
-        served_m = published_m(true_m, PlanarLaplace(hide_within_m=options.hide_within_m, region=region), rng)
+        served_m = published_m(true_m, _noise(options, region), rng)
     service = SimulatedService(region, served_m, rng=options.seed)
     if options.protected:
         instance = instances_of_person(service, served_m, instance.target, k=options.k, count=1, rng=rng)[0]
@@ -108,6 +112,19 @@ def attack_somebody(options: DemonstrationOptions, region: Region, *, most_secon
 @lru_cache(maxsize=2)
 def _city_m(region: Region) -> FloatArray:
     return region.to_metres(synthetic_city(PEOPLE, region, rng=SEED, land=land_in(region)))
+
+
+def _noise(options: DemonstrationOptions, region: Region) -> PlanarLaplace | HideAmong:
+    if options.hide_among is not None:
+        return hidden_among(options.hide_among, region)
+    return PlanarLaplace(hide_within_m=options.hide_within_m, region=region)
+
+
+@lru_cache(maxsize=4)
+def hidden_among(hide_among: int, region: Region) -> HideAmong:
+    """Return what hides among people of the made-up city: its cells are from other people of it, as from a census."""
+    others = synthetic_city(2 * PEOPLE, region, rng=SEED, land=land_in(region))[PEOPLE:]
+    return HideAmong(hide_among, cells=cells_from_points(others, region, CellPlan(hide_among=hide_among)))
 
 
 def _somebody(service: SimulatedService, true_m: FloatArray, k: int, rng: np.random.Generator) -> Instance:
@@ -271,8 +288,13 @@ def snapped(places_m: FloatArray, hide_within_m: float) -> FloatArray:
     return centres
 
 
-def published_m(places_m: FloatArray, noise: PlanarLaplace, rng: np.random.Generator) -> FloatArray:
-    """Publish first reports as the policy ``place`` does: the cell's centre, planar Laplace noise, the region's box."""
+def published_m(places_m: FloatArray, noise: PlanarLaplace | HideAmong, rng: np.random.Generator) -> FloatArray:
+    """Publish first reports as the policy ``place`` does: from the cell's centre, within the region's box."""
+    if isinstance(noise, HideAmong):
+        unit_m = noise.resolved_region.metres_per_unit
+        words = rng.integers(0, 2**64, (len(places_m), 2), dtype=np.uint64)
+        places: FloatArray = draw_places(places_m / unit_m, words, *noise.channel.tables) * unit_m
+        return places
     steps = standard_exponential(rng, len(places_m), 3)
     drawn = displaced(snapped(places_m, noise.hide_within_m), steps, noise.rate_per_m)
     half_extent = np.array(noise.resolved_region.half_extent_m)

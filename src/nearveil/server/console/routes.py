@@ -31,7 +31,7 @@ from nearveil.server.console.prediction import predictions
 from nearveil.server.models import parsed
 from nearveil.server.problems import not_found
 from nearveil.server.routes import PlatformOnly, body_of
-from nearveil.server.service import Service, service_card
+from nearveil.server.service import Service
 
 MOST_SHOWN = 3_000
 _DECIMALS = 6
@@ -233,13 +233,13 @@ def state_of(service: Service) -> dict[str, Any]:
     """Return what is known about the service as a whole."""
     publisher, protection = service.publisher, service.protection
     epoch, schedule, totals = publisher.epoch, protection.schedule, service.totals()
-    dated = service.intervals.at(epoch)
     # Reports of this epoch are published, and charged, in the next one.
     window = schedule.window_of(epoch)
     return {
         "now": service.clock(),
         "policy": str(protection.policy),
         "hide_within_m": protection.hide_within_m,
+        "hide_among": None if protection.among is None else protection.among.hide_among,
         "epoch": {
             "number": epoch,
             "length_s": schedule.epoch_s,
@@ -259,7 +259,7 @@ def state_of(service: Service) -> dict[str, Any]:
         },
         "questions": _counted(service, _QUESTIONS),
         "suspects": _counted(service, _SUSPECTS),
-        "guarantee": card_of(service_card(protection, dated.intervals if dated else None)),
+        "guarantee": card_of(service.card()),
     }
 
 
@@ -273,6 +273,7 @@ def _counted(service: Service, pattern: re.Pattern[str]) -> int:
 
 
 _DISTANCES_M = (50, 100, 250, 500, 1000, 2000)
+_STEPS = (1, 2, 3, 4)
 _HOPELESS = 0.999
 
 
@@ -321,13 +322,15 @@ def _number(guarantee: Guarantee) -> str:
 
 def _by_distance(guarantee: Guarantee) -> list[dict[str, Any]]:
     """How sure somebody can become of one of two places that they held equally likely, in per cent, rounded up."""
-    if guarantee.notion is not Notion.METRIC:
+    if not guarantee.notion.is_by_distance:
         return []
+    distances = _DISTANCES_M if guarantee.notion is Notion.METRIC else _STEPS
     found: list[dict[str, Any]] = []
-    for distance_m in _DISTANCES_M:
-        sure = believed_at_most(guarantee.epsilon * distance_m + guarantee.offset)
+    for distance in distances:
+        sure = believed_at_most(guarantee.epsilon * distance + guarantee.offset)
         hidden = sure <= _HOPELESS
-        found.append({"distance_m": distance_m, "sure_percent": math.ceil(1000 * sure) / 10 if hidden else None})
+        apart = f"{distance:,} m" if guarantee.notion is Notion.METRIC else f"{distance} step{'s' * (distance != 1)}"
+        found.append({"apart": apart, "sure_percent": math.ceil(1000 * sure) / 10 if hidden else None})
         if not hidden:
             break
     return found

@@ -1,7 +1,7 @@
 // The demonstration: choose, run, and look at it step by step.
 
 import { ask } from "./api.js";
-import { hideWithin } from "./dial.js";
+import { KINDS, strength } from "./dial.js";
 import { Ground } from "./ground.js";
 import { showLegend } from "./legend.js";
 import { picture, legendOf } from "./scene.js";
@@ -40,7 +40,7 @@ export function setUpAttack(map, complain) {
 
 function chosen() {
   const form = new FormData($("attack-form"));
-  return { attack: form.get("attack"), protected: form.get("protected") === "on", hide_within_m: hideWithin(), k: 10, seed };
+  return { attack: form.get("attack"), protected: form.get("protected") === "on", ...strength(), k: 10, seed };
 }
 
 function showChosen() {
@@ -138,7 +138,8 @@ function pace() {
 }
 
 function addRun() {
-  const cells = [ATTACKS[story.attack][0], story.protected ? `on, ${length(story.hide_within_m)}` : "off"];
+  const hidden = story.hide_among === null ? length(story.hide_within_m) : KINDS.people.text(story.hide_among);
+  const cells = [ATTACKS[story.attack][0], story.protected ? `on, ${hidden}` : "off"];
   const numbers = [count(story.questions), story.error_m === null ? "no guess" : length(story.error_m)];
   const row = make("tr", {}, ...cells.map((text) => make("td", { textContent: text })),
     ...numbers.map((text) => make("td", { className: "number", textContent: text })));

@@ -56,7 +56,8 @@ function showState(state, map) {
   const policy = { place: "noise per place", fresh: "fresh noise per epoch", off: "protection off" }[state.policy];
   if (map) {
     $("about").textContent = `${title(map.region.name ?? "a region of its own")}, ${policy}`
-      + (state.policy === "off" ? "" : `, hide within ${count(state.hide_within_m)} m`);
+      + (state.policy === "off" ? ""
+        : state.hide_among === null ? `, hide within ${count(state.hide_within_m)} m` : `, hide among ${count(state.hide_among)} people`);
   }
   showLedger(state);
   showPromise(state.guarantee, state.policy);

@@ -1,6 +1,6 @@
 // The guarantee card in plain words.
 
-import { $, count, make } from "./dom.js";
+import { $, make } from "./dom.js";
 
 export function showPromise(card, policy) {
   $("loud").hidden = card.protected;
@@ -27,12 +27,12 @@ function statement({ title, holds, terms, by_distance: byDistance }) {
   return article;
 }
 
-function sure({ distance_m: metres, sure_percent: percent }) {
+function sure({ apart, sure_percent: percent }) {
   const hidden = percent !== null;
   const bar = make("b");
   // From a coin's toss, 50 %, to certainty.
   bar.style.width = `${hidden ? 2 * (percent - 50) : 100}%`;
   const text = hidden ? `${percent.toFixed(1)} %` : "not hidden";
-  return make("div", { className: hidden ? "" : "bare" }, make("dt", { textContent: `${count(metres)} m apart` }), make("i", {}, bar),
+  return make("div", { className: hidden ? "" : "bare" }, make("dt", { textContent: `${apart} apart` }), make("i", {}, bar),
     make("dd", { textContent: text }));
 }
