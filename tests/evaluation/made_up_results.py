@@ -39,7 +39,10 @@ def made_up(cell: Cell) -> dict[str, Any]:
     if isinstance(cell, ReleaseCell):
         found: dict[str, Any] = {f"{release} recall@{k}": 0.5 for release in RELEASES for k in (10, 50)}
         return found | {"metric hides within_m": 1234.5}
-    attacker = {"attacker error_m": 200.0, "attacker acc": 0.2, "read off error_m": 300.0}
+    attacker = {
+        "attacker error_m": 200.0, "attacker acc": 0.2, "read off error_m": 300.0,
+        "named": 0.05, "named targets": 600, "named sparsest": 0.2, "named sparsest targets": 60,
+    }  # fmt: skip
     return utility(cell, 0.4) | (attacker if isinstance(cell, FrontierCell) else {})
 
 

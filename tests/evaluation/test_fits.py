@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nearveil.evaluation.cells import _intervals, fitted
+from nearveil.evaluation.cells import _learned, fitted
 from nearveil.evaluation.defences import Centres, Defence, paper_defences
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.dprs import DPRS
@@ -35,9 +35,9 @@ SETTINGS: list[tuple[Defence, Dataset, int]] = [
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    _intervals.cache_clear()
+    _learned.cache_clear()
     yield
-    _intervals.cache_clear()
+    _learned.cache_clear()
 
 
 def intervals_of(mechanism: object) -> Intervals:
@@ -76,11 +76,11 @@ def test_a_fit_is_made_once_for_all_releases_that_share_it() -> None:
     first = intervals_of(fitted(interval.build(TOWN.region, 1), TOWN))
     assert intervals_of(fitted(metric.build(TOWN.region, 1), TOWN)) is first
     assert intervals_of(fitted(replace(interval, epsilon=5.0).build(TOWN.region, 1), TOWN)) is first
-    assert _intervals.cache_info().misses == 1
+    assert _learned.cache_info().misses == 1
 
 
 def test_those_without_intervals_need_none() -> None:
     for defence in paper_defences(1.0)[1:]:
         published = fitted(defence.build(TOWN.region, 5), TOWN).perturb(TOWN.places)
         assert np.array_equal(published, defence.build(TOWN.region, 5).perturb(TOWN.places))
-    assert _intervals.cache_info().misses == 0
+    assert _learned.cache_info().misses == 0
