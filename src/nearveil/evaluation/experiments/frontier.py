@@ -17,7 +17,7 @@ from nearveil.attacks.bayes import NAMING_TARGETS
 from nearveil.audit.conformance import failure_of
 from nearveil.evaluation.attack_experiment import Estimate, Mean, mean_over_runs
 from nearveil.evaluation.cells import PUBLIC_SHARE, PUBLISHED_BEFORE_M, FrontierCell, named_in_a_run
-from nearveil.evaluation.defences import CellsFrom, Centres, Defence
+from nearveil.evaluation.defences import CellsFrom, Centres, Defence, FreeCells
 from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope, mean_of, share_of
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value
 from nearveil.evaluation.runner import Result
@@ -147,6 +147,14 @@ def among_family(cells_from: CellsFrom, *, fit_epsilon: float = FIT_EPSILON) -> 
     )
     numbers = MECHANISMS["hide-among"].strengths
     return Family(defence.label, tuple(replace(defence, hide_among=int(number)) for number in numbers))
+
+
+def family_of_cells(free_cells: FreeCells) -> Family:
+    """Return hide-among along the number of people, with cells that cost nobody anything."""
+    family = among_family("privtree")
+    label = f"among, {free_cells.source}"
+    members = (replace(one, label=label, fit_epsilon=None, free_cells=free_cells) for one in family.members)
+    return replace(family, label=label, members=tuple(members))
 
 
 def _by_length(defence: Defence) -> Family:
