@@ -11,6 +11,7 @@ import numpy as np
 
 from nearveil.attacks.bayes import (
     NAMING_TARGETS,
+    TENTHS,
     BayesAttacker,
     naming_targets,
     prior_from_points,
@@ -22,6 +23,7 @@ from nearveil.audit.auditor import audit
 from nearveil.audit.subjects import MechanismSubject
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, ScoredAttack
 from nearveil.evaluation.attack_trials import AttackSetup, set_up_attacks
+from nearveil.evaluation.best_attacker import guess_people
 from nearveil.evaluation.defences import CellsFrom, ConfinedBaseline, Defence
 from nearveil.evaluation.runner import Cell, Result, data_fingerprint
 from nearveil.evaluation.utility import (
@@ -259,6 +261,38 @@ class FrontierCell(Cell):
 def named_in_a_run(defence: Defence, runs: int) -> int:
     """How many people to name in each run: 2,000, or as many in all runs together where it takes long."""
     return NAMING_TARGETS if defence.mechanism in NAMED_FAST else -(-NAMING_TARGETS // runs)
+
+
+# The best attacker by how dense it is where people live.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenthsCell(Cell):
+    """The Bayes attacker's mean error and Acc, and whom it names, in each tenth of density, the densest first."""
+
+    defence: Defence
+    targets: int
+
+    def measure(self, dataset: Dataset) -> dict[str, Any]:
+        """Protect everybody once, and guess equally many people of each tenth."""
+        publication = publish(dataset, self.defence, self.run_seed)
+        true_m = dataset.region.to_metres(dataset.places)
+        rows = naming_targets(true_m, self.targets, self.rng(_NAMING_STREAM))
+        guesses = guess_people(publication.mechanism, dataset.places, publication.places, rows, tau_m=TAU_M)
+        tenths = [guesses.tenths == tenth for tenth in range(TENTHS)]
+        return {
+            "error_m": [float(guesses.errors_m[own].mean()) for own in tenths],
+            "acc": [float(guesses.found[own].mean()) for own in tenths],
+            "named": [float(guesses.named[own].mean()) for own in tenths],
+            "targets": [int(own.sum()) for own in tenths],
+        }
+
+    @property
+    def seconds(self) -> float:
+        """Mostly guessing."""
+        return (
+            1.0 + self.defence.entry.seconds_per_guess * self.targets + _CALIBRATION_SECONDS * self.defence.hides_among
+        )
 
 
 # The three releases of DPRS at equal intervals, in one run.

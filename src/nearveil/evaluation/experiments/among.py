@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nearveil.evaluation.attack_experiment import Mean, mean_over_runs
-from nearveil.evaluation.cells import PUBLIC_SHARE, PUBLISHED_BEFORE_M, FrontierCell
+from nearveil.attacks.bayes import NAMING_TARGETS, TENTHS
+from nearveil.evaluation.attack_experiment import Mean, mean_over_runs, share_over_runs
+from nearveil.evaluation.cells import PUBLIC_SHARE, PUBLISHED_BEFORE_M, FrontierCell, TenthsCell
 from nearveil.evaluation.defences import CellsFrom, Defence
 from nearveil.evaluation.experiments.frontier import AMONG_LABELS, FIT_EPSILON, among_family
 from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope, mean_of, share_of
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value
-from nearveil.evaluation.runner import Result
+from nearveil.evaluation.runner import Cell, Result
 from nearveil.evaluation.utility import QUERY_TEXT, REGION_TEXT
 from nearveil.io.datasets import Dataset, DatasetName
 from nearveil.io.synthetic import PEOPLE, SEED, city_and_countryside, synthetic_city
@@ -52,17 +53,16 @@ def generated_populations() -> dict[str, Dataset]:
     }
 
 
-def cells(scope: Scope) -> list[FrontierCell]:
+def cells(scope: Scope) -> list[Cell]:
     """Planar Laplace at a few lengths, hide-among along the number of people, all sources of cells at one number."""
     defences = [_planar(length_m) for length_m in _lengths_m(scope)]
     defences += [defence for cells_from in AMONG_LABELS for defence in _among(scope, cells_from)]
     defences += [] if scope.quick else [defence for _, defence in _by_source()]
-    return [
-        cell
-        for dataset in _populations(scope)
-        for defence in defences
-        for cell in _point_cells(scope, dataset, defence)
-    ]
+    found: list[Cell] = []
+    for dataset in _populations(scope):
+        found += [cell for defence in defences for cell in _point_cells(scope, dataset, defence)]
+        found += [cell for defence in _BY_TENTH for cell in _tenths_cells(scope, dataset, defence)]
+    return found
 
 
 def outcome(scope: Scope, results: Results) -> ExperimentResult:
@@ -83,7 +83,11 @@ def outcome(scope: Scope, results: Results) -> ExperimentResult:
         f"{', '.join(map(str, _numbers(scope)))}, curves are joined by lines, run by run; empty where they do not "
         "reach."
     )
-    tables = [_equal_recall_table(rows, protocol), _equal_naming_table(rows, protocol)]
+    tables = [
+        _equal_recall_table(rows, protocol),
+        _equal_naming_table(rows, protocol),
+        _tenths_table(scope, results, protocol),
+    ]
     if not scope.quick:
         tables.append(_source_table(scope, results, protocol))
     question = (
@@ -139,6 +143,18 @@ def _point_cells(scope: Scope, dataset: str, defence: Defence) -> list[FrontierC
             targets=scope.targets,
             named=named,
         )
+        for run in scope.each_run()
+    ]
+
+
+_BY_TENTH = (_planar(500.0), replace(among_family("published").members[0], hide_among=_COMPARED))
+
+
+def _tenths_cells(scope: Scope, dataset: str, defence: Defence) -> list[TenthsCell]:
+    """In all runs together 2,000 people are guessed."""
+    targets = scope.named if scope.quick else -(-NAMING_TARGETS // scope.runs)
+    return [
+        TenthsCell(dataset=dataset, seed=scope.seed, run=run, defence=defence, targets=targets)
         for run in scope.each_run()
     ]
 
@@ -316,6 +332,29 @@ def _source_table(scope: Scope, results: Results, protocol: str) -> Table:
         columns,
         tuple(rows),
         f"{protocol} {SHARE_NOTE}",
+    )
+
+
+def _tenths_table(scope: Scope, results: Results, protocol: str) -> Table:
+    rows: list[tuple[Value, ...]] = []
+    for dataset in _populations(scope):
+        for defence in _BY_TENTH:
+            own = [results[cell] for cell in _tenths_cells(scope, dataset, defence)]
+            for tenth in range(TENTHS):
+                cases = int(own[0]["targets"][tenth])
+                shares = (share_over_runs([one[of][tenth] * cases for one in own], cases) for of in ("named", "acc"))
+                error_m = mean_over_runs([one["error_m"][tenth] for one in own])
+                rows.append((dataset, f"{defence.label}, {defence.parameter}", tenth + 1, *shares, error_m))
+    columns = (
+        Column("dataset"), Column("defence"), Column("tenth of density", form="d"), Column("named", "best attacker"),
+        Column("within 100 m", "best attacker"), Column("error (m)", "best attacker", ",.0f"),
+    )  # fmt: skip
+    return Table(
+        f"{NAME}-tenths",
+        "The best attacker by tenths of density, from 1, the densest, to 10, the sparsest.",
+        columns,
+        tuple(rows),
+        f"{protocol} Here {len(own) * sum(own[0]['targets']):,} people are guessed in all. {SHARE_NOTE}",
     )
 
 
