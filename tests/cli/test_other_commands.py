@@ -51,8 +51,7 @@ def test_region(run: Run) -> None:
 def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The story as it is told, with fewer people attacked."""
     monkeypatch.setattr("nearveil.cli.demo.INSTANCES", 1)
-    for module in ("nearveil.cli.demo", "nearveil.evaluation.best_attacker"):
-        monkeypatch.setattr(f"{module}.TARGETS", 10)
+    monkeypatch.setattr("nearveil.cli.demo.GUESSED", 10)
     outcome = run("demo", "--out", tmp_path / "demo", "--cores", 1)
     assert outcome.code == 0, outcome.err
     assert outcome.out.startswith("A made-up city has 25,000 people")

@@ -3,7 +3,16 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from nearveil.evaluation.cells import KS, PROTOCOLS, RELEASES, AttackCell, AuditCell, FrontierCell, ReleaseCell
+from nearveil.evaluation.cells import (
+    KS,
+    PROTOCOLS,
+    RELEASES,
+    AttackCell,
+    AuditCell,
+    FrontierCell,
+    ReleaseCell,
+    TenthsCell,
+)
 from nearveil.evaluation.experiments.figure8 import SamplingCell
 from nearveil.evaluation.runner import Cell, Result
 from nearveil.io.datasets import Dataset
@@ -39,7 +48,12 @@ def made_up(cell: Cell) -> dict[str, Any]:
     if isinstance(cell, ReleaseCell):
         found: dict[str, Any] = {f"{release} recall@{k}": 0.5 for release in RELEASES for k in (10, 50)}
         return found | {"metric hides within_m": 1234.5}
-    attacker = {"attacker error_m": 200.0, "attacker acc": 0.2, "read off error_m": 300.0}
+    if isinstance(cell, TenthsCell):
+        return {"error_m": [100.0] * 10, "acc": [0.2] * 10, "named": [0.1] * 10, "targets": [20] * 10}
+    attacker = {
+        "attacker error_m": 200.0, "attacker acc": 0.2, "read off error_m": 300.0,
+        "named": 0.05, "named targets": 600, "named sparsest": 0.2, "named sparsest targets": 60,
+    }  # fmt: skip
     return utility(cell, 0.4) | (attacker if isinstance(cell, FrontierCell) else {})
 
 

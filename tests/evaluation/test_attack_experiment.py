@@ -85,8 +85,15 @@ def test_the_best_attacker_is_beside_protected_people_only(town: Dataset, san_fr
     best = measure_best_attacker(AttackExperiment(town, AttackProtocol(runs=1, instances=1), mechanism))
     assert best is not None
     # Reading off the published place is wrong by 300 m on average, and within 100 m in about 0.14 of cases.
-    assert best.dist_m < 300
+    assert best.dist_m.value < 300
     assert best.acc > 0.15
+    # Everybody is guessed, and their tenths together are everybody.
+    assert best.targets == len(town.places) == sum(tenth.targets for tenth in best.tenths)
+    for of in ("named", "found"):
+        parts = [getattr(tenth, of).value * tenth.targets for tenth in best.tenths]
+        assert sum(parts) == pytest.approx(getattr(best, of).value * best.targets)
+    assert best.named_sparsest is not None
+    assert best.named_sparsest.value > best.tenths[0].named.value
 
 
 @pytest.mark.parametrize("wrong", [{"runs": 0}, {"instances": 0}, {"tau_m": 0.0}, {"tau_m": math.nan}])

@@ -7,9 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nearveil.evaluation.cells import _intervals, fitted
+from nearveil.evaluation.cells import _learned, fitted, ready
 from nearveil.evaluation.defences import Centres, Defence, paper_defences
 from nearveil.io.datasets import Dataset
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
 from tests.evaluation.made_up_results import tiny_town
@@ -35,9 +36,9 @@ SETTINGS: list[tuple[Defence, Dataset, int]] = [
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    _intervals.cache_clear()
+    _learned.cache_clear()
     yield
-    _intervals.cache_clear()
+    _learned.cache_clear()
 
 
 def intervals_of(mechanism: object) -> Intervals:
@@ -76,11 +77,25 @@ def test_a_fit_is_made_once_for_all_releases_that_share_it() -> None:
     first = intervals_of(fitted(interval.build(TOWN.region, 1), TOWN))
     assert intervals_of(fitted(metric.build(TOWN.region, 1), TOWN)) is first
     assert intervals_of(fitted(replace(interval, epsilon=5.0).build(TOWN.region, 1), TOWN)) is first
-    assert _intervals.cache_info().misses == 1
+    assert _learned.cache_info().misses == 1
 
 
 def test_those_without_intervals_need_none() -> None:
     for defence in paper_defences(1.0)[1:]:
         published = fitted(defence.build(TOWN.region, 5), TOWN).perturb(TOWN.places)
         assert np.array_equal(published, defence.build(TOWN.region, 5).perturb(TOWN.places))
-    assert _intervals.cache_info().misses == 0
+    assert _learned.cache_info().misses == 0
+
+
+def test_cells_are_made_once_and_never_those_of_another_source() -> None:
+    among = Defence(label="among", mechanism="hide-among", hide_among=40, region="isotropic", fit_epsilon=1.0)
+    sources = [replace(among, cells_from=source) for source in ("privtree", "published", "public", "exact")]
+    settings = [*sources, replace(among, hide_among=50), replace(among, fit_epsilon=0.5)]
+    kept = [ready(one, TOWN, 1).learned for one in settings for _ in range(2)]
+    assert all(first is second for first, second in zip(kept[::2], kept[1::2], strict=True))
+    made = [one for one in kept[::2] if isinstance(one, Cells)]
+    assert [one.source for one in made] == ["privtree", "published", "public", "public", "privtree", "privtree"]
+    assert len({one.to_json() for one in made}) == len(settings)
+    assert made[3].people.sum() == pytest.approx(len(TOWN.places))
+    # Half of the people stand for all.
+    assert made[2].people.sum() == pytest.approx(len(TOWN.places))

@@ -123,7 +123,9 @@ def in_runs(label: str, *runs: tuple[tuple[float, float], ...]) -> list[Frontier
     points = list(zip(*runs, strict=True))
     means = [tuple(sum(values) / len(values) for values in zip(*point, strict=True)) for point in points]
     found = curve(label, *((error_m, recall) for error_m, recall in means))
-    told = [tuple((error_m, 1 / error_m, recall) for error_m, recall in point) for point in points]
+    told = [
+        tuple({"error": error_m, "acc": 1 / error_m, "recall": recall} for error_m, recall in point) for point in points
+    ]
     return [replace(one, runs=own) for one, own in zip(found, told, strict=True)]
 
 

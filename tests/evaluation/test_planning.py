@@ -1,5 +1,6 @@
 import pickle
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -7,20 +8,24 @@ import pytest
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.cells import best_guess_of, publish
-from nearveil.evaluation.defences import Defence
-from nearveil.evaluation.experiments.frontier import sound_families
+from nearveil.evaluation.defences import Defence, FreeCells
+from nearveil.evaluation.experiments.frontier import family_of_cells, sound_families
 from nearveil.evaluation.planning import plan as planning
 from nearveil.evaluation.planning import search as searching
 from nearveil.evaluation.planning.goal import Goal, fitted_to, parameter_of
 from nearveil.evaluation.planning.measuring import Bench, Point, Sizes, guess, measure_runs
+from nearveil.evaluation.planning.people import PeopleSource
 from nearveil.evaluation.planning.plan import Effort, Plan, families_for, make_plan, plan, plan_chart
 from nearveil.evaluation.planning.search import SearchTask, search_family, settle
 from nearveil.io.datasets import Dataset
+from nearveil.io.people import ReadOptions
+from nearveil.mechanisms.fit_cells import cells_from_points
+from nearveil.privacy.guarantee import round_up
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
 TINY = Effort(3, 1, 2, 2, Sizes(200, 4), Sizes(200, 10), Sizes(300, 6))
-EXACT = Effort(4, 2, 3, 2, Sizes(10, 2), Sizes(10, 2), Sizes(10, 2))
+EXACT = Effort(4, 2, 3, 2, Sizes(10, 2, 10), Sizes(10, 2, 10), Sizes(10, 2, 10))
 
 
 @pytest.fixture
@@ -32,6 +37,8 @@ def error_of(defence: Defence) -> float:
     """A made-up law: the error is the length, or grows with the disc and falls with epsilon."""
     if defence.mechanism == "planar-laplace":
         return float(defence.hide_within_m or 0)
+    if defence.hides_among:
+        return 4 * float(defence.hide_among or 0)
     if defence.release == "metric":
         return 0.9 * float(defence.hide_within_m or 0)
     return 20_000 / defence.centres / (1 + (defence.epsilon or 0) / 4)
@@ -40,6 +47,15 @@ def error_of(defence: Defence) -> float:
 def recall_of(defence: Defence) -> float:
     worth = 1.2 if defence.release == "interval" else 1.1 if defence.release == "metric" else 1.0
     return 1 / (1 + error_of(defence) / (300 * worth))
+
+
+def named_sparsest(defence: Defence) -> float:
+    """Those who live sparsest are named far more often, unless people are hidden among people."""
+    return (10 if defence.hides_among else 100) / error_of(defence)
+
+
+def _share(value: float) -> Share:
+    return Share(min(value, 1.0), 0.0, 1.0)
 
 
 @pytest.fixture
@@ -57,6 +73,7 @@ def lawful(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
                 Mean(error_m, None),
                 Share(0.1, 0.0, 0.2),
                 (bench._seed,),
+                *(_share(10 / error_m), _share(named_sparsest(defence))),
             )
         )
         return made[-1]
@@ -140,7 +157,47 @@ def test_the_loss_of_a_defence_is_what_its_card_says_of_the_people_it_is_fitted_
     together = next((one for one in card.also if one.title.startswith("Together")), card)
     assert defence.fit_loss == pytest.approx(together.epsilon - card.epsilon + together.offset, abs=1e-9)
     offset = f" + {together.offset:g}" if together.offset else ""
+    if defence.hides_among:
+        measured = Bench(people, 5, 1).measure(defence, Sizes(10, 2)).loss
+        assert measured == f"{round_up(together.epsilon)} per step{offset}"
+        return
     assert defence.loss == f"{together.epsilon:.3g}{' per metre' if defence.hide_within_m else ''}{offset}"
+
+
+@pytest.mark.parametrize(("kind", "share"), [("named", 0.05), ("named-sparsest", 0.1)])
+def test_naming_is_just_met(kind: str, share: float, people: Dataset, lawful: list[Point]) -> None:
+    plan = plan_for(people, kind, share)
+    assert plan.met
+    of = kind.replace("-", "_")
+    assert 0.7 * share <= getattr(plan.best.point, of).value <= share
+    assert plan.best.point.recall.value == max(one.point.recall.value for one in plan.contenders if one.met)
+    # By the made-up law noise in metres needs ten times as much of it for the sparsest.
+    assert plan.best.family.members[0].hides_among == (kind == "named-sparsest")
+    assert lawful
+
+
+def test_people_to_hide_among_are_kept_to_the_letter(people: Dataset, lawful: list[Point]) -> None:
+    plan = plan_for(people, "hide-among", 137)
+    assert plan.met
+    assert [(one.family.label, one.point.defence.hide_among) for one in plan.contenders] == [("among, PrivTree", 137)]
+    with pytest.raises(UsageError, match=r"2,000 people, and nobody can be hidden among 3,000"):
+        plan_for(people, "hide-among", 3000)
+    with pytest.raises(UsageError, match="hides people among people"):
+        plan_for(people, "hide-among", 137, families=sound_families()[:1])
+    assert lawful
+
+
+def test_cells_at_no_cost_are_tried_and_told_apart(people: Dataset, san_francisco: Region) -> None:
+    made = FreeCells("public data", partial(cells_from_points, people.places, san_francisco), ("--density", "x.csv"))
+    family = family_of_cells(made)
+    defence = replace(family.members[2], hide_among=40)
+    assert (defence.fit_loss, family.label) == (0.0, "among, public data")
+    point = Bench(people, 5, 1).measure(defence, Sizes(50, 4, 200))
+    assert point.loss.endswith("per step")
+    assert point.named is not None
+    assert point.named_sparsest is not None
+    source = PeopleSource(people=people.places, region=san_francisco, region_text="x", read=ReadOptions())
+    assert source.protect_command(defence).endswith("--hide-among 40 --density x.csv")
 
 
 def test_what_cannot_be_met_comes_with_the_nearest(people: Dataset, lawful: list[Point]) -> None:
@@ -189,7 +246,7 @@ def test_only_sound_families_are_candidates() -> None:
     for family in families_for(Goal("recall", 0.5)):
         assert family.sound
         for member in family.members:
-            assert member.mechanism in ("dprs", "planar-laplace")
+            assert member.mechanism in ("dprs", "planar-laplace", "hide-among")
             assert not member.is_dprs or member.release != "paper"
 
 
@@ -201,8 +258,10 @@ def test_families_are_fitted_to_the_number_of_people(san_francisco: Region) -> N
     assert [reason.split(":")[0] for reason in left_out] == ["interval, private grid, by centres"]
     assert all(parameter_of(family, san_francisco, 900) for family in kept)
     kept, left_out = fitted_to(sound_families(), 80)
-    assert [family.label for family in kept] == ["planar Laplace"]
+    assert [family.label for family in kept] == ["planar Laplace", "among, PrivTree"]
+    assert [member.hide_among for member in kept[1].members] == [10, 20]
     assert "80 people are too few" in left_out[0]
+    assert "too few to hide anybody among" in fitted_to(sound_families(), 79)[1][0]
 
 
 def test_a_dial_turns_towards_more_hidden_and_stays_in_its_limits(san_francisco: Region) -> None:

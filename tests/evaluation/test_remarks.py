@@ -9,7 +9,7 @@ import pytest
 
 from nearveil.evaluation import cells
 from nearveil.evaluation.attack_experiment import Mean
-from nearveil.evaluation.cells import AttackCell, AuditCell, FrontierCell, ReleaseCell, UtilityCell
+from nearveil.evaluation.cells import AttackCell, AuditCell, FrontierCell, ReleaseCell, TenthsCell, UtilityCell
 from nearveil.evaluation.experiments.figure8 import SamplingCell
 from nearveil.evaluation.experiments.registry import EXPERIMENTS, findings
 from nearveil.evaluation.experiments.scope import Scope, overlap
@@ -228,6 +228,41 @@ def test_who_wins_on_the_frontier() -> None:
     assert found.count("wrong by 100 m, SRR (0.90, +0.40") == 2
     assert found.count("finds 20 % within 100 m, SRR (0.90, +0.40") == 2
     assert "300 m" not in found.split("A defence confined")[0]
+
+
+def by_people(cell: Cell) -> dict[str, Any]:
+    """A made-up law: half the people named and a third less recall for twice as many people, or as many metres."""
+    assert isinstance(cell, FrontierCell | TenthsCell)
+    if isinstance(cell, TenthsCell):
+        return {}
+    among = cell.defence.hide_among
+    strength = float(among) / 100 if among is not None else (cell.defence.hide_within_m or 0) / 500
+    named = 0.05 / strength
+    sparsest = named if among is not None else 4 * named
+    return utility(cell, 0.2 * strength**-0.6) | {"named": named, "named sparsest": sparsest}
+
+
+def test_hiding_among_people_is_compared_at_equal_lists_and_at_equal_naming() -> None:
+    scope = replace(SCOPE, datasets={"brightkite": TOWNS["brightkite"]})
+    found = told("among", by_people, scope)
+    # Three populations, three lengths, three sources of cells.
+    sparsest = "named in the sparsest tenth, at equal recall@10: 0.25 to 0.25 times that of planar Laplace; at most 0.4"
+    assert f"{sparsest} in 27 of 27." in found
+    assert "named overall, at equal recall@10: 1.00 to 1.00" in found
+    assert "at least 1.1 in 0 of 27, not in: brightkite at 300 m, among, PrivTree;" in found
+    outcome = EXPERIMENTS["among"].outcome(scope, made_up_results(EXPERIMENTS["among"].cells(scope), by_people))
+    equal = next(table for table in outcome.tables if table.name == "among-equal-recall")
+    row = dict(zip([column.name for column in equal.columns], equal.rows[0], strict=True))
+    assert row["among as many people"].value == pytest.approx(60, rel=0.03)  # type: ignore[union-attr]
+    assert (row["at most 0.4"], row["ratio, sparsest"].value) == ("yes", pytest.approx(0.25, rel=0.02))  # type: ignore[union-attr]
+
+
+def test_where_curves_do_not_reach_nothing_is_claimed() -> None:
+    def far(cell: Cell) -> dict[str, Any]:
+        planar = isinstance(cell, FrontierCell) and cell.defence.mechanism == "planar-laplace"
+        return by_people(cell) | (utility(cell, 0.99) | {"named": 0.9} if planar else {})
+
+    assert "times that of planar Laplace" not in told("among", far, replace(SCOPE, quick=True))
 
 
 def test_findings_are_made_of_the_numbers() -> None:

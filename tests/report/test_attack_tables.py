@@ -1,8 +1,10 @@
 """Rows for people and for machines say the same, the paper's values beside them."""
 
+from dataclasses import replace
+
 from nearveil.evaluation.attack_experiment import AttackRow, AttackScore, Mean, Share
-from nearveil.evaluation.best_attacker import BestAttacker
-from nearveil.report.tables import attack_document, markdown_table, text_table, with_paper
+from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
+from nearveil.report.tables import attack_document, best_attacker_text, markdown_table, text_table, with_paper
 
 
 def row(attack: str, *, colluders: int = 1, protected: bool = False) -> AttackRow:
@@ -42,9 +44,20 @@ def test_the_paper_speaks_of_100_metres() -> None:
 
 
 def test_rows_for_machines() -> None:
-    document = attack_document(
-        row("unfolding", colluders=0, protected=True), BestAttacker(300.0, Share(0.2, 0.15, 0.26), 200)
-    )
+    named = AttackerScore(Mean(280.0, 5.0), Share(0.3, 0.2, 0.4), Share(0.4, 0.3, 0.5), 20)
+    best = BestAttacker(Mean(300.0, 12.0), Share(0.2, 0.15, 0.26), Share(0.05, 0.04, 0.06), 200, (named,) * 10)
+    document = attack_document(row("unfolding", colluders=0, protected=True), best)
+    assert document["bayes"]["named"] == 0.05
+    assert document["bayes"]["tenths_of_density"][9] == {
+        "targets": 20, "dist_m": 280.0, "acc": 0.3, "named": 0.4,
+        "interval_95": {"dist_m": 5.0, "acc": [0.2, 0.4], "named": [0.3, 0.5]},
+    }  # fmt: skip
+    text = best_attacker_text(best, 100.0)
+    assert "names 5.0% (95 % interval 4.0% to 6.0%) of people" in text
+    assert "and 40.0% (95 % interval 30.0% to 50.0%) of the sparsest tenth" in text
+    assert "10 (sparsest)" in text
+    few = best_attacker_text(replace(best, tenths=()), 100.0)
+    assert "sparsest" not in few
     wanted = {
         "attack": "unfolding", "dataset": "beta", "k": 30, "colluders": 0, "runs": 5, "instances": 50,
         "dist_m": 12.34, "acc": 0.996, "cost_s": 0.2, "queries": 8.1, "queries_p95": 13.0, "protected": True,

@@ -20,10 +20,11 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.registry import is_own
 from nearveil.region import PUBLISHED_DECIMALS, Region
-from nearveil.types import BoolArray, FloatArray
+from nearveil.types import BoolArray, FloatArray, ShortIntArray
 
 Likelihood = Callable[[FloatArray], FloatArray]
 """Published places (m, 2) in degrees to log-likelihoods (places, m)."""
@@ -256,6 +257,44 @@ def _in_parts(density: Likelihood, t: FloatArray, places: int) -> FloatArray:
     return np.concatenate(parts, axis=1) if parts else np.empty((places, 0))
 
 
+@dataclass(frozen=True, slots=True)
+class CellChannel:
+    """A random cell, and a uniform point of it: a finite channel, exact but for what rounding takes into the next cell.
+
+    All places of a cell look alike, so likelihoods are computed cell by cell.
+    """
+
+    mechanism: HideAmong
+
+    @property
+    def region(self) -> Region:
+        """Where everybody is."""
+        return self.mechanism.resolved_region
+
+    @property
+    def prepares_fast(self) -> bool:
+        """Finding cells takes a moment."""
+        return True
+
+    def cells_at(self, places_m: FloatArray) -> ShortIntArray:
+        """Return the number of the cell of each place."""
+        return self._cells_of(self.region.from_metres(places_m))
+
+    def at(self, places_m: FloatArray) -> Likelihood:
+        """Prepare for people at these places."""
+        channel = self.mechanism.channel
+        sources, of = np.unique(self.cells_at(places_m), return_inverse=True)
+
+        def likelihood(published: FloatArray) -> FloatArray:
+            found: FloatArray = channel.log_probability(sources[:, None], self._cells_of(published)[None])[of]
+            return found
+
+        return likelihood
+
+    def _cells_of(self, points: FloatArray) -> ShortIntArray:
+        return self.mechanism.current_cells.find(self.mechanism.enter(self.region.clip(points)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledChannel:
     """Anything that publishes places: its outputs are sampled, and smoothed by a kernel with heavy tails.
@@ -320,9 +359,11 @@ _DRAWS_FOR_DENSITY = 20_000
 
 
 def channel_of(mechanism: Mechanism | Channel) -> Channel:
-    """Return a mechanism as a channel: by its density where it has one, by sampling where not."""
+    """Return a mechanism as a channel: by its cells or its density where it has one, by sampling where not."""
     if not isinstance(mechanism, Mechanism):
         return mechanism
+    if isinstance(mechanism, HideAmong) and is_own(mechanism):
+        return CellChannel(mechanism)
     if _density_is_of_what_is_published(mechanism):
         return DensityChannel(mechanism)
     if isinstance(mechanism, DPRS) and mechanism.remaps and RemappedChannel.suits(mechanism):

@@ -41,7 +41,7 @@ from nearveil.io.atomic import check_output
 from nearveil.io.datasets import DatasetName
 from nearveil.io.people import ReadOptions
 from nearveil.region import Region, metres
-from nearveil.report.tables import attack_document, table_notes, text_table, with_paper
+from nearveil.report.tables import attack_document, best_attacker_text, table_notes, text_table, with_paper
 
 _RUNS, _INSTANCES = 5, 50
 _ALL = "all"
@@ -270,10 +270,8 @@ def _say_table(found: list[PopulationAttack], protocol: AttackProtocol) -> None:
         best = one.best
         if best is not None:
             say(
-                f"Bayes attacker on {one.experiment.dataset.name}: best guess from one published location (knows the "
-                f"mechanism and all addresses; {best.targets} targets):\n  wrong by {best.dist_m:,.0f} m on average, "
-                f"within {protocol.tau_m:g} m in {best.acc:.1%} (95 % interval {best.found.low:.1%} to "
-                f"{best.found.high:.1%})."
+                f"\nBayes attacker on {one.experiment.dataset.name}: best guess from one published location (knows the "
+                f"mechanism and all addresses; {best.targets:,} targets):\n{best_attacker_text(best, protocol.tau_m)}"
             )
 
 

@@ -20,7 +20,7 @@ from nearveil.errors import OutputError, UsageError
 from nearveil.evaluation.attack import AttackOutcome, outcome_of
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, compare
 from nearveil.evaluation.attack_trials import AttackSetup, Instance, Trial, run_trials, set_up_attacks
-from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
+from nearveil.evaluation.best_attacker import BestAttacker, measure_best_attacker
 from nearveil.evaluation.utility import (
     Displacement,
     QueryProtocol,
@@ -44,6 +44,7 @@ from nearveil.report.tables import text_table
 from nearveil.types import FloatArray, Progress
 
 INSTANCES = 40
+GUESSED = 200
 QUERIES = 2_000
 K = 10
 PROTOCOLS: tuple[QueryProtocol, ...] = ("uniform", "users")
@@ -105,7 +106,7 @@ def _find_the_same_person_again(city: City, out: Path) -> None:
 def _attack_many(city: City, out: Path) -> None:
     with progress_bar("attacking many", city.attacks_in_all) as advance:
         city.attack_many(advance)
-    with progress_bar("the best guess", 2 * TARGETS) as advance:
+    with progress_bar("the best guess", 2 * GUESSED) as advance:
         city.guess_best(advance)
     utilities = [city.utility(service) for service in city.services]
     say(side_by_side(city, utilities))
@@ -246,7 +247,7 @@ class City:
     def guess_best(self, progress: Progress) -> None:
         """Let the Bayes attacker guess from the published locations of both protected services."""
         for service in (self.paper, self.default):
-            service.best = measure_best_attacker(service.experiment, progress)
+            service.best = measure_best_attacker(service.experiment, progress, targets=GUESSED)
 
     def utility(self, service: DemoService) -> list[Utility]:
         """Return the share of true neighbours in the lists of a service."""
@@ -357,7 +358,7 @@ def _attack_cells(number: int, city: City) -> list[str]:
 
 
 def _best_cell(service: DemoService) -> str:
-    return "–" if service.best is None else f"{service.best.acc:.0%}, {service.best.dist_m:,.0f} m"
+    return "–" if service.best is None else f"{service.best.acc:.0%}, {service.best.dist_m.value:,.0f} m"
 
 
 def _recall(found: list[Utility], protocol: QueryProtocol) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,12 +19,17 @@ from nearveil.cli._options import (
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn
 from nearveil.errors import UsageError, require_package
+from nearveil.evaluation.defences import FreeCells
 from nearveil.evaluation.planning.goal import Goal
 from nearveil.evaluation.planning.plan import plan as make_plan
 from nearveil.evaluation.planning.plan import plan_chart
 from nearveil.io.atomic import check_output, replacing
+from nearveil.io.density import Density
+from nearveil.io.files import read_people
 from nearveil.io.people import ReadOptions
-from nearveil.region import DEFAULT_REGION, metres
+from nearveil.mechanisms.cells import Cells, cells_from_json
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_density, cells_from_published
+from nearveil.region import DEFAULT_REGION, Region, as_region, metres
 from nearveil.report.plan import plan_text
 
 
@@ -54,6 +60,30 @@ def plan(
             rich_help_panel="Goal (give one)",
         ),
     ] = None,
+    hide_among: Annotated[
+        int | None,
+        typer.Option(
+            help="Best recall with everybody hidden among this many people.",
+            metavar="N",
+            rich_help_panel="Goal (give one)",
+        ),
+    ] = None,
+    named: Annotated[
+        float | None,
+        typer.Option(
+            help="Best recall where the best attacker's first guess of an address is right for at most this share.",
+            metavar="SHARE",
+            rich_help_panel="Goal (give one)",
+        ),
+    ] = None,
+    named_sparsest: Annotated[
+        float | None,
+        typer.Option(
+            help="The same for the tenth of people who live where people are sparsest.",
+            metavar="SHARE",
+            rich_help_panel="Goal (give one)",
+        ),
+    ] = None,
     k: Annotated[int, typer.Option("--k", help="Number of people in a list, 1 to 100.", metavar="K")] = 10,
     between_all_places: Annotated[
         bool,
@@ -74,6 +104,35 @@ def plan(
             metavar="MECHANISM",
         ),
     ] = None,
+    cells: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also try hide-among with the cells of this file.", metavar="FILE", rich_help_panel="Cells at no cost"
+        ),
+    ] = None,
+    density: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also try hide-among with cells from public data.", metavar="FILE", rich_help_panel="Cells at no cost"
+        ),
+    ] = None,
+    published: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also try hide-among with cells from locations published before with planar Laplace noise. Needs "
+            "--published-within.",
+            metavar="FILE",
+            rich_help_panel="Cells at no cost",
+        ),
+    ] = None,
+    published_within: Annotated[
+        str | None,
+        typer.Option(
+            help="Mean distance that the noise of the --published file added, such as 500m.",
+            metavar="LENGTH",
+            rich_help_panel="Cells at no cost",
+        ),
+    ] = None,
     region: OwnRegionOption = None,
     latitude: LatitudeOption = None,
     longitude: LongitudeOption = None,
@@ -89,12 +148,13 @@ def plan(
 ) -> None:
     """Recommend a mechanism and its parameters for the people of INPUT and a goal.
 
-    Planar Laplace and the sound releases of DPRS are measured on these people: the recall of the lists, and the mean
-    error of the best attacker, who knows the mechanism and every address, but not who lives there. The output is
-    computed from true locations and no guarantee covers it, unless --private-epsilon is given. Even then an error
-    message about INPUT can name its rows.
+    Planar Laplace, hiding among people and the sound releases of DPRS are measured on these people: the recall of the
+    lists, the mean error of the best attacker, who knows the mechanism and every address, but not who lives there, and
+    the share of people whom it names. The output is computed from true locations and no guarantee covers it, unless
+    --private-epsilon is given. Even then an error message about INPUT can name its rows.
     """
-    goal = _goal(attacker_error, recall, hide_within, k)
+    goal = _goal(attacker_error, recall, hide_within, hide_among, named, named_sparsest, k)
+    public_region = as_region(DEFAULT_REGION if region is None else region)
     _check_picture(picture, force=force)
     made = make_plan(
         source,
@@ -103,6 +163,7 @@ def plan(
         read=ReadOptions(latitude=latitude, longitude=longitude, clip=clip),
         mechanisms=extra or (),
         between_all_places=between_all_places,
+        free_cells=_free_cells(public_region, cells, density, published, published_within),
         private_epsilon=private_epsilon,
         quick=quick,
         cores=cores,
@@ -123,15 +184,60 @@ def plan(
             draw_chart(plan_chart(made, made.people.description), partial)
 
 
-def _goal(attacker_error: str | None, recall: float | None, hide_within: str | None, k: int) -> Goal:
-    given = [value for value in (attacker_error, recall, hide_within) if value is not None]
-    if len(given) != 1:
-        raise UsageError("give one goal: --attacker-error 300m, --recall 0.5 or --hide-within 500m")
+def _goal(
+    attacker_error: str | None,
+    recall: float | None,
+    hide_within: str | None,
+    hide_among: int | None,
+    named: float | None,
+    named_sparsest: float | None,
+    k: int,
+) -> Goal:
+    goals: list[Goal] = []
     if attacker_error is not None:
-        return Goal.attacker_error(metres(attacker_error, "--attacker-error"), k=k)
+        goals.append(Goal.attacker_error(metres(attacker_error, "--attacker-error"), k=k))
     if recall is not None:
-        return Goal.recall(recall, k=k)
-    return Goal.hide_within(metres(hide_within or "", "--hide-within"), k=k)
+        goals.append(Goal.recall(recall, k=k))
+    if hide_within is not None:
+        goals.append(Goal.hide_within(metres(hide_within, "--hide-within"), k=k))
+    if hide_among is not None:
+        goals.append(Goal.hide_among(hide_among, k=k))
+    if named is not None:
+        goals.append(Goal.named(named, k=k))
+    if named_sparsest is not None:
+        goals.append(Goal.named_sparsest(named_sparsest, k=k))
+    if len(goals) != 1:
+        raise UsageError(
+            "give one goal: --attacker-error 300m, --recall 0.5, --named 0.05, --named-sparsest 0.1, --hide-within "
+            "500m or --hide-among 100"
+        )
+    return goals[0]
+
+
+def _free_cells(
+    region: Region, cells: Path | None, density: Path | None, published: Path | None, published_within: str | None
+) -> list[FreeCells]:
+    """Return the sources of cells that were given; each is read once."""
+    if (published is None) != (published_within is None):
+        raise UsageError("--published and --published-within go together: the places, and the noise that they had")
+    found = []
+    if cells is not None:
+        made = cells_from_json(cells.read_text(encoding="utf-8"))
+        found.append(FreeCells("the --cells file", partial(_as_they_are, made), ("--cells", str(cells))))
+    if density is not None:
+        counted = Density.of_points(read_people(density, ReadOptions(), carry=False).points)
+        make = partial(cells_from_density, counted, region)
+        found.append(FreeCells("public data", make, ("--density", str(density))))
+    if published is not None and published_within is not None:
+        places = read_people(published, ReadOptions(), carry=False).points
+        make = partial(cells_from_published, places, region, metres(published_within, "--published-within"))
+        arguments = ("--published", str(published), "--published-within", published_within)
+        found.append(FreeCells("published places", make, arguments))
+    return found
+
+
+def _as_they_are(cells: Cells, _plan: CellPlan) -> Cells:
+    return cells
 
 
 def _check_picture(picture: Path | None, *, force: bool) -> None:

@@ -388,7 +388,7 @@ def attack_population(
     >>> found.rows[0].attack, found.rows[0].score.acc.value
     ('gi-lia', 1.0)
     """
-    protocol = protocol or AttackProtocol()
+    protocol, used = protocol or AttackProtocol(), cores or os.cpu_count() or 1
     box = _region_of(region, mechanism)
     attack_setups = set_up_attacks(attacks, box, colluders=accounts, tau_m=protocol.tau_m)
     experiment = AttackExperiment(Dataset(name, box, box.check(points)), protocol, mechanism)
@@ -398,11 +398,11 @@ def attack_population(
         experiment.publish_all(advance)
     total = len(ks) * len(attack_setups) * protocol.runs * protocol.instances
     with progress(f"attacking {name}", total) as advance:
-        rows = experiment.run(attack_setups, ks, person=person, cores=cores or os.cpu_count() or 1, progress=advance)
+        rows = experiment.run(attack_setups, ks, person=person, cores=used, progress=advance)
     best = None
     if mechanism is not None:
         with progress(f"the best attacker on {name}", TARGETS) as advance:
-            best = measure_best_attacker(experiment, advance)
+            best = measure_best_attacker(experiment, advance, cores=used)
     return PopulationAttack(
         rows=rows, best=best, experiment=experiment, attack_setups=attack_setups, ks=tuple(ks), person=person
     )

@@ -77,8 +77,10 @@ def mean_over_runs(values: Sequence[float]) -> Mean:
     return Mean(float(array.mean()), float(stdtrit(len(array) - 1, 0.975)) * spread)
 
 
-def share_over_runs(hits: Sequence[int], cases: int) -> Share:
+def share_over_runs(hits: Sequence[float], cases: int) -> Share:
     """Return the share of hits among all cases, ``cases`` in each run, with a 95 % interval for runs pooled.
+
+    A hit that is shared, such as a tie, counts in part.
 
     By Clopper and Pearson. Cases of one run share its noise, so where runs differ by more than chance, the number of
     cases is first divided by the design effect: the variance between runs over that of independent cases (Korn and
@@ -91,7 +93,9 @@ def share_over_runs(hits: Sequence[int], cases: int) -> Share:
     >>> share_over_runs([9, 10], 10)
     Share(value=0.95, low=0.7435..., high=0.9989...)
     """
-    total, found = cases * len(hits), sum(hits)
+    total = cases * len(hits)
+    # Sums of parts may miss a whole number by the last digit.
+    found = round(sum(hits), 9)
     value = found / total
     between = float(np.var(np.array(hits) / cases, ddof=1)) if len(hits) > 1 else 0.0
     worth = total / max(1.0, between * cases / (value * (1 - value))) if 0 < found < total else float(total)

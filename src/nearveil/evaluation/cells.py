@@ -9,13 +9,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attacker
+from nearveil.attacks.bayes import (
+    NAMING_TARGETS,
+    TENTHS,
+    BayesAttacker,
+    naming_targets,
+    prior_from_points,
+    score_attacker,
+    score_naming,
+)
 from nearveil.attacks.registry import attack_class
 from nearveil.audit.auditor import audit
 from nearveil.audit.subjects import MechanismSubject
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, ScoredAttack
 from nearveil.evaluation.attack_trials import AttackSetup, set_up_attacks
-from nearveil.evaluation.defences import ConfinedBaseline, Defence
+from nearveil.evaluation.best_attacker import guess_people
+from nearveil.evaluation.defences import CellsFrom, ConfinedBaseline, Defence
 from nearveil.evaluation.runner import Cell, Result, data_fingerprint
 from nearveil.evaluation.utility import (
     ColluderProtocol,
@@ -25,37 +34,62 @@ from nearveil.evaluation.utility import (
     measure_utilities,
 )
 from nearveil.io.datasets import Dataset
-from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.base import Learned, Mechanism
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
-from nearveil.mechanisms.fitting import FitMethod, FitPlan
+from nearveil.mechanisms.fit_cells import cells_from_points, cells_from_published
+from nearveil.mechanisms.fitting import FitMethod
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals
-from nearveil.region import Region
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.types import FloatArray
 
-# Intervals fitted once in a process and used by every cell that needs them.
+# Intervals and cells fitted once in a process and used by every measurement that needs them.
+
+
+PUBLISHED_BEFORE_M = 500.0
+"""Noise of the places published before, that cells are made from."""
+PUBLIC_SHARE = 0.5
+"""Share of the people whose places count as public data, that cells are made from."""
+
+_PUBLISHED_STREAM, _PUBLIC_STREAM = 101, 102
+
+
+def ready(defence: Defence, dataset: Dataset, seed: int) -> Mechanism:
+    """Return the mechanism of a defence, ready to publish a population."""
+    mechanism = defence.build(dataset.region, seed)
+    if isinstance(mechanism, HideAmong) and mechanism.is_to_be_fitted and defence.cells_from != "privtree":
+        fit = _Fit(mechanism, dataset, cells_from=defence.cells_from)
+        return mechanism.with_params(cells=_learned(fit))
+    return fitted(mechanism, dataset)
 
 
 def fitted(mechanism: Mechanism, dataset: Dataset) -> Mechanism:
     """Return the mechanism ready to publish: as ``mechanism.fit`` would make it, but fitting nothing twice."""
     if isinstance(mechanism, ConfinedBaseline) and mechanism.intervals is None:
-        return mechanism.with_params(intervals=_intervals(_Fit(mechanism.discs, dataset)))
-    if not isinstance(mechanism, DPRS) or mechanism.intervals is not None:
+        return mechanism.with_params(intervals=_learned(_Fit(mechanism.discs, dataset)))
+    if not mechanism.is_to_be_fitted:
         return mechanism.fit(dataset.places)
-    return mechanism.with_params(intervals=_intervals(_Fit(mechanism, dataset)))
+    return mechanism.with_params(**{str(mechanism.learns): _learned(_Fit(mechanism, dataset))})
 
 
 class _Fit:
-    """A fit by what decides its result; the release does not."""
+    """A fit by what decides its result; the release of DPRS does not."""
 
-    def __init__(self, mechanism: DPRS, dataset: Dataset) -> None:
-        self.mechanism, self.dataset = mechanism, dataset
-        self._key: tuple[str, Region, FitPlan, float, int | None] = (
-            data_fingerprint(dataset),
-            mechanism.resolved_region,
-            mechanism.fit_plan,
-            mechanism.fit_budget,
-            mechanism.seed,
-        )
+    def __init__(self, mechanism: Mechanism, dataset: Dataset, *, cells_from: CellsFrom = "privtree") -> None:
+        self.mechanism, self.dataset, self.cells_from = mechanism, dataset, cells_from
+        settings: object = repr(mechanism)
+        if isinstance(mechanism, DPRS):
+            settings = mechanism.fit_plan, mechanism.fit_budget
+        self._key = (
+            data_fingerprint(dataset), mechanism.resolved_region, type(mechanism), settings, mechanism.seed, cells_from
+        )  # fmt: skip
+
+    def make(self) -> Learned | None:
+        """Do it."""
+        if isinstance(self.mechanism, HideAmong) and self.cells_from != "privtree":
+            return _free_cells(self.mechanism, self.dataset, self.cells_from)
+        return self.mechanism.fit(self.dataset.places).learned
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -65,8 +99,21 @@ class _Fit:
 
 
 @lru_cache(maxsize=256)
-def _intervals(fit: _Fit) -> Intervals:
-    return fit.mechanism.fit(fit.dataset.places).intervals_
+def _learned(fit: _Fit) -> Learned | None:
+    return fit.make()
+
+
+def _free_cells(mechanism: HideAmong, dataset: Dataset, cells_from: CellsFrom) -> Cells:
+    """Make cells that cost nobody anything more, or by exact counts, to compare them with."""
+    region, plan, seed, places = mechanism.resolved_region, mechanism.cell_plan, mechanism.seed or 0, dataset.places
+    if cells_from == "published":
+        before = PlanarLaplace(hide_within_m=PUBLISHED_BEFORE_M, region=region)
+        published = before.perturb(places, np.random.default_rng([seed, _PUBLISHED_STREAM]))
+        return cells_from_published(published, region, PUBLISHED_BEFORE_M, plan)
+    if cells_from == "public":
+        public = np.random.default_rng([seed, _PUBLIC_STREAM]).random(len(places)) < PUBLIC_SHARE
+        return cells_from_points(places[public], region, plan, population=len(places))
+    return cells_from_points(places, region, plan)
 
 
 # What a defence publishes in one run, and what that is worth to those who ask and to those who attack.
@@ -88,7 +135,7 @@ class Publication:
 
 def publish(dataset: Dataset, defence: Defence, seed: int) -> Publication:
     """Protect a population."""
-    mechanism = fitted(defence.build(dataset.region, seed), dataset)
+    mechanism = ready(defence, dataset, seed)
     return Publication(dataset, mechanism, mechanism.perturb(dataset.places))
 
 
@@ -132,6 +179,20 @@ def best_guess_of(publication: Publication, targets: int, rng: np.random.Generat
     }
 
 
+def naming_of(publication: Publication, targets: int, rng: np.random.Generator) -> dict[str, Any]:
+    """How many people that attacker names: its first guess is the right address."""
+    dataset = publication.dataset
+    rows = naming_targets(dataset.region.to_metres(dataset.places), targets, rng)
+    score = score_naming(publication.mechanism, dataset.places, publication.places, targets=rows)
+    sparsest = score.tenths == score.tenths.max()
+    return {
+        "named": float(score.probabilities.mean()),
+        "named targets": len(rows),
+        "named sparsest": float(score.probabilities[sparsest].mean()),
+        "named sparsest targets": int(sparsest.sum()),
+    }
+
+
 # What one run of a defence is worth to those who ask who is near.
 
 
@@ -152,34 +213,86 @@ class UtilityCell(Cell):
     @property
     def seconds(self) -> float:
         """Asking takes most of it, and the fit, where no other cell has made it yet."""
-        return 0.2 if self.defence.is_dprs else 0.1
+        return 0.2 if self.defence.is_fitted else 0.1
 
 
 # What one run of a defence is worth to those who ask, and to the best attacker.
 
 
-_QUERY_STREAM, _TARGET_STREAM = 1, 2
+_QUERY_STREAM, _TARGET_STREAM, _NAMING_STREAM = 1, 2, 3
+NAMED_FAST = ("planar-laplace", "hide-among")
+"""Mechanisms whose first guess is found by a search for the nearest address, or cell by cell."""
+
+_CALIBRATION_SECONDS = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontierCell(Cell):
-    """Utility for every k, and the Bayes attacker's mean error and Acc over some targets."""
+    """Utility for every k, the Bayes attacker's mean error and Acc over some targets, and whom it names.
+
+    Attributes
+    ----------
+    named : int
+        How many people are to be named: more than ``targets``, as naming takes less time than guessing a place.
+    """
 
     defence: Defence
     queries: int
     targets: int
+    named: int = NAMING_TARGETS
 
     def measure(self, dataset: Dataset) -> dict[str, Any]:
-        """Protect everybody once, ask, and guess."""
+        """Protect everybody once, ask, guess, and name."""
         publication = publish(dataset, self.defence, self.run_seed)
-        return utility_of(publication, self.queries, self.rng(_QUERY_STREAM)) | best_guess_of(
-            publication, self.targets, self.rng(_TARGET_STREAM)
+        return (
+            utility_of(publication, self.queries, self.rng(_QUERY_STREAM))
+            | best_guess_of(publication, self.targets, self.rng(_TARGET_STREAM))
+            | naming_of(publication, self.named, self.rng(_NAMING_STREAM))
         )
 
     @property
     def seconds(self) -> float:
-        """Guessing takes most of it."""
-        return 0.3 + self.defence.entry.seconds_per_guess * self.targets
+        """Guessing takes most of it, naming some, and finding how to choose among cells."""
+        each = self.defence.entry.seconds_per_guess
+        naming = 0.5 if self.defence.mechanism in NAMED_FAST else 0.5 * each * self.named
+        return 0.3 + each * self.targets + naming + _CALIBRATION_SECONDS * self.defence.hides_among
+
+
+def named_in_a_run(defence: Defence, runs: int) -> int:
+    """How many people to name in each run: 2,000, or as many in all runs together where it takes long."""
+    return NAMING_TARGETS if defence.mechanism in NAMED_FAST else -(-NAMING_TARGETS // runs)
+
+
+# The best attacker by how dense it is where people live.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenthsCell(Cell):
+    """The Bayes attacker's mean error and Acc, and whom it names, in each tenth of density, the densest first."""
+
+    defence: Defence
+    targets: int
+
+    def measure(self, dataset: Dataset) -> dict[str, Any]:
+        """Protect everybody once, and guess equally many people of each tenth."""
+        publication = publish(dataset, self.defence, self.run_seed)
+        true_m = dataset.region.to_metres(dataset.places)
+        rows = naming_targets(true_m, self.targets, self.rng(_NAMING_STREAM))
+        guesses = guess_people(publication.mechanism, dataset.places, publication.places, rows, tau_m=TAU_M)
+        tenths = [guesses.tenths == tenth for tenth in range(TENTHS)]
+        return {
+            "error_m": [float(guesses.errors_m[own].mean()) for own in tenths],
+            "acc": [float(guesses.found[own].mean()) for own in tenths],
+            "named": [float(guesses.named[own].mean()) for own in tenths],
+            "targets": [int(own.sum()) for own in tenths],
+        }
+
+    @property
+    def seconds(self) -> float:
+        """Mostly guessing."""
+        return (
+            1.0 + self.defence.entry.seconds_per_guess * self.targets + _CALIBRATION_SECONDS * self.defence.hides_among
+        )
 
 
 # The three releases of DPRS at equal intervals, in one run.
@@ -264,8 +377,8 @@ class AttackCell(Cell):
 
     def measure(self, dataset: Dataset) -> dict[str, Any]:
         """Attack everybody in turn; the result has every attempt, to be put together with those of other runs."""
-        mechanism = None if self.defence is None else self.defence.build(dataset.region, self.run_seed)
-        experiment = AttackExperiment(dataset, self._protocol, mechanism and fitted(mechanism, dataset))
+        mechanism = None if self.defence is None else ready(self.defence, dataset, self.run_seed)
+        experiment = AttackExperiment(dataset, self._protocol, mechanism)
         attempts = experiment.attempts(self.run, self._attack_setup(dataset), self.k)
         return {"attempts": [astuple(attempt) for attempt in attempts]}
 
@@ -311,7 +424,7 @@ class AuditCell(Cell):
 
     def measure(self, dataset: Dataset) -> dict[str, Any]:
         """Look for two places between which more is lost than is claimed."""
-        mechanism = fitted(self.defence.build(dataset.region, self.run_seed), dataset)
+        mechanism = ready(self.defence, dataset, self.run_seed)
         report = audit(MechanismSubject(mechanism), self.claim, samples=self.samples, seed=self.run_seed)
         claim, witness = report.claim, report.witness
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal, NoReturn, Self
@@ -12,8 +13,11 @@ from nearveil.errors import UsageError
 from nearveil.evaluation.utility import SCALING_OF, RegionProtocol
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
+from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.fitting import build_public_intervals
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals
 from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.mechanisms.registry import MechanismEntry, mechanism_entry
@@ -26,6 +30,31 @@ from nearveil.types import FloatArray, Progress
 Centres = Literal["pic", "private-grid", "public"]
 """Where intervals come from: the paper's private k-means, the private grid, or public random points without data."""
 
+CellsFrom = Literal["privtree", "published", "public", "exact"]
+"""Where cells come from: a private quadtree, places published before, other people, or exact counts of everybody.
+
+Exact counts protect nobody: they are what the others are compared with.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreeCells:
+    """Cells that cost the people nothing more, to be made for any number of people to hide among.
+
+    Attributes
+    ----------
+    source : str
+        What tables call where they are from.
+    make : callable
+        Makes them by a `CellPlan`; those of a file are as they are.
+    arguments : tuple of str
+        What ``nearveil protect`` is told, to use them.
+    """
+
+    source: str
+    make: Callable[[CellPlan], Cells]
+    arguments: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defence:
@@ -37,11 +66,15 @@ class Defence:
         What tables and pictures call it; two that differ in nothing else are the same.
     mechanism : str
         Its name in the registry; for somebody else's class ``module:Class``.
-    epsilon, hide_within_m : float, optional
-        One of the two, or none where the mechanism takes neither. For planar Laplace epsilon is the loss between
-        opposite corners of the region.
+    epsilon, hide_within_m, hide_among : float, optional
+        One of them, or none where the mechanism takes none. For planar Laplace epsilon is the loss between opposite
+        corners of the region.
     fit_epsilon : float, optional
-        What finding private intervals costs, for the sound releases; the paper's spends half of epsilon on it.
+        What finding private intervals or cells costs, for the sound releases; the paper's spends half of epsilon on it.
+    cells_from : str
+        Where the cells of hide-among are from, in experiments.
+    free_cells : FreeCells, optional
+        Where they are from in a plan for somebody who has public data or places published before.
     confined : bool
         Whether a baseline's noise is confined to discs as that of DPRS is: a hypothesis about the paper's Table 3.
     """
@@ -50,6 +83,7 @@ class Defence:
     mechanism: str
     epsilon: float | None = None
     hide_within_m: float | None = None
+    hide_among: int | None = None
     release: ReleaseName = "paper"
     noise: Noise = "laplace"
     centres_from: Centres = "pic"
@@ -58,12 +92,16 @@ class Defence:
     fit_epsilon: float | None = None
     region: RegionProtocol = "paper"
     confined: bool = False
+    cells_from: CellsFrom = "privtree"
+    free_cells: FreeCells | None = None
 
     def build(self, region: Region, seed: int) -> Mechanism:
         """Return the mechanism for a region, not fitted yet."""
         scaled = region.with_scaling(SCALING_OF[self.region])
         if self.is_dprs:
             return self._dprs(scaled, seed)
+        if self.hides_among:
+            return self._hide_among(scaled, seed)
         length_m = self._length_m(scaled) if self.entry.strength == "hide_within_m" else None
         baseline = self.entry.build(region=scaled, seed=seed, epsilon=self.epsilon, hide_within_m=length_m)
         if not self.confined:
@@ -81,27 +119,43 @@ class Defence:
         return self.mechanism == "dprs"
 
     @property
+    def hides_among(self) -> bool:
+        """Whether it hides people among people, with cells."""
+        return self.mechanism == "hide-among"
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether intervals or cells are made for it first, which takes time."""
+        return self.is_dprs or self.hides_among
+
+    @property
     def parameter(self) -> str:
         """The parameter that is swept, with its unit."""
         if self.hide_within_m is not None:
             return f"hide within {self.hide_within_m:,.0f} m"
+        if self.hide_among is not None:
+            return f"hide among {self.hide_among:,} people"
         return "default settings" if self.epsilon is None else f"epsilon = {self.epsilon:g}"
 
     @property
     def fit_loss(self) -> float:
-        """What somebody loses by being among those that intervals are fitted on, at any distance.
+        """What somebody loses by being among those that intervals or cells are fitted on, at any distance.
 
         Another place is one person less and another more, so that the fit counts twice. The paper's release makes no
         promise for it.
         """
-        fitted = self.is_dprs and self.centres_from != "public"
+        fitted = (self.is_dprs and self.centres_from != "public") or (
+            self.hides_among and self.cells_from == "privtree" and self.free_cells is None
+        )
         return 2 * self.fit_epsilon if fitted and self.fit_epsilon is not None else 0.0
 
     @property
     def loss(self) -> str:
         """What holds for the people that a sound defence is run on, in a few words."""
         if not self.entry.is_own:
-            return _stated(self.build(named_region("san-francisco"), seed=0).guarantee)
+            return stated_loss(self.build(named_region("san-francisco"), seed=0).guarantee)
+        if self.hides_among:
+            return "by the cells"
         if self.hide_within_m is None:
             return f"{self._epsilon + self.fit_loss:g}"
         return f"{2 / self.hide_within_m:.3g} per metre" + (f" + {self.fit_loss:g}" if self.fit_loss else "")
@@ -126,6 +180,18 @@ class Defence:
             seed=seed,
         )
 
+    def _hide_among(self, region: Region, seed: int) -> HideAmong:
+        mechanism = HideAmong(
+            100 if self.hide_among is None else self.hide_among,
+            epsilon=self.epsilon,
+            fit_epsilon=1.0 if self.fit_epsilon is None else self.fit_epsilon,
+            region=region,
+            seed=seed,
+        )
+        if self.free_cells is None:
+            return mechanism
+        return mechanism.with_params(cells=self.free_cells.make(mechanism.cell_plan))
+
     @property
     def _epsilon(self) -> float:
         if self.epsilon is None:
@@ -137,7 +203,8 @@ class Defence:
         return self.hide_within_m if self.hide_within_m is not None else 4 * region.radius_m / self._epsilon
 
 
-def _stated(guarantee: Guarantee) -> str:
+def stated_loss(guarantee: Guarantee) -> str:
+    """Return the loss that a guarantee states, in a few words."""
     if not guarantee.is_promised:
         return "nothing is promised"
     offset = f" + {round_up(guarantee.offset)}" if guarantee.offset else ""

@@ -441,7 +441,7 @@ class _NearerPeople:
         shares = (np.arange(min(_SAMPLED_CELLS, len(cells))) + 0.5) / min(_SAMPLED_CELLS, len(cells))
         sampled = np.minimum(np.searchsorted(np.cumsum(people), shares), len(cells) - 1)
         centres = cells.centres * cells.region.metres_per_unit
-        self._rows = []
+        rows = []
         for cell in sampled:
             part = slice(reach.starts[cell], reach.starts[cell + 1])
             near, steps = reach.cells[part], reach.steps[part].astype(np.int64)
@@ -449,17 +449,17 @@ class _NearerPeople:
             order = np.argsort(away, kind="stable")
             held = cells.people[near][order]
             # Half of the people of a cell are nearer than a place in it.
-            self._rows.append((steps[order], near[order], np.cumsum(held) - held / 2))
+            rows.append((steps[order], near[order], np.cumsum(held) - held / 2))
+        self._steps, self._near, self._nearer = (np.concatenate(part) for part in zip(*rows, strict=True))
+        self._starts = np.cumsum([0, *(len(row[0]) for row in rows[:-1])])
         self._most = reach.most
 
     def __call__(self, rate: float, weights: IntArray) -> float:
         falls = np.exp(-rate / STEP * np.arange(self._most + 1))
-        found = 0.0
-        for steps, near, nearer in self._rows:
-            # The few places that are published just anywhere are left out: they would count half of everybody.
-            local = (falls[steps] - falls[-1]) * weights[near]
-            found += (local @ nearer) / local.sum()
-        return found / len(self._rows)
+        # The few places that are published just anywhere are left out: they would count half of everybody.
+        local = (falls - falls[-1])[self._steps] * weights[self._near]
+        sums, counted = (np.add.reduceat(part, self._starts) for part in (local, local * self._nearer))
+        return float(np.mean(counted / sums))
 
 
 _BALANCING_STEPS = 60

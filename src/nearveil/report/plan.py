@@ -35,18 +35,20 @@ def _table(plan: Plan) -> tuple[list[str], list[list[str]]]:
     k = plan.goal.k
     headers = [
         "mechanism", "parameter", "guarantee", "loss", f"recall@{k}", f"ratio@{k}", "attacker's error (m)",
-        "Acc at 100 m", "goal",
+        "Acc at 100 m", "named", "named, sparsest", "goal",
     ]  # fmt: skip
     rows = [
         [
             one.family.label,
             _parameter(one.point.defence),
             promise(one.family),
-            one.point.defence.loss,
+            one.point.loss or one.point.defence.loss,
             _number(one.point.recall, 3),
             _number(one.point.ratio, 3),
             _number(one.point.error_m, 0),
             _share(one.point.acc),
+            _share(one.point.named, 3),
+            _share(one.point.named_sparsest, 3),
             "met" if one.met else "not met",
         ]
         for one in plan.contenders
@@ -57,11 +59,12 @@ def _table(plan: Plan) -> tuple[list[str], list[list[str]]]:
 def _how_measured(plan: Plan) -> str:
     return (
         f"Measured on {plan.people.description}, in {plan.seconds:.0f} s: means of {plan.effort.runs} runs with seeds "
-        "that the search did not use, ± half a 95 % interval over runs; Acc has a binomial interval. Recall and ratio "
-        f"are for lists asked from people's locations. Tried: {_tried(plan)}. Loss: privacy loss of the people of the "
-        "file, including the cost of fitting intervals on them. The attacker knows the mechanism, its intervals and "
-        "every address, but not who lives there; it does not use what intervals reveal about the people they were "
-        "fitted on."
+        "that the search did not use, ± half a 95 % interval over runs; shares have binomial intervals. Named: the "
+        "attacker's first guess is the right address, of all people and of the tenth who live sparsest. Recall and "
+        f"ratio are for lists asked from people's locations. Tried: {_tried(plan)}. Loss: privacy loss of the people "
+        "of the file, including the cost of fitting intervals or cells on them. The attacker knows the mechanism, its "
+        "intervals or cells and every address, but not who lives there; it does not use what these reveal about the "
+        "people they were fitted on."
     )
 
 
@@ -119,8 +122,8 @@ def _number(mean: Mean, digits: int) -> str:
     return f"{mean.value:,.{digits}f}{half_width}"
 
 
-def _share(share: Share) -> str:
-    return f"{share.value:.2f} ({share.low:.2f}–{share.high:.2f})"
+def _share(share: Share | None, digits: int = 2) -> str:
+    return "–" if share is None else f"{share.value:.{digits}f} ({share.low:.{digits}f}–{share.high:.{digits}f})"
 
 
 def _wrapped(text: str) -> str:

@@ -204,8 +204,13 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
 def _measure(names: Sequence[str], scope: Scope, folder: Path, cores: int, bar: WorkBar) -> Results:
     cells = list(dict.fromkeys(cell for name in names for cell in EXPERIMENTS[name].cells(scope)))
     seconds = sum(cell.seconds for cell in cells)
+    wanted = {cell.dataset for cell in cells}
+    generated = {
+        name: made for one in names if not wanted <= scope.datasets.keys()
+        for name, made in EXPERIMENTS[one].generated().items()
+    }  # fmt: skip
     with open_journal(folder / JOURNAL) as journal, bar(f"measuring {len(cells):,} cells", seconds) as advance:
-        return run_cells(cells, scope.datasets, journal, cores=cores, progress=advance)
+        return run_cells(cells, {**generated, **scope.datasets}, journal, cores=cores, progress=advance)
 
 
 def _write(

@@ -138,6 +138,10 @@ _KNOWN = {
     "interval, private grid, by centres": Look("green", "D", "-."),
     "paper, private grid": Look("grey", "D", "-"),
     "paper, public random centres": Look("ink", "X", ":"),
+    # Hide among people, by where the cells are from.
+    "among, PrivTree": Look("orange", "D", "--"),
+    "among, published places": Look("sky", "D", "-"),
+    "among, public data": Look("sky", "P", "-."),
     # Centres.
     "private k-means (the paper)": Look("grey", "o", "--"),
     "public random centres": Look("vermilion", "X", ":"),

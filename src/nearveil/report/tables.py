@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nearveil.evaluation.attack_experiment import AttackRow, Mean, Share
-from nearveil.evaluation.best_attacker import BestAttacker
+from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
 from nearveil.evaluation.paper_numbers import paper_table1
 
 HEADERS = (
@@ -92,9 +92,50 @@ def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]
                 for name, share in (("acc", score.acc), ("certified", score.certified))
             },
         },
-        "bayes_dist_m": None if best is None else _rounded(best.dist_m),
+        "bayes_dist_m": None if best is None else _rounded(best.dist_m.value),
         "bayes_acc": None if best is None else _rounded(best.acc),
+        "bayes": None if best is None else {
+            **_score_document(best),
+            "tenths_of_density": [_score_document(tenth) for tenth in best.tenths],
+        },
     }  # fmt: skip
+
+
+def _score_document(score: AttackerScore) -> dict[str, Any]:
+    shares = (("acc", score.found), ("named", score.named))
+    return {
+        "targets": score.targets,
+        "dist_m": _rounded(score.dist_m.value),
+        **{name: _rounded(share.value) for name, share in shares},
+        "interval_95": {
+            "dist_m": _rounded(score.dist_m.half_width),
+            **{name: [_rounded(share.low), _rounded(share.high)] for name, share in shares},
+        },
+    }
+
+
+def best_attacker_text(best: BestAttacker, tau_m: float) -> str:
+    """Say what the Bayes attacker gets, and show it by tenths of density."""
+    sparsest = best.named_sparsest
+    said = (
+        f"  wrong by {_metres(best.dist_m)} m on average, within {tau_m:g} m in {_percent(best.found)};\n"
+        f"  names {_percent(best.named)} of people (its first guess is the right address)"
+    )
+    if sparsest is None:
+        return f"{said}."
+    rows = [
+        [_TENTH_NAMES.get(tenth, str(tenth + 1)), _share(one.named), _share(one.found), _metres(one.dist_m)]
+        for tenth, one in enumerate(best.tenths)
+    ]
+    table = text_table(["tenth of density", "named", f"within {tau_m:g} m", "mean error (m)"], rows)
+    return f"{said},\n  and {_percent(sparsest)} of the sparsest tenth.\n\n{table}"
+
+
+_TENTH_NAMES = {0: "1 (densest)", 9: "10 (sparsest)"}
+
+
+def _percent(share: Share) -> str:
+    return f"{share.value:.1%} (95 % interval {share.low:.1%} to {share.high:.1%})"
 
 
 def _rounded(value: float | None) -> float | None:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Literal
 
+from nearveil.attacks.bayes import NAMING_TARGETS
 from nearveil.audit.conformance import failure_of
 from nearveil.evaluation.attack_experiment import Estimate, Mean, mean_over_runs
-from nearveil.evaluation.cells import FrontierCell
-from nearveil.evaluation.defences import Centres, Defence
+from nearveil.evaluation.cells import PUBLIC_SHARE, PUBLISHED_BEFORE_M, FrontierCell, named_in_a_run
+from nearveil.evaluation.defences import CellsFrom, Centres, Defence, FreeCells
 from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope, mean_of, share_of
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value
 from nearveil.evaluation.runner import Result
@@ -73,6 +74,7 @@ def all_families() -> tuple[Family, ...]:
     """Return every mechanism and release, in an isotropic region."""
     return (
         *sound_families(),
+        *(among_family(cells_from) for cells_from in AMONG_LABELS if cells_from != "privtree"),
         _paper("paper, private k-means"),
         _paper("paper, Gaussian, private k-means", noise="gaussian"),
         _paper("paper, private grid", centres_from="private-grid"),
@@ -86,9 +88,10 @@ def all_families() -> tuple[Family, ...]:
 
 
 def sound_families() -> tuple[Family, ...]:
-    """Return those that one could deploy: of the registry, and the sound releases of DPRS."""
+    """Return those that one could deploy: of the registry, hide-among with private cells, sound releases of DPRS."""
     return (
         *(family_of(name) for name, entry in MECHANISMS.items() if entry.in_plans),
+        among_family("privtree"),
         _by_length(_metric("metric, private grid", "private-grid")),
         _by_length(_metric("metric, private k-means", "pic")),
         _interval("interval, private grid", _by_epsilon(_confined("private-grid"), EPSILONS)),
@@ -123,6 +126,35 @@ def family_of(name: str) -> Family:
         promised=stated.is_promised,
         is_own=entry.is_own,
     )
+
+
+AMONG_LABELS: dict[CellsFrom, str] = {
+    "privtree": "among, PrivTree",
+    "published": "among, published places",
+    "public": "among, public data",
+}
+"""Hide among people, by where the cells are from; those of a private quadtree cost something, the others nothing."""
+
+
+def among_family(cells_from: CellsFrom, *, fit_epsilon: float = FIT_EPSILON) -> Family:
+    """Return hide-among along the number of people, for one source of cells."""
+    defence = Defence(
+        label=AMONG_LABELS[cells_from],
+        mechanism="hide-among",
+        cells_from=cells_from,
+        fit_epsilon=fit_epsilon if cells_from == "privtree" else None,
+        region="isotropic",
+    )
+    numbers = MECHANISMS["hide-among"].strengths
+    return Family(defence.label, tuple(replace(defence, hide_among=int(number)) for number in numbers))
+
+
+def family_of_cells(free_cells: FreeCells) -> Family:
+    """Return hide-among along the number of people, with cells that cost nobody anything."""
+    family = among_family("privtree")
+    label = f"among, {free_cells.source}"
+    members = (replace(one, label=label, fit_epsilon=None, free_cells=free_cells) for one in family.members)
+    return replace(family, label=label, members=tuple(members))
 
 
 def _by_length(defence: Defence) -> Family:
@@ -170,19 +202,25 @@ def _paper(label: str, *, noise: Noise = "laplace", centres_from: Centres = "pic
 
 # Curves of the frontier: who keeps most at a level of privacy, and by how much.
 #
-# There are two yardsticks of privacy, and both are needed. A mechanism that seldom throws people far away has a large
-# mean error, although the attacker finds most of them; the share that it finds within 100 m (Acc) shows that.
+# There are four yardsticks of privacy, and nobody wins by all of them. A mechanism that seldom throws people far away
+# has a large mean error, although the attacker finds most of them; the share that it finds within 100 m (Acc) shows
+# that. In a dense street 100 m hold many people, and in the country one: the share of people whom the attacker names,
+# and that share where people are sparsest, show who is exposed.
 
 
-Yardstick = Literal["error", "acc"]
-"""How privacy is measured: the best attacker's mean error, or the share of people it finds within 100 m."""
+Yardstick = Literal["error", "acc", "named", "sparsest"]
+"""How privacy is measured: the best attacker's mean error, the share of people it finds within 100 m, the share whose
+address is its first guess, or that share in the sparsest tenth."""
+
+_LEVEL_FIELDS: dict[Yardstick, str] = {"error": "error_m", "acc": "acc", "named": "named", "sparsest": "sparsest"}
+_UNKNOWN = Mean(math.nan, None)
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierPoint:
     """One defence on one population: privacy as the best attacker feels it, utility as users feel it.
 
-    ``runs`` has the attacker's error, its Acc and recall@10, run by run.
+    ``runs`` has the level by each yardstick, and ``recall`` (at 10), run by run.
     """
 
     dataset: str
@@ -191,7 +229,9 @@ class FrontierPoint:
     error_m: Mean
     acc: Estimate
     utility: dict[str, Mean]
-    runs: tuple[tuple[float, float, float], ...] = ()
+    runs: tuple[Mapping[str, float], ...] = ()
+    named: Estimate = _UNKNOWN
+    sparsest: Estimate = _UNKNOWN
 
     @property
     def recall(self) -> Mean:
@@ -199,8 +239,9 @@ class FrontierPoint:
         return self.utility["recall@10"]
 
     def level(self, yardstick: Yardstick) -> Estimate:
-        """The attacker's error, or its Acc."""
-        return self.error_m if yardstick == "error" else self.acc
+        """How much the attacker gets, by a yardstick."""
+        found: Estimate = getattr(self, _LEVEL_FIELDS[yardstick])
+        return found
 
 
 def standings(
@@ -235,9 +276,8 @@ def recall_at(
 def spread_at(points: Sequence[FrontierPoint], level: float, yardstick: Yardstick = "error") -> list[float] | None:
     """`recall_at` of every run on its own; None where some run does not reach the level."""
     count = min((len(one.runs) for one in points), default=0)
-    column = 0 if yardstick == "error" else 1
     found = [
-        _recall_along([(one.runs[run][column], one.runs[run][2]) for one in points], level, yardstick)
+        _recall_along([(one.runs[run][yardstick], one.runs[run]["recall"]) for one in points], level, yardstick)
         for run in range(count)
     ]
     known = [kept for kept in found if kept is not None]
@@ -287,7 +327,7 @@ def _recall_along(curve: Sequence[tuple[float, float]], level: float, yardstick:
 
 def _privacy(level: float, yardstick: Yardstick) -> float:
     """More is more private; on the scale that the pictures have."""
-    if yardstick == "acc":
+    if yardstick != "error":
         return -level
     return math.log(level) if level > 0 else -math.inf
 
@@ -307,15 +347,27 @@ def _up(recall: Mean, at_best: bool) -> float:
 LEVELS: dict[Yardstick, tuple[float, ...]] = {
     "error": (50.0, 100.0, 200.0, 300.0, 500.0, 800.0, 1200.0),
     "acc": (0.7, 0.5, 0.3, 0.2, 0.1, 0.05),
+    "named": (0.3, 0.2, 0.1, 0.05, 0.03, 0.02),
+    "sparsest": (0.5, 0.3, 0.2, 0.1, 0.05),
 }
 _LEVEL_COLUMNS: dict[Yardstick, Column] = {
     "error": Column("attacker's error (m)", form=",.0f"),
     "acc": Column("attacker finds at most", form=".0%"),
+    "named": Column("attacker names at most", form=".0%"),
+    "sparsest": Column("attacker names of the sparsest tenth at most", form=".0%"),
+}
+_YARDSTICK_NAMES: dict[Yardstick, str] = {
+    "error": "mean error",
+    "acc": "Acc at 100 m",
+    "named": "share of people named",
+    "sparsest": "share named in the sparsest tenth",
 }
 _CONDITIONS: tuple[tuple[Yardstick, float, str], ...] = (
     ("error", 100.0, "is wrong by 100 m"),
     ("error", 300.0, "is wrong by 300 m"),
     ("acc", 0.2, "finds 20 % within 100 m"),
+    ("named", 0.05, "names 5 %"),
+    ("sparsest", 0.1, "names 10 % of the sparsest tenth"),
 )
 
 
@@ -383,12 +435,13 @@ def _with_interval(
 
 def frontier_remarks(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
     """Say who wins where, and what the discs of the release metric do."""
-    clear = [one for one in points if beats_clearly(one, points, "error") and beats_clearly(one, points, "acc")]
+    clear = [one for one in points if all(beats_clearly(one, points, yardstick) for yardstick in LEVELS)]
     return (
         *(_standing(points, dataset) for dataset in dict.fromkeys(one.dataset for one in points)),
-        f"{len(clear)} of {len(points)} points beat all other families clearly by both yardsticks: {_counted(clear)}.",
+        f"{len(clear)} of {len(points)} points beat all other families clearly by all yardsticks: {_counted(clear)}.",
         *_remapping(points),
-        "Read both yardsticks: SRR publishes most people in their own cell of the grid and throws some anywhere, which "
+        *_exposed(points),
+        "Read all yardsticks: SRR publishes most people in their own cell of the grid and throws some anywhere, which "
         "makes the mean error large although the attacker finds many. A defence confined to small discs keeps recall "
         "and gives the disc away. Which promise goes with a point is in the table.",
     )
@@ -414,6 +467,23 @@ def _counted(points: Sequence[FrontierPoint]) -> str:
     return ", ".join(f"{name} ({count})" for name, count in counts.items()) or "none"
 
 
+def _exposed(points: Sequence[FrontierPoint]) -> list[str]:
+    """How much more often those in the sparsest tenth are named than people on average."""
+    found = []
+    for label in ("planar Laplace", *AMONG_LABELS.values()):
+        own = [one for one in points if one.family.label == label and one.named.value > 0]
+        if own:
+            ratios = sorted(one.sparsest.value / one.named.value for one in own)
+            found.append(f"{label} {ratios[len(ratios) // 2]:.1f}")
+    if not found:
+        return []
+    return [
+        "How many times as often somebody of the sparsest tenth is named as people on average, median over points: "
+        f"{', '.join(found)}. Noise in metres exposes the sparsest; hiding among people is worse in metres where "
+        "people are dense, by design."
+    ]
+
+
 def _remapping(points: Sequence[FrontierPoint]) -> list[str]:
     """What moving noisy places into the discs does, at equal noise."""
     planar = {(one.dataset, one.defence.hide_within_m): one for one in points if one.family.label == "planar Laplace"}
@@ -437,7 +507,10 @@ NAME = "frontier"
 TITLE = "The frontier: utility against the best attacker"
 
 _QUICK_STEPS = 3
-_QUICK_FAMILIES = ("planar Laplace", "metric, private grid", "interval, private grid", "paper, private k-means")
+_QUICK_FAMILIES = (
+    "planar Laplace", "among, published places", "metric, private grid", "interval, private grid",
+    "paper, private k-means",
+)  # fmt: skip
 _MEASURES = {"recall@10": "users recall@10", "recall@50": "users recall@50", "ratio@10": "users ratio@10"}
 
 
@@ -459,15 +532,20 @@ def outcome(scope: Scope, results: Results) -> ExperimentResult:
         f"{QUERY_TEXT['users'].capitalize()}, {scope.queries:,}; {REGION_TEXT['isotropic']}; best attacker: knows "
         f"the mechanism, its parameters and intervals, and every address but not who lives there, and guesses "
         f"{scope.targets} people a run from one published place each (geometric median for the error, most likely disc "
-        f"for Acc at 100 m); {scope.description}. {SHARE_NOTE}{_left_out(scope)} Sound releases of DPRS: intervals "
-        f"fitted at epsilon = {FIT_EPSILON:g}."
+        f"for Acc at 100 m), and names {_named_people(scope)} (the first guess of an address, several people at one "
+        f"address counting as one; tenths of density by the distance to the 50th neighbour); {scope.description}. "
+        f"{SHARE_NOTE}{_left_out(scope)} Sound releases of DPRS: intervals fitted at epsilon = {FIT_EPSILON:g}. Hide "
+        "among people: cells by PrivTree at the same epsilon; or from places published before, with planar Laplace "
+        f"noise of {PUBLISHED_BEFORE_M:g} m, which the attacker does not combine with the new ones; or from a random "
+        f"{PUBLIC_SHARE:.0%} of the people as public data."
     )
     tables = (
         *(_winner_table(scope, points, yardstick, protocol) for yardstick in LEVELS),
         Table(
             NAME,
             "Every point. Beats all others by: how much more recall@10 than any other family keeps at the same mean "
-            "error of the best attacker, or at the same Acc; empty where another family is as good or better, or no "
+            "error of the best attacker, at the same Acc, or where it names as many; empty where another family is as "
+            "good or better, or no "
             "other reaches that. Clearly: also at the worse ends of its own 95 % intervals and the better ends of all "
             "others'.",
             _POINT_COLUMNS,
@@ -484,7 +562,7 @@ def outcome(scope: Scope, results: Results) -> ExperimentResult:
 
 
 def _winner_table(scope: Scope, points: Sequence[FrontierPoint], yardstick: Yardstick, protocol: str) -> Table:
-    by = "mean error" if yardstick == "error" else "Acc at 100 m"
+    by = _YARDSTICK_NAMES[yardstick]
     return Table(
         f"frontier-winners-{yardstick}",
         f"At each level of privacy, by the best attacker's {by}: the defence that keeps most recall@10, the next best, "
@@ -499,7 +577,13 @@ def point_cells(scope: Scope, dataset: str, defence: Defence) -> list[FrontierCe
     """Return the cells of one point, run by run."""
     return [
         FrontierCell(
-            dataset=dataset, seed=scope.seed, run=run, defence=defence, queries=scope.queries, targets=scope.targets
+            dataset=dataset,
+            seed=scope.seed,
+            run=run,
+            defence=defence,
+            queries=scope.queries,
+            targets=scope.targets,
+            named=scope.named if scope.quick else named_in_a_run(defence, scope.runs),
         )
         for run in scope.each_run()
     ]
@@ -526,11 +610,24 @@ def measured_point(scope: Scope, results: Results, dataset: str, family: Family,
         share_of(results, own, "attacker acc", min(scope.targets, len(scope.datasets[dataset].places))),
         {name: mean_of(results, own, measure) for name, measure in _MEASURES.items()},
         tuple(_compared(results[cell]) for cell in own),
+        *(share_of(results, own, name, results[own[0]][f"{name} targets"]) for name in ("named", "named sparsest")),
     )
 
 
-def _compared(result: Result) -> tuple[float, float, float]:
-    return result["attacker error_m"], result["attacker acc"], result[_MEASURES["recall@10"]]
+def _compared(result: Result) -> dict[str, float]:
+    return {
+        "error": result["attacker error_m"],
+        "acc": result["attacker acc"],
+        "named": result["named"],
+        "sparsest": result["named sparsest"],
+        "recall": result[_MEASURES["recall@10"]],
+    }
+
+
+def _named_people(scope: Scope) -> str:
+    if scope.quick:
+        return f"{scope.named:,} people a run"
+    return f"{NAMING_TARGETS:,} people (a run, where that is fast, or else in all runs)"
 
 
 def _left_out(scope: Scope) -> str:
@@ -560,11 +657,14 @@ _POINT_COLUMNS = (
     Column("guarantee"),
     Column("error (m)", "best attacker", ",.0f"),
     Column("Acc at 100 m", "best attacker"),
+    Column("named", "best attacker"),
+    Column("named, sparsest tenth", "best attacker"),
     *(Column(name, "utility") for name in _MEASURES),
-    Column("by, error", "beats all others at equal error"),
-    Column("clearly, error", "beats all others at equal error"),
-    Column("by, Acc", "beats all others at equal Acc"),
-    Column("clearly, Acc", "beats all others at equal Acc"),
+    *(
+        Column(f"{kind}, {name}", f"beats all others at equal {name}")
+        for name in ("error", "Acc", "naming", "naming of the sparsest")
+        for kind in ("by", "clearly")
+    ),
 )
 
 
@@ -574,6 +674,8 @@ def promise(family: Family) -> str:
         return "none"
     if not family.sound:
         return "claim refuted"
+    if family.members and family.members[0].hides_among:
+        return "between all places, by steps"
     return "between all places" if family.between_all_places else "within an interval"
 
 
@@ -589,9 +691,10 @@ def _point_row(point: FrontierPoint, points: Sequence[FrontierPoint]) -> tuple[V
         promise(point.family),
         point.error_m,
         point.acc,
+        point.named,
+        point.sparsest,
         *point.utility.values(),
-        *_victory(point, points, "error"),
-        *_victory(point, points, "acc"),
+        *(part for yardstick in LEVELS for part in _victory(point, points, yardstick)),
     )
 
 
@@ -607,7 +710,8 @@ def _chart(dataset: str, points: Sequence[FrontierPoint]) -> Chart:
     panels = []
     own = [one for one in points if one.dataset == dataset]
     for name in _MEASURES:
-        for x_label, of in (("best attacker's mean error (m)", "error_m"), ("best attacker's Acc at 100 m", "acc")):
+        for yardstick, of in _LEVEL_FIELDS.items():
+            x_label = f"best attacker's {_YARDSTICK_NAMES[yardstick]}{' (m)' if yardstick == 'error' else ''}"
             series = []
             for label in dict.fromkeys(one.family.label for one in own):
                 line = sorted((one for one in own if one.family.label == label), key=lambda one: getattr(one, of).value)
@@ -616,6 +720,7 @@ def _chart(dataset: str, points: Sequence[FrontierPoint]) -> Chart:
             panels.append(Panel("", x_label, f"{name}, users", tuple(series), log_x=of == "error_m"))
     description = (
         f"Recall at 10, recall at 50 and distance ratio on {dataset} against the mean error and the Acc of the best "
-        "attacker, a line for each mechanism and release."
+        "attacker and the shares of people, and of the sparsest tenth, whom it names; a line for each mechanism and "
+        "release."
     )
-    return Chart(f"{NAME}-{dataset}", f"The frontier on {dataset}", tuple(panels), 2, description)
+    return Chart(f"{NAME}-{dataset}", f"The frontier on {dataset}", tuple(panels), 4, description)

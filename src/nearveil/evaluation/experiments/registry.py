@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from nearveil.evaluation.experiments import (
     ablation,
+    among,
     figure8,
     figure9,
     figures4to7,
@@ -101,8 +102,10 @@ def _percent(shares: Sequence[float]) -> str:
 _IN_ORDER = (
     *(
         Experiment(module.NAME, module.TITLE, module.cells, module.outcome)
-        for module in (table1, table2, table3, guarantee, ablation, frontier, releases)
+        for module in (table1, table2, table3, guarantee, ablation, frontier)
     ),
+    Experiment(among.NAME, among.TITLE, among.cells, among.outcome, among.generated_populations),
+    Experiment(releases.NAME, releases.TITLE, releases.cells, releases.outcome),
     *(sweep.experiment() for sweep in figures4to7.SWEEPS),
     *(Experiment(module.NAME, module.TITLE, module.cells, module.outcome) for module in (figure8, figure9)),
 )

@@ -26,8 +26,9 @@ class Scope:
         By name.
     runs : int
         Repetitions with seeds of their own.
-    instances, queries, targets : int
-        In each run: people attacked, queries asked, and people whom the Bayes attacker guesses.
+    instances, queries, targets, named : int
+        In each run: people attacked, queries asked, and people whom the Bayes attacker guesses; and in a quick look,
+        whom it names.
     seed : int
         Fixed once for everything.
     quick : bool
@@ -42,6 +43,7 @@ class Scope:
     instances: int = 50
     queries: int = 2_000
     targets: int = 60
+    named: int = 200
     seed: int = 1
     quick: bool = False
     mechanisms: tuple[str, ...] = ()
@@ -70,12 +72,16 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A table or figure: its name, its title, what must be measured for it, and what came out."""
+    """A table or figure: its name, its title, what must be measured for it, and what came out.
+
+    ``generated`` gives populations of its own, besides those of the scope.
+    """
 
     name: str
     title: str
     cells: Callable[[Scope], Sequence[Cell]]
     outcome: Callable[[Scope, Results], ExperimentResult]
+    generated: Callable[[], Mapping[str, Dataset]] = dict
 
 
 def mean_of(results: Results, cells: Iterable[Cell], name: str) -> Mean:
@@ -85,7 +91,7 @@ def mean_of(results: Results, cells: Iterable[Cell], name: str) -> Mean:
 
 def share_of(results: Results, cells: Iterable[Cell], name: str, cases: int) -> Share:
     """Return the share over all runs, with ``cases`` cases in each."""
-    return share_over_runs([round(float(results[cell][name]) * cases) for cell in cells], cases)
+    return share_over_runs([float(results[cell][name]) * cases for cell in cells], cases)
 
 
 def span(values: Sequence[float], form: str = ".3f") -> str:

@@ -1,4 +1,4 @@
-"""Goal: a least recall, attacker error or metric promise, and what is made as large as possible beyond it."""
+"""Goal: what is wanted of a protection, and what is made as large as possible beyond it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from nearveil.errors import UsageError
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier import Family
 from nearveil.evaluation.planning.measuring import Point
+from nearveil.mechanisms.fit_cells import check_hide_among
 from nearveil.mechanisms.intervals import PAPER_CENTRES, PEOPLE_PER_CENTRE
 from nearveil.mechanisms.planar_laplace import check_hide_within
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region, named_region
 
-Kind = Literal["attacker-error", "recall", "hide-within"]
+Kind = Literal["attacker-error", "recall", "named", "named-sparsest", "hide-within", "hide-among"]
 
 MOST_K = 100
 
 # What is measured is aimed at a little beyond the goal, since the last measurement has fresh noise, and overshoots
 # where it lies far beyond.
-_ERROR_MARGIN, _RECALL_MARGIN = 0.04, 0.004
-_OVERSHOOT_ERROR, _OVERSHOOT_RECALL = 1.1, 0.015
+_ERROR_MARGIN, _RECALL_MARGIN, _NAMED_MARGIN = 0.04, 0.004, 0.08
+_OVERSHOOT_ERROR, _OVERSHOOT_RECALL, _OVERSHOOT_NAMED = 1.1, 0.015, 0.75
+# Fewer than that are nobody, as far as can be measured.
+_LEAST_NAMED = 1e-4
 # What to hide within a length means: a loss of 2 for two places that far apart.
 _LOSS_AT_LENGTH = 2 * (1 + 1e-9)
 
@@ -32,15 +35,18 @@ _LOSS_AT_LENGTH = 2 * (1 + 1e-9)
 class Goal:
     """What a plan is for.
 
-    `Goal.attacker_error`, `Goal.recall` and `Goal.hide_within` make one.
+    `Goal.attacker_error`, `Goal.recall`, `Goal.named`, `Goal.named_sparsest`, `Goal.hide_within` and `Goal.hide_among`
+    make one.
 
     Attributes
     ----------
     kind : str
         ``attacker-error``: the best attacker's mean error in metres is to be at least ``value``, with as much recall
         as possible. ``recall``: recall@k is to be at least ``value``, with the largest error of the attacker.
+        ``named``, ``named-sparsest``: the best attacker's first guess of an address is right for at most this share of
+        people, or of the tenth of them who live sparsest, with as much recall as possible.
         ``hide-within``: the metric promise at a length of ``value`` metres for the people that are protected, with as
-        much recall as possible.
+        much recall as possible. ``hide-among``: the same for hiding among ``value`` people.
     k : int
         How many people a list has.
 
@@ -69,6 +75,21 @@ class Goal:
         """The metric promise at this length for the people that are protected; then as much recall as possible."""
         return cls("hide-within", metres, k)
 
+    @classmethod
+    def named(cls, share: float, *, k: int = 10) -> Goal:
+        """The best attacker names at most this share of people; then as much recall as possible."""
+        return cls("named", share, k)
+
+    @classmethod
+    def named_sparsest(cls, share: float, *, k: int = 10) -> Goal:
+        """The best attacker names at most this share of the sparsest tenth; then as much recall as possible."""
+        return cls("named-sparsest", share, k)
+
+    @classmethod
+    def hide_among(cls, people: int, *, k: int = 10) -> Goal:
+        """Everybody is hidden among so many people; then as much recall as possible."""
+        return cls("hide-among", people, k)
+
     def __post_init__(self) -> None:
         if not 1 <= self.k <= MOST_K:
             raise UsageError(f"--k must be a whole number from 1 to {MOST_K}")
@@ -76,8 +97,22 @@ class Goal:
             raise UsageError("--recall is a share: more than 0 and less than 1, such as 0.5")
         if self.kind == "attacker-error" and not 1 <= self.value < math.inf:
             raise UsageError("--attacker-error takes a length of at least 1 metre such as 300m or 0.5km")
+        if self.is_about_naming and not 0 < self.value < 1:
+            raise UsageError(f"--{self.kind} is a share of people: more than 0 and less than 1, such as 0.05")
         if self.kind == "hide-within":
             check_hide_within(self.value)
+        if self.kind == "hide-among":
+            check_hide_among(int(self.value) if self.value == round(self.value) else -1)
+
+    @property
+    def is_about_naming(self) -> bool:
+        """Whether it bounds how many people are named."""
+        return self.kind in ("named", "named-sparsest")
+
+    @property
+    def is_setting(self) -> bool:
+        """Whether it is the parameter itself, so that nothing is searched for."""
+        return self.kind in ("hide-within", "hide-among")
 
     def __str__(self) -> str:
         if self.kind == "attacker-error":
@@ -87,6 +122,13 @@ class Goal:
             )
         if self.kind == "recall":
             return f"recall@{self.k} of at least {self.value:g}; then the largest error of the best attacker"
+        if self.is_about_naming:
+            whom = "people" if self.kind == "named" else "the sparsest tenth of people"
+            return (
+                f"the best attacker names at most {self.value:.3g} of {whom}; then as much recall@{self.k} as possible"
+            )
+        if self.kind == "hide-among":
+            return f"everybody hidden among {self.value:,.0f} people; then as much recall@{self.k} as possible"
         return (
             f"the metric promise at a length of {self.value:,.4g} m for the people of the file; "
             f"then as much recall@{self.k} as possible"
@@ -96,13 +138,23 @@ class Goal:
         """Whether a point has what was asked for, by its point estimate; a length is met by what promises it."""
         if self.kind == "attacker-error":
             return point.error_m.value >= self.value
-        return self.kind == "hide-within" or point.recall.value >= self.value
+        if self.is_about_naming:
+            return self._named_in(point) <= self.value
+        return self.is_setting or point.recall.value >= self.value
+
+    def _named_in(self, point: Point) -> float:
+        share = point.named if self.kind == "named" else point.named_sparsest
+        if share is None:
+            raise TypeError("a plan for naming measures naming")
+        return share.value
 
     def can_be_promised(self, defence: Defence) -> bool:
         """Whether a defence can promise what was asked for to the very people that it is fitted on.
 
         A loss in proportion to the distance has no part that is paid at any distance, such as that of a fit.
         """
+        if self.kind == "hide-among":
+            return defence.hide_among is not None
         if self.kind != "hide-within":
             return True
         if defence.hide_within_m is None or defence.fit_loss:
@@ -117,6 +169,8 @@ class Goal:
         """Whether a point has far more than was asked for, which something else pays for."""
         if self.kind == "attacker-error":
             return point.error_m.value > _OVERSHOOT_ERROR * self.value
+        if self.is_about_naming:
+            return self._named_in(point) < _OVERSHOOT_NAMED * self.value
         return self.kind == "recall" and point.recall.value > self.value + _OVERSHOOT_RECALL
 
     def objective(self, point: Point) -> float:
@@ -131,24 +185,31 @@ class Goal:
 
     def level(self, point: Point) -> float:
         """What the goal is about, as a number that grows nearly straight with the setting."""
+        if self.is_about_naming:
+            return -math.log(max(self._named_in(point), _LEAST_NAMED))
         return -point.recall.value if self.kind == "recall" else math.log(max(point.error_m.value, 1e-3))
 
     def target_level(self, margins: float = 1.0) -> float:
         """The level to aim at: that of the goal, and ``margins`` margins on its safe side."""
         if self.kind == "recall":
             return -self.value - margins * _RECALL_MARGIN
+        if self.is_about_naming:
+            return -math.log(self.value) + margins * _NAMED_MARGIN
         return math.log(self.value) + margins * _ERROR_MARGIN
 
 
 # The parameter that the members of a family differ in, as a setting: a larger setting hides more.
 
 
-Swept = Literal["hide_within_m", "epsilon", "centres", "nothing"]
+Swept = Literal["hide_within_m", "hide_among", "epsilon", "centres", "nothing"]
 
 _LEAST_LENGTH_M = 1.0
 # Below, noise is as good as uniform in the disc; above, next to nothing is hidden.
 _EPSILONS = (0.1, 50.0)
 _LEAST_CENTRES = 4
+_LEAST_AMONG = 2
+# Among more than a quarter of everybody nothing is left of a list.
+_MOST_AMONG_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +235,7 @@ class SweptParameter:
         return low, high
 
     def setting_of(self, defence: Defence) -> float:
-        """The setting of a defence: larger for a longer length, a smaller epsilon, fewer centres."""
+        """The setting of a defence: larger for a longer length, more people, a smaller epsilon, fewer centres."""
         return 0.0 if self.swept == "nothing" else self._setting(float(getattr(defence, self.swept)))
 
     def with_setting(self, defence: Defence, setting: float) -> Defence:
@@ -185,6 +246,8 @@ class SweptParameter:
         value = math.exp(self._sign * min(max(setting, low), high))
         if self.swept == "centres":
             return replace(defence, centres=round(value))
+        if self.swept == "hide_among":
+            return replace(defence, hide_among=int(min(max(round(_three_digits(value)), self.least), self.most)))
         value = min(max(_three_digits(value), self.least), self.most)
         return (
             replace(defence, hide_within_m=value) if self.swept == "hide_within_m" else replace(defence, epsilon=value)
@@ -192,7 +255,7 @@ class SweptParameter:
 
     @property
     def _sign(self) -> float:
-        return 1.0 if self.swept == "hide_within_m" else -1.0
+        return 1.0 if self.swept in ("hide_within_m", "hide_among") else -1.0
 
     def _setting(self, value: float) -> float:
         return self._sign * math.log(value)
@@ -209,6 +272,8 @@ def parameter_of(family: Family, region: Region, people: int) -> SweptParameter:
         return SweptParameter("nothing", 1.0, 1.0)
     if first.hide_within_m is not None:
         return SweptParameter("hide_within_m", _LEAST_LENGTH_M, _three_digits(2 * region.radius_m))
+    if first.hide_among is not None:
+        return SweptParameter("hide_among", _LEAST_AMONG, people // _MOST_AMONG_SHARE)
     if first.epsilon != last.epsilon:
         return SweptParameter("epsilon", *_EPSILONS)
     return SweptParameter("centres", _LEAST_CENTRES, people // PEOPLE_PER_CENTRE)
@@ -219,9 +284,11 @@ def fitted_to(families: Sequence[Family], people: int) -> tuple[list[Family], li
     kept, left_out = [], []
     most = people // PEOPLE_PER_CENTRE
     for family in families:
-        members = tuple(_with_fewer_centres(family, most))
+        members = tuple(_among_fewer(family, people) or _with_fewer_centres(family, most))
         if len(members) >= 2 or members == family.members:
             kept.append(replace(family, members=members))
+        elif family.members[0].hides_among:
+            left_out.append(f"{family.label}: {people:,} people are too few to hide anybody among them")
         else:
             left_out.append(
                 f"{family.label}: {people:,} people are too few to fit intervals on, at {PEOPLE_PER_CENTRE} for each"
@@ -229,7 +296,18 @@ def fitted_to(families: Sequence[Family], people: int) -> tuple[list[Family], li
     return kept, left_out
 
 
+def _among_fewer(family: Family, people: int) -> list[Defence]:
+    """Members of hide-among that the people are enough for."""
+    return [
+        member
+        for member in family.members
+        if member.hide_among is not None and member.hide_among * _MOST_AMONG_SHARE <= people
+    ]
+
+
 def _with_fewer_centres(family: Family, most: int) -> list[Defence]:
+    if family.members[0].hides_among:
+        return []
     if not family.members[0].is_dprs:
         return list(family.members)
     if most < 2 * _LEAST_CENTRES:

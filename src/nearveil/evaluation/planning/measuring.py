@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nearveil.attacks.bayes import BayesAttacker, Prior, prior_from_points, score_attacker
+from nearveil.attacks.bayes import NAMING_TARGETS, TENTHS, BayesAttacker, Prior, prior_from_points, score_attacker
 from nearveil.evaluation.attack_experiment import Mean, Share, mean_over_runs, share_over_runs
-from nearveil.evaluation.cells import TAU_M, Publication, best_guess_of
-from nearveil.evaluation.defences import Defence
+from nearveil.evaluation.cells import NAMED_FAST, TAU_M, Publication, best_guess_of, naming_of
+from nearveil.evaluation.defences import Defence, stated_loss
 from nearveil.evaluation.utility import draw_queries, measure_utility
 from nearveil.io.datasets import Dataset
-from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.base import Learned, Mechanism
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.types import BoolArray, IntArray
 
@@ -64,7 +64,7 @@ def _only(prior: Prior, people: BoolArray) -> Prior:
 # One defence on one population: what users get, and what the best attacker gets.
 
 
-_QUERY_STREAM, _TARGET_STREAM = 1, 2
+_QUERY_STREAM, _TARGET_STREAM, _NAMING_STREAM = 1, 2, 3
 _MORE = 2
 
 
@@ -82,6 +82,10 @@ class Point:
         The share of people whom it finds within 100 m.
     seeds : tuple of int
         Of its runs.
+    named, named_sparsest : Share, optional
+        Shares of people, and of the sparsest tenth, whose address is its first guess; None where not measured.
+    loss : str
+        What the people of the file lose, in a few words.
     """
 
     defence: Defence
@@ -90,22 +94,33 @@ class Point:
     error_m: Mean
     acc: Share
     seeds: tuple[int, ...]
+    named: Share | None = None
+    named_sparsest: Share | None = None
+    loss: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many queries are asked, and how many people the attacker guesses, in one run."""
+    """How many queries are asked, how many people the attacker guesses, and how many it names, in one run.
+
+    Where naming is fast, 2,000 people are named if any.
+    """
 
     queries: int
     targets: int
+    named: int = 0
 
     def targets_for(self, defence: Defence, people: int) -> int:
         """More for all but the release metric, whose attacker takes several times as long for each."""
         return min(people, self.targets if defence.release == "metric" else _MORE * self.targets)
 
+    def named_for(self, defence: Defence) -> int:
+        """How many people are named."""
+        return max(self.named, NAMING_TARGETS) if self.named and defence.mechanism in NAMED_FAST else self.named
+
 
 class Bench:
-    """Measures defences on one population with one seed; intervals that several of them use are fitted once.
+    """Measures defences on one population with one seed; what several of them learn alike is fitted once.
 
     One seed for all: they meet the same people, the same queries and the same noise, so that they differ by what they
     do and not by luck.
@@ -116,7 +131,7 @@ class Bench:
         self._k = k
         self._seed = seed
         self._true_m = dataset.region.to_metres(dataset.places)
-        self._fits: dict[tuple[object, ...], Intervals] = {}
+        self._fits: dict[tuple[object, ...], Learned | None] = {}
 
     def measure(self, defence: Defence, sizes: Sizes) -> Point:
         """Protect everybody once, ask, and guess."""
@@ -125,7 +140,8 @@ class Bench:
         queries = draw_queries(self._true_m, self._dataset.region, "users", sizes.queries, self._rng(_QUERY_STREAM))
         utility = measure_utility(self._true_m, self._dataset.region.to_metres(places), queries, k=self._k)
         targets = sizes.targets_for(defence, len(places))
-        error_m, acc = guess(Publication(self._dataset, mechanism, places), targets, self._rng(_TARGET_STREAM))
+        publication = Publication(self._dataset, mechanism, places)
+        error_m, acc = guess(publication, targets, self._rng(_TARGET_STREAM))
         return Point(
             defence,
             Mean(utility.recall, None),
@@ -133,24 +149,47 @@ class Bench:
             Mean(error_m, None),
             share_over_runs([round(acc * targets)], targets),
             (self._seed,),
+            *self._named(publication, sizes.named_for(defence)),
+            loss=_loss(defence, mechanism),
         )
+
+    def _named(self, publication: Publication, people: int) -> tuple[Share | None, Share | None]:
+        if not people:
+            return None, None
+        found = naming_of(publication, people, self._rng(_NAMING_STREAM))
+        named, sparsest = (
+            share_over_runs([found[name] * found[f"{name} targets"]], found[f"{name} targets"])
+            for name in ("named", "named sparsest")
+        )
+        return named, sparsest
 
     def _fitted(self, defence: Defence) -> Mechanism:
         mechanism = defence.build(self._dataset.region, self._seed)
-        if not isinstance(mechanism, DPRS):
+        if not mechanism.is_to_be_fitted:
             return mechanism
-        key = (defence.centres_from, defence.centres, defence.fit_epsilon, defence.gamma)
+        key = (defence.mechanism, defence.centres_from, defence.centres, defence.fit_epsilon, defence.gamma,
+               defence.hide_among)  # fmt: skip
         if key not in self._fits:
-            self._fits[key] = mechanism.fit(self._dataset.places).intervals_
-        return mechanism.with_params(intervals=self._fits[key])
+            self._fits[key] = mechanism.fit(self._dataset.places).learned
+        return mechanism.with_params(**{str(mechanism.learns): self._fits[key]})
 
     def _rng(self, stream: int) -> np.random.Generator:
         return np.random.default_rng([self._seed, stream])
 
 
+def _loss(defence: Defence, mechanism: Mechanism) -> str:
+    """What the people of the file lose; that of hide-among depends on the cells."""
+    if not isinstance(mechanism, HideAmong):
+        return defence.loss
+    card = mechanism.guarantee
+    together = next((one for one in card.also if one.offset), card)
+    return stated_loss(together)
+
+
 def measure_runs(dataset: Dataset, k: int, defence: Defence, seeds: Sequence[int], sizes: Sizes) -> Point:
     """Measure a defence once with each seed, fitting anew: means with 95 % intervals over runs."""
     targets = sizes.targets_for(defence, len(dataset.places))
+    people = min(sizes.named_for(defence), len(dataset.places))
     runs = [Bench(dataset, k, seed).measure(defence, sizes) for seed in seeds]
     return Point(
         defence,
@@ -159,4 +198,12 @@ def measure_runs(dataset: Dataset, k: int, defence: Defence, seeds: Sequence[int
         mean_over_runs([run.error_m.value for run in runs]),
         share_over_runs([round(run.acc.value * targets) for run in runs], targets),
         tuple(seeds),
+        named=_pooled([run.named for run in runs], people),
+        named_sparsest=_pooled([run.named_sparsest for run in runs], -(-people // TENTHS)),
+        loss=runs[0].loss,
     )
+
+
+def _pooled(shares: Sequence[Share | None], cases: int) -> Share | None:
+    known = [share.value * cases for share in shares if share is not None]
+    return share_over_runs(known, cases) if known and cases else None

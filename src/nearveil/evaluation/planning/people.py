@@ -119,6 +119,10 @@ def _defence_arguments(defence: Defence, named: str) -> list[str]:
     strength = [] if defence.epsilon is None else ["--epsilon", f"{defence.epsilon:g}"]
     if defence.hide_within_m is not None:
         strength = ["--hide-within", f"{defence.hide_within_m:.12g}m"]
+    if defence.hides_among:
+        fit = [] if defence.fit_epsilon is None else ["--fit-epsilon", f"{defence.fit_epsilon:g}"]
+        cells = fit if defence.free_cells is None else defence.free_cells.arguments
+        return ["--hide-among", f"{defence.hide_among}", *cells]
     if not defence.is_dprs:
         return ["--mechanism", named, *strength]
     if defence.release == "paper" or defence.centres_from == "public":

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from nearveil.errors import DataError, UsageError
-from nearveil.evaluation.attack_experiment import Mean
-from nearveil.evaluation.experiments.frontier import Family, family_of, sound_families
+from nearveil.evaluation.attack_experiment import Mean, Share
+from nearveil.evaluation.defences import FreeCells
+from nearveil.evaluation.experiments.frontier import Family, family_of, family_of_cells, sound_families
 from nearveil.evaluation.planning.goal import Goal, fitted_to, parameter_of
 from nearveil.evaluation.planning.measuring import Point, Sizes
 from nearveil.evaluation.planning.people import PeopleSource, PlanningPeople
@@ -31,7 +32,6 @@ from nearveil.evaluation.workers import map_in_processes
 from nearveil.io.datasets import Dataset
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.registry import MechanismEntry, entry_of_class, mechanism_entry
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region, as_region
@@ -52,8 +52,8 @@ COVERED = (
 SEEDED = "A seed was given, so this plan protects nobody: anyone who knows the seed can undo the noise."
 
 _ONE_FIT = (
-    "The intervals of this card are those of one fit for this plan. 'nearveil protect' fits its own on the people of "
-    "the file, for whom the statement that begins with 'Together' is the one that holds."
+    "The {} of this card are those of one fit for this plan. 'nearveil protect' fits its own on the people of the "
+    "file, for whom the statement that begins with 'Together' is the one that holds."
 )
 _SEED = 1
 _SEARCH_STAGE, _SETTLE_STAGE = 1, 2
@@ -71,9 +71,15 @@ class Effort:
     check: Sizes
     final: Sizes
 
+    def for_goal(self, goal: Goal) -> Effort:
+        """Name nobody on the way to a goal that is about something else."""
+        if goal.is_about_naming:
+            return self
+        return replace(self, search=replace(self.search, named=0), check=replace(self.check, named=0))
 
-FULL = Effort(4, 2, 3, 5, Sizes(1000, 40), Sizes(1000, 150), Sizes(2000, 80))
-QUICK = Effort(3, 1, 3, 4, Sizes(500, 20), Sizes(500, 60), Sizes(1000, 40))
+
+FULL = Effort(4, 2, 3, 5, Sizes(1000, 40, 300), Sizes(1000, 150, 500), Sizes(2000, 80, 400))
+QUICK = Effort(3, 1, 3, 4, Sizes(500, 20, 100), Sizes(500, 60, 200), Sizes(1000, 40, 100))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +145,7 @@ class Plan:
         dataset = self.people.dataset
         built = self.best.point.defence.build(dataset.region, seed=0).with_params(seed=None)
         guarantee = built.fit(dataset.places).guarantee
-        return guarantee.with_note(_ONE_FIT) if isinstance(built, DPRS) else guarantee
+        return guarantee.with_note(_ONE_FIT.format(built.learns)) if built.is_to_be_fitted else guarantee
 
     @property
     def coverage(self) -> str:
@@ -205,6 +211,7 @@ def plan(
     read: ReadOptions | None = None,
     mechanisms: Sequence[str | type[Mechanism]] = (),
     between_all_places: bool = False,
+    free_cells: Sequence[FreeCells] = (),
     private_epsilon: float | None = None,
     quick: bool = False,
     cores: int | None = None,
@@ -213,8 +220,9 @@ def plan(
 ) -> Plan:
     """Recommend a mechanism and its parameters for some people and a goal.
 
-    Planar Laplace, the sound releases of DPRS and the mechanisms given are measured on these people: what users keep,
-    and how wrong the best attacker is. On true places, the plan and the choice itself are not covered by any guarantee.
+    Planar Laplace, hiding among people, the sound releases of DPRS and the mechanisms given are measured on these
+    people: what users keep, how wrong the best attacker is, and whom it names. On true places, the
+    plan and the choice itself are not covered by any guarantee.
 
     Parameters
     ----------
@@ -231,6 +239,9 @@ def plan(
         the conformance suite, is measured and shown, and never recommended.
     between_all_places : bool
         Only mechanisms whose guarantee holds between any two places.
+    free_cells : sequence of FreeCells
+        Cells to hide among people with at no cost to them: from public data, from places published before, or as they
+        are in a file. Cells by PrivTree, which cost something, are tried anyway.
     private_epsilon : float, optional
         Plan on made-up people from one noisy histogram, which costs everybody this once.
     quick : bool
@@ -265,6 +276,8 @@ def plan(
         # How long the file takes to read is a fact about it, and not covered by what was spent.
         started = time.perf_counter()
     ours = families_for(goal, between_all_places=between_all_places)
+    if goal.kind != "hide-within":
+        ours += tuple(family_of_cells(one) for one in free_cells)
     others, left_out = _others(entries, ours, strong=between_all_places)
     effort = QUICK if quick else FULL
     with (progress or no_bar)("planning", steps_of_plan((*ours, *others), effort)) as advance:
@@ -362,6 +375,9 @@ def make_plan(
             "are needed; measure on more people, or ask for a shorter list (--k)"
         )
     able, unable = _able(goal, families_for(goal) if families is None else families)
+    effort = effort.for_goal(goal)
+    if goal.kind == "hide-among" and goal.value > people:
+        raise UsageError(f"there are {people:,} people, and nobody can be hidden among {goal.value:,.0f} of them")
     chosen, left_out = fitted_to(able, people)
     searches = _search(dataset, goal, chosen, effort, seed, cores, progress)
     contenders = _settle(dataset, goal, searches, effort, seed, cores, progress)
@@ -370,15 +386,22 @@ def make_plan(
 
 
 def families_for(goal: Goal, *, between_all_places: bool = False) -> tuple[Family, ...]:
-    """Return the sound families that can have what is wanted; the metric promise is one between all places."""
+    """Return the sound families that can have what is wanted; a promise in metres or people is of one kind only."""
     strong = between_all_places or goal.kind == "hide-within"
-    return tuple(family for family in sound_families() if family.between_all_places or not strong)
+    ours = [family for family in sound_families() if family.between_all_places or not strong]
+    if goal.kind == "hide-within":
+        ours = [family for family in ours if not family.members[0].hides_among]
+    if goal.kind == "hide-among":
+        ours = [family for family in ours if family.members[0].hides_among]
+    return tuple(ours)
 
 
 def _able(goal: Goal, families: Sequence[Family]) -> tuple[list[Family], list[str]]:
     """Return the families that can promise what is wanted, and a sentence on each that cannot."""
     able = [family for family in families if goal.can_be_promised(family.members[0])]
     if not able:
+        if goal.kind == "hide-among":
+            raise UsageError("none of these mechanisms hides people among people; try hide-among")
         raise UsageError("none of these mechanisms can promise the length to those it is fitted on; try planar Laplace")
     unable = []
     for family in families:
@@ -435,7 +458,7 @@ def _settle(
 ) -> list[Contender]:
     # Those that are fitted take longest, and go first.
     promising = sorted(
-        most_promising(searches, goal, effort.contenders), key=lambda search: not search.family.members[0].is_dprs
+        most_promising(searches, goal, effort.contenders), key=lambda search: not search.family.members[0].is_fitted
     )
     own_seed = stage_seed(seed, _SETTLE_STAGE)
     tasks = [
@@ -506,15 +529,20 @@ def _figures(point: Point) -> dict[str, Any]:
     defence = point.defence
     return {
         "hide_within_m": defence.hide_within_m,
+        "hide_among": defence.hide_among,
         "epsilon": defence.epsilon,
         "fit_epsilon": defence.fit_epsilon,
         "fit_loss": defence.fit_loss,
         "centres": defence.centres if defence.is_dprs else None,
         **{name: _mean(getattr(point, name)) for name in ("recall", "ratio", "error_m")},
-        "acc": {"value": point.acc.value, "low": point.acc.low, "high": point.acc.high},
+        **{name: _share(getattr(point, name)) for name in ("acc", "named", "named_sparsest")},
         "seeds": list(point.seeds),
     }
 
 
 def _mean(mean: Mean) -> dict[str, float | None]:
     return {"value": mean.value, "half_width": mean.half_width}
+
+
+def _share(share: Share | None) -> dict[str, float] | None:
+    return None if share is None else {"value": share.value, "low": share.low, "high": share.high}

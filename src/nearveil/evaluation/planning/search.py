@@ -75,7 +75,7 @@ def search_family(task: SearchTask) -> Search:
     """Sweep a family, widen the sweep until it holds the goal, and close in on it."""
     bench = Bench(task.dataset, task.goal.k, task.seed)
     points = [bench.measure(member, task.sizes) for member in task.family.members]
-    if task.goal.kind == "hide-within":
+    if task.goal.is_setting:
         return Search(task.family, task.parameter, tuple(points), float(np.log(task.goal.value)), 1.0)
     points = _widened(points, bench, task)
     for _ in range(task.refinements):
@@ -177,7 +177,7 @@ def ranked(contenders: Sequence[Contender], goal: Goal) -> tuple[Contender, ...]
 
 def _strength(family: Family) -> int:
     """How much a family promises: within an interval; between all places; and so without fitting on anybody."""
-    return int(family.between_all_places) + int(family.between_all_places and not family.members[0].is_dprs)
+    return int(family.between_all_places) + int(family.between_all_places and not family.members[0].fit_loss)
 
 
 def _is_indistinguishable(first: Point, second: Point, goal: Goal) -> bool:
@@ -223,7 +223,7 @@ def settle(task: SettleTask) -> Contender:
     """
     parameter, goal = task.search.parameter, task.goal
     setting = task.search.setting
-    if goal.kind != "hide-within":
+    if not goal.is_setting:
         bench = Bench(task.dataset, goal.k, stage_seed(task.seed, _CHECK_STAGE))
         checked = bench.measure(parameter.with_setting(task.search.points[0].defence, setting), task.check)
         setting = _corrected(checked, task, margins=1.0)
@@ -233,7 +233,7 @@ def settle(task: SettleTask) -> Contender:
         seeds = [stage_seed(task.seed, number + 1, run) for run in range(task.runs)]
         point = measure_runs(task.dataset, goal.k, defence, seeds, task.final)
         best = _better(best, Contender(task.search.family, point, goal.met(point)), goal)
-        if goal.kind == "hide-within" or (goal.met(point) and not goal.overshoots(point)):
+        if goal.is_setting or (goal.met(point) and not goal.overshoots(point)):
             break
         # After each miss a little farther to the safe side.
         setting = _corrected(point, task, margins=1.0 + number)
@@ -249,6 +249,8 @@ def _defence(task: SettleTask, setting: float) -> Defence:
     # A promise is asked for to the letter, and not rounded.
     if task.goal.kind == "hide-within":
         return replace(defence, hide_within_m=task.goal.value)
+    if task.goal.kind == "hide-among":
+        return replace(defence, hide_among=int(task.goal.value))
     return task.search.parameter.with_setting(defence, setting)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.mechanisms.cells import Cells, graph_of
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import PlanarLaplace, check_hide_within
+from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, PlanarLaplace, check_hide_within
 from nearveil.privacy.guarantee import NOT_COVERED_BY_METRIC, Basis, Guarantee, Notion
 from nearveil.privacy.ledger.budget import duration_text
 from nearveil.region import Region
@@ -39,7 +39,6 @@ So somebody has to be a whole side away to leave a cell that they came back to, 
 LEAST_MARGIN_M = 50.0
 """The same between cells of people, at least: these may be so small that a phone's error leads beyond half a side."""
 
-HIDE_WITHIN_M = 500.0
 """What is hidden within if nothing is chosen."""
 
 _LONGEST = timedelta(days=36_525)
@@ -261,7 +260,7 @@ class Protection:
         if self.among is not None:
             self._check_among(self.among)
         elif self.hide_within_m is None:
-            object.__setattr__(self, "hide_within_m", HIDE_WITHIN_M)
+            object.__setattr__(self, "hide_within_m", DEFAULT_HIDE_WITHIN_M)
         _ = self.noise
 
     def _check_among(self, among: HideAmong) -> None:
@@ -288,7 +287,7 @@ class Protection:
 
     @property
     def _length_m(self) -> float:
-        return HIDE_WITHIN_M if self.hide_within_m is None else self.hide_within_m
+        return DEFAULT_HIDE_WITHIN_M if self.hide_within_m is None else self.hide_within_m
 
     @property
     def grid(self) -> PlaceGrid | PlaceCells:
