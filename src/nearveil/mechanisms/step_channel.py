@@ -184,7 +184,7 @@ class StepChannel:
         find, box, half_extent = finder(cells), cells.layout.box, np.array(cells.region.half_extent_square)
         local = self.sums - self.falls[-1] * self.weights.sum()
         # What is looked up together lies together.
-        sources = np.column_stack([reach.starts[:-1], reach.starts[1:], local, self.sums]).astype(np.uint64)
+        sources = np.column_stack([reach.starts[:-1], local, self.sums]).astype(np.uint64)
         answers = np.hstack([cells.corners * box - half_extent, cells.sides[:, None] * box])
         return (
             find.half_extent,
@@ -193,8 +193,10 @@ class StepChannel:
             find.first,
             sources,
             reach.cells,
-            _upper_bounds(reach, self.falls, self.weights),
+            reach.steps,
+            (self.falls - self.falls[-1]).astype(np.uint64),
             np.uint64(self.falls[-1]),
+            self.weights.astype(np.uint64),
             np.cumsum(self.weights).astype(np.uint64),
             answers,
         )
@@ -255,37 +257,6 @@ def _add_up(
         out[cell] = here
 
 
-def _upper_bounds(reach: Reach, falls: IntArray, weights: IntArray) -> WordArray:
-    """For each cell in reach of a cell, the sum of the weights up to and with it."""
-    upper: WordArray = np.empty(len(reach.cells), dtype=np.uint64)
-    in_threads(
-        lambda start: _accumulate(
-            reach.starts, reach.cells, reach.steps, falls, weights, start, start + _CELLS_AT_ONCE, upper
-        ),
-        range(0, len(reach.starts) - 1, _CELLS_AT_ONCE),
-    )
-    return upper
-
-
-@kernel
-def _accumulate(
-    starts: IntArray,
-    cells: ShortIntArray,
-    steps: ShortIntArray,
-    falls: IntArray,
-    weights: IntArray,
-    first: int,
-    last: int,
-    upper: WordArray,
-) -> None:
-    least = falls[-1]
-    for cell in range(first, min(last, len(starts) - 1)):
-        total = 0
-        for place in range(starts[cell], starts[cell + 1]):
-            total += (falls[steps[place]] - least) * weights[cells[place]]
-            upper[place] = total
-
-
 def _steps_to(asked: IntArray, reach: Reach, count: int) -> npt.NDArray[np.int16]:
     """Steps from every cell to each of some, at most M; ways are as long in both directions."""
     steps = np.full((len(asked), count), reach.most, dtype=np.int16)
@@ -317,32 +288,30 @@ def draw_places(
     find_first: IntArray,
     sources: WordArray,
     cells: ShortIntArray,
-    upper: WordArray,
+    steps: ShortIntArray,
+    falls: WordArray,
     least: np.uint64,
     weights: WordArray,
+    running: WordArray,
     answers: FloatArray,
 ) -> FloatArray:
-    """Draw a cell for each place, and a uniform point of it; ``upper`` and ``weights`` are running sums."""
+    """Draw a cell for each place, and a uniform point of it; ``falls`` are those beyond the least."""
     out = np.empty((len(x), 2))
     for i in range(len(x)):
         source = find_cell(x[i, 0], x[i, 1], half_extent, grid, find_starts, find_first)
-        local = sources[source, 2]
-        chosen = _high_product(words[i, 0], sources[source, 3])
+        local = sources[source, 1]
+        chosen = _high_product(words[i, 0], sources[source, 2])
         if chosen < local:
-            # The nearest come first and are the likeliest: look among few before looking among many.
-            low, end, reach = np.int64(sources[source, 0]), np.int64(sources[source, 1]), 8
-            while low + reach < end and upper[low + reach - 1] <= chosen:
-                low, reach = low + reach, 2 * reach
-            high = min(low + reach, end) - 1
-            while low < high:
-                middle = (low + high) >> 1
-                if upper[middle] <= chosen:
-                    low = middle + 1
-                else:
-                    high = middle
-            cell = np.int64(cells[low])
+            # The nearest come first and are the likeliest: few are passed before the one that was chosen.
+            place, passed = np.int64(sources[source, 0]), np.uint64(0)
+            while True:
+                cell = cells[place]
+                passed += falls[steps[place]] * weights[cell]
+                if chosen < passed:
+                    break
+                place += 1
         else:
-            cell = np.searchsorted(weights, (chosen - local) // least, side="right")
+            cell = np.searchsorted(running, (chosen - local) // least, side="right")
         point = words[i, 1]
         across = (np.float64(point >> np.uint64(32)) + 0.5) * 2.0**-32
         up = (np.float64(point & np.uint64(0xFFFFFFFF)) + 0.5) * 2.0**-32
