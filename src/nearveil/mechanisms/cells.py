@@ -585,6 +585,11 @@ def graph_of(cells: Cells) -> Graph:
     return Graph(starts, target[order].astype(np.int32), both[order])
 
 
+STEP_BITS = 10
+"""An entry of a `Reach` is a cell's number in the upper bits, and how far away it is in these lower ones."""
+_STEP_MASK = (1 << STEP_BITS) - 1
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Reach:
     """For each cell, the cells that are fewer than ``most`` steps away, the nearest first.
@@ -594,15 +599,19 @@ class Reach:
     most : int
         In parts of a step.
     starts : ndarray of shape (n + 1,)
-        The cells in reach of cell c are at ``starts[c]`` to ``starts[c + 1]`` of the others.
-    cells, steps : ndarray
-        Which they are, and how far away, in parts of a step.
+        The cells in reach of cell c are at ``starts[c]`` to ``starts[c + 1]`` of the entries.
+    entries : ndarray of uint32
+        Which they are, and how far away in parts of a step, in one number: there may be a hundred million.
     """
 
     most: int
     starts: IntArray
-    cells: ShortIntArray
-    steps: npt.NDArray[np.int16]
+    entries: npt.NDArray[np.uint32]
+
+    def of(self, cell: int) -> tuple[IntArray, IntArray]:
+        """Return the cells in reach of one, and how far away they are in parts of a step."""
+        entries = self.entries[self.starts[cell] : self.starts[cell + 1]].astype(np.int64)
+        return entries >> STEP_BITS, entries & _STEP_MASK
 
 
 _SOURCES_AT_ONCE = 2048
@@ -619,12 +628,12 @@ def reach_of(cells: Cells, most: int) -> Reach:
         range(0, len(cells), _SOURCES_AT_ONCE),
     )
     starts = np.concatenate([[0], np.cumsum(np.concatenate([part[0] for part in parts]))])
-    found, away = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1], dtype=np.int16)
+    entries = np.empty(starts[-1], dtype=np.uint32)
     # Hundreds of megabytes where there are many cells: a part goes as soon as it is copied.
     for end in np.cumsum([len(part[1]) for part in parts]):
-        _, cells_found, steps = parts.pop(0)
-        found[end - len(steps) : end], away[end - len(steps) : end] = cells_found, steps
-    return Reach(most, starts, found, away)
+        found = parts.pop(0)[1]
+        entries[end - len(found) : end] = found
+    return Reach(most, starts, entries)
 
 
 def in_threads(work: Callable[[int], Any], items: range) -> list[Any]:
@@ -638,14 +647,14 @@ def in_threads(work: Callable[[int], Any], items: range) -> list[Any]:
 @kernel
 def _search(
     starts: IntArray, neighbours: ShortIntArray, lengths: ShortIntArray, most: int, first: int, last: int
-) -> tuple[IntArray, ShortIntArray, npt.NDArray[np.int16]]:
+) -> tuple[IntArray, npt.NDArray[np.uint32]]:
     """Dijkstra's algorithm from each of some cells, with one list of cells for every distance, as these are whole."""
     far = most
     distance = np.full(len(starts) - 1, far, dtype=np.int32)
     head = np.full(far, -1, dtype=np.int64)
     queued, following = np.empty(4096, dtype=np.int32), np.empty(4096, dtype=np.int64)
     counts = np.empty(last - first, dtype=np.int64)
-    found, away = np.empty(65536, dtype=np.int32), np.empty(65536, dtype=np.int16)
+    found = np.empty(65536, dtype=np.uint32)
     total = 0
     for source in range(first, last):
         before, size = total, 1
@@ -658,8 +667,8 @@ def _search(
                 if distance[cell] != now:
                     continue
                 if total == len(found):
-                    found, away = np.append(found, np.empty_like(found)), np.append(away, np.empty_like(away))
-                found[total], away[total] = cell, now
+                    found = np.append(found, np.empty_like(found))
+                found[total] = (cell << STEP_BITS) | now
                 total += 1
                 for edge in range(starts[cell], starts[cell + 1]):
                     beyond, other = now + lengths[edge], neighbours[edge]
@@ -671,9 +680,9 @@ def _search(
                         queued[size], following[size], head[beyond] = other, head[beyond], size
                         size += 1
         for place in range(before, total):
-            distance[found[place]] = far
+            distance[found[place] >> STEP_BITS] = far
         counts[source - first] = total - before
-    return counts, found[:total], away[:total]
+    return counts, found[:total]
 
 
 def steps_from(cells: Cells, source: int | IntArray | ShortIntArray) -> FloatArray:

@@ -22,10 +22,11 @@ import numpy.typing as npt
 
 from nearveil.errors import UsageError
 from nearveil.kernels import inlined_kernel, kernel
-from nearveil.mechanisms.cells import STEP, Cells, Reach, find_cell, finder, graph_of, in_threads, reach_of
+from nearveil.mechanisms.cells import STEP, STEP_BITS, Cells, Reach, find_cell, finder, graph_of, in_threads, reach_of
 from nearveil.privacy.guarantee import Certificate, Method, check_count, check_positive
 from nearveil.types import FloatArray, IntArray, ShortIntArray, WordArray
 
+_STEP_MASK = (1 << STEP_BITS) - 1
 _UNIT_WEIGHT = 1024
 _LEAST_WEIGHT, _LARGEST_WEIGHT = 8, 32767
 _MOST_BITS = 44
@@ -172,10 +173,11 @@ class StepChannel:
 
     def people_within(self, steps: float) -> float:
         """About how many people the cells within so many steps of somebody held, on average over people."""
-        people, reach = self.cells.people, self.reach
-        within = np.where(reach.steps <= steps * STEP, people[reach.cells], 0.0)
-        held = np.add.reduceat(within, reach.starts[:-1])
-        return float(held @ people / people.sum())
+        people = self.cells.people
+        near = (np.arange(self.reach.most + 1) <= steps * STEP).astype(np.float64)
+        # The last stands for everything beyond.
+        near[-1] = 0.0
+        return float(_sums(self.reach, near, people) @ people / people.sum())
 
     @cached_property
     def tables(self) -> tuple[Any, ...]:
@@ -192,11 +194,10 @@ class StepChannel:
             find.starts,
             find.first,
             sources,
-            reach.cells,
-            reach.steps,
+            reach.entries,
             (self.falls - self.falls[-1]).astype(np.uint64),
             np.uint64(self.falls[-1]),
-            self.weights.astype(np.uint64),
+            self.weights.astype(np.uint32),
             np.cumsum(self.weights).astype(np.uint64),
             answers,
         )
@@ -216,9 +217,7 @@ def _sums(reach: Reach, falls: FloatArray, weights: FloatArray) -> FloatArray:
     out = np.empty(len(reach.starts) - 1)
     total = float(weights.sum())
     in_threads(
-        lambda start: _add_up(
-            reach.starts, reach.cells, reach.steps, falls, weights, total, start, start + _CELLS_AT_ONCE, out
-        ),
+        lambda start: _add_up(reach.starts, reach.entries, falls, weights, total, start, start + _CELLS_AT_ONCE, out),
         range(0, len(out), _CELLS_AT_ONCE),
     )
     return out
@@ -228,9 +227,7 @@ def _whole_sums(reach: Reach, falls: IntArray, weights: IntArray) -> IntArray:
     out = np.empty(len(reach.starts) - 1, dtype=np.int64)
     total = weights.sum()
     in_threads(
-        lambda start: _add_up(
-            reach.starts, reach.cells, reach.steps, falls, weights, total, start, start + _CELLS_AT_ONCE, out
-        ),
+        lambda start: _add_up(reach.starts, reach.entries, falls, weights, total, start, start + _CELLS_AT_ONCE, out),
         range(0, len(out), _CELLS_AT_ONCE),
     )
     return out
@@ -239,8 +236,7 @@ def _whole_sums(reach: Reach, falls: IntArray, weights: IntArray) -> IntArray:
 @kernel
 def _add_up(
     starts: IntArray,
-    cells: ShortIntArray,
-    steps: ShortIntArray,
+    entries: ShortIntArray,
     falls: FloatArray,
     weights: FloatArray,
     total: float,
@@ -253,7 +249,7 @@ def _add_up(
     for cell in range(first, min(last, len(out))):
         here = least * total
         for place in range(starts[cell], starts[cell + 1]):
-            here += (falls[steps[place]] - least) * weights[cells[place]]
+            here += (falls[entries[place] & _STEP_MASK] - least) * weights[entries[place] >> STEP_BITS]
         out[cell] = here
 
 
@@ -261,8 +257,8 @@ def _steps_to(asked: IntArray, reach: Reach, count: int) -> npt.NDArray[np.int16
     """Steps from every cell to each of some, at most M; ways are as long in both directions."""
     steps = np.full((len(asked), count), reach.most, dtype=np.int16)
     for row, cell in enumerate(asked):
-        part = slice(reach.starts[cell], reach.starts[cell + 1])
-        steps[row, reach.cells[part]] = reach.steps[part]
+        near, away = reach.of(cell)
+        steps[row, near] = away
     return steps
 
 
@@ -287,11 +283,10 @@ def draw_places(
     find_starts: IntArray,
     find_first: IntArray,
     sources: WordArray,
-    cells: ShortIntArray,
-    steps: ShortIntArray,
+    entries: ShortIntArray,
     falls: WordArray,
     least: np.uint64,
-    weights: WordArray,
+    weights: ShortIntArray,
     running: WordArray,
     answers: FloatArray,
 ) -> FloatArray:
@@ -305,8 +300,8 @@ def draw_places(
             # The nearest come first and are the likeliest: few are passed before the one that was chosen.
             place, passed = np.int64(sources[source, 0]), np.uint64(0)
             while True:
-                cell = cells[place]
-                passed += falls[steps[place]] * weights[cell]
+                cell = np.int64(entries[place] >> STEP_BITS)
+                passed += falls[entries[place] & _STEP_MASK] * np.uint64(weights[cell])
                 if chosen < passed:
                     break
                 place += 1
@@ -412,8 +407,7 @@ class _NearerPeople:
         centres = cells.centres * cells.region.metres_per_unit
         rows = []
         for cell in sampled:
-            part = slice(reach.starts[cell], reach.starts[cell + 1])
-            near, steps = reach.cells[part], reach.steps[part].astype(np.int64)
+            near, steps = reach.of(cell)
             away = np.hypot(*(centres[near] - centres[cell]).T)
             order = np.argsort(away, kind="stable")
             held = cells.people[near][order]
