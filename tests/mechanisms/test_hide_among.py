@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.stats import chisquare
 
 from nearveil.errors import UsageError
+from nearveil.mechanisms import step_channel
 from nearveil.mechanisms.cells import STEP, Cells, graph_of
 from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
@@ -73,8 +74,13 @@ def test_weights_allow_a_faster_fall(cells: Cells) -> None:
     assert plain.bound > 1.05 * epsilon
 
 
-def test_probabilities_are_those_of_the_slow_table(mechanism: HideAmong) -> None:
+@pytest.mark.parametrize("at_a_time", ["all", "few"])
+def test_probabilities_are_those_of_the_slow_table(
+    mechanism: HideAmong, at_a_time: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     channel = mechanism.channel
+    if at_a_time == "few":
+        monkeypatch.setattr(step_channel, "_TABLE_ENTRIES", 7 * len(channel.cells))
     probabilities, _ = whole_table(channel)
     everywhere = np.arange(len(channel.cells))
     assert np.allclose(

@@ -36,7 +36,6 @@ _VALUES = ("notion", "epsilon", "unit", "delta", "basis", "holds", "offset", "pe
 
 _TRIES = 20_000
 _SOURCES = 50
-_AT_ONCE = 256
 # Two computers may differ in the last digits.
 _TOLERANCE = 1e-6
 _GEOD = pyproj.Geod(ellps="WGS84")
@@ -250,14 +249,7 @@ def _loss_at(mechanism: Mechanism, certificate: Certificate, notion: Notion) -> 
 def _losses_of_many(mechanism: Mechanism, notion: Notion, tries: int, rng: np.random.Generator) -> FloatArray:
     first, second = _promised_pairs(mechanism, notion, tries, rng)
     outputs = mechanism.draw(first, numbered_rows(len(first), rng))
-    # A finite channel looks up whole rows of a table, so that it is asked for some outputs at a time.
-    at_once = _AT_ONCE if notion is Notion.ELASTIC else len(first)
-    loss = np.concatenate(
-        [
-            mechanism.log_density(first[part], outputs[part]) - mechanism.log_density(second[part], outputs[part])
-            for part in (slice(start, start + at_once) for start in range(0, len(first), at_once))
-        ]
-    )
+    loss = mechanism.log_density(first, outputs) - mechanism.log_density(second, outputs)
     return _per_unit(mechanism, notion, loss, first, second)
 
 

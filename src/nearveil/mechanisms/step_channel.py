@@ -35,6 +35,7 @@ _FAR_SHARE = 0.05
 _USUAL_RATE = 1.25
 _RATE_SHARE = 0.75
 _LEAST_REACH, _LARGEST_REACH = 3, 24
+_TABLE_ENTRIES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,15 +162,31 @@ class StepChannel:
 
     def log_probability(self, sources: ShortIntArray | IntArray | int, answers: ShortIntArray | IntArray) -> FloatArray:
         """Log probability of answering with a cell, given the cell somebody is in; both are broadcast."""
-        # Ways are as long in both directions, so that they are looked up from where there are fewer.
-        few, many = (sources, answers) if np.size(sources) < np.size(answers) else (answers, sources)
-        asked, place = np.unique(np.asarray(few, dtype=np.int64), return_inverse=True)
-        steps = _steps_to(asked, self.reach, len(self.cells))
-        logs = np.log(self.falls.astype(np.float64))[steps[place.reshape(np.shape(few)), many]]
+        source, answer = np.asarray(sources, dtype=np.int64), np.asarray(answers, dtype=np.int64)
+        logs = np.log(self.falls.astype(np.float64))[self._steps(source, answer)]
         found: FloatArray = (
-            logs + np.log(self.weights.astype(np.float64))[answers] - np.log(self.sums.astype(np.float64))[sources]
+            logs + np.log(self.weights.astype(np.float64))[answer] - np.log(self.sums.astype(np.float64))[source]
         )
         return found
+
+    def _steps(self, first: IntArray, second: IntArray) -> npt.NDArray[np.int16]:
+        """Steps between cells, at most M; both are broadcast. Ways are as long in both directions."""
+        (cells, row), other = min(
+            (np.unique(first, return_inverse=True), second),
+            (np.unique(second, return_inverse=True), first),
+            key=lambda ends: len(ends[0][0]),
+        )
+        row, other = np.broadcast_arrays(row, other)
+        # A row of the table for each of the fewer, and as many at a time as memory allows.
+        at_once = max(1, _TABLE_ENTRIES // len(self.cells))
+        if len(cells) <= at_once:
+            return _steps_to(cells, self.reach, len(self.cells))[row, other]
+        steps = np.empty(row.shape, dtype=np.int16)
+        for start in range(0, len(cells), at_once):
+            here = (row >= start) & (row < start + at_once)
+            part = _steps_to(cells[start : start + at_once], self.reach, len(self.cells))
+            steps[here] = part[row[here] - start, other[here]]
+        return steps
 
     def people_within(self, steps: float) -> float:
         """About how many people the cells within so many steps of somebody held, on average over people."""
