@@ -379,17 +379,16 @@ def test_a_tree_with_30_percent_less_noise_is_caught(monkeypatch: pytest.MonkeyP
 
 
 def test_private_cells_keep_their_promise_and_show_it_where_they_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is published loses less than the counts: at 0.3 of the noise it shows soon. A witness stands on fresh fits.
+    """What is published loses less than the counts: at 0.2 of the noise it shows soon. A witness stands on fresh fits.
 
     Unchanged, they are not accused (false-alarm rate 1e-3).
     """
     honest = audit_fit(HideAmong(100, fit_epsilon=3.0), fits=1600, seed=4)
     assert honest.verdict is Verdict.CONSISTENT
     assert "cells" in honest.claim.text
-    monkeypatch.setattr(fit_cells, "fixed_point_laplace", less_noise(0.3))
-    for claim in (None, central(3.0)):
-        found = audit_fit(HideAmong(100, fit_epsilon=3.0), claim, fits=3000, confidence=0.95, seed=4)
-        assert (found.verdict, found.view) == (Verdict.VIOLATED, "cells")
+    monkeypatch.setattr(fit_cells, "fixed_point_laplace", less_noise(0.2))
+    found = audit_fit(HideAmong(100, fit_epsilon=3.0), central(3.0), fits=3000, confidence=0.95, seed=4)
+    assert (found.verdict, found.view) == (Verdict.VIOLATED, "cells")
     check = check_witness(fit_witness_from_json(found.witness.to_json()), samples=1500, confidence=0.95, seed=1)
     assert check.verdict is Verdict.VIOLATED
     assert "hide-among" in check.audited
