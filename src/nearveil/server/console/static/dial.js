@@ -18,7 +18,7 @@ export const KINDS = {
     values: [20, 30, 40, 50, 60, 80, 100, 120, 150, 200, 250, 300, 400, 500, 600, 800, 1000],
     text: (people) => `${count(people)}\u00a0people`,
     about: "How many people are nearer to somebody than the point that is published, on average. People are moved little where it is "
-      + "crowded and far where it is lonely. More hides better, and makes the list less exact.",
+      + "crowded, and far where few live. More hides better, and makes the list less exact.",
   },
 };
 const SLIDERS = ["hide", "attack-hide"];
@@ -37,7 +37,7 @@ export function showDial(prediction, state) {
   $("measured").textContent = `Measured on ${prediction.population}, not on the people of this service. ${prediction.protocol} `
     + "Between measured points the figures are interpolated.";
   showLegend($("dial-legend"), [["circle", "blue", "recall of 10"], ["square", "sky", "recall of 50"],
-    ["triangle", "orange", "found within 100 m"], ["cross", "green", "named, most exposed"],
+    ["triangle", "orange", "found within 100 m"], ["cross", "green", "named in the sparsest tenth"],
     ["filled", "vermilion", "attacker's mean error"]]);
   for (const slider of SLIDERS) $(slider).addEventListener("input", () => choose(KINDS[kind].values[$(slider).value]));
   for (const name of SWITCHES) $(name).addEventListener("change", (event) => turnTo(event.target.value));
