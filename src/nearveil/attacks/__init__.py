@@ -13,7 +13,7 @@ from nearveil._lazy import lazy_names
 if TYPE_CHECKING:
     from nearveil.attacks.adaptive import Adaptive
     from nearveil.attacks.base import Attack, AttackResult, Circle, Finding, Inquiry, Outcome, Trace, TraceStep
-    from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attacker
+    from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attacker, score_naming
     from nearveil.attacks.gi_lia import GILIA
     from nearveil.attacks.oracle import CountedOracle, Oracle, OracleError, OutOfQueriesError, Spot
     from nearveil.attacks.registry import ATTACKS, attack_class
@@ -47,6 +47,7 @@ __all__ = [
     "attack_class",
     "prior_from_points",
     "score_attacker",
+    "score_naming",
 ]
 
 _HOMES = {
@@ -74,6 +75,7 @@ _HOMES = {
     "attack_class": "nearveil.attacks.registry",
     "prior_from_points": "nearveil.attacks.bayes",
     "score_attacker": "nearveil.attacks.bayes",
+    "score_naming": "nearveil.attacks.bayes",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
