@@ -57,7 +57,9 @@ class PlaceChannel:
         return DensityChannel(self.noise).at(snapped(places_m, self.noise.hide_within_m))
 
 
-def measure(noise: PlanarLaplace | HideAmong, places: FloatArray, run: int) -> dict[str, float]:
+def measure(
+    noise: PlanarLaplace | HideAmong, places: FloatArray, run: int, *, attacked: int = _TARGETS
+) -> dict[str, float]:
     """Publish everybody once, ask from where people are, and let the best attacker guess."""
     strength = noise.hide_among if isinstance(noise, HideAmong) else noise.hide_within_m
     rng, region = np.random.default_rng([run, round(strength)]), noise.resolved_region
@@ -67,10 +69,10 @@ def measure(noise: PlanarLaplace | HideAmong, places: FloatArray, run: int) -> d
     queries = draw_queries(true_m, region, "users", _QUERIES, rng)
     utilities = measure_utilities(true_m, served_m, queries, ks=_KS)
     attacker = BayesAttacker(mechanism=channel, prior=prior_from_points(places, region, spread_m=0.0), tau_m=TAU_M)
-    targets = rng.choice(len(places), size=_TARGETS, replace=False)
+    targets = rng.choice(len(places), size=attacked, replace=False)
     served = region.publish(region.from_metres(served_m))
     score = score_attacker(attacker, places, served, targets=targets, leave_out=False)
-    sparsest = rng.choice(sparsest_tenth(true_m), size=_TARGETS, replace=False)
+    sparsest = rng.choice(sparsest_tenth(true_m), size=attacked, replace=False)
     likelihood = channel.at(true_m)
     return {
         **{f"recall_{utility.k}": utility.recall for utility in utilities},
