@@ -28,7 +28,7 @@ NAME = "among"
 TITLE = "Hide among people, or within metres"
 
 LENGTHS_M = (300.0, 500.0, 800.0)
-NUMBERS = (25, 50, 100, 200, 400)
+NUMBERS = (12, 25, 50, 100, 200, 400)
 MOST_SPARSEST, MOST_NAMED, LEAST_AT_10, LEAST_AT_50 = 0.4, 1.0, 1.1, 1.2
 """Goals: shares of what planar Laplace names at equal recall@10, and its recall times so much at equal naming."""
 
@@ -399,7 +399,8 @@ def _remarks(rows: Sequence[_Comparison]) -> tuple[str, ...]:
         where = "; ".join(f"{row.dataset} at {row.length_m:g} m, {AMONG_LABELS[row.cells_from]}" for row in missed)
         found.append(
             f"{label}: {min(values):.2f} to {max(values):.2f} times that of planar Laplace; {goal} in "
-            f"{len(known) - len(missed)} of {len(known)}{f', not in: {where}' if missed else ''}."
+            f"{len(known) - len(missed)} of {len(known)}{f', not in: {where}' if missed else ''}"
+            f"{f'; not measured in {len(rows) - len(known)} more' if len(known) < len(rows) else ''}."
         )
     return (
         *found,
