@@ -192,3 +192,34 @@ def test_a_ledger_charges_steps_and_the_fit(run: Run, people_csv: Path, cells_fi
     assert run("fit", people_csv, tmp_path / "a.geojson", *fit).code == 0
     assert run("fit", people_csv, tmp_path / "b.geojson", *fit).code == 5
     assert not (tmp_path / "b.geojson").exists()
+
+
+def test_a_picture_of_the_cells(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cells.png"
+    outcome = run("fit", people_csv, tmp_path / "cells.geojson", "--hide-among", 500, "--picture", path)
+    assert outcome.code == 0, outcome.err
+    assert path.read_bytes().startswith(b"\x89PNG")
+    other = ("fit", people_csv, tmp_path / "other.geojson", "--hide-among", 500)
+    check(run(*other, "--picture", path), 4, "exists")
+    check(run(*other, "--picture", "cells.jpg"), 2, "ends in .png")
+    check(run("fit", people_csv, tmp_path / "i.json", "--picture", "cells.png"), 2, "--picture draws cells")
+
+
+def test_an_elastic_claim_about_a_function_is_audited_and_checked_with_its_cells(
+    run: Run, cells_file: Path, tmp_path: Path
+) -> None:
+    """Noise of 300 m hides nobody among 500 people: a violation, whose witness is checked with the same cells."""
+    (tmp_path / "noise.py").write_text(
+        "import nearveil as nv\nmechanism = nv.PlanarLaplace(hide_within_m=300)\n"
+        "def publish(points, rng):\n    return mechanism.perturb(points, rng)\n"
+    )
+    function, witness = f"{tmp_path / 'noise.py'}:publish", tmp_path / "witness.json"
+    found = run(
+        "audit", "--callable", function, "--claim", "elastic:1", "--cells", cells_file, "--samples", 60_000,
+        "--seed", 1, "--witness", witness,
+    )  # fmt: skip
+    assert found.code == 1, found.out + found.err
+    assert "per step" in found.out
+    again = run("audit", "--check", witness, "--callable", function, "--cells", cells_file, "--samples", 60_000)
+    assert again.code == 1, again.out + again.err
+    check(run("audit", "--check", witness, "--callable", function), 2, "give the cells")

@@ -282,11 +282,13 @@ def audit(
     external = _External(function, command, timeout)
     effort = _Effort(samples=samples, confidence=confidence, seed=seed, as_json=json)
     if check is not None:
-        if protection.is_more_than_a_name or any((region, scaling, claim, place, stage is not StageName.RELEASE)):
+        # An elastic claim about somebody else's mechanism counts steps between cells, which the witness does not hold.
+        others = replace(protection, cells=None, cells_file=None) if external.is_given else protection
+        if others.is_more_than_a_name or any((region, scaling, claim, place, stage is not StageName.RELEASE)):
             raise UsageError(
                 "--check reads mechanism, region, claim and locations from the witness; leave these options out"
             )
-        exit_with(_check(check, external, protection.mechanism, effort, files))
+        exit_with(_check(check, external, protection, effort, files))
     if place and stage is StageName.FIT:
         raise UsageError("--place is for --stage release, because a fit uses all locations; leave it out")
     box = chosen_region(region, scaling, protection.learned)
@@ -318,6 +320,7 @@ def _audit_release(
                 claim,
                 places=places,
                 intervals=intervals,
+                cells=protection.cells if external.is_given else None,
                 samples=samples,
                 confidence=effort.confidence,
                 seed=effort.seed,
@@ -362,15 +365,18 @@ def _audit_fit(
     return report.verdict
 
 
-def _check(path: Path, external: _External, mechanism: str | None, effort: _Effort, files: _OutputFiles) -> Verdict:
+def _check(
+    path: Path, external: _External, protection: ProtectionOptions, effort: _Effort, files: _OutputFiles
+) -> Verdict:
     witness = read_witness(path)
     if files.picture is not None and isinstance(witness, FitWitness):
         raise UsageError("--picture cannot draw this witness, which is about a fit; leave it out")
     check = check_witness(
         witness,
-        mechanism=mechanism,
+        mechanism=protection.mechanism,
         function=external.function,
         command=external.command,
+        cells=protection.cells,
         timeout_s=external.limit_s,
         samples=effort.samples,
         confidence=effort.confidence,
@@ -429,8 +435,8 @@ class _External:
     def refuse_options_of_ours(self, protection: ProtectionOptions) -> None:
         """Refuse the parameters of Nearveil's own mechanisms."""
         for field in fields(protection) if self.is_given else ():
-            # Intervals tell where to search, also in an external mechanism.
-            if not field.name.startswith("intervals") and getattr(protection, field.name) is not None:
+            # Intervals and cells tell where to search, also in an external mechanism.
+            if not field.name.startswith(("intervals", "cells")) and getattr(protection, field.name) is not None:
                 option = f"--{field.name.replace('_', '-')}"
                 raise UsageError(f"{option} cannot be used with --callable or --command; leave it out")
 

@@ -42,11 +42,12 @@ from nearveil.cli._options import (
     open_ledger,
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn
-from nearveil.errors import UsageError
+from nearveil.errors import UsageError, require_package
 from nearveil.io.atomic import check_output, replacing
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.cells import SOURCE_NAMES, Cells, check_cells_file
 from nearveil.mechanisms.fitting import FitMethod
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import METHOD_NAMES, Intervals
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.release.fitting import FittedCells, fit_cells, fit_intervals
@@ -88,6 +89,10 @@ def fit(
     clip: ClipOption = False,
     scaling: ScalingOption = None,
     seed: SeedOption = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="Cells: PNG picture of them, and of where two people may be published.", metavar="FILE"),
+    ] = None,
     card: CardOption = CardName.SHORT,
     json: JsonOption = False,
     force: ForceOption = False,
@@ -122,6 +127,8 @@ def fit(
         )  # fmt: skip
     elif output.suffix != ".json":
         raise UsageError("an intervals file is JSON; give OUTPUT the extension .json")
+    if picture is not None:
+        _check_picture(picture, of_cells=protection.makes_cells, force=force)
     if from_data is not None:
         _refuse_given(
             from_data, "such cells cost nobody anything, and nothing is drawn; leave it out",
@@ -152,11 +159,11 @@ def fit(
         for warning in fitted.warnings:
             warn(warning)
         fitted.cells.save(output, force=force)
+        if picture is not None:
+            _draw(fitted.cells, plan.hide_among, picture, force=force)
         _report_cells(fitted.cells, fitted.guarantee, output, card, as_json=json)
         return
-    method: FitMethod = "pic" if fit_method is FitMethodName.PIC else "private-grid"
-    if method == "private-grid" and (delta is not None or rounds is not None):
-        raise UsageError("--delta and --rounds are options of --fit-method pic; leave them out, or choose it")
+    method = _fit_method(fit_method, delta, rounds)
     check_output(output, force=force)
     found = fit_intervals(
         source,
@@ -178,6 +185,30 @@ def fit(
     with replacing(output, force=force) as partial:
         partial.write_text(found.intervals.to_json(), encoding="utf-8")
     _report(found.intervals, found.guarantee, output, card, as_json=json)
+
+
+def _fit_method(name: FitMethodName | None, delta: float | None, rounds: int | None) -> FitMethod:
+    if name is FitMethodName.PIC:
+        return "pic"
+    if delta is not None or rounds is not None:
+        raise UsageError("--delta and --rounds are options of --fit-method pic; leave them out, or choose it")
+    return "private-grid"
+
+
+def _check_picture(path: Path, *, of_cells: bool, force: bool) -> None:
+    if not of_cells:
+        raise UsageError("--picture draws cells; leave it out, or make cells with --hide-among")
+    if path.suffix.lower() != ".png":
+        raise UsageError("--picture draws a PNG picture; name a file that ends in .png")
+    require_package("matplotlib", "the picture of cells")
+    check_output(path, force=force)
+
+
+def _draw(cells: Cells, hide_among: int, path: Path, *, force: bool) -> None:
+    from nearveil.report.maps import draw_cells  # noqa: PLC0415 - an extra, and slow to load
+
+    with replacing(path, force=force) as partial:
+        draw_cells(HideAmong(hide_among, cells=cells), partial)
 
 
 def _refuse_given(what: str, hint: str, **options: object) -> None:
