@@ -81,7 +81,7 @@ def outcome(scope: Scope, results: Results) -> ExperimentResult:
         f"{PUBLISHED_BEFORE_M:g} m, which the attacker does not combine with the new ones; or a random "
         f"{PUBLIC_SHARE:.0%} of the people as public data. Between the numbers of people measured, "
         f"{', '.join(map(str, _numbers(scope)))}, curves are joined by lines, run by run; empty where they do not "
-        "reach."
+        "reach. Whether a goal is reached is judged by the mean."
     )
     tables = [
         _equal_recall_table(rows, protocol),

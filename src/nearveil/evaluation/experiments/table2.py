@@ -13,7 +13,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from nearveil.errors import DataError
-from nearveil.evaluation.cells import ready
+from nearveil.evaluation.cells import fitted
 from nearveil.evaluation.defences import Centres, Defence
 from nearveil.evaluation.experiments.scope import Results, Scope
 from nearveil.evaluation.paper_numbers import paper_table2
@@ -202,7 +202,7 @@ def _intervals(dataset: Dataset, seed: int) -> dict[str, Intervals]:
     found = {}
     for label, method in methods.items():
         defence = Defence(label=label, mechanism="dprs", epsilon=_EPSILON, centres_from=method, region="isotropic")
-        mechanism = ready(defence, dataset, seed)
+        mechanism = fitted(defence.build(dataset.region, seed), dataset)
         if isinstance(mechanism, DPRS):
             found[label] = mechanism.current_intervals
     return found
