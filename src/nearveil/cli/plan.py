@@ -24,10 +24,10 @@ from nearveil.evaluation.planning.goal import Goal
 from nearveil.evaluation.planning.plan import plan as make_plan
 from nearveil.evaluation.planning.plan import plan_chart
 from nearveil.io.atomic import check_output, replacing
-from nearveil.io.density import Density
+from nearveil.io.density import read_density
 from nearveil.io.files import read_people
 from nearveil.io.people import ReadOptions
-from nearveil.mechanisms.cells import Cells, cells_from_json
+from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_density, cells_from_published
 from nearveil.region import DEFAULT_REGION, Region, as_region, metres
 from nearveil.report.plan import plan_text
@@ -107,13 +107,13 @@ def plan(
     cells: Annotated[
         Path | None,
         typer.Option(
-            help="Also try hide-among with the cells of this file.", metavar="FILE", rich_help_panel="Cells at no cost"
+            help="Also try hide-among with the cells of this file.", metavar="FILE", rich_help_panel="Cells made before"
         ),
     ] = None,
     density: Annotated[
         Path | None,
         typer.Option(
-            help="Also try hide-among with cells from public data.", metavar="FILE", rich_help_panel="Cells at no cost"
+            help="Also try hide-among with cells from public data.", metavar="FILE", rich_help_panel="Cells made before"
         ),
     ] = None,
     published: Annotated[
@@ -122,7 +122,7 @@ def plan(
             help="Also try hide-among with cells from locations published before with planar Laplace noise. Needs "
             "--published-within.",
             metavar="FILE",
-            rich_help_panel="Cells at no cost",
+            rich_help_panel="Cells made before",
         ),
     ] = None,
     published_within: Annotated[
@@ -130,7 +130,7 @@ def plan(
         typer.Option(
             help="Mean distance that the noise of the --published file added, such as 500m.",
             metavar="LENGTH",
-            rich_help_panel="Cells at no cost",
+            rich_help_panel="Cells made before",
         ),
     ] = None,
     region: OwnRegionOption = None,
@@ -222,11 +222,12 @@ def _free_cells(
         raise UsageError("--published and --published-within go together: the places, and the noise that they had")
     found = []
     if cells is not None:
-        made = cells_from_json(cells.read_text(encoding="utf-8"))
+        made = load_cells(cells)
+        if not made.region.same_edges(region):
+            raise UsageError(f"the cells are of the region {made.region}, not of {region}; give --region theirs")
         found.append(FreeCells("the --cells file", partial(_as_they_are, made), ("--cells", str(cells))))
     if density is not None:
-        counted = Density.of_points(read_people(density, ReadOptions(), carry=False).points)
-        make = partial(cells_from_density, counted, region)
+        make = partial(cells_from_density, read_density(density, region=region), region)
         found.append(FreeCells("public data", make, ("--density", str(density))))
     if published is not None and published_within is not None:
         places = read_people(published, ReadOptions(), carry=False).points
