@@ -353,7 +353,8 @@ def test_the_counts_of_a_tree_are_0_or_1_but_for_noise(monkeypatch: pytest.Monke
         fit = fit_of(mechanism, view).about(pair)  # type: ignore[union-attr]
         for part, people in enumerate((pair.without, pair.with_person)):
             seen = np.asarray(fit(people, np.random.default_rng(1)))
-            assert seen[:, 0].tolist() == expected[float(part)]
+            # Numbers of people have six digits.
+            assert seen[:, 0].round(3).tolist() == expected[float(part)]
 
 
 def test_the_crowds_are_where_a_tree_loses_most(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from nearveil.evaluation.results import Map, MapLayer, MapPanel
-from nearveil.mechanisms.cells import Cells
+from nearveil.mechanisms.cells import STEP, Cells, reach_of
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.region import Region
 from nearveil.report.charts import (
@@ -161,6 +161,8 @@ def draw_discs(axes: Axes, places_km: FloatArray, radii_km: FloatArray, colour: 
 
 _LIKELY = 0.9
 _LEAST_SHARE = 0.01
+_AROUND = 4
+_TRIED = 500
 _MOST_OUTLINED = 1500
 
 
@@ -201,10 +203,11 @@ def draw_cells(
 
 
 def _dense_and_sparse(cells: Cells) -> tuple[int, int]:
-    """The smallest cell nearest to the middle of all such, and one of those that hold the sparsest tenth of people."""
-    centres, sides = cells.centres, cells.sides
+    """A smallest cell among small ones, and one of those that hold the sparsest tenth of people."""
+    centres, sides, near = cells.centres, cells.sides, reach_of(cells, _AROUND * STEP)
     smallest = np.flatnonzero(sides == sides.min())
-    dense = smallest[np.argmin(np.hypot(*(centres[smallest] - np.median(centres[smallest], axis=0)).T))]
+    # A private quadtree has a few small cells where nobody is.
+    dense = min(smallest[:: max(1, len(smallest) // _TRIED)], key=lambda cell: float(sides[near.of(cell)[0]].mean()))
     order = np.argsort(sides, kind="stable")
     held = np.cumsum(cells.people[order]) / cells.people.sum()
     size = sides[order[np.searchsorted(held, 0.95)]]
