@@ -54,7 +54,7 @@ def test_an_elastic_claim_is_read_and_written() -> None:
     assert (claim.notion, claim.epsilon, claim.offset, claim.delta) == (Notion.ELASTIC, 1.5, 2.0, 1e-6)
     assert claim.amount == "epsilon = 1.5 per step + 2"
     assert claim_from_json(json.dumps(claim.to_dict())).offset == 2.0
-    with pytest.raises(UsageError, match="not per metre"):
+    with pytest.raises(UsageError, match="not per distance in metres"):
         parse_claim("elastic:1.5/km")
     with pytest.raises(DataError, match="per step"):
         claim_from_json('{"notion": "elastic", "epsilon": 1, "unit": "per metre"}')

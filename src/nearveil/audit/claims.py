@@ -170,7 +170,7 @@ def parse_claim(text: str) -> Claim:
     notion, epsilon = Notion(match[1].lower()), float(match[2])
     offset, delta = float(match[4] or 0.0), float(match[5] or 0.0)
     if match[3] and notion is not Notion.METRIC:
-        raise UsageError(f"a claim that is {notion} is not per distance; write {notion}:1")
+        raise UsageError(f"a claim that is {notion} is not per distance in metres; write {notion}:1")
     if not match[3] and notion is Notion.METRIC:
         raise UsageError("a metric claim is per distance; write its unit, as in metric:4/km or metric:0.004/m")
     if match[3] and match[3].lower() == "/km":
