@@ -8,7 +8,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from nearveil.cli._options import budget_from_text
+from nearveil.cli._options import (
+    budget_from_text,
+)
 from nearveil.errors import UsageError
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Ledger, Release

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from nearveil.cli import protect
-from nearveil.cli._options import build_mechanism
+from nearveil.cli._protection import (
+    build_mechanism,
+)
 from nearveil.errors import UsageError
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier import sound_families

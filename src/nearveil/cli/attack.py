@@ -13,15 +13,17 @@ from nearveil.cli._options import (
     ForceOption,
     LatitudeOption,
     LongitudeOption,
-    ProtectionOptions,
     RegionOption,
     ScalingOption,
-    build_mechanism,
     chosen_region,
     numbers,
-    takes_protection,
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn
+from nearveil.cli._protection import (
+    ProtectionOptions,
+    build_mechanism,
+    takes_protection,
+)
 from nearveil.cli.attack_service import (
     AskersOption,
     KeyOption,

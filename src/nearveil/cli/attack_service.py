@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli._options import numbers
+from nearveil.cli._options import (
+    numbers,
+)
 from nearveil.cli._output import progress_bar, say, say_json, warn
 from nearveil.client.audit import (
     Audit,

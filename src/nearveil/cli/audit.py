@@ -49,15 +49,17 @@ from nearveil.cli._options import (
     FitMethodName,
     ForceOption,
     JsonOption,
-    ProtectionOptions,
     RegionOption,
-    ReleaseName,
     ScalingOption,
-    build_mechanism,
     chosen_region,
-    takes_protection,
 )
 from nearveil.cli._output import complain, progress_bar, say, say_json, warn
+from nearveil.cli._protection import (
+    ProtectionOptions,
+    ReleaseName,
+    build_mechanism,
+    takes_protection,
+)
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, NearveilError, UsageError, require_package
 from nearveil.io.atomic import check_output, read_text, replacing

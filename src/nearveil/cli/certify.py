@@ -14,14 +14,16 @@ from nearveil.audit.certificate import certify as certify_mechanism
 from nearveil.cli._options import (
     ForceOption,
     JsonOption,
-    ProtectionOptions,
     RegionOption,
     ScalingOption,
-    build_mechanism,
     chosen_region,
-    takes_protection,
 )
 from nearveil.cli._output import say, say_json
+from nearveil.cli._protection import (
+    ProtectionOptions,
+    build_mechanism,
+    takes_protection,
+)
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import check_output

@@ -12,7 +12,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from nearveil.cli._options import JsonOption
+from nearveil.cli._options import (
+    JsonOption,
+)
 from nearveil.cli._output import say, say_json
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.experiments.table2 import DatasetStatistics, describe_dataset

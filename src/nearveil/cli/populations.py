@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nearveil.cli._options import places_in_region
+from nearveil.cli._options import (
+    places_in_region,
+)
 from nearveil.cli._output import progress_bar
 from nearveil.errors import DataError, UsageError
 from nearveil.io.columns import person_columns

@@ -29,19 +29,21 @@ from nearveil.cli._options import (
     PartitionByOption,
     PerRowOption,
     PersonOption,
-    ProtectionOptions,
     RegionOption,
     ScalingOption,
     SeedOption,
     SparkConfOption,
     SparkOptions,
     TrueFiguresOption,
-    build_mechanism,
     chosen_region,
     open_ledger,
-    takes_protection,
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn, write_private_json
+from nearveil.cli._protection import (
+    ProtectionOptions,
+    build_mechanism,
+    takes_protection,
+)
 from nearveil.errors import UsageError
 from nearveil.io.atomic import check_output
 from nearveil.io.people import ReadOptions

@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli._options import JsonOption
+from nearveil.cli._options import (
+    JsonOption,
+)
 from nearveil.cli._output import say, say_json
 from nearveil.region import NAMED_REGIONS, Region, named_region, parse_region
 

@@ -8,7 +8,12 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli._options import ClipOption, LatitudeOption, LongitudeOption, OwnRegionOption
+from nearveil.cli._options import (
+    ClipOption,
+    LatitudeOption,
+    LongitudeOption,
+    OwnRegionOption,
+)
 from nearveil.cli._output import say, warn, work_bar
 from nearveil.errors import UsageError
 from nearveil.evaluation.experiments.registry import EXPERIMENTS
