@@ -11,6 +11,7 @@ import typer
 from nearveil.cli._output import progress_bar, say
 from nearveil.cli.serve import announce
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
+from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M
 from nearveil.region import Region
 from nearveil.report.maps import land_in
 from nearveil.server.settings import Settings
@@ -26,7 +27,9 @@ def serve_demo(
     *,
     out: Annotated[Path, typer.Option(help="Folder for the store and the keys; may be deleted.")] = Path("serve-demo"),
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free port.", min=0, max=65_535)] = 8000,
-    hide_within: Annotated[str, typer.Option(help="Mean distance that the noise adds.", metavar="LENGTH")] = "500m",
+    hide_within: Annotated[
+        str, typer.Option(help="Mean distance that the noise adds.", metavar="LENGTH")
+    ] = f"{DEFAULT_HIDE_WITHIN_M:.0f}m",
     epoch: Annotated[str, typer.Option(help="Time between two publications.", metavar="TIME")] = "1m",
 ) -> None:
     """Run the service with 25,000 made-up people of San Francisco, and print commands to try."""

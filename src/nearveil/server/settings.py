@@ -25,6 +25,7 @@ from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.mechanisms.cells import Cells, cells_from_json
 from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
 from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M
 from nearveil.nearby.publishing.keys import KeyFile, Keys, keys_from_json, new_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.nearby.stores import is_postgres
@@ -183,7 +184,7 @@ class Settings(BaseSettings):
         panel="Protection",
     )
     hide_within: _Length = _setting(
-        "500m", "Mean distance that the noise adds, such as 500m or 0.5km.", panel="Protection"
+        f"{DEFAULT_HIDE_WITHIN_M:.0f}m", "Mean distance that the noise adds, such as 500m or 0.5km.", panel="Protection"
     )
     hide_among: _People = _setting(
         None,

@@ -23,7 +23,7 @@ from nearveil.geodesy import exact_projection
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import PlanarLaplace, displaced
+from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, PlanarLaplace, displaced
 from nearveil.mechanisms.step_channel import draw_places
 from nearveil.nearby.index import Person
 from nearveil.nearby.publishing.protection import grid_for
@@ -54,7 +54,7 @@ class DemonstrationOptions(BaseModel):
 
     attack: Literal["gi-lia", "zo-lia", "adaptive", "unfolding"]
     protected: bool
-    hide_within_m: Annotated[float, Field(ge=50, le=2000)] = 500.0
+    hide_within_m: Annotated[float, Field(ge=50, le=2000)] = DEFAULT_HIDE_WITHIN_M
     hide_among: Annotated[int | None, Field(ge=20, le=1000)] = None
     k: Annotated[int, Field(ge=5, le=100)] = 10
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
