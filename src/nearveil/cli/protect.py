@@ -151,4 +151,8 @@ def _check_distinct(what: str, path: str | Path, others: Mapping[str, str | Path
 
 
 def _is_same_file(path: str | Path, other: str | Path | None) -> bool:
-    return other is not None and Path(path).resolve() == Path(other).resolve()
+    if other is None:
+        return False
+    first, second = Path(path), Path(other)
+    # A second name of the same file counts, too.
+    return first.resolve() == second.resolve() or (first.exists() and second.exists() and first.samefile(second))

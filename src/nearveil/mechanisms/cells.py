@@ -80,8 +80,8 @@ class Layout:
     levels: int
 
     def __post_init__(self) -> None:
-        boxes = self.columns * self.rows << 2 * self.levels
-        if min(self.columns, self.rows) < 1 or not 0 <= self.levels <= _MOST_LEVELS or boxes > _MOST_BOXES:
+        possible = min(self.columns, self.rows) >= 1 and 0 <= self.levels <= _MOST_LEVELS
+        if not possible or self.columns * self.rows << 2 * self.levels > _MOST_BOXES:
             raise UsageError(f"cells need at least one box, and at most {_MOST_BOXES:,} of the smallest boxes")
 
     @property
@@ -168,8 +168,8 @@ class Cells:
         whole = self.layout.columns * self.layout.rows << 2 * levels
         if starts[-1] + sizes[-1] != whole or (starts % sizes).any():
             raise UsageError("the cells do not cover the region, each place once")
-        if not (np.isfinite(self.people).all() and (self.people >= 0).all() and self.people_per_cell > 0):
-            raise UsageError("numbers of people in cells must be 0 or more")
+        if not (np.isfinite(self.people.sum()) and (self.people >= 0).all() and 0 < self.people_per_cell < math.inf):
+            raise UsageError("numbers of people in cells must be 0 or more, and finite")
         if (self.fit_epsilon > 0) != (self.source == "privtree") or not math.isfinite(self.fit_epsilon):
             raise UsageError("cells from a private quadtree cost something, and others nothing")
         # A file has six digits of them: cells that are read back are the same, and so is what is said of them.

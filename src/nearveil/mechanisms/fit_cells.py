@@ -398,7 +398,7 @@ def build_private_cells(
     return Cells(
         layout=layout,
         depths=depths.astype(np.int8),
-        people=_shared_evenly(np.maximum(counted, 0.0), depths, layout),
+        people=_shared_evenly(_that_stand_out(counted, noise.counting_scale), depths, layout),
         people_per_cell=plan.people_per_cell,
         source="privtree",
         fit_epsilon=epsilon,
@@ -419,6 +419,15 @@ def _biased_counts(layout: Layout, depth: int, column: IntArray, row: IntArray, 
     return lambda asked: _biased(
         _pyramid(asked.counts_in_cells(columns, rows), layout)[depth][row, column], depth, noise
     )
+
+
+def _that_stand_out(counted: FloatArray, scale: float) -> FloatArray:
+    """Noisy counts that hardly any empty box would have, and 0 for the others.
+
+    The noise of many empty boxes would otherwise make up people to hide among, who are not there.
+    """
+    found: FloatArray = np.where(counted > scale * (math.log(len(counted)) + 2), counted, 0.0)
+    return found
 
 
 def _shared_evenly(largest: FloatArray, depths: IntArray, layout: Layout) -> FloatArray:

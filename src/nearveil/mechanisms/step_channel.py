@@ -129,9 +129,12 @@ class StepChannel:
 
     @property
     def _draw_error(self) -> float:
-        """What choosing by one 64-bit number adds to a loss: each probability is off by less than 2⁻⁶⁴."""
+        """What choosing by one 64-bit number adds to a loss.
+
+        A cell has one or two ranges of the number, as near or as any cell: its probability is off by less than 2⁻⁶³.
+        """
         rarest = float(self.falls[-1]) * float(self.weights.min()) / float(self.sums.max())
-        share = 2.0**-64 / rarest
+        share = 2.0**-63 / rarest
         return math.log1p(share) - math.log1p(-share) + 1e-12
 
     @cached_property
@@ -191,6 +194,8 @@ class StepChannel:
     def people_within(self, steps: float) -> float:
         """About how many people the cells within so many steps of somebody held, on average over people."""
         people = self.cells.people
+        if not people.any():
+            return 0.0
         near = (np.arange(self.reach.most + 1) <= steps * STEP).astype(np.float64)
         # The last stands for everything beyond.
         near[-1] = 0.0

@@ -387,7 +387,8 @@ def fit_cells(
     with bar("finding cells", 1) as advance:
         found = build_private_cells(people.answers, chosen, epsilon=epsilon, plan=plan, rng=people.randomness)
         advance(1)
-    found.check_holds(hide_among)
     found = replace(found, unit=people.unit)
     people.charge(found)
+    # A refusal tells something of the cells, so it comes after they are paid for.
+    found.check_holds(hide_among)
     return FittedCells(found, found.guarantee(), people.warnings)

@@ -163,14 +163,17 @@ class PlaceCells:
     ----------
     cells : Cells
         Of a region with isotropic scaling.
+    strength : str
+        How strongly people are hidden among them.
     """
 
     cells: Cells
+    strength: str = ""
 
     @property
     def identity(self) -> str:
-        """What a key derives other noise for: other cells are other places."""
-        return cells_digest(self.cells)
+        """What a key derives other noise for: other cells, and another strength, are other places."""
+        return f"{cells_digest(self.cells)} {self.strength}"
 
     def cells_near(self, x_m: float, y_m: float) -> list[Cell]:
         """Return every cell that somebody here may count as in, the nearest first; the first is their own."""
@@ -293,7 +296,7 @@ class Protection:
     def grid(self) -> PlaceGrid | PlaceCells:
         """What counts as one place: public."""
         if self.among is not None:
-            return PlaceCells(self.among.current_cells)
+            return PlaceCells(self.among.current_cells, f"{self.among.hide_among} {self.among.epsilon}")
         return grid_for(self._length_m)
 
     @property
