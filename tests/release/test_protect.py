@@ -247,22 +247,26 @@ def test_seeded_intervals_are_said_on_the_card_and_hold_for_nobody(people_csv: P
         assert result.to_dict()["holds_for_these_people"] is None
 
 
+# A few largest boxes, so that the noise of their sum cannot hide that there are 400 people.
+WIDE: dict[str, Any] = {"hide_among": 100, "largest_cell_m": 20_000.0}
+
+
 def test_cells_are_fitted_charged_and_used(people_csv: Path, city: FloatArray, tmp_path: Path) -> None:
     """One fit at 1 fits into a central budget of 1.5; seeded or anonymous people are not charged."""
     budget = Budget(notion=Notion.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
     ledger, read = Ledger(tmp_path / "ledger", [budget]), ReadOptions(person="id")
-    fitted = fit_cells(people_csv, hide_among=100, read=read, ledger=ledger)
+    fitted = fit_cells(people_csv, read=read, ledger=ledger, **WIDE)
     assert fitted.guarantee == fitted.cells.guarantee()
     assert (fitted.guarantee.epsilon, fitted.cells.unit) == (1.0, "person")
     with pytest.raises(OverspentError):
-        fit_cells(people_csv, hide_among=100, read=read, ledger=ledger)
+        fit_cells(people_csv, read=read, ledger=ledger, **WIDE)
     with pytest.raises(UsageError, match="a ledger charges people"):
         fit_cells(people_csv, ledger=ledger)
     with pytest.raises(UsageError, match="a seed protects nobody"):
         fit_cells(people_csv, read=read, ledger=ledger, seed=1)
     with pytest.raises(UsageError, match="fewer than the 100,000 to hide among"):
         fit_cells(people_csv, hide_among=100_000)
-    assert fit_cells(people_csv, hide_among=100, read=ReadOptions(per_row=True)).guarantee.unit == "per row"
+    assert fit_cells(people_csv, read=ReadOptions(per_row=True), **WIDE).guarantee.unit == "per row"
     result = protect_file(people_csv, tmp_path / "out.csv", HideAmong(100, cells=fitted.cells), read=read)
     # A file of cells does not say whose they are, so that what holds for anyone includes their cost.
     assert result.to_dict()["holds_for_these_people"]["offset"] == 2.0
@@ -271,7 +275,7 @@ def test_cells_are_fitted_charged_and_used(people_csv: Path, city: FloatArray, t
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_frame_hides_among_people(table: pa.Table, city: FloatArray, san_francisco: Region) -> None:
     cells = cells_from_points(city, san_francisco, CellPlan(hide_among=500))
-    for mechanism in (HideAmong(500, cells=cells), HideAmong(100)):
+    for mechanism in (HideAmong(500, cells=cells), HideAmong(**WIDE)):
         published = protect_frame(table, mechanism)
         assert sorted(published["name"].to_pylist()) == sorted(table["name"].to_pylist())
         assert mechanism.guarantee.notion is Notion.ELASTIC

@@ -398,7 +398,7 @@ def build_private_cells(
     return Cells(
         layout=layout,
         depths=depths.astype(np.int8),
-        people=_shared_evenly(_that_stand_out(counted, noise.counting_scale), depths, layout),
+        people=_people_by_cell(counted, noise.counting_scale, depths, layout),
         people_per_cell=plan.people_per_cell,
         source="privtree",
         fit_epsilon=epsilon,
@@ -421,20 +421,20 @@ def _biased_counts(layout: Layout, depth: int, column: IntArray, row: IntArray, 
     )
 
 
-def _that_stand_out(counted: FloatArray, scale: float) -> FloatArray:
-    """Noisy counts that hardly any empty box would have, and 0 for the others.
+def _people_by_cell(counted: FloatArray, scale: float, depths: IntArray, layout: Layout) -> FloatArray:
+    """Share noisy counts of the largest boxes among cells, which the tree has made to hold about equally many.
 
-    The noise of many empty boxes would otherwise make up people to hide among, who are not there.
+    The noise of many empty boxes must not make up people to hide among. So only boxes keep their count that hardly any
+    empty one would have. Those who are left of the sum of all counts, in which the noise cancels out, are spread over
+    the cells of the other boxes.
     """
-    found: FloatArray = np.where(counted > scale * (math.log(len(counted)) + 2), counted, 0.0)
-    return found
-
-
-def _shared_evenly(largest: FloatArray, depths: IntArray, layout: Layout) -> FloatArray:
-    """Share the people of each largest box among its cells, which the tree has made to hold about equally many."""
     sizes = 1 << 2 * (layout.levels - depths)
-    of = (np.cumsum(sizes) - sizes) >> 2 * layout.levels
-    people: FloatArray = largest[of] / np.bincount(of)[of]
+    box = (np.cumsum(sizes) - sizes) >> 2 * layout.levels
+    kept = np.where(counted > scale * (math.log(len(counted)) + 2), counted, 0.0)
+    people: FloatArray = kept[box] / np.bincount(box)[box]
+    others = np.flatnonzero((kept[box] == 0) & (depths > 0))
+    if len(others):
+        people[others] = max(0.0, float(counted.sum() - kept.sum())) / len(others)
     return people
 
 
