@@ -223,3 +223,9 @@ def test_an_elastic_claim_about_a_function_is_audited_and_checked_with_its_cells
     again = run("audit", "--check", witness, "--callable", function, "--cells", cells_file, "--samples", 60_000)
     assert again.code == 1, again.out + again.err
     check(run("audit", "--check", witness, "--callable", function), 2, "give the cells")
+
+
+def test_another_name_of_the_input_is_not_public_data(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    other = tmp_path / "census.csv"
+    other.hardlink_to(people_csv)
+    check(run("protect", people_csv, tmp_path / "out.csv", "--hide-among", 500, "--density", other), 2, "is the INPUT")

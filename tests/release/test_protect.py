@@ -251,6 +251,14 @@ def test_seeded_intervals_are_said_on_the_card_and_hold_for_nobody(people_csv: P
 WIDE: dict[str, Any] = {"hide_among": 100, "largest_cell_m": 20_000.0}
 
 
+def test_cells_are_paid_for_before_they_are_refused(people_csv: Path, tmp_path: Path) -> None:
+    budget = Budget(notion=Notion.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
+    ledger, read = Ledger(tmp_path / "ledger", [budget]), ReadOptions(person="id")
+    for refusal in (UsageError, OverspentError):
+        with pytest.raises(refusal):
+            fit_cells(people_csv, hide_among=100_000, read=read, ledger=ledger)
+
+
 def test_cells_are_fitted_charged_and_used(people_csv: Path, city: FloatArray, tmp_path: Path) -> None:
     """One fit at 1 fits into a central budget of 1.5; seeded or anonymous people are not charged."""
     budget = Budget(notion=Notion.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))

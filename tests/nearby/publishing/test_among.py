@@ -257,3 +257,12 @@ def test_what_does_not_fit_is_refused(cells: Cells) -> None:
         Protection(region=named_region("paris"), among=among)
     with pytest.raises(UsageError, match="fit the cells first"):
         Protection(region=TOWN, among=HideAmong(60, region=TOWN))
+
+
+def test_another_number_of_people_is_another_place() -> None:
+    """Also where a window has no key of its service's own: the same words at another rate would be seen through."""
+    region = named_region("san-francisco")
+    cells = cells_from_points(synthetic_city(2000, region, rng=1), region)
+    strengths = [HideAmong(40, cells=cells), HideAmong(50, cells=cells), HideAmong(40, epsilon=1.0, cells=cells)]
+    places = [Protection(region=region, among=among).grid for among in strengths]
+    assert len({place.identity for place in places}) == 3
