@@ -17,7 +17,7 @@ from nearveil.audit.pair_search import audit_pairs, cell_pairs, channel_pairs, m
 from nearveil.audit.pairs import Pair, pair_from_dict
 from nearveil.audit.witness import Witness, witness_from_json
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms.cells import graph_of
+from nearveil.mechanisms.cell_steps import graph_of
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.privacy.guarantee import Notion
 from nearveil.randomness import RowKeystream

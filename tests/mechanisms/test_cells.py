@@ -12,18 +12,8 @@ from scipy.sparse.csgraph import dijkstra
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.density import Density
-from nearveil.mechanisms.cells import (
-    COUNTING_SHARE,
-    PRIVTREE_RATIO,
-    STEP,
-    Cells,
-    cells_from_json,
-    graph_of,
-    layout_for,
-    load_cells,
-    reach_of,
-    steps_from,
-)
+from nearveil.mechanisms.cell_steps import STEP, graph_of, reach_of, steps_from
+from nearveil.mechanisms.cells import COUNTING_SHARE, PRIVTREE_RATIO, Cells, cells_from_json, layout_for, load_cells
 from nearveil.mechanisms.fit_cells import (
     CellPlan,
     build_private_cells,
@@ -33,6 +23,7 @@ from nearveil.mechanisms.fit_cells import (
 )
 from nearveil.mechanisms.fit_pic import fixed_point_laplace
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.mechanisms.step_channel import calibrated, channel_for_people
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -133,6 +124,11 @@ def test_a_file_of_cells_is_read_back_and_is_a_map(cells: Cells) -> None:
         ({"people": None}, "damaged"),
         ({"people_per_cell": math.inf}, "damaged"),
         ({"levels": 10**11}, "damaged"),
+        ({"calibration": {"rate": 1.0, "farthest": 9, "weights": [1024]}}, "one weight for each cell"),
+        ({"calibration": {"rate": 1.0, "farthest": 9, "weights": [1024.5]}}, "whole numbers"),
+        ({"calibration": {"rate": math.nan, "farthest": 9, "weights": [1024]}}, "rate"),
+        ({"calibration": {"rate": 1.0, "weights": [1024]}}, "not a file of cells"),
+        ({"calibration": None}, "not a file of cells"),
     ],
 )
 def test_a_damaged_file_is_refused(cells: Cells, change: dict[str, object], says: str) -> None:
@@ -321,6 +317,17 @@ def test_files_are_read_back_as_they_were(cells: Cells, tmp_path: Path, name: st
     again = load_cells(tmp_path / name)
     assert again.to_document() == third.to_document()
     assert (again.people == third.people).all()
+    assert again.calibration is None
+
+
+@pytest.mark.parametrize("name", ["cells.geojson", "cells.parquet"])
+def test_a_file_keeps_the_calibration(cells: Cells, tmp_path: Path, name: str) -> None:
+    """It is no part of what makes the cells: a store knows them with and without it."""
+    known = calibrated(cells)
+    known.save(tmp_path / name)
+    again = load_cells(tmp_path / name)
+    assert again.calibration == channel_for_people(cells, cells.hide_among).calibration
+    assert again.to_document() == cells.to_document()
 
 
 @pytest.mark.parametrize("name", ["cells.geojson", "cells.parquet"])

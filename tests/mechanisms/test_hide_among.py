@@ -13,11 +13,12 @@ from scipy.stats import chisquare
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms import step_channel
-from nearveil.mechanisms.cells import STEP, Cells, graph_of
+from nearveil.mechanisms.cell_steps import STEP, graph_of
+from nearveil.mechanisms.cells import Calibration, Cells
 from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
-from nearveil.mechanisms.step_channel import Calibration, StepChannel, _high_product
+from nearveil.mechanisms.step_channel import StepChannel, _high_product, calibrated
 from nearveil.privacy.guarantee import Basis, Notion, guarantee_from_dict
 from nearveil.randomness import numbered_rows
 from nearveil.region import Region
@@ -201,6 +202,19 @@ def test_weights_of_other_cells_are_refused(cells: Cells) -> None:
     for change in wrong:
         with pytest.raises(UsageError):
             replace(usual, **change)
+
+
+def test_what_was_calibrated_before_is_used_for_its_own_number_alone(cells: Cells) -> None:
+    kept = replace(calibrated(cells).calibration or Calibration(rate=1.0, farthest=3, weights=()), rate=0.77)
+    known = replace(cells, calibration=kept)
+    assert HideAmong(cells.hide_among, cells=known).channel.rate == 0.77
+    assert HideAmong(cells.hide_among + 1, cells=known).channel.rate != 0.77
+    assert HideAmong(cells.hide_among, epsilon=2.0, cells=known).channel.rate != 0.77
+    # The promise is worked out from the numbers in use, not taken from a file.
+    assert (
+        HideAmong(cells.hide_among, cells=known).guarantee.epsilon
+        == StepChannel(cells, 0.77, kept.farthest, np.array(kept.weights)).bound
+    )
 
 
 def test_settled_it_draws_by_its_own_numbers_anywhere(city: FloatArray, san_francisco: Region) -> None:

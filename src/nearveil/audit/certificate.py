@@ -19,7 +19,7 @@ from nearveil.audit.conformance import failure_of
 from nearveil.errors import DataError
 from nearveil.io.atomic import read_text, replacing
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.cells import steps_from
+from nearveil.mechanisms.cell_steps import steps_from
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.nearest import nearest_centre_table

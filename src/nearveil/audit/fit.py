@@ -33,7 +33,6 @@ from nearveil.audit.fit_witness import (
 from nearveil.audit.subjects import CONFIRM_STREAM, EXPLORE_STREAM, chosen_seed
 from nearveil.audit.witness import Counts, shared_confidence
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms.cells import finder
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, tree_noise
 from nearveil.mechanisms.fit_pic import FIXED_POINT, PlacesInMemory, Question, Watch
@@ -538,8 +537,7 @@ class CellsFit:
             if self.advance is not None:
                 self.advance(1)
             halved = np.arange(layout.levels) < cells.depths[cells.find(place)[0]]
-            first, beyond = finder(cells).first[box : box + 2]
-            return np.append(halved, cells.people[first:beyond].sum() - others[box])[:, None]
+            return np.append(halved, cells.people[cells.of_largest_box(box)].sum() - others[box])[:, None]
 
         return fit
 

@@ -12,7 +12,8 @@ from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import Place
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.cells import STEP, Cells, graph_of, steps_from
+from nearveil.mechanisms.cell_steps import STEP, graph_of, steps_from
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter

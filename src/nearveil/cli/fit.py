@@ -51,6 +51,7 @@ from nearveil.mechanisms.cells import SOURCE_NAMES, Cells, check_cells_file
 from nearveil.mechanisms.fitting import FitMethod
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import METHOD_NAMES, Intervals
+from nearveil.mechanisms.step_channel import calibrated
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.release.card import GIVEN_CELLS
 from nearveil.release.fitting import FittedCells, fit_cells, fit_intervals
@@ -144,7 +145,7 @@ def fit(
         # Of cells that are to be fitted, this refuses options that do not go together.
         cells, plan = given_cells(protection, box, read), protection.cell_plan
         fitted = (
-            FittedCells(cells, cells.guarantee().with_note(GIVEN_CELLS), ())
+            FittedCells(calibrated(cells), cells.guarantee().with_note(GIVEN_CELLS), ())
             if cells is not None
             else fit_cells(
                 source,

@@ -1,23 +1,17 @@
-"""Cells: a public partition of the region into boxes that hold about equally many people, and steps between them.
+"""Cells: a public partition of the region into boxes that hold about equally many people.
 
 The region is cut into ``columns`` x ``rows`` largest boxes, and each of them is halved both ways again and again where
-people are dense: a quadtree. Two cells that touch are neighbours. The length of the way from one to the other is the
-distance of their centres in units of the mean of their sides: 1 between equal neighbours, 1.41 across a corner. The
-number of *steps* between two places is the length of the shortest way between their cells. So a step is short where
-people are dense and long where they are sparse.
+people are dense: a quadtree. `nearveil.mechanisms.cell_steps` counts the steps between cells.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,16 +20,13 @@ from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text, replacing
 from nearveil.kernels import inlined_kernel, kernel
 from nearveil.mechanisms.morton import deinterleave
-from nearveil.privacy.guarantee import SEEDED_CELLS_NOTE, Basis, Guarantee, Notion, check_positive
+from nearveil.privacy.guarantee import SEEDED_CELLS_NOTE, Basis, Guarantee, Notion, check_count, check_positive
 from nearveil.randomness import EXPONENTIAL_REACH
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, ShortIntArray
 
 FORMAT = "nearveil-cells"
 FORMAT_VERSION = 1
-
-STEP = 32
-"""Lengths of ways are counted in this many parts of a step, so that they are whole numbers."""
 
 MOST_CELLS = 250_000
 _MOST_BOXES = 1 << 24
@@ -118,6 +109,45 @@ def layout_for(region: Region, *, least_cell_m: float, largest_cell_m: float) ->
     return Layout(region, columns, rows, min(levels, _MOST_LEVELS))
 
 
+LEAST_REACH, LARGEST_REACH = 3, 24
+LEAST_WEIGHT, LARGEST_WEIGHT = 8, 32767
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """The numbers of a channel between cells (`nearveil.mechanisms.step_channel`), as they were found.
+
+    Attributes
+    ----------
+    rate : float
+        a: how fast probabilities fall with the number of steps.
+    farthest : int
+        M: beyond so many steps all cells are alike.
+    weights : tuple of int
+        w(z) of each cell.
+    """
+
+    rate: float
+    farthest: int
+    weights: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_positive(self.rate, "rate")
+        check_count(self.farthest, "farthest", least=LEAST_REACH, most=LARGEST_REACH)
+        whole = bool(self.weights) and all(isinstance(weight, int) for weight in self.weights)
+        if not whole or min(self.weights) < LEAST_WEIGHT or max(self.weights) > LARGEST_WEIGHT:
+            raise UsageError(f"weights of cells are whole numbers from {LEAST_WEIGHT} to {LARGEST_WEIGHT:,}")
+
+    def to_document(self) -> dict[str, Any]:
+        """Return it as plain values for JSON."""
+        return {"rate": self.rate, "farthest": self.farthest, "weights": list(self.weights)}
+
+    @classmethod
+    def from_document(cls, document: Any) -> Self:
+        """Read what `to_document` gave."""
+        return cls(**{**document, "weights": tuple(document["weights"])})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cells:
     """A partition of a region into cells, and about how many people each of them held. Nothing in it is private.
@@ -141,6 +171,8 @@ class Cells:
         Whether their noise came from a seed, which undoes its protection for anyone who knows the seed.
     unit : {"person", "row"}
         Whose data the cost counts: a row's, where a person may have had several.
+    calibration : Calibration, optional
+        The channel that hides among ``hide_among`` people, found before: it takes seconds to find where cells are many.
     """
 
     layout: Layout
@@ -151,11 +183,14 @@ class Cells:
     fit_epsilon: float = 0.0
     seeded: bool = False
     unit: Literal["person", "row"] = "person"
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         levels = self.layout.levels
         if self.depths.ndim != 1 or self.people.shape != self.depths.shape:
             raise UsageError("cells need one number of people for each cell")
+        if self.calibration is not None and len(self.calibration.weights) != len(self.depths):
+            raise UsageError("there must be one weight for each cell")
         if not 2 <= len(self.depths) <= MOST_CELLS:
             more, wider = ("fewer", "smaller") if len(self.depths) < 2 else ("more", "larger")
             raise UsageError(
@@ -256,6 +291,11 @@ class Cells:
                 "cells from more people"
             )
 
+    def of_largest_box(self, number: int) -> slice:
+        """Return which cells a largest box is cut into."""
+        box = 1 << 2 * self.layout.levels
+        return slice(*np.searchsorted(self._starts, [number * box, (number + 1) * box]).tolist())
+
     @property
     def is_free(self) -> bool:
         """Whether they cost nobody anything."""
@@ -303,7 +343,7 @@ class Cells:
     # -- one file --------------------------------------------------------------------------------------------
 
     def to_document(self) -> dict[str, Any]:
-        """Return the cells as plain values for JSON."""
+        """Return the cells as plain values for JSON, without a calibration."""
         region = self.region
         return {
             "format": FORMAT,
@@ -328,6 +368,10 @@ class Cells:
             "seeded": self.seeded,
         }
 
+    def _file_document(self) -> dict[str, Any]:
+        document = self.to_document()
+        return document if self.calibration is None else {**document, "calibration": self.calibration.to_document()}
+
     def to_json(self) -> str:
         """Write the cells as one GeoJSON document, which maps show and `cells_from_json` reads back."""
         outlines = self.outlines()
@@ -339,7 +383,7 @@ class Cells:
             }
             for people, side_m, outline in zip(self.people, self.sides_m, outlines, strict=True)
         ]
-        return json.dumps({"type": "FeatureCollection", "nearveil": self.to_document(), "features": features})
+        return json.dumps({"type": "FeatureCollection", "nearveil": self._file_document(), "features": features})
 
     def outlines(self) -> FloatArray:
         """Corners of each cell in degrees, closed and counter-clockwise, shape (n, 5, 2)."""
@@ -376,7 +420,7 @@ class Cells:
         table = pa.table(
             {"people": self.people, "side_m": self.sides_m.round(1), "geometry": wkb_from_boxes(self.outlines())}
         )
-        metadata = {"geo": geo_metadata_of("geometry", "Polygon"), "nearveil": json.dumps(self.to_document())}
+        metadata = {"geo": geo_metadata_of("geometry", "Polygon"), "nearveil": json.dumps(self._file_document())}
         pq.write_table(table.replace_schema_metadata(metadata), path)
 
 
@@ -451,11 +495,15 @@ def _from_document(document: dict[str, Any]) -> Cells:
         fit_epsilon=float(document["fit_epsilon"]),
         seeded=bool(document["seeded"]),
         unit=document["unit"],
+        calibration=Calibration.from_document(document["calibration"]) if "calibration" in document else None,
     )
 
 
-# Which cell a place is in: the smallest box around it, numbered as the cells are ordered, by bisection among the cells
-# of its largest box.
+# Which cell a place is in: the smallest box around it, numbered as the cells are ordered, by bisection among the few
+# cells of a block of such boxes.
+
+
+_MOST_BLOCKS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -467,30 +515,35 @@ class Finder:
     half_extent : ndarray
         Half width and half height of the region in the square.
     grid : ndarray
-        Columns and rows of largest boxes, and levels.
+        Columns and rows of largest boxes, levels, and how many bits of a box's number are not its block's.
     starts : ndarray
-        Number of the first smallest box of each cell, within its largest box.
+        Number of the first smallest box of each cell.
     first : ndarray
-        For each largest box, its first cell; and at the end, the number of cells.
+        For each block of smallest boxes, the cell that it begins in; and at the end, the last cell.
     """
 
     half_extent: FloatArray
     grid: IntArray
-    starts: IntArray
-    first: IntArray
+    starts: ShortIntArray
+    first: ShortIntArray
 
 
 @lru_cache(maxsize=8)
 def finder(cells: Cells) -> Finder:
     """Return the tables by which compiled code finds cells."""
-    layout = cells.layout
-    starts, block = cells._starts, 1 << 2 * layout.levels
-    first = np.searchsorted(starts, np.arange(layout.columns * layout.rows + 1) * block)
+    layout, starts = cells.layout, cells._starts
+    boxes = layout.columns * layout.rows << 2 * layout.levels
+    bits = 0
+    # A small table is found in a processor's cache.
+    while boxes >> bits > _MOST_BLOCKS:
+        bits += 1
+    blocks = np.arange((boxes - 1 >> bits) + 1) << bits
+    first = np.append(np.searchsorted(starts, blocks, side="right") - 1, len(starts) - 1)
     return Finder(
         np.array(layout.region.half_extent_square),
-        np.array([layout.columns, layout.rows, layout.levels]),
-        starts % block,
-        first,
+        np.array([layout.columns, layout.rows, layout.levels, bits]),
+        starts.astype(np.int32),
+        first.astype(np.int32),
     )
 
 
@@ -503,194 +556,33 @@ def _spread_bits(number: int) -> int:
 
 
 @kernel
-def find_cell(x: float, y: float, half_extent: FloatArray, grid: IntArray, starts: IntArray, first: IntArray) -> int:
+def find_cell(
+    x: float, y: float, half_extent: FloatArray, grid: IntArray, starts: ShortIntArray, first: ShortIntArray
+) -> int:
     """The number of the cell of a place; places beyond the region count as on its edge."""
     levels = grid[2]
     across, up = grid[0] << levels, grid[1] << levels
     column = min(max(int((x / half_extent[0] + 1.0) * 0.5 * across), 0), across - 1)
     row = min(max(int((y / half_extent[1] + 1.0) * 0.5 * up), 0), up - 1)
     mask = (1 << levels) - 1
-    box = _spread_bits(column & mask) | (_spread_bits(row & mask) << 1)
     largest = (row >> levels) * grid[0] + (column >> levels)
-    low, high = first[largest], first[largest + 1]
-    while high - low > 1:
-        middle = (low + high) >> 1
+    box = (largest << 2 * levels) | _spread_bits(column & mask) | (_spread_bits(row & mask) << 1)
+    block = box >> grid[3]
+    low, high = first[block], first[block + 1]
+    while low < high:
+        middle = (low + high + 1) >> 1
         if starts[middle] <= box:
             low = middle
         else:
-            high = middle
+            high = middle - 1
     return low
 
 
 @kernel
-def _find(x: FloatArray, half_extent: FloatArray, grid: IntArray, starts: IntArray, first: IntArray) -> ShortIntArray:
+def _find(
+    x: FloatArray, half_extent: FloatArray, grid: IntArray, starts: ShortIntArray, first: ShortIntArray
+) -> ShortIntArray:
     found = np.empty(len(x), dtype=np.int32)
     for i in range(len(x)):
         found[i] = find_cell(x[i, 0], x[i, 1], half_extent, grid, starts, first)
     return found
-
-
-# The graph of cells that touch.
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Graph:
-    """Neighbours of each cell, and how long the way to them is.
-
-    Attributes
-    ----------
-    starts : ndarray of shape (n + 1,)
-        Neighbours of cell c are at ``starts[c]`` to ``starts[c + 1]`` of the others.
-    neighbours, lengths : ndarray
-        Cells, and lengths of the ways to them in parts of a step (`STEP`).
-    """
-
-    starts: IntArray
-    neighbours: ShortIntArray
-    lengths: ShortIntArray
-
-    @property
-    def edges(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Every pair of neighbours once, and the length of the way between them."""
-        sources = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-        once = sources < self.neighbours
-        return sources[once], self.neighbours[once].astype(np.int64), self.lengths[once].astype(np.int64)
-
-
-@lru_cache(maxsize=8)
-def graph_of(cells: Cells) -> Graph:
-    """Return the graph of cells that touch, by a side or a corner."""
-    corners, sides = cells.corners, cells.sides
-    rows, columns = cells.layout.shape
-    box, half_extent = cells.layout.box, np.array(cells.region.half_extent_square)
-    # A neighbour that is at least as large is met from any box just outside a side or a corner; a smaller one meets
-    # this cell from its own.
-    probes = [(across, up) for across in (-1, 0, 1) for up in (-1, 0, 1) if (across, up) != (0, 0)]
-    found = []
-    for across, up in probes:
-        column = corners[:, 0] + np.where(across > 0, sides, across)
-        row = corners[:, 1] + np.where(up > 0, sides, up)
-        inside = np.flatnonzero((column >= 0) & (column < columns) & (row >= 0) & (row < rows))
-        beside = np.column_stack([column[inside], row[inside]]) + 0.5
-        found.append(np.column_stack([inside, cells.find(beside * box - half_extent)]))
-    pairs = np.vstack(found)
-    pairs = np.unique(np.sort(pairs, axis=1), axis=0)
-    first, second = pairs[:, 0], pairs[:, 1]
-    centres = corners + sides[:, None] / 2
-    away = centres[first] - centres[second]
-    length = np.rint(STEP * 2 * np.hypot(away[:, 0], away[:, 1]) / (sides[first] + sides[second])).astype(np.int32)
-    source, target, both = np.append(first, second), np.append(second, first), np.append(length, length)
-    order = np.lexsort((target, source))
-    starts = np.searchsorted(source[order], np.arange(len(cells) + 1))
-    return Graph(starts, target[order].astype(np.int32), both[order])
-
-
-STEP_BITS = 10
-"""An entry of a `Reach` is a cell's number in the upper bits, and how far away it is in these lower ones."""
-_STEP_MASK = (1 << STEP_BITS) - 1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reach:
-    """For each cell, the cells that are fewer than ``most`` steps away, the nearest first.
-
-    Attributes
-    ----------
-    most : int
-        In parts of a step.
-    starts : ndarray of shape (n + 1,)
-        The cells in reach of cell c are at ``starts[c]`` to ``starts[c + 1]`` of the entries.
-    entries : ndarray of uint32
-        Which they are, and how far away in parts of a step, in one number: there may be a hundred million.
-    """
-
-    most: int
-    starts: IntArray
-    entries: npt.NDArray[np.uint32]
-
-    def of(self, cell: int) -> tuple[IntArray, IntArray]:
-        """Return the cells in reach of one, and how far away they are in parts of a step."""
-        entries = self.entries[self.starts[cell] : self.starts[cell + 1]].astype(np.int64)
-        return entries >> STEP_BITS, entries & _STEP_MASK
-
-
-_SOURCES_AT_ONCE = 2048
-
-
-@lru_cache(maxsize=4)
-def reach_of(cells: Cells, most: int) -> Reach:
-    """Return who is in reach of whom, by a bounded search from every cell."""
-    graph = graph_of(cells)
-    parts = in_threads(
-        lambda start: _search(
-            graph.starts, graph.neighbours, graph.lengths, most, start, min(start + _SOURCES_AT_ONCE, len(cells))
-        ),
-        range(0, len(cells), _SOURCES_AT_ONCE),
-    )
-    starts = np.concatenate([[0], np.cumsum(np.concatenate([part[0] for part in parts]))])
-    entries = np.empty(starts[-1], dtype=np.uint32)
-    # Hundreds of megabytes where there are many cells: a part goes as soon as it is copied.
-    for end in np.cumsum([len(part[1]) for part in parts]):
-        found = parts.pop(0)[1]
-        entries[end - len(found) : end] = found
-    return Reach(most, starts, entries)
-
-
-def in_threads(work: Callable[[int], Any], items: range) -> list[Any]:
-    """Call compiled work for each item, on all cores."""
-    if len(items) <= 1:
-        return [work(item) for item in items]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(work, items))
-
-
-@kernel
-def _search(
-    starts: IntArray, neighbours: ShortIntArray, lengths: ShortIntArray, most: int, first: int, last: int
-) -> tuple[IntArray, npt.NDArray[np.uint32]]:
-    """Dijkstra's algorithm from each of some cells, with one list of cells for every distance, as these are whole."""
-    far = most
-    distance = np.full(len(starts) - 1, far, dtype=np.int32)
-    head = np.full(far, -1, dtype=np.int64)
-    queued, following = np.empty(4096, dtype=np.int32), np.empty(4096, dtype=np.int64)
-    counts = np.empty(last - first, dtype=np.int64)
-    found = np.empty(65536, dtype=np.uint32)
-    total = 0
-    for source in range(first, last):
-        before, size = total, 1
-        distance[source], queued[0], following[0], head[0] = 0, source, -1, 0
-        for now in range(far):
-            while head[now] >= 0:
-                entry = head[now]
-                head[now] = following[entry]
-                cell = queued[entry]
-                if distance[cell] != now:
-                    continue
-                if total == len(found):
-                    found = np.append(found, np.empty_like(found))
-                found[total] = (cell << STEP_BITS) | now
-                total += 1
-                for edge in range(starts[cell], starts[cell + 1]):
-                    beyond, other = now + lengths[edge], neighbours[edge]
-                    if beyond < distance[other]:
-                        distance[other] = beyond
-                        if size == len(queued):
-                            queued = np.append(queued, np.empty_like(queued))
-                            following = np.append(following, np.empty_like(following))
-                        queued[size], following[size], head[beyond] = other, head[beyond], size
-                        size += 1
-        for place in range(before, total):
-            distance[found[place] >> STEP_BITS] = far
-        counts[source - first] = total - before
-    return counts, found[:total]
-
-
-def steps_from(cells: Cells, source: int | IntArray | ShortIntArray) -> FloatArray:
-    """Return how many steps every cell is away from one, however far; for several, a row each."""
-    from scipy.sparse import csr_array  # noqa: PLC0415 - slow to load
-    from scipy.sparse.csgraph import dijkstra  # noqa: PLC0415
-
-    graph = graph_of(cells)
-    matrix = csr_array((graph.lengths.astype(np.float64), graph.neighbours, graph.starts), shape=(len(cells),) * 2)
-    parts: FloatArray = dijkstra(matrix, indices=source)
-    return parts / STEP

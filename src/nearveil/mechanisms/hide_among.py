@@ -16,10 +16,10 @@ import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.cells import SOURCE_NAMES, Cells, graph_of, steps_from
+from nearveil.mechanisms.cell_steps import graph_of, steps_from
+from nearveil.mechanisms.cells import SOURCE_NAMES, Calibration, Cells
 from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells, check_hide_among
 from nearveil.mechanisms.step_channel import (
-    Calibration,
     StepChannel,
     channel_for_epsilon,
     channel_for_people,

@@ -19,14 +19,13 @@ import numpy as np
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.cells import Cells, cells_from_document
+from nearveil.mechanisms.cells import Calibration, Cells, cells_from_document
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
-from nearveil.mechanisms.step_channel import Calibration
 from nearveil.plugins import load_class, reference
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.randomness import NumberedRows, stream_key
@@ -355,8 +354,7 @@ def mechanism_from_spec(document: dict[str, Any], *, trusted: str | None = None)
             params["intervals"] = intervals_from_document(params["intervals"])
         if name == "hide-among":
             params["cells"] = cells_from_document(params["cells"])
-            numbers = params["calibration"]
-            params["calibration"] = Calibration(**{**numbers, "weights": tuple(numbers["weights"])})
+            params["calibration"] = Calibration.from_document(params["calibration"])
         elif "cells" in params:
             params["cells"] = [(int(column), int(row)) for column, row in params["cells"]]
         entry = MECHANISMS.get(name) if trusted is None else mechanism_entry(trusted)

@@ -22,49 +22,28 @@ import numpy.typing as npt
 
 from nearveil.errors import UsageError
 from nearveil.kernels import inlined_kernel, kernel
-from nearveil.mechanisms.cells import STEP, STEP_BITS, Cells, Reach, find_cell, finder, graph_of, in_threads, reach_of
-from nearveil.privacy.guarantee import Certificate, Method, check_count, check_positive
+from nearveil.mechanisms.cell_steps import STEP, STEP_BITS, Reach, graph_of, in_threads, reach_of
+from nearveil.mechanisms.cells import (
+    LARGEST_REACH,
+    LARGEST_WEIGHT,
+    LEAST_REACH,
+    LEAST_WEIGHT,
+    Calibration,
+    Cells,
+    find_cell,
+    finder,
+)
+from nearveil.privacy.guarantee import Certificate, Method
 from nearveil.types import FloatArray, IntArray, ShortIntArray, WordArray
 
 _STEP_MASK = (1 << STEP_BITS) - 1
 _UNIT_WEIGHT = 1024
-_LEAST_WEIGHT, _LARGEST_WEIGHT = 8, 32767
 _MOST_BITS = 44
 _SUM_BITS = 62
 _FAR_SHARE = 0.05
 _USUAL_RATE = 1.25
 _RATE_SHARE = 0.75
-_LEAST_REACH, _LARGEST_REACH = 3, 24
 _TABLE_ENTRIES = 1 << 26
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """The numbers of a channel between cells, as they were found.
-
-    Attributes
-    ----------
-    rate : float
-        a: how fast probabilities fall with the number of steps.
-    farthest : int
-        M: beyond so many steps all cells are alike.
-    weights : tuple of int
-        w(z) of each cell.
-    """
-
-    rate: float
-    farthest: int
-    weights: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        check_positive(self.rate, "rate")
-        check_count(self.farthest, "farthest", least=_LEAST_REACH, most=_LARGEST_REACH)
-        if not self.weights or not all(_LEAST_WEIGHT <= weight <= _LARGEST_WEIGHT for weight in self.weights):
-            raise UsageError(f"weights of cells lie between {_LEAST_WEIGHT} and {_LARGEST_WEIGHT:,}")
-
-    def to_document(self) -> dict[str, Any]:
-        """Return it as plain values for JSON."""
-        return {"rate": self.rate, "farthest": self.farthest, "weights": list(self.weights)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +207,7 @@ class StepChannel:
 def farthest_for(cells: Cells, rate: float) -> int:
     """Return M for about this rate: so far that all cells beyond it together get a small share."""
     steps = math.ceil(math.log(len(cells) / _FAR_SHARE) / rate)
-    return min(max(steps, _LEAST_REACH), _LARGEST_REACH)
+    return min(max(steps, LEAST_REACH), LARGEST_REACH)
 
 
 _CELLS_AT_ONCE = 4096
@@ -296,14 +275,40 @@ def _high_product(first: np.uint64, second: np.uint64) -> np.uint64:
     return a * c + ((a * d) >> half) + ((b * c) >> half) + (middle >> half)
 
 
+_BUCKETS = 4096
+
+
+@kernel
+def _by_cell(
+    x: FloatArray, half_extent: FloatArray, grid: IntArray, starts: ShortIntArray, first: ShortIntArray
+) -> tuple[ShortIntArray, ShortIntArray]:
+    """Return the cell of each place, and an order in which places of neighbouring cells follow each other.
+
+    Tables of a hundred thousand cells do not fit into a processor's cache; what neighbours need of them does.
+    """
+    count, width = len(x), len(starts) // _BUCKETS + 1
+    found, order = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
+    ends = np.zeros(_BUCKETS + 1, dtype=np.int64)
+    for i in range(count):
+        found[i] = find_cell(x[i, 0], x[i, 1], half_extent, grid, starts, first)
+        ends[found[i] // width + 1] += 1
+    for bucket in range(_BUCKETS):
+        ends[bucket + 1] += ends[bucket]
+    for i in range(count):
+        bucket = found[i] // width
+        order[ends[bucket]] = i
+        ends[bucket] += 1
+    return found, order
+
+
 @kernel
 def draw_places(
     x: FloatArray,
     words: WordArray,
     half_extent: FloatArray,
     grid: IntArray,
-    find_starts: IntArray,
-    find_first: IntArray,
+    find_starts: ShortIntArray,
+    find_first: ShortIntArray,
     sources: WordArray,
     entries: ShortIntArray,
     falls: WordArray,
@@ -314,8 +319,9 @@ def draw_places(
 ) -> FloatArray:
     """Draw a cell for each place, and a uniform point of it; ``falls`` are those beyond the least."""
     out = np.empty((len(x), 2))
-    for i in range(len(x)):
-        source = find_cell(x[i, 0], x[i, 1], half_extent, grid, find_starts, find_first)
+    found, order = _by_cell(x, half_extent, grid, find_starts, find_first)
+    for i in order:
+        source = found[i]
         local = sources[source, 1]
         chosen = _high_product(words[i, 0], sources[source, 2])
         if chosen < local:
@@ -391,6 +397,8 @@ def _fastest(start: StepChannel, epsilon: float) -> StepChannel:
 def channel_for_people(cells: Cells, hide_among: int) -> StepChannel:
     """The fastest fall with so many people nearer than the published place, on average over people."""
     cells.check_holds(hide_among)
+    if cells.calibration is not None and hide_among == cells.hide_among:
+        return given_channel(cells, cells.calibration)
     # With a tenth of the people in each cell the usual rate does; an area grows with the square of its width.
     guess = min(_USUAL_RATE, _USUAL_RATE * math.sqrt(10 * cells.people_per_cell / hide_among))
     best = _rate_for_people(
@@ -404,6 +412,13 @@ def channel_for_people(cells: Cells, hide_among: int) -> StepChannel:
             break
         best = _rate_for_people(balanced, hide_among)
     return best
+
+
+def calibrated(cells: Cells) -> Cells:
+    """Return cells that know the channel that hides among their number of people: to be kept in their file."""
+    if cells.calibration is not None:
+        return cells
+    return replace(cells, calibration=channel_for_people(cells, cells.hide_among).calibration)
 
 
 def _rate_for_people(start: StepChannel, hide_among: int) -> StepChannel:
@@ -479,4 +494,4 @@ def balanced_weights(channel: StepChannel) -> IntArray:
         momentum = 0.9 * momentum + 0.1 * slope
         spread = 0.99 * spread + 0.01 * slope**2
         logs = logs - _BALANCING_PACE * (momentum / (1 - 0.9**turn)) / (np.sqrt(spread / (1 - 0.99**turn)) + 1e-12)
-    return np.clip(np.rint(_UNIT_WEIGHT * np.exp(best_logs)), _LEAST_WEIGHT, _LARGEST_WEIGHT).astype(np.int64)
+    return np.clip(np.rint(_UNIT_WEIGHT * np.exp(best_logs)), LEAST_WEIGHT, LARGEST_WEIGHT).astype(np.int64)

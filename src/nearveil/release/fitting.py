@@ -22,6 +22,7 @@ from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.nearest import nearest_centre_table
+from nearveil.mechanisms.step_channel import calibrated
 from nearveil.privacy.guarantee import Guarantee, check_epsilon
 from nearveil.privacy.ledger import Ledger
 from nearveil.randomness import FIT_STREAM, seeded_randomness
@@ -391,4 +392,4 @@ def fit_cells(
     people.charge(found)
     # A refusal tells something of the cells, so it comes after they are paid for.
     found.check_holds(hide_among)
-    return FittedCells(found, found.guarantee(), people.warnings)
+    return FittedCells(calibrated(found), found.guarantee(), people.warnings)

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from nearveil.evaluation.results import Map, MapLayer, MapPanel
-from nearveil.mechanisms.cells import STEP, Cells, reach_of
+from nearveil.mechanisms.cell_steps import STEP, reach_of
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.region import Region
 from nearveil.report.charts import (

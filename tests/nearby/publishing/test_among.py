@@ -8,7 +8,8 @@ import pytest
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.synthetic import synthetic_city
-from nearveil.mechanisms.cells import Cells, cells_from_json, graph_of, steps_from
+from nearveil.mechanisms.cell_steps import graph_of, steps_from
+from nearveil.mechanisms.cells import Cells, cells_from_json
 from nearveil.mechanisms.fit_cells import build_private_cells, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.step_channel import StepChannel

@@ -18,7 +18,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.mechanisms.cells import Cells, graph_of
+from nearveil.mechanisms.cell_steps import graph_of
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, PlanarLaplace, check_hide_within
 from nearveil.privacy.guarantee import NOT_COVERED_BY_METRIC, Basis, Guarantee, Notion

@@ -13,11 +13,11 @@ from enum import StrEnum
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms.cells import Cells
+from nearveil.mechanisms.cells import Calibration, Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points, cells_from_published
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import displaced
-from nearveil.mechanisms.step_channel import Calibration, draw_places
+from nearveil.mechanisms.step_channel import draw_places
 from nearveil.nearby.publishing.keys import TAG_BYTES, Keys, place_tag, place_uniforms, place_words, service_key
 from nearveil.nearby.publishing.protection import Cell, Policy, Protection, cells_digest
 from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, Store, Writing
@@ -307,8 +307,7 @@ def with_settled_channel(protection: Protection, store: Store) -> Protection:
         return protection
     name = f"{CHANNEL_SETTING} {among.hide_among} {among.epsilon!r} {cells_digest(among.current_cells)}"
     kept = store.setting(name) or store.settle(name, json.dumps(among.channel.calibration.to_document()))
-    numbers = json.loads(kept)
-    calibration = Calibration(**{**numbers, "weights": tuple(numbers["weights"])})
+    calibration = Calibration.from_document(json.loads(kept))
     return replace(protection, among=among.with_params(cells=among.current_cells, calibration=calibration))
 
 
