@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.comparisons import (
+    among,
     assignment,
     attacks,
     end_to_end,
@@ -31,6 +32,7 @@ COMPARISONS: dict[str, tuple[str, Callable[[Effort], Iterator[Result]]]] = {
     "start-up": ("Starting the command", start_up.compare),
     "randomness": ("Secure randomness", randomness.compare),
     "sampling": ("Sampling in discs", sampling.compare),
+    "among": ("Hiding among people", among.compare),
     "every-scale": ("Sampling at every scale", every_scale.compare),
     "assignment": ("Nearest interval", assignment.compare),
     "k-means": ("Private k-means", k_means.compare),

@@ -18,13 +18,22 @@ from benchmarks.measuring.people import REGION, city_piece, people_in_degrees
 from benchmarks.measuring.results import Absent, Alone, Beside, Effort, Result
 from benchmarks.measuring.timing import Contender, OwnSeconds, in_turns
 from nearveil import build_pic_intervals
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.intervals import PAPER_CENTRES
+from nearveil.mechanisms.step_channel import calibrated
 
 SHUFFLED = "planar Laplace, in random order"
 GIVEN, FITTED = "intervals given, order kept", "intervals fitted, order kept"
+AMONG = "hidden among 100, cells given, order kept"
 COPYING, SHUFFLING = "Polars copying the file", "Polars shuffling the file"
-PEERS = {SHUFFLED: SHUFFLING, GIVEN: COPYING, FITTED: COPYING}
-MOST_TIME = {(".parquet", SHUFFLED): 2.0, (".parquet", GIVEN): 3.0, (".parquet", FITTED): 5.0}
+PEERS = {SHUFFLED: SHUFFLING, GIVEN: COPYING, FITTED: COPYING, AMONG: COPYING}
+MOST_TIME = {
+    (".parquet", SHUFFLED): 2.0,
+    (".parquet", GIVEN): 3.0,
+    (".parquet", FITTED): 5.0,
+    (".parquet", AMONG): 5.0,
+}
+FIT_ROWS, FIT_MOST_S, FIT_MOST_GB = 1_000_000, 30.0, 2.0
 REMEDY = "install polars"
 LARGE_ROWS, LARGE_MOST_S, LARGE_MOST_GB = 100_000_000, 180.0, 2.0
 _PIECE_ROWS = 1_000_000
@@ -47,22 +56,23 @@ class _Watched:
 
 
 def compare(effort: Effort) -> Iterator[Result]:
-    """Compare Parquet and CSV: the default, which shuffles, and DPRS with the order kept, intervals given or fitted."""
+    """Compare Parquet and CSV: the default, which shuffles, and with the order kept DPRS and hiding among people."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        intervals = _write_intervals(folder)
+        ways = _ways(_write_intervals(folder), _write_cells(folder))
         for suffix, full, quick in ((".parquet", 10_000_000, 1_000_000), (".csv", 1_000_000, 100_000)):
             effort.tell(f"writing people{suffix}")
             source = write_people(folder / f"people{suffix}", effort.of(full, quick))
-            yield from _compare(effort, source, intervals, effort.of(full, quick))
+            yield from _compare(effort, source, ways, effort.of(full, quick))
             source.unlink()
+        yield from _cells_fitted(effort, folder)
         if effort.large:
-            yield from _large(effort, folder, intervals)
+            yield from _large(effort, folder, ways)
 
 
-def _compare(effort: Effort, source: Path, intervals: Path, rows: int) -> Iterator[Result]:
+def _compare(effort: Effort, source: Path, ways: dict[str, list[str]], rows: int) -> Iterator[Result]:
     output = source.with_name(f"out{source.suffix}")
-    runs = {name: _Watched([*_protect(source, output), *more], output) for name, more in _ways(intervals).items()}
+    runs = {name: _Watched([*_protect(source, output), *more], output) for name, more in ways.items()}
     if find_spec("polars"):
         runs[COPYING] = _Watched([sys.executable, "-c", _copy_with_polars(source, output)], output)
         runs[SHUFFLING] = _Watched([sys.executable, "-c", _shuffle_with_polars(source, output)], output)
@@ -82,11 +92,21 @@ def _compare(effort: Effort, source: Path, intervals: Path, rows: int) -> Iterat
         yield Alone(what=f"{peer}, {rows:,} rows of {_format(source)}: memory", value=runs[peer].peak_gb, unit="GB")
 
 
-def _large(effort: Effort, folder: Path, intervals: Path) -> Iterator[Result]:
+def _cells_fitted(effort: Effort, folder: Path) -> Iterator[Result]:
+    """Private cells from everybody in the file, and the release."""
+    rows = effort.of(FIT_ROWS, 100_000)
+    source, output = write_people(folder / "fitted.parquet", rows), folder / "fitted-out.parquet"
+    run = run_watched([*_protect(source, output), "--hide-among", "100"])
+    what = f"nearveil protect, {rows:,} rows of Parquet, hidden among 100, cells fitted"
+    yield Alone(what=what, value=run.seconds, unit="s", most=effort.limit(FIT_MOST_S))
+    yield Alone(what=f"{what}: memory", value=run.peak_gb, unit="GB", most=effort.limit(FIT_MOST_GB))
+
+
+def _large(effort: Effort, folder: Path, ways: dict[str, list[str]]) -> Iterator[Result]:
     """A file that does not fit into the memory that is allowed."""
     effort.tell(f"writing {LARGE_ROWS:,} rows")
     source, output = write_people(folder / "large.parquet", LARGE_ROWS), folder / "large-out.parquet"
-    for name, more in _ways(intervals).items():
+    for name, more in ways.items():
         what = f"nearveil protect, {LARGE_ROWS:,} rows of Parquet, {name}"
         effort.tell(what)
         output.unlink(missing_ok=True)
@@ -95,12 +115,13 @@ def _large(effort: Effort, folder: Path, intervals: Path) -> Iterator[Result]:
         yield Alone(what=f"{what}: memory", value=run.peak_gb, unit="GB", most=LARGE_MOST_GB)
 
 
-def _ways(intervals: Path) -> dict[str, list[str]]:
+def _ways(intervals: Path, cells: Path) -> dict[str, list[str]]:
     """Options of the releases that are compared."""
     return {
         SHUFFLED: ["--mechanism", "planar-laplace"],
         GIVEN: ["--intervals", str(intervals), "--keep-order"],
         FITTED: ["--mechanism", "dprs", "--keep-order"],
+        AMONG: ["--cells", str(cells), "--keep-order"],
     }
 
 
@@ -120,6 +141,13 @@ def _write_intervals(folder: Path) -> Path:
     intervals = build_pic_intervals(people_in_degrees(200_000), region=REGION, scale=34.5, centres=PAPER_CENTRES)
     target = folder / "intervals.json"
     target.write_text(intervals.to_json(), encoding="utf-8")
+    return target
+
+
+def _write_cells(folder: Path) -> Path:
+    cells = cells_from_points(people_in_degrees(200_000), REGION, CellPlan(hide_among=100))
+    target = folder / "cells.parquet"
+    calibrated(cells).save(target)
     return target
 
 

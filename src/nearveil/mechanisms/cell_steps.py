@@ -65,10 +65,11 @@ def graph_of(cells: Cells) -> Graph:
         row = corners[:, 1] + np.where(up > 0, sides, up)
         inside = np.flatnonzero((column >= 0) & (column < columns) & (row >= 0) & (row < rows))
         beside = np.column_stack([column[inside], row[inside]]) + 0.5
-        found.append(np.column_stack([inside, cells.find(beside * box - half_extent)]))
-    pairs = np.vstack(found)
-    pairs = np.unique(np.sort(pairs, axis=1), axis=0)
-    first, second = pairs[:, 0], pairs[:, 1]
+        others = cells.find(beside * box - half_extent)
+        found.append(np.minimum(inside, others) * len(cells) + np.maximum(inside, others))
+    pairs = np.sort(np.concatenate(found))
+    # A pair of equal cells is met from both sides.
+    first, second = np.divmod(pairs[np.append(True, np.diff(pairs) > 0)], len(cells))
     centres = corners + sides[:, None] / 2
     away = centres[first] - centres[second]
     length = np.rint(STEP * 2 * np.hypot(away[:, 0], away[:, 1]) / (sides[first] + sides[second])).astype(np.int32)
