@@ -76,15 +76,16 @@ def rotate(
     epoch: _EpochOption = None,
     window: _WindowOption = None,
 ) -> None:
-    """Add a noise key that is used from the next budget window on, and delete keys of past windows.
+    """Add a noise key that is used for new places from the next budget window on.
 
+    Places that are known keep their noise, for which the keys before are kept: 'nearveil keys prune' deletes these.
     A running service that reads this file loads the key by itself. Restart a service that has its keys in
     NEARVEIL_KEYS before that window begins. People's tokens stay valid. Epoch and window are read from the key file.
     """
     keys = read_keys(file)
     schedule = _schedule(keys, _settings(config, epoch, window))
     first_window = _next_unused(schedule)
-    rotated = keys.rotated(first_window, in_use_window=_current(schedule))
+    rotated = keys.rotated(first_window)
     write_keys(file, replace(rotated, schedule=schedule), replace_existing=True)
     say(f"a new key is used from {_beginning(schedule, first_window)} on; keep a copy of the file")
 
@@ -124,8 +125,9 @@ def prune(
     epoch: _EpochOption = None,
     window: _WindowOption = None,
 ) -> None:
-    """Delete keys of past budget windows, so that they can no longer help to find the locations reported then.
+    """Delete keys before the one in use, so that they can no longer help to find the locations reported then.
 
+    Whoever is back at a place that was drawn with a deleted key gets new noise for it: one more release of that place.
     Destroy copies of the file yourself. Epoch and window are read from the key file.
     """
     before = read_keys(file)

@@ -92,10 +92,16 @@ def announce(service: Any, address: str, key_file: Path | None) -> None:
         say("secret keys: in the folder of the store; a copy of the folder discloses both, so keep them apart (--keys)")
     if not _is_loopback(settings.host):
         warn("other machines can reach this address, and keys and locations are not encrypted; put TLS in front")
+    lifetime = service.protection.noise_lifetime
+    if service.protection.policy is Policy.PLACE and lifetime is not None:
+        warn(
+            f"the noise of a location is drawn anew every {settings.noise_lifetime}, so that it averages out in time; "
+            "leave out --noise-lifetime to keep it for good"
+        )
     if service.protection.policy is Policy.PLACE and service.protection.schedule.window < _SHORT_WINDOW:
         warn(
-            "every budget window draws new noise for the same location, so with windows this short the noise soon "
-            "averages out; choose a longer --window, such as 30d"
+            "every budget window allows new places, so with windows this short whoever moves a lot gives away more; "
+            "choose a longer --window, such as 30d"
         )
     if settings.test_hooks:
         warn("test hooks are on: a platform key can advance the epoch")

@@ -66,7 +66,7 @@ def serve_demo(
 
 def _add_people(service: Service, locations: FloatArray) -> None:
     people = [person_id(number) for number in range(len(locations))]
-    service.store.add_people(people)
+    service.publisher.add_people(people)
     with progress_bar("people report where they are", len(people)) as advance:
         for start in range(0, len(people), _BATCH):
             batch = slice(start, start + _BATCH)

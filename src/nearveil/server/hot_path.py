@@ -35,7 +35,6 @@ from nearveil.server.auth import Caller
 from nearveil.server.guard import CALLER
 from nearveil.server.models import Place, Question, validation_problem
 from nearveil.server.problems import (
-    Problem,
     forbidden,
     invalid,
     not_found,
@@ -191,13 +190,7 @@ class HotRoutes:
         x_m, y_m = self._to_metres(place)
         if caller.kind == "platform":
             service.spend_for(person)
-        # Recorded before the report is stored, so that a concurrent erasure of the person erases this too.
-        service.watch_move(person, x_m, y_m)
-        try:
-            answer = await service.reports.submit(Report(person, x_m, y_m))
-        except Problem:
-            service.suspicion.forget(person)
-            raise
+        answer = await service.reports.submit(Report(person, x_m, y_m))
         if answer.status is Status.UNKNOWN_PERSON:
             service.forget(person)
             raise not_found()
@@ -220,7 +213,7 @@ def _asker(caller: Caller, question: Question) -> str | None:
 
 
 def _report_taken(answer: Answer) -> bytes:
-    """Return the answer to a report, always of the same length, which must not reveal whether the person has moved."""
+    """Return the answer to a report, which is the same wherever the person is or was."""
     when = "null" if answer.publishes_at is None else repr(answer.publishes_at)
     text = f'{{"status":"{answer.status.value}","receipt":"{answer.receipt}","publishes_at":{when}}}'
     return text.ljust(_ANSWER_BYTES).encode()

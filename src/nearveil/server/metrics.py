@@ -10,9 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from nearveil.nearby.publishing.publisher import Status
 from nearveil.server.problems import PROBLEM_NAMES
-from nearveil.server.suspicion import Flag
 
 _QUESTION_SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0)
 _BOUNDARY_SECONDS = (0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -29,35 +27,26 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._questions = _Questions()
         self._registry.register(self._questions)
-        reports = self._counter("nearveil_reports", "Reports, by what became of them.", "status")
-        self._reports = {status: reports.labels(status.value) for status in Status}
-        suspects = self._counter("nearveil_suspects", "Questions and moves of people who are flagged.", "flag")
-        self._suspects = {flag: suspects.labels(flag.value) for flag in Flag}
+        self._reports = Counter("nearveil_reports", "Reports that were kept.", registry=self._registry)
         self._all_rejected = self._counter("nearveil_rejected", "Requests that were refused.", "problem")
         self._rejected = {name: self._all_rejected.labels(name) for name in sorted(PROBLEM_NAMES)}
         self._boundaries = Histogram(
             "nearveil_publication_seconds",
-            "Epochs of epochs, by the time until what was published there could be found.",
+            "Epochs, by the time until what was published at their beginning could be found.",
             buckets=_BOUNDARY_SECONDS,
             registry=self._registry,
         )
         self._epoch = self._gauge("nearveil_epoch", "Newest epoch that was published.")
         self._index_size = self._gauge("nearveil_index_people", "People who can be found.")
         self._people = self._gauge("nearveil_people", "People who are known.")
-        self._pending = self._gauge("nearveil_pending_draws", "Noisy locations that wait for the next epoch boundary.")
-        self._charged = self._gauge("nearveil_charged_places", "Places charged in this window, of everybody together.")
 
     def question(self, seconds: float) -> None:
         """Count a question that was answered."""
         self._questions.observe(seconds)
 
-    def report(self, status: Status) -> None:
-        """Count a report by its result."""
-        self._reports[status].inc()
-
-    def suspect(self, flag: Flag) -> None:
-        """Count a question or a move of somebody who is flagged."""
-        self._suspects[flag].inc()
+    def reports(self, count: int) -> None:
+        """Count reports that were kept; what they led to would tell where people are."""
+        self._reports.inc(count)
 
     def rejected(self, problem: str) -> None:
         """Count a request that was refused, by the problem's name."""
@@ -77,11 +66,9 @@ class Metrics:
         """Say how many people can be found."""
         self._index_size.set(people)
 
-    def set_totals(self, *, people: int, pending: int, charged: int) -> None:
-        """Say how many people are known, how many noisy locations wait, and how many places are charged."""
+    def set_people(self, people: int) -> None:
+        """Say how many people are known."""
         self._people.set(people)
-        self._pending.set(pending)
-        self._charged.set(charged)
 
     def exposition(self) -> tuple[bytes, str]:
         """Return the metrics as text and its content type."""

@@ -127,23 +127,22 @@ class NewPlatformKey(_Model):
 
 
 class ReportTaken(_Model):
-    """What became of a report."""
+    """A report was taken."""
 
     status: Annotated[
         str,
         Field(
             description=(
-                "pending: a noisy location waits for the next epoch boundary. "
-                "same place: what is published is right already. "
-                "budget spent: one new place too many in this window, what is published stays, if anything is. "
-                "published: protection is off."
+                "taken: kept, and answered alike wherever the person is or was. published: protection is off."
             ),
-            json_schema_extra={"enum": ["pending", "same place", "budget spent", "published"]},
-            examples=["pending"],
+            json_schema_extra={"enum": ["taken", "published"]},
+            examples=["taken"],
         ),
     ]
-    receipt: Annotated[str, Field(description="Names the noisy location that holds now; empty if there is none.")]
-    publishes_at: Annotated[float | None, Field(description="Seconds since 1970.", examples=[1_750_003_200.0])]
+    receipt: Annotated[str, Field(description="Names the report, at random.")]
+    publishes_at: Annotated[
+        float | None, Field(description="The next epoch boundary, in seconds since 1970.", examples=[1_750_003_200.0])
+    ]
 
 
 class Nearby(_Model):
@@ -175,14 +174,12 @@ class LedgerState(_Model):
 
     people: int
     published: int
-    pending: int
-    charged_by_window: Annotated[dict[str, int], Field(description="Places charged in each window.")]
     epoch: int
     window: int
     next_epoch_at: Annotated[float, Field(description="Seconds since 1970.")]
     policy: str
     new_places_per_window: Annotated[
-        int, Field(description="How many noisy locations of one person are published at most.")
+        int, Field(description="How many new places of one person are drawn in a window at most.")
     ]
 
 

@@ -356,7 +356,10 @@ async def guarantee(service: Here, _: AnyCaller) -> Response:
     openapi_extra=secured(PLATFORM),
 )
 async def ledger(service: Here, _: PlatformOnly) -> Response:
-    """Return totals, epoch, window and budget, without ids of people."""
+    """Return how many people there are, epoch, window and budget.
+
+    Not what is charged, or waits: that would tell where people are.
+    """
     return answer(await asyncio.to_thread(_ledger, service))
 
 
@@ -435,8 +438,6 @@ def _ledger(service: Service) -> models.LedgerState:
     return models.LedgerState(
         people=totals.people,
         published=totals.published,
-        pending=totals.pending,
-        charged_by_window={str(window): charged for window, charged in sorted(totals.charged_by_window.items())},
         epoch=epoch,
         window=protection.schedule.window_of(epoch),
         next_epoch_at=service.publisher.starts_at(epoch + 1),

@@ -84,6 +84,7 @@ class Service:
             at_epoch=self._at_epoch,
             at_times=self.suspicion.sweep,
         )
+        self._flagged: dict[str, int] = {}
         self._checked_window: int | None = None
         self._has_other_keys = False
         self.reports = ReportWriter(self._receive, kept=self._kept)
@@ -186,18 +187,16 @@ class Service:
         return person in self.index or self.people.has(person)
 
     def watch_question(self, person: str, x_m: float, y_m: float) -> None:
-        """Record a question for the detection of attacks; raise if the person is throttled."""
+        """Record a question for the detection of attacks; raise if the person is throttled.
+
+        Whether a question is unusual depends on where a person asked before, so that only the operator's log counts it.
+        Reports are not watched: what somebody who reports in a person's name could see of it would tell where they are.
+        """
         flag = self.suspicion.note(person, x_m, y_m)
         if flag is not None:
-            self.metrics.suspect(flag)
+            self._flagged[flag.value] = self._flagged.get(flag.value, 0) + 1
             if self.settings.throttle_suspects:
                 raise unusual_behaviour(self.suspicion.hold_left_s(person))
-
-    def watch_move(self, person: str, x_m: float, y_m: float) -> None:
-        """Record a report for the detection of attacks; a report is never refused for it."""
-        flag = self.suspicion.note(person, x_m, y_m)
-        if flag is not None:
-            self.metrics.suspect(flag)
 
     # -- platforms ---------------------------------------------------------------------------------------------
 
@@ -222,11 +221,11 @@ class Service:
 
     def add_people(self, people: Sequence[str]) -> list[str]:
         """Add people; return those who are new."""
-        return self.store.add_people(list(dict.fromkeys(people)))
+        return self.publisher.add_people(list(dict.fromkeys(people)))
 
     async def erase(self, person: str) -> bool:
         """Erase somebody from the store, the map and memory; whether there was such a person."""
-        there = await asyncio.to_thread(self.store.erase, person)
+        there = await asyncio.to_thread(self.publisher.erase, person)
         self.forget(person)
         return there
 
@@ -270,8 +269,7 @@ class Service:
         self._checked_window, self._has_other_keys = window, False
 
     def _kept(self, reports: Sequence[Report], answers: Sequence[Answer]) -> None:
-        for answer in answers:
-            self.metrics.report(answer.status)
+        self.metrics.reports(sum(answer.status is not Status.UNKNOWN_PERSON for answer in answers))
         if self.is_unprotected:
             self._published_now(published_at_once(reports, answers, self.protection.region))
 
@@ -322,10 +320,7 @@ class Service:
     def totals(self) -> Totals:
         """Return the ledger's state, and let the metrics know."""
         totals = self.store.totals()
-        window = self.protection.schedule.window_of(self.publisher.epoch)
-        self.metrics.set_totals(
-            people=totals.people, pending=totals.pending, charged=totals.charged_by_window.get(window, 0)
-        )
+        self.metrics.set_people(totals.people)
         return totals
 
     def _at_epoch(self, epoch: int) -> None:
@@ -333,6 +328,9 @@ class Service:
         self._checked_window = None
         check_identity(self.store, self.protection, self.keys, self.protection.schedule.window_of(epoch))
         self.totals()
+        flagged, self._flagged = self._flagged, {}
+        for name, number in sorted(flagged.items()):
+            log_event("unusual questions", level="warning", flag=name, number=number)
 
 
 def _index(region: Region, store: Store, *, in_memory: bool) -> ServiceIndex:

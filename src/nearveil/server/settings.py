@@ -42,6 +42,7 @@ _SHARED_KEYS = (
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LONGEST = timedelta(days=36_525)
+PERMANENT = "permanent"
 _DURATION = "a duration from 1s to 100 years such as 90s, 15m, 1h or 30d"
 
 
@@ -105,6 +106,10 @@ def _duration_as_written(value: str) -> str:
     return value.strip()
 
 
+def _lifetime_as_written(value: str) -> str:
+    return value.strip() if value.strip() == PERMANENT else _duration_as_written(value)
+
+
 def _tile_address(value: str) -> str:
     has_parts = all(part in value for part in ("{z}", "{x}", "{y}"))
     if not has_parts or re.fullmatch(r"https?://[^\s\"'<>]+", value.strip()) is None:
@@ -122,6 +127,7 @@ _Length = Annotated[
 _People = Annotated[
     int | None, Strict(), _number_from(int), _Takes(f"a whole number from 2 to {MOST_HIDE_AMONG:,}", "NUMBER")
 ]
+_Lifetime = Annotated[str, AfterValidator(_lifetime_as_written), _Takes(f"{PERMANENT}, or {_DURATION}", "TIME")]
 _Duration = Annotated[str, AfterValidator(_duration_as_written), _Takes(_DURATION, "TIME")]
 _File = Annotated[Path | None, BeforeValidator(_file), _Takes("text in one line", "FILE")]
 _Keys = Annotated[str | None, AfterValidator(_keys_as_json), _Takes("keys as JSON")]
@@ -199,12 +205,24 @@ class Settings(BaseSettings):
     epoch: _Duration = _setting("1h", "Time between two publications, such as 15m or 1h.", panel="Protection")
     window: _Duration = _setting(
         "30d",
-        "Time for which a location keeps its noise and new locations are counted: a whole number of epochs.",
+        "Time in which new locations are counted against the budget: a whole number of epochs.",
         panel="Protection",
+    )
+    noise_lifetime: _Lifetime = _setting(
+        "permanent",
+        "Time for which a location keeps its noise: permanent, or a whole number of windows.",
+        panel="Protection",
+    )
+    dwell: _Whole = _setting(
+        2,
+        "Number of epochs in which a location must be reported, with no other between, before it counts.",
+        panel="Protection",
+        least=1,
+        most=1000,
     )
     new_places: _Whole = _setting(
         20,
-        "Number of different locations of a person that are published in a window.",
+        "Number of new locations of a person that are drawn in a window.",
         panel="Protection",
         least=1,
         most=10_000,
@@ -323,6 +341,8 @@ class Settings(BaseSettings):
             hide_within_m=None if self.hide_within is None else metres(self.hide_within, "hide_within"),
             among=self._hidden_among(),
             new_places=self.new_places,
+            dwell_epochs=self.dwell,
+            noise_lifetime=None if self.noise_lifetime == PERMANENT else duration(self.noise_lifetime),
             schedule=Schedule(epoch=duration(self.epoch), window=duration(self.window)),
         )
 

@@ -45,7 +45,7 @@ _OTHER_STRENGTH = (
     "this store was made with another hide-within, hide-among or cells; with these everybody's noise is drawn anew, "
     "which is a further release of every place and charged as a new place; start with those, or add --redraw-noise"
 )
-_OTHER_NOISE = (
+OTHER_NOISE = (
     "the key of the noise is not the one that this store was used with in this window; start with the keys that it was "
     "used with, or, if the newest key came too late, let it begin later ('nearveil keys postpone FILE --store ADDRESS')"
 )
@@ -63,6 +63,10 @@ class Keys(Protocol):
 
     def noise_key(self, window: int) -> bytes:
         """Return the key in use in a window."""
+
+    @property
+    def from_windows(self) -> tuple[int, ...]:
+        """The windows with which keys of the noise begin, in order."""
 
     def tie_key(self, window: int, epoch: int) -> bytes:
         """Return 16 bytes that order people at one distance, others in every epoch."""
@@ -102,6 +106,11 @@ class SecretKeys:
         usable = [key for key in self.noise if key.from_window <= window]
         return (usable[-1] if usable else self.noise[0]).secret
 
+    @property
+    def from_windows(self) -> tuple[int, ...]:
+        """The windows with which keys of the noise begin, in order."""
+        return tuple(key.from_window for key in self.noise)
+
     def tie_key(self, window: int, epoch: int) -> bytes:
         """Return 16 bytes that order people at one distance, others in every epoch."""
         return tie_key_from(self.noise_key(window), epoch)
@@ -119,15 +128,14 @@ class SecretKeys:
                 "make keys for a new store ('nearveil keys create' with its --epoch and --window)"
             )
 
-    def rotated(self, from_window: int, *, in_use_window: int | None = None) -> SecretKeys:
-        """Return the same with a fresh key for the noise from a window on.
+    def rotated(self, from_window: int) -> SecretKeys:
+        """Return the same with a fresh key for the noise of new places from a window on.
 
-        Keys of windows before the one in use are dropped; if that is not named, none are.
+        Keys before it stay: places that were drawn with them are known by them, and keep their noise.
         """
         if self.noise[-1].from_window >= from_window:
             raise UsageError("there is a key for the next window already; rotate again when it has begun")
-        kept = self if in_use_window is None else self.pruned(in_use_window)
-        return replace(self, noise=(*kept.noise, NoiseKey(from_window, secrets.token_bytes(KEY_BYTES))))
+        return replace(self, noise=(*self.noise, NoiseKey(from_window, secrets.token_bytes(KEY_BYTES))))
 
     def postponed(self, from_window: int) -> SecretKeys:
         """Return the same with the newest key beginning later: where it was added and no service took it in time."""
@@ -196,6 +204,11 @@ class KeyFile:
         self._read_again()
         # Whichever thread comes first decides for all.
         return self._of_window.setdefault(window, self._keys.noise_key(window))
+
+    @property
+    def from_windows(self) -> tuple[int, ...]:
+        """The windows with which keys of the noise begin, in order, as last read."""
+        return self._keys.from_windows
 
     def tie_key(self, window: int, epoch: int) -> bytes:
         """Return 16 bytes that order people at one distance, others in every epoch."""
@@ -329,6 +342,11 @@ def _place(person: str, cell: Cell, window: int, grid: float | str) -> tuple[byt
     return (person.encode(), f"{' '.join(map(str, cell))} {window} {grid!r}".encode())
 
 
+def erased_mark(tokens_key: bytes, person: str) -> bytes:
+    """Return by what somebody who was erased is known until the window ends; it names nobody without the key."""
+    return keyed_bytes(tokens_key, "nearveil erased", person.encode(), size=TAG_BYTES)
+
+
 def service_key(noise_key: bytes, protection: Protection) -> bytes:
     """Return the key of one service's places.
 
@@ -351,7 +369,7 @@ def check_identity(store: Store, protection: Protection, keys: Keys, window: int
     complaint = _OTHER_STRENGTH if _has_frame(store, protection, keys) else _OTHER_PROTECTION
     _check(store, IDENTITY_SETTING, _made_with(protection, keys), complaint)
     store.settle(FRAME_SETTING, _frame(protection, keys))
-    _check(store, _noise_setting(window), _noise_identity(keys, window), _OTHER_NOISE)
+    _check(store, _noise_setting(window), _noise_identity(keys, window), OTHER_NOISE)
 
 
 def redraw_noise(store: Store, protection: Protection, keys: Keys, windows: Iterable[int]) -> bool:
@@ -381,6 +399,12 @@ def noise_in_use(store: Store, keys: Keys, window: int) -> bool | None:
     """Whether the store was used in a window with the key that these keys have for it; None if it was not used then."""
     settled = store.setting(_noise_setting(window))
     return None if settled is None else hmac.compare_digest(settled, _noise_identity(keys, window))
+
+
+def settle_noise(store: Store, keys: Keys, window: int) -> bool:
+    """Remember the key of the noise that began with a window; whether it is the one that the store remembers."""
+    identity = _noise_identity(keys, window)
+    return hmac.compare_digest(store.settle(_noise_setting(window), identity), identity)
 
 
 def check_postponable(store: Store, keys: Keys, postponed: Keys, windows: Iterable[int]) -> None:

@@ -242,6 +242,36 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX places_by_place ON places USING gist (place)",
     ),
     ("ALTER TABLE people ADD COLUMN token_mark bigint NOT NULL DEFAULT 0",),
+    (
+        # Noise lasts: a place that was charged keeps its noisy place, by which it is known again.
+        """CREATE TABLE known_places (
+            person bigint NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+            tag bytea NOT NULL,
+            in_window bigint NOT NULL,
+            x_steps integer,
+            y_steps integer,
+            PRIMARY KEY (person, tag)
+        )""",
+        """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps)
+        SELECT charges.person, charges.tag, max(charges.in_window), max(published.x_steps), max(published.y_steps)
+        FROM charges JOIN people ON people.number = charges.person
+        LEFT JOIN published ON published.person = charges.person AND published.tag = charges.tag
+        GROUP BY charges.person, charges.tag""",
+        "CREATE INDEX known_places_by_window ON known_places (in_window)",
+        "DROP TABLE charges",
+        """CREATE TABLE standings (
+            person bigint PRIMARY KEY REFERENCES people (number) ON DELETE CASCADE,
+            receipt text NOT NULL,
+            epoch bigint NOT NULL,
+            candidate bytea,
+            candidate_epoch bigint NOT NULL,
+            seen integer NOT NULL,
+            changes integer NOT NULL
+        )""",
+        "CREATE TABLE erased (mark bytea PRIMARY KEY, in_window bigint NOT NULL, places bigint NOT NULL)",
+        "ALTER TABLE people ADD COLUMN spent_window bigint NOT NULL DEFAULT -1",
+        "ALTER TABLE people ADD COLUMN spent bigint NOT NULL DEFAULT 0",
+    ),
 )
 
 

@@ -345,6 +345,37 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     ),
     ("ALTER TABLE people ADD COLUMN token_mark INTEGER NOT NULL DEFAULT 0",),
+    (
+        # Noise lasts: a place that was charged keeps its noisy place, by which it is known again.
+        """CREATE TABLE known_places (
+            person INTEGER NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+            tag BLOB NOT NULL,
+            in_window INTEGER NOT NULL,
+            x_steps INTEGER,
+            y_steps INTEGER,
+            PRIMARY KEY (person, tag)
+        ) WITHOUT ROWID""",
+        """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps)
+        SELECT charges.person, charges.tag, max(charges.in_window), published.x_steps, published.y_steps
+        FROM charges JOIN people ON people.number = charges.person
+        LEFT JOIN published ON published.person = charges.person AND published.tag = charges.tag
+        GROUP BY charges.person, charges.tag""",
+        "DROP TABLE charges",
+        """CREATE TABLE standings (
+            person INTEGER PRIMARY KEY REFERENCES people (number) ON DELETE CASCADE,
+            receipt TEXT NOT NULL,
+            epoch INTEGER NOT NULL,
+            candidate BLOB,
+            candidate_epoch INTEGER NOT NULL,
+            seen INTEGER NOT NULL,
+            changes INTEGER NOT NULL
+        )""",
+        """CREATE TABLE erased (
+            mark BLOB PRIMARY KEY, in_window INTEGER NOT NULL, places INTEGER NOT NULL
+        ) WITHOUT ROWID""",
+        "ALTER TABLE people ADD COLUMN spent_window INTEGER NOT NULL DEFAULT -1",
+        "ALTER TABLE people ADD COLUMN spent INTEGER NOT NULL DEFAULT 0",
+    ),
 )
 
 

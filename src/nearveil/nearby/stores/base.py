@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -52,6 +52,36 @@ class NoisyLocation:
     receipt: str
 
 
+Point = tuple[int, int]
+"""A noisy place in steps of `STEP_M`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a person's last report left: a place that has not lasted yet, by its tag, and nothing about where.
+
+    Attributes
+    ----------
+    receipt : str
+        Names the last report.
+    epoch : int
+        The epoch in which it came.
+    candidate : bytes or None
+        Tag of the place that was reported and is not published.
+    candidate_epoch, seen : int
+        The last epoch in which it was reported, and in how many.
+    changes : int
+        How often the reported place changed in ``epoch``.
+    """
+
+    receipt: str
+    epoch: int
+    candidate: bytes | None = None
+    candidate_epoch: int = -1
+    seen: int = 0
+    changes: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """What is held about one person that a new report is judged by.
@@ -60,13 +90,27 @@ class Held:
     ----------
     pending, published : NoisyLocation or None
         The location that waits for the epoch boundary, and the one that is published.
-    charged : frozenset of bytes
-        Tags of the places charged in the window asked about.
+    known : dict
+        The noisy place of each place that was charged, by its tag; None where it is not kept and has to be drawn again.
+    charged : int
+        How many places were charged in the window asked about.
+    standing : Standing or None
+        What the last report left.
     """
 
     pending: NoisyLocation | None = None
     published: NoisyLocation | None = None
-    charged: frozenset[bytes] = frozenset()
+    known: Mapping[bytes, Point | None] = field(default_factory=dict)
+    charged: int = 0
+    standing: Standing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedMark:
+    """What stays of somebody who is erased, until the window ends: a keyed hash, and how much of a budget is spent."""
+
+    mark: bytes
+    window: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +125,6 @@ class Totals:
 
     people: int
     published: int
-    pending: int
     charged_by_window: dict[int, int]
 
 
@@ -109,6 +152,12 @@ class Writing(Protocol):
 
     def put_pending(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
         """Let locations wait for this epoch, each in place of what waited before."""
+
+    def charge(self, locations: Sequence[NoisyLocation]) -> None:
+        """Charge places that were drawn and will not be published, if they were not charged before."""
+
+    def put_standings(self, standings: Mapping[str, Standing]) -> None:
+        """Keep what people's last reports left, in place of what was left before."""
 
     def drop_pending(self, people: Sequence[str]) -> None:
         """Forget what waits."""
@@ -140,8 +189,11 @@ class Store(Protocol):
 
     # -- people ----------------------------------------------------------------------------------------------
 
-    def add_people(self, people: Sequence[str]) -> list[str]:
-        """Add people; return those who were not there before. Ids are as `ids.check_ids` says."""
+    def add_people(self, people: Sequence[str], marks: Sequence[ErasedMark] | None = None) -> list[str]:
+        """Add people; return those who were not there before. Ids are as `ids.check_ids` says.
+
+        With a mark for each, who was erased in the same window has as much of the budget left as then.
+        """
 
     def token_mark(self, person: str) -> int | None:
         """Return the number that a person's tokens bear; None if not known. Who is created anew has another one."""
@@ -149,16 +201,23 @@ class Store(Protocol):
     def renew_token_mark(self, person: str) -> bool:
         """Give a person another number for their tokens, so that those made before are void; whether known."""
 
-    def erase(self, person: str) -> bool:
-        """Erase all that is held about a person but the anonymous total; whether there was such a person."""
+    def erase(self, person: str, mark: ErasedMark | None = None) -> bool:
+        """Erase all that is held about a person but the anonymous total; whether there was such a person.
+
+        With a mark, how much of the window's budget is spent is kept with it until the window ends.
+        """
+
+    def internal_record(self, person: str) -> dict[str, Any] | None:
+        """Return everything that is held about a person, for whoever has the store; callers never see it."""
 
     def withdraw(self, person: str) -> bool:
         """Take a person off the map: forget what waits and what is published, and keep the charges; whether known."""
 
     def record(self, person: str) -> dict[str, Any] | None:
-        """Return what is held about a person as plain values, tags in hexadecimal; None if not known.
+        """Return what callers may see of what is held about a person, as plain values; None if not known.
 
-        Of a location that waits only that it does: drawn and never published, it is not charged, and nobody may see it.
+        Nothing about reports that are not published, and nothing about the ledger: a count that goes up, or does not,
+        would tell whether a place was new.
         """
 
     # -- reports and epochs ------------------------------------------------------------------------------------
@@ -166,11 +225,12 @@ class Store(Protocol):
     def writing(self) -> AbstractContextManager[Writing]:
         """Begin a transaction; it is kept at the end of the block, and undone if the block raises."""
 
-    def publish(self, epoch: int, *, oldest_window: int) -> bool:
+    def publish(self, epoch: int, *, window: int, oldest_window: int) -> bool:
         """Publish, in one transaction, what waits for this epoch or an earlier one; charge places not charged before.
 
-        Tags of windows before ``oldest_window`` are forgotten, their number stays. Returns whether this call did it:
-        an epoch is published once, however many processes try.
+        ``window`` is the epoch's: what is kept of those erased in windows before it goes. Places charged in windows
+        before ``oldest_window`` are forgotten, their number stays. Returns whether this call did it: an epoch is
+        published once, however many processes try.
         """
 
     def last_epoch(self) -> int | None:
@@ -260,59 +320,37 @@ def new_token_mark() -> int:
     return secrets.randbits(_MARK_BITS)
 
 
-# A person's record: everything that a store holds about somebody, as plain values for an export.
+# A person's record: what callers may see of what a store holds about somebody.
 
 
-def person_record(
-    person: str,
-    created_s: int,
-    token_mark: int,
-    *,
-    pending: tuple[NoisyLocation, int] | None,
-    published: tuple[NoisyLocation, int] | None,
-    charges: Sequence[tuple[int, bytes]],
-) -> dict[str, Any]:
-    """Write a record; locations come with their epoch, charges as windows and tags."""
-    numbers = Counter(window for window, _ in charges)
+def person_record(person: str, created_s: int, published: tuple[int, int] | None) -> dict[str, Any]:
+    """Write a record; the published place comes in steps."""
     return {
         "id": person,
         "created": datetime.fromtimestamp(created_s, UTC).isoformat(),
-        "token_mark": token_mark,
-        "pending": _waiting_record(pending),
-        "published": _location_record(published),
-        "charges": {str(window): numbers[window] for window in sorted(numbers)},
-        "tags": [tag.hex() for _, tag in sorted(charges)],
+        "published": None if published is None else {"x_m": published[0] * STEP_M, "y_m": published[1] * STEP_M},
     }
 
 
-def held_location(person: str, row: Sequence[Any] | None) -> tuple[NoisyLocation, int] | None:
-    """Read a location and its epoch from a row of either table of locations."""
-    if row is None:
-        return None
-    x_steps, y_steps, tag, window, receipt, epoch = row
-    location = NoisyLocation(
-        person=person, x_steps=x_steps, y_steps=y_steps, tag=bytes(tag), window=window, receipt=receipt
-    )
-    return location, epoch
-
-
-def _waiting_record(held: tuple[NoisyLocation, int] | None) -> dict[str, Any] | None:
-    """That something waits, and not what: a location that is never published is not charged, so nobody may see it."""
-    if held is None:
-        return None
-    location, epoch = held
-    return {"window": location.window, "receipt": location.receipt, "publishes_in_epoch": epoch}
-
-
-def _location_record(held: tuple[NoisyLocation, int] | None) -> dict[str, Any] | None:
-    if held is None:
-        return None
-    location, epoch = held
+def internal_record(
+    person: str,
+    *,
+    token_mark: int,
+    standing: Standing | None,
+    pending: Point | None,
+    published: Point | None,
+    charges: Iterable[tuple[int, bytes]],
+) -> dict[str, Any]:
+    """Write everything that is held; charges come as windows and tags."""
+    charged = sorted(charges)
+    numbers = Counter(window for window, _ in charged)
     return {
-        "x_m": location.x_steps * STEP_M,
-        "y_m": location.y_steps * STEP_M,
-        "tag": location.tag.hex(),
-        "window": location.window,
-        "receipt": location.receipt,
-        "epoch": epoch,
+        "id": person,
+        "token_mark": token_mark,
+        "receipt": None if standing is None else standing.receipt,
+        "candidate": None if standing is None or standing.candidate is None else standing.candidate.hex(),
+        "pending": pending,
+        "published": published,
+        "charges": {str(window): numbers[window] for window in sorted(numbers)},
+        "tags": [tag.hex() for _, tag in charged],
     }

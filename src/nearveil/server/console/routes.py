@@ -226,14 +226,12 @@ def _sent(plain: bytes, suffix: str, caching: str) -> PageFile:
 
 # A counter ends in _total; of a histogram, _count says how many.
 _QUESTIONS = re.compile(r"^nearveil_questions?(?:_seconds)?_(?:total|count)(?:\{[^}]*\})? (\S+)", re.MULTILINE)
-_SUSPECTS = re.compile(r"^nearveil_suspects?(?:_\w+)?_total(?:\{[^}]*\})? (\S+)", re.MULTILINE)
 
 
 def state_of(service: Service) -> dict[str, Any]:
     """Return what is known about the service as a whole."""
     publisher, protection = service.publisher, service.protection
     epoch, schedule, totals = publisher.epoch, protection.schedule, service.totals()
-    # Reports of this epoch are published, and charged, in the next one.
     window = schedule.window_of(epoch)
     return {
         "now": service.clock(),
@@ -253,12 +251,9 @@ def state_of(service: Service) -> dict[str, Any]:
         "ledger": {
             "people": totals.people,
             "published": totals.published,
-            "pending": totals.pending,
-            "charged_this_window": totals.charged_by_window.get(window, 0),
             "budget_per_person": protection.most_charges,
         },
         "questions": _counted(service, _QUESTIONS),
-        "suspects": _counted(service, _SUSPECTS),
         "guarantee": card_of(service.card()),
     }
 
