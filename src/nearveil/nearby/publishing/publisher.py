@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import secrets
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,24 +12,20 @@ from enum import StrEnum
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms.cell_steps import STEP
 from nearveil.mechanisms.cells import Calibration, Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points, cells_from_published
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import displaced
-from nearveil.mechanisms.step_channel import StepChannel, draw_places
 from nearveil.nearby.publishing.keys import (
     OTHER_NOISE,
     TAG_BYTES,
     Keys,
     erased_mark,
     place_tag,
-    place_uniforms,
-    place_words,
     service_key,
     settle_noise,
 )
-from nearveil.nearby.publishing.protection import NEAR_SHARE, Cell, Policy, Protection, cells_digest
+from nearveil.nearby.publishing.noise import PlaceNoise, ReportNoise, Wanted
+from nearveil.nearby.publishing.protection import Policy, Protection, cells_digest
 from nearveil.nearby.stores.base import (
     STEP_M,
     ErasedMark,
@@ -43,13 +37,13 @@ from nearveil.nearby.stores.base import (
     StoreError,
     Writing,
 )
-from nearveil.randomness import exponential_from_uniforms, secure_generator
-from nearveil.types import FloatArray, IntArray
 
 OFFSET_SETTING = "epoch_offset"
 BUDGET_SETTING = "most new places of window"
 KEY_SETTING = "key of the places of window"
 NOISE_SINCE_SETTING = "noise lasts since window"
+
+RECEIPT_BYTES = 12
 
 _OWN_KEY, _SHARED_KEY = "own", "shared"
 
@@ -139,7 +133,7 @@ class Publisher:
         self._noise = ReportNoise(self.protection)
         self._published_epoch = -1
         self._most_charges: dict[int, int] = {}
-        self._noises_of: dict[int, tuple[_Noise, ...]] = {}
+        self._noises_of: dict[int, tuple[PlaceNoise, ...]] = {}
 
     # -- time ------------------------------------------------------------------------------------------------
 
@@ -175,7 +169,7 @@ class Publisher:
 
     # -- the noise that lasts ----------------------------------------------------------------------------------
 
-    def _noises(self, window: int) -> tuple[_Noise, ...]:
+    def _noises(self, window: int) -> tuple[PlaceNoise, ...]:
         """Return the noises that places are known by in a window, the one that new places get first.
 
         Noise began when the store was first used, or with the window of its lifetime, and again with every key. Noise
@@ -191,7 +185,7 @@ class Publisher:
             if not settle_noise(self._store, self._keys, newest):
                 self._keys.forget(newest)
                 raise StoreError(OTHER_NOISE)
-            self._noises_of[window] = tuple(_Noise(begins, self._place_key(begins)) for begins in (newest, *known))
+            self._noises_of[window] = tuple(PlaceNoise(begins, self._place_key(begins)) for begins in (newest, *known))
         return self._noises_of[window]
 
     def _noise_began(self, window: int) -> int:
@@ -245,7 +239,7 @@ class Publisher:
         if self._check_window is not None:
             self._check_window(window)
         most = self.most_charges(window)
-        receipts = [_receipt() for _ in reports]
+        receipts = [secrets.token_hex(RECEIPT_BYTES) for _ in reports]
         with self._store.writing() as writing:
             held = writing.held(sorted({report.person for report in reports}), window)
             stays = {person: Stay(person, one, now, window) for person, one in held.items()}
@@ -278,16 +272,17 @@ class Publisher:
 
     def _keep(self, stays: Sequence[Stay], writing: Writing, epoch: int) -> None:
         """Draw what is to be drawn, and write."""
-        drawn = iter(self._noise.perturb([wanted for stay in stays for wanted in stay.wanted], stays))
+        earlier = {stay.person: stay.earlier_points for stay in stays if stay.wanted}
+        drawn = iter(self._noise.perturb([wanted for stay in stays for wanted in stay.wanted], earlier))
         waiting: list[NoisyLocation] = []
         unpublished: list[NoisyLocation] = []
         for stay in stays:
-            locations = {id(wanted): next(drawn) for wanted in stay.wanted}
-            if isinstance(stay.pending, Wanted):
-                waiting.append(locations.pop(id(stay.pending)))
-            elif stay.pending is not None and stay.pending is not stay.held.pending:
+            for wanted in stay.wanted:
+                location = stay.location(next(drawn), wanted.tag or secrets.token_bytes(TAG_BYTES))
+                (waiting if wanted is stay.pending else unpublished).append(location)
+            if isinstance(stay.pending, NoisyLocation) and stay.pending is not stay.held.pending:
                 waiting.append(stay.pending)
-            unpublished += [*stay.cancelled, *locations.values()]
+            unpublished += stay.cancelled
         if self.protection.policy is Policy.OFF:
             writing.publish_now(waiting, epoch - 1)
         else:
@@ -328,14 +323,6 @@ class Publisher:
         # Somebody else may have done it; either way it is done.
         self._published_epoch = epoch
         return done
-
-
-@dataclass(frozen=True, slots=True)
-class _Noise:
-    """A noise that lasts: the window with which it began, and the key of its places."""
-
-    begins: int
-    key: bytes = field(repr=False)
 
 
 # What a person's reports lead to.
@@ -411,6 +398,18 @@ class Stay:
             return None
         return self._settle(tag, most_charges)
 
+    @property
+    def earlier_points(self) -> list[Point]:
+        """The noisy places that the person has, or had."""
+        held = [(one.x_steps, one.y_steps) for one in (self.held.pending, self.held.published) if one is not None]
+        return [point for point in self.held.known.values() if point is not None] + held
+
+    def location(self, point: Point, tag: bytes) -> NoisyLocation:
+        """Return a noisy place as it is kept."""
+        return NoisyLocation(
+            person=self.person, x_steps=point[0], y_steps=point[1], tag=tag, window=self.window, receipt=self.receipt
+        )
+
     def draw(self, wanted: Wanted) -> None:
         """Let a noisy location wait that is still to be drawn."""
         self.wanted.append(wanted)
@@ -420,14 +419,7 @@ class Stay:
         """A place has lasted: what is known of it waits, or else it is drawn if the budget allows."""
         known = self.held.known.get(tag)
         if known is not None:
-            self.pending = NoisyLocation(
-                person=self.person,
-                x_steps=known[0],
-                y_steps=known[1],
-                tag=tag,
-                window=self.window,
-                receipt=self.receipt,
-            )
+            self.pending = self.location(known, tag)
         drawn = self.held.charged + len({*(one.tag for one in self.wanted), *(one.tag for one in self.cancelled)})
         is_free = tag in self.held.known or any(tag == one.tag for one in self.wanted)
         return tag if known is None and (is_free or drawn < most_charges) else None
@@ -478,151 +470,3 @@ def cells_from_store(store: Store, protection: Protection, plan: CellPlan | None
     if isinstance(protection.noise, HideAmong):
         return replace(cells_from_points(places, region, plan), source="published")
     return cells_from_published(places, region, protection.noise.hide_within_m, plan)
-
-
-# The noise of many reports at once.
-
-
-RECEIPT_BYTES = 12
-
-
-def _receipt() -> str:
-    return secrets.token_hex(RECEIPT_BYTES)
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A noisy location to be drawn, in memory only: it never prints where.
-
-    Attributes
-    ----------
-    x_m, y_m : float
-        What the noise is drawn around: the centre of a cell or, with fresh noise, the place itself.
-    cell : Cell or None
-        Whose noise it is, where noise belongs to places.
-    tag : bytes
-        That of the place; empty where noise does not belong to places.
-    noise : _Noise or None
-        Which noise of the place.
-    """
-
-    person: str
-    x_m: float = field(repr=False)
-    y_m: float = field(repr=False)
-    cell: Cell | None = field(default=None, repr=False)
-    tag: bytes = field(default=b"", repr=False)
-    noise: _Noise | None = field(default=None, repr=False)
-
-
-class ReportNoise:
-    """Draws for a protection."""
-
-    def __init__(self, protection: Protection) -> None:
-        self._policy = protection.policy
-        self._noise = protection.noise
-        self._places = protection.grid
-        # Kept here, so that no report waits until they are made again.
-        self._tables = self._noise.channel.tables if isinstance(self._noise, HideAmong) else ()
-        self._half_extent_m = np.array(protection.region.half_extent_m)
-        self._near = _nearness(protection)
-        self._generator = secure_generator()
-        self._drawing = threading.Lock()
-
-    def perturb(self, wanted: Sequence[Wanted], stays: Sequence[Stay]) -> list[NoisyLocation]:
-        """Return a noisy location for each, in the order asked for, for these people."""
-        steps = self._steps(self._perturbed(wanted)).tolist() if wanted else []
-        by_person = {stay.person: stay for stay in stays}
-        points: dict[str, list[Point]] = {}
-        found = []
-        for one, (x_steps, y_steps) in zip(wanted, steps, strict=True):
-            stay = by_person[one.person]
-            point = (x_steps, y_steps)
-            if self._policy is Policy.PLACE:
-                earlier = points.setdefault(one.person, _earlier_points(stay.held))
-                point = self._near.replaced(point, earlier)
-                earlier.append(point)
-            found.append(
-                NoisyLocation(
-                    person=one.person,
-                    x_steps=point[0],
-                    y_steps=point[1],
-                    tag=one.tag or secrets.token_bytes(TAG_BYTES),
-                    window=stay.window,
-                    receipt=stay.receipt,
-                )
-            )
-        return found
-
-    def _perturbed(self, wanted: Sequence[Wanted]) -> FloatArray:
-        places_m = np.array([(one.x_m, one.y_m) for one in wanted])
-        if self._policy is Policy.OFF:
-            return places_m
-        if self._policy is Policy.FRESH:
-            with self._drawing:
-                uniforms = self._generator.random((len(wanted), 3, 2))
-            return self._displaced(places_m, uniforms)
-        # All new places of a batch have the same noise, but for the moment in which a key changes.
-        for noise in {one.noise for one in wanted if one.noise is not None}:
-            rows = [row for row, one in enumerate(wanted) if one.noise == noise]
-            cells = [(wanted[row].person, wanted[row].cell or ()) for row in rows]
-            if isinstance(self._noise, HideAmong):
-                unit_m = self._noise.resolved_region.metres_per_unit
-                words = place_words(noise.key, cells, noise.begins, self._places.identity, count=2)
-                places_m[rows] = draw_places(places_m[rows] / unit_m, words, *self._tables) * unit_m
-            else:
-                uniforms = place_uniforms(noise.key, cells, noise.begins, self._places.identity)
-                places_m[rows] = self._displaced(places_m[rows], uniforms)
-        return places_m
-
-    def _displaced(self, places_m: FloatArray, uniforms: FloatArray) -> FloatArray:
-        if isinstance(self._noise, HideAmong):
-            raise UsageError("hiding among people keeps the noise of each place")
-        return displaced(places_m, exponential_from_uniforms(uniforms), self._noise.rate_per_m)
-
-    def _steps(self, places_m: FloatArray) -> IntArray:
-        """Whole steps, clamped to the region's box, which looks at nothing but the noisy place."""
-        inside = np.clip(places_m, -self._half_extent_m, self._half_extent_m)
-        return np.rint(inside / STEP_M).astype(np.int64)
-
-
-def _earlier_points(held: Held) -> list[Point]:
-    held_now = [(one.x_steps, one.y_steps) for one in (held.pending, held.published) if one is not None]
-    return [point for point in held.known.values() if point is not None] + held_now
-
-
-# Whether a new noisy place is so near to an earlier one that it is replaced by it.
-
-
-@dataclass(frozen=True, slots=True)
-class _NearInMetres:
-    radius_m: float
-
-    def replaced(self, point: Point, earlier: Sequence[Point]) -> Point:
-        """Return the nearest earlier point, if it is near, and the point itself if none is."""
-        nearest = min(earlier, key=lambda other: math.dist(point, other), default=point)
-        return nearest if math.dist(point, nearest) * STEP_M <= self.radius_m else point
-
-
-@dataclass(frozen=True, slots=True)
-class _NearInSteps:
-    channel: StepChannel
-    most_steps: float
-
-    def replaced(self, point: Point, earlier: Sequence[Point]) -> Point:
-        """The same, counted in steps between cells."""
-        if not earlier:
-            return point
-        cells = self.channel.cells
-        places = np.array([point, *earlier], dtype=np.float64) * STEP_M / cells.region.metres_per_unit
-        own, *others = cells.find(places).tolist()
-        near, away = self.channel.reach.of(own)
-        steps = dict(zip(near.tolist(), away.tolist(), strict=True))
-        best = min(range(len(others)), key=lambda number: steps.get(others[number], math.inf))
-        return earlier[best] if steps.get(others[best], math.inf) <= self.most_steps * STEP else point
-
-
-def _nearness(protection: Protection) -> _NearInMetres | _NearInSteps:
-    noise = protection.noise
-    if isinstance(noise, HideAmong):
-        return _NearInSteps(noise.channel, NEAR_SHARE * noise.channel.mean_steps)
-    return _NearInMetres(NEAR_SHARE * noise.hide_within_m)
