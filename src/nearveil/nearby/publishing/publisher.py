@@ -19,7 +19,7 @@ from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import displaced
 from nearveil.mechanisms.step_channel import Calibration, draw_places
 from nearveil.nearby.publishing.keys import TAG_BYTES, Keys, place_tag, place_uniforms, place_words, service_key
-from nearveil.nearby.publishing.protection import Cell, Policy, Protection, cells_digest
+from nearveil.nearby.publishing.protection import Cell, Policy, Protection, Schedule, cells_digest
 from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, Store, Writing
 from nearveil.randomness import exponential_from_uniforms, secure_generator
 from nearveil.types import FloatArray, IntArray
@@ -127,7 +127,7 @@ class Publisher:
     @property
     def epoch(self) -> int:
         """The epoch that it is now, advanced as often as a test has asked."""
-        return self.protection.schedule.epoch_at(self._clock()) + self._offset()
+        return current_epoch(self.protection.schedule, self._store, self._clock())
 
     def starts_at(self, epoch: int) -> float:
         """Return when an epoch begins or began, in seconds since 1970."""
@@ -140,7 +140,7 @@ class Publisher:
         return self.epoch
 
     def _offset(self) -> int:
-        return int(self._store.setting(OFFSET_SETTING) or 0)
+        return _epoch_offset(self._store)
 
     def most_charges(self, window: int) -> int:
         """Return how many noisy locations of a person are published in a window: what was set when it was first used.
@@ -278,6 +278,15 @@ class Publisher:
         # Somebody else may have done it; either way it is done.
         self._published_epoch = epoch
         return done
+
+
+def current_epoch(schedule: Schedule, store: Store, now_s: float) -> int:
+    """Return the epoch of a moment on a store, advanced as often as a test has asked."""
+    return schedule.epoch_at(now_s) + _epoch_offset(store)
+
+
+def _epoch_offset(store: Store) -> int:
+    return int(store.setting(OFFSET_SETTING) or 0)
 
 
 @dataclass(frozen=True, slots=True)
