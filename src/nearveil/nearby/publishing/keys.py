@@ -54,6 +54,10 @@ _UNITS_S = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 _NO_KEYS = "these are no Nearveil keys, or damaged ones; restore the file, or make new ones with 'nearveil keys create'"
 
 
+class OtherStoreError(UsageError):
+    """A store was made, or used, with something else than it is opened with now."""
+
+
 class Keys(Protocol):
     """What a service needs of its keys: `SecretKeys`, or a `KeyFile` that follows rotations."""
 
@@ -357,7 +361,7 @@ def refuse_other_store(
     if kept is not None and not (redraw and has_frame):
         _refuse_other(kept, _made_with(protection, keys), _OTHER_STRENGTH if has_frame else _OTHER_PROTECTION)
     if any(noise_in_use(store, keys, window) is False for window in windows):
-        raise UsageError(_OTHER_NOISE)
+        raise OtherStoreError(_OTHER_NOISE)
 
 
 def check_identity(store: Store, protection: Protection, keys: Keys, window: int) -> None:
@@ -420,7 +424,7 @@ def _noise_identity(keys: Keys, window: int) -> str:
 
 def _refuse_other(kept: str, identity: str, complaint: str) -> None:
     if not hmac.compare_digest(kept, identity):
-        raise UsageError(complaint)
+        raise OtherStoreError(complaint)
 
 
 def _made_with(protection: Protection, keys: Keys) -> str:
