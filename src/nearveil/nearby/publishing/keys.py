@@ -24,6 +24,7 @@ import numpy as np
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import make_secret_file, replace_secret_file
 from nearveil.nearby.publishing.protection import Cell, Protection, Schedule
+from nearveil.nearby.publishing.stated_noise import state_noise
 from nearveil.nearby.stores.base import Store
 from nearveil.types import FloatArray, WordArray
 
@@ -372,6 +373,7 @@ def check_identity(store: Store, protection: Protection, keys: Keys, window: int
     _refuse_other(store.settle(IDENTITY_SETTING, made_with), made_with, _OTHER_PROTECTION)
     store.settle(FRAME_SETTING, _frame(protection, keys))
     _refuse_other(store.settle(_noise_setting(window), noise), noise, _OTHER_NOISE)
+    state_noise(store, protection)
 
 
 def redraw_noise(store: Store, protection: Protection, keys: Keys, windows: Iterable[int]) -> bool:
