@@ -19,9 +19,12 @@ from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import displaced
 from nearveil.mechanisms.step_channel import draw_places
 from nearveil.nearby.publishing.keys import TAG_BYTES, Keys, place_tag, place_uniforms, place_words, service_key
-from nearveil.nearby.publishing.protection import Cell, Policy, Protection, cells_digest
+from nearveil.nearby.publishing.protection import Cell, Policy, Protection, Schedule, cells_digest
+from nearveil.nearby.publishing.stated_noise import STATED_SETTING, stated_noise
 from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, Store, Writing
+from nearveil.nearby.stores.published import reading_published
 from nearveil.randomness import exponential_from_uniforms, secure_generator
+from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
 OFFSET_SETTING = "epoch_offset"
@@ -127,7 +130,7 @@ class Publisher:
     @property
     def epoch(self) -> int:
         """The epoch that it is now, advanced as often as a test has asked."""
-        return self.protection.schedule.epoch_at(self._clock()) + self._offset()
+        return current_epoch(self.protection.schedule, self._store, self._clock())
 
     def starts_at(self, epoch: int) -> float:
         """Return when an epoch begins or began, in seconds since 1970."""
@@ -140,7 +143,7 @@ class Publisher:
         return self.epoch
 
     def _offset(self) -> int:
-        return int(self._store.setting(OFFSET_SETTING) or 0)
+        return _epoch_offset(self._store)
 
     def most_charges(self, window: int) -> int:
         """Return how many noisy locations of a person are published in a window: what was set when it was first used.
@@ -280,6 +283,15 @@ class Publisher:
         return done
 
 
+def current_epoch(schedule: Schedule, store: Store, now_s: float) -> int:
+    """Return the epoch of a moment on a store, advanced as often as a test has asked."""
+    return schedule.epoch_at(now_s) + _epoch_offset(store)
+
+
+def _epoch_offset(store: Store) -> int:
+    return int(store.setting(OFFSET_SETTING) or 0)
+
+
 @dataclass(frozen=True, slots=True)
 class _Verdict:
     """What a report leads to: a noisy location that is held already, one to be drawn, or nothing."""
@@ -311,6 +323,9 @@ def with_settled_channel(protection: Protection, store: Store) -> Protection:
     return replace(protection, among=among.with_params(cells=among.current_cells, calibration=calibration))
 
 
+_TRUE_PLACES = "without protection the store holds true places, and cells from them are not free"
+
+
 def cells_from_store(store: Store, protection: Protection, plan: CellPlan | None = None) -> Cells:
     """Make cells from the places that a store has published. They are noisy already, so that costs nobody anything.
 
@@ -324,15 +339,52 @@ def cells_from_store(store: Store, protection: Protection, plan: CellPlan | None
         How cells are to be made.
     """
     if protection.policy is Policy.OFF:
-        raise UsageError("without protection the store holds true places, and cells from them are not free")
+        raise UsageError(_TRUE_PLACES)
     region = protection.region
-    batches = [batch.steps for batch in store.published()]
-    if sum(map(len, batches)) < 2:
-        raise DataError("cells are made from two published people or more; wait until there are some")
-    places = region.clip(region.from_metres(np.vstack(batches).astype(np.float64) * STEP_M))
+    places = _places([batch.steps for batch in store.published()], region)
     if isinstance(protection.noise, HideAmong):
         return replace(cells_from_points(places, region, plan), source="published")
     return cells_from_published(places, region, protection.noise.hide_within_m, plan)
+
+
+def cells_from_published_store(address: str, plan: CellPlan | None = None, *, region: Region | None = None) -> Cells:
+    """Make cells from the published places of a store, with the noise that the store states. No key is needed.
+
+    Parameters
+    ----------
+    address : str
+        A SQLite file, or ``postgresql://…``. It is read only, and a service may be running on it.
+    plan : CellPlan, optional
+        How cells are to be made.
+    region : Region, optional
+        The region to make them for; a store of another one is refused. The store's if not given.
+    """
+    with reading_published(address) as reader:
+        kept = reader.setting(STATED_SETTING)
+        if kept is None:
+            raise DataError(
+                "the store does not state the noise of its published places; start its service once with this version, "
+                "or export the places and give --published with --published-within"
+            )
+        stated = stated_noise(kept)
+        if stated.policy is Policy.OFF:
+            raise UsageError(_TRUE_PLACES)
+        if stated.hide_within_m is None:
+            raise UsageError(
+                "the store's places are published with hide-among and state no planar noise to take out again; make "
+                "the cells from public data (--density), or ask the service, which counts them as they are (GET "
+                "/v1/cells)"
+            )
+        if region is not None and (region.scaling != "isotropic" or not region.same_edges(stated.region)):
+            raise UsageError(f"the store is of the region {stated.region} with isotropic scaling; leave out the other")
+        steps = reader.steps(stated.since_epoch)
+    return cells_from_published(_places([steps], stated.region), stated.region, stated.hide_within_m, plan)
+
+
+def _places(steps: Sequence[IntArray], region: Region) -> FloatArray:
+    if sum(map(len, steps)) < 2:
+        raise DataError("cells are made from two published people or more; wait until there are some")
+    return region.clip(region.from_metres(np.vstack(steps).astype(np.float64) * STEP_M))
 
 
 # The noise of many reports at once.
