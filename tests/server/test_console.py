@@ -12,6 +12,7 @@ import pytest
 
 from nearveil.io.synthetic import SEED, on_land, synthetic_city
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region, named_region
@@ -20,6 +21,7 @@ from nearveil.server.console.demonstration import (
     DemonstrationLock,
     DemonstrationOptions,
     attack_somebody,
+    cells_of_city,
     few_boxes,
     hidden_among,
     scene_to_dict,
@@ -386,6 +388,18 @@ def test_made_up_people_live_on_land(san_francisco: Region) -> None:
     assert on_land(np.array([[37.7, -122.58], [37.76, -122.44]]), rings).tolist() == [False, True]
     berlin = named_region("berlin")
     assert len(synthetic_city(50, berlin, rng=SEED, land=land_in(berlin))) == 50
+
+
+def test_cells_of_the_made_up_city_are_those_of_its_neighbourhoods_and_coast(san_francisco: Region) -> None:
+    """Cells are from other people of the same city: about ten share a cell, and nobody counts at sea."""
+    cells = cells_of_city(100, san_francisco)
+    city = synthetic_city(25_000, san_francisco, rng=SEED, land=land_in(san_francisco))
+    own = cells.find(san_francisco.to_square(city))
+    assert 4 < np.median(np.bincount(own)[own]) < 10
+    # The Pacific, and the bay.
+    sea = cells.find(san_francisco.to_square(np.array([[37.7, -122.58], [37.65, -122.29]])))
+    assert cells.people[sea].tolist() == [0.0, 0.0]
+    assert cells.to_json() != cells_from_points(city, san_francisco, CellPlan(hide_among=100)).to_json()
 
 
 def test_a_place_is_published_from_its_cell(san_francisco: Region) -> None:

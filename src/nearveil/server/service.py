@@ -16,9 +16,10 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.nearby.index import DatabaseIndex, NearbyIndex, ServiceIndex
-from nearveil.nearby.publishing.keys import Keys, check_identity, redraw_noise, was_redrawn
+from nearveil.nearby.publishing.keys import Keys, check_identity, redraw_noise, refuse_other_store, was_redrawn
 from nearveil.nearby.publishing.protection import Policy, Protection
-from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status, cells_from_store
+from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status, current_epoch
+from nearveil.nearby.publishing.stated_noise import cells_from_store
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, SearchableStore, Store, StoreError, Totals
 from nearveil.privacy.guarantee import Guarantee
@@ -59,11 +60,19 @@ class Service:
         self.store = store
         self.keys = keys
         self.clock = clock
-        self.publisher = Publisher(settings.protection(), keys, store, clock=clock, check_window=self._check_noise)
-        self.protection = self.publisher.protection
+        protection = settings.protection()
         self.answers_from_memory = settings.index == "memory"
-        self.index = _index(self.protection.region, store, in_memory=self.answers_from_memory)
-        self.intervals = IntervalsInUse(store, self.protection.region)
+        self.index = _index(protection.region, store, in_memory=self.answers_from_memory)
+        self.intervals = IntervalsInUse(store, protection.region)
+        self._named_intervals = None if settings.intervals is None else read_intervals_file(settings.intervals)
+        if self._named_intervals is not None:
+            self.intervals.check(self._named_intervals)
+        # Before the publisher, which calibrates the channel between cells and keeps it in the store.
+        epoch, redraw = current_epoch(protection.schedule, store, clock()), settings.redraw_noise
+        windows = _windows_in_use(protection, epoch) if redraw else {protection.schedule.window_of(epoch)}
+        refuse_other_store(store, protection, keys, windows, redraw=redraw)
+        self.publisher = Publisher(protection, keys, store, clock=clock, check_window=self._check_noise)
+        self.protection = self.publisher.protection
         self.metrics = Metrics()
         self.people = KnownPeople(store)
         self.access = Access(store, keys.tokens, clock)
@@ -104,16 +113,16 @@ class Service:
         return service
 
     def check(self) -> None:
-        """Refuse a store that was made with other keys, and take the intervals that the settings name."""
-        epoch, schedule = self.publisher.epoch, self.protection.schedule
-        if self.settings.redraw_noise:
-            # What waits for the next epoch counts in that epoch's window.
-            windows = {schedule.window_of(epoch), schedule.window_of(epoch + 1)}
-            if redraw_noise(self.store, self.protection, self.keys, windows):
-                log_event("noise is drawn anew", level="warning", window=schedule.window_of(epoch))
-        check_identity(self.store, self.protection, self.keys, schedule.window_of(epoch))
-        if self.settings.intervals is not None:
-            self.intervals.put_file(read_intervals_file(self.settings.intervals), epoch=epoch)
+        """Let the store remember what it is used with, and take the intervals that the settings name."""
+        epoch = self.publisher.epoch
+        window = self.protection.schedule.window_of(epoch)
+        if self.settings.redraw_noise and redraw_noise(
+            self.store, self.protection, self.keys, _windows_in_use(self.protection, epoch)
+        ):
+            log_event("noise is drawn anew", level="warning", window=window)
+        check_identity(self.store, self.protection, self.keys, window)
+        if self._named_intervals is not None:
+            self.intervals.put_file(self._named_intervals, epoch=epoch)
 
     def start(self) -> None:
         """Publish what is overdue, begin to take reports, and load the index in the background."""
@@ -331,6 +340,11 @@ class Service:
         flagged, self._flagged = self._flagged, {}
         for name, number in sorted(flagged.items()):
             log_event("unusual questions", level="warning", flag=name, number=number)
+
+
+def _windows_in_use(protection: Protection, epoch: int) -> set[int]:
+    """The windows in which places count now: what waits for the next epoch counts in that epoch's window."""
+    return {protection.schedule.window_of(epoch), protection.schedule.window_of(epoch + 1)}
 
 
 def _index(region: Region, store: Store, *, in_memory: bool) -> ServiceIndex:

@@ -16,7 +16,8 @@ from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys
 from nearveil.nearby.publishing.noise import ReportNoise, _NearInSteps
 from nearveil.nearby.publishing.protection import LEAST_MARGIN_M, PlaceCells, Policy, Protection, Schedule
-from nearveil.nearby.publishing.publisher import Publisher, cells_from_store, with_settled_channel
+from nearveil.nearby.publishing.publisher import Publisher, with_settled_channel
+from nearveil.nearby.publishing.stated_noise import cells_from_store
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.privacy.guarantee import Notion
@@ -140,7 +141,15 @@ def test_staying_and_returning_repeat_a_point_and_cost_nothing(protection: Prote
     far = np.argsort(steps_from(grid.cells, usual_cell(grid.cells)))[[0, -1]]
     points = []
     # One window: a first place counts at once, and the others after two epochs.
-    for epochs, cell in ((1, far[0]), (1, far[0]), (2, far[1]), (1, far[0]), (1, far[0]), (2, far[0] // 2), (1, far[0])):
+    for epochs, cell in (
+        (1, far[0]),
+        (1, far[0]),
+        (2, far[1]),
+        (1, far[0]),
+        (1, far[0]),
+        (2, far[0] // 2),
+        (1, far[0]),
+    ):
         for _ in range(epochs):
             publisher.report("ann", *TOWN.from_metres(centre_m(grid, int(cell))[None])[0])
             now_s += 3600.0

@@ -24,6 +24,7 @@ import numpy as np
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import make_secret_file, replace_secret_file
 from nearveil.nearby.publishing.protection import Cell, Protection, Schedule
+from nearveil.nearby.publishing.stated_noise import state_noise
 from nearveil.nearby.stores.base import Store
 from nearveil.types import FloatArray, WordArray
 
@@ -52,6 +53,10 @@ OTHER_NOISE = (
 _UNIFORMS = 6
 _UNITS_S = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 _NO_KEYS = "these are no Nearveil keys, or damaged ones; restore the file, or make new ones with 'nearveil keys create'"
+
+
+class OtherStoreError(UsageError):
+    """A store was made, or used, with something else than it is opened with now."""
 
 
 class Keys(Protocol):
@@ -364,12 +369,29 @@ def tie_key_from(noise_key: bytes, epoch: int) -> bytes:
 # -- what a store was made with
 
 
+def refuse_other_store(
+    store: Store, protection: Protection, keys: Keys, windows: Iterable[int], *, redraw: bool = False
+) -> None:
+    """Raise if a store was made with something else, or used in one of these windows with another key.
+
+    Nothing is written. With ``redraw``, another hide-within, hide-among or other cells are accepted.
+    """
+    kept, has_frame = store.setting(IDENTITY_SETTING), _has_frame(store, protection, keys)
+    if kept is not None and not (redraw and has_frame):
+        _refuse_other(kept, _made_with(protection, keys), _OTHER_STRENGTH if has_frame else _OTHER_PROTECTION)
+    if any(noise_in_use(store, keys, window) is False for window in windows):
+        raise OtherStoreError(OTHER_NOISE)
+
+
 def check_identity(store: Store, protection: Protection, keys: Keys, window: int) -> None:
     """Remember what the noise of a window comes from; raise if the store remembers otherwise."""
-    complaint = _OTHER_STRENGTH if _has_frame(store, protection, keys) else _OTHER_PROTECTION
-    _check(store, IDENTITY_SETTING, _made_with(protection, keys), complaint)
+    refuse_other_store(store, protection, keys, [window])
+    # Another process may be on the store, and faster.
+    made_with, noise = _made_with(protection, keys), _noise_identity(keys, window)
+    _refuse_other(store.settle(IDENTITY_SETTING, made_with), made_with, _OTHER_PROTECTION)
     store.settle(FRAME_SETTING, _frame(protection, keys))
-    _check(store, _noise_setting(window), _noise_identity(keys, window), OTHER_NOISE)
+    _refuse_other(store.settle(_noise_setting(window), noise), noise, OTHER_NOISE)
+    state_noise(store, protection)
 
 
 def redraw_noise(store: Store, protection: Protection, keys: Keys, windows: Iterable[int]) -> bool:
@@ -378,11 +400,10 @@ def redraw_noise(store: Store, protection: Protection, keys: Keys, windows: Iter
     Everybody's noise is drawn anew with their next report. The ledger charges that as a new place, in the budget of
     the window in which the former places were charged: the losses add up, and `was_redrawn` says so for these windows.
     """
-    kept = store.setting(IDENTITY_SETTING)
+    kept, windows = store.setting(IDENTITY_SETTING), list(windows)
     if kept is None or hmac.compare_digest(kept, _made_with(protection, keys)):
         return False
-    if not _has_frame(store, protection, keys):
-        raise UsageError(_OTHER_PROTECTION)
+    refuse_other_store(store, protection, keys, windows, redraw=True)
     # Before the change itself: what is said too early does no harm.
     for window in windows:
         store.keep_setting(f"{REDRAWN_SETTING} {window}", "yes")
@@ -427,9 +448,9 @@ def _noise_identity(keys: Keys, window: int) -> str:
     return _short_digest(keys.noise_key(window), "nearveil noise identity", str(window))
 
 
-def _check(store: Store, name: str, identity: str, complaint: str) -> None:
-    if not hmac.compare_digest(store.settle(name, identity), identity):
-        raise UsageError(complaint)
+def _refuse_other(kept: str, identity: str, complaint: str) -> None:
+    if not hmac.compare_digest(kept, identity):
+        raise OtherStoreError(complaint)
 
 
 def _made_with(protection: Protection, keys: Keys) -> str:

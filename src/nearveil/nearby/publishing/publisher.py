@@ -11,10 +11,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms.cells import Calibration, Cells
-from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points, cells_from_published
-from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.errors import DataError
+from nearveil.mechanisms.cells import Calibration
 from nearveil.nearby.publishing.keys import (
     OTHER_NOISE,
     TAG_BYTES,
@@ -25,9 +23,8 @@ from nearveil.nearby.publishing.keys import (
     settle_noise,
 )
 from nearveil.nearby.publishing.noise import PlaceNoise, ReportNoise, Wanted
-from nearveil.nearby.publishing.protection import Policy, Protection, cells_digest
+from nearveil.nearby.publishing.protection import Policy, Protection, Schedule, cells_digest
 from nearveil.nearby.stores.base import (
-    STEP_M,
     ErasedMark,
     Held,
     NoisyLocation,
@@ -140,7 +137,7 @@ class Publisher:
     @property
     def epoch(self) -> int:
         """The epoch that it is now, advanced as often as a test has asked."""
-        return self.protection.schedule.epoch_at(self._clock()) + self._offset()
+        return current_epoch(self.protection.schedule, self._store, self._clock())
 
     def starts_at(self, epoch: int) -> float:
         """Return when an epoch begins or began, in seconds since 1970."""
@@ -153,7 +150,7 @@ class Publisher:
         return self.epoch
 
     def _offset(self) -> int:
-        return int(self._store.setting(OFFSET_SETTING) or 0)
+        return _epoch_offset(self._store)
 
     def most_charges(self, window: int) -> int:
         """Return how many new places of a person are drawn in a window: what was set when it was first used.
@@ -325,6 +322,15 @@ class Publisher:
         return done
 
 
+def current_epoch(schedule: Schedule, store: Store, now_s: float) -> int:
+    """Return the epoch of a moment on a store, advanced as often as a test has asked."""
+    return schedule.epoch_at(now_s) + _epoch_offset(store)
+
+
+def _epoch_offset(store: Store) -> int:
+    return int(store.setting(OFFSET_SETTING) or 0)
+
+
 # What a person's reports lead to.
 
 
@@ -446,27 +452,3 @@ def with_settled_channel(protection: Protection, store: Store) -> Protection:
     kept = store.setting(name) or store.settle(name, json.dumps(among.channel.calibration.to_document()))
     calibration = Calibration.from_document(json.loads(kept))
     return replace(protection, among=among.with_params(cells=among.current_cells, calibration=calibration))
-
-
-def cells_from_store(store: Store, protection: Protection, plan: CellPlan | None = None) -> Cells:
-    """Make cells from the places that a store has published. They are noisy already, so that costs nobody anything.
-
-    Parameters
-    ----------
-    store : Store
-        With people on the map.
-    protection : Protection
-        How they were published: noise in metres is taken out of the density again.
-    plan : CellPlan, optional
-        How cells are to be made.
-    """
-    if protection.policy is Policy.OFF:
-        raise UsageError("without protection the store holds true places, and cells from them are not free")
-    region = protection.region
-    batches = [batch.steps for batch in store.published()]
-    if sum(map(len, batches)) < 2:
-        raise DataError("cells are made from two published people or more; wait until there are some")
-    places = region.clip(region.from_metres(np.vstack(batches).astype(np.float64) * STEP_M))
-    if isinstance(protection.noise, HideAmong):
-        return replace(cells_from_points(places, region, plan), source="published")
-    return cells_from_published(places, region, protection.noise.hide_within_m, plan)

@@ -161,6 +161,25 @@ class Database:
 
 
 @contextmanager
+def reading_session(conninfo: str) -> Iterator[Session | None]:
+    """Give a session that can write nothing, on the tables as they are; None if there are none."""
+    options, name = _options(conninfo)
+    with store_errors(name):
+        connection: psycopg.Connection = psycopg.connect(**options)
+    try:
+        connection.read_only = True
+        session = Session(connection, name)
+        if session.one("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.published",)) == (True,):
+            with store_errors(name):
+                connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(SCHEMA)))
+            yield session
+        else:
+            yield None
+    finally:
+        connection.close()
+
+
+@contextmanager
 def store_errors(name: str) -> Iterator[None]:
     """Say in one sentence what is wrong and what to do; values of rows stay out of it."""
     try:
