@@ -99,7 +99,7 @@ def square(west: float, south: float, side: float = 0.1) -> list[list[float]]:
     return [[west, south], [east, south], [east, north], [west, north], [west, south]]
 
 
-def polygon(*rings: list[list[float]]) -> dict[str, object]:
+def polygon(*rings: object) -> dict[str, object]:
     return {"type": "Polygon", "coordinates": list(rings)}
 
 
