@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -45,6 +45,7 @@ class Metrics:
         self._index_size = self._gauge("nearveil_index_people", "People who can be found.")
         self._people = self._gauge("nearveil_people", "People who are known.")
         self._pending = self._gauge("nearveil_pending_draws", "Noisy locations that wait for the next epoch boundary.")
+        self._connections = self._gauge("nearveil_connections", "Open connections.")
         self._charged = self._gauge("nearveil_charged_places", "Places charged in this window, of everybody together.")
 
     def question(self, seconds: float) -> None:
@@ -82,6 +83,10 @@ class Metrics:
         self._people.set(people)
         self._pending.set(pending)
         self._charged.set(charged)
+
+    def count_connections(self, count: Callable[[], int]) -> None:
+        """Let the number of open connections be asked for whenever the metrics are read."""
+        self._connections.set_function(count)
 
     def exposition(self) -> tuple[bytes, str]:
         """Return the metrics as text and its content type."""
