@@ -63,3 +63,24 @@ def test_code_older_than_the_sources_is_not_used_wherever_it_is_kept(tmp_path: P
         os.utime(file, (0, 0))
     assert cache_hits() == "0"
     assert cache_hits() == "1"
+
+
+def test_where_nothing_can_be_kept_kernels_run_all_the_same() -> None:
+    """Neither beside the source nor at home, as in a container with a read-only root."""
+    script = (
+        "from numba.core import caching; caching.CacheImpl._locator_classes = [];"
+        "from nearveil.mechanisms._disc_law import half_chord as h; print(round(h(0.6), 3), h.stats.cache_path)"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["0.917", "None"]
+
+
+def test_on_a_full_disk_kernels_run_all_the_same(tmp_path: Path) -> None:
+    script = (
+        "from nearveil.mechanisms._disc_law import half_chord as h; import errno\n"
+        "def save(*_): raise OSError(errno.ENOSPC, 'No space left on device')\n"
+        "h._cache._cache_file.save = save; print(round(h(0.6), 3))"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert shown.stdout.strip() == "0.917"

@@ -7,6 +7,8 @@ used.
 Numba also numbers the files of compiled code, and enters a number into its index before it writes the file. A process
 that reads the index in between, or while two processes compile different versions under one number, would run the wrong
 code. So every process names its files by a token of its own, and no file is ever written by two.
+
+Where nothing can be written, kernels are compiled by every process anew.
 """
 
 from __future__ import annotations
@@ -79,10 +81,26 @@ def inlined_kernel(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
-    compiled = njit(cache=True, **options)(function)
+    try:
+        compiled = njit(cache=True, **options)(function)
+    except RuntimeError:
+        # There is no folder to write to, as in a container with a read-only root: each process compiles for itself.
+        return njit(**options)(function)
     # With compilation switched off, the function is plain Python and has no files.
     files = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if files is not None:
         _drop_stale_code(compiled._cache.cache_path)
         files._data_name_pattern = files._data_name_pattern.replace(".{number", f".{_TOKEN}.{{number")
+        _keep_if_possible(compiled._cache)
     return compiled
+
+
+def _keep_if_possible(code: Any) -> None:
+    """Let code that cannot be kept, on a full disk for instance, run all the same."""
+    save = code.save_overload
+
+    def save_if_possible(*arguments: Any) -> None:
+        with suppress(OSError):
+            save(*arguments)
+
+    code.save_overload = save_if_possible

@@ -64,6 +64,9 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         "hide_within": "0.2km", "epoch": "15m", "window": "1d", "new_places": "5", "intervals": "a.json",
         "index": "database", "questions_per_minute": "1.5", "question_burst": "2", "key_questions_per_s": "3",
         "throttle_suspects": "yes", "open_probes": "1", "test_hooks": "on", "console": "False",
+        "most_connections": "9", "most_connections_per_address": "0", "proxies": "10.0.0.0/8", "most_headers": "12",
+        "most_header_bytes": "2048", "head_timeout_s": "1", "body_timeout_s": "2", "idle_timeout_s": "3",
+        "send_timeout_s": "4", "limits_in_proxy": "yes", "tls_certificate": "a.crt", "tls_key": "a.key",
         "tile_address": "https://t/{z}/{x}/{y}.png", "access_log": "true", "log_level": "debug", "graceful_s": "0.5",
     }  # fmt: skip
     environ = {f"NEARVEIL_{name.upper()}": value for name, value in values.items()}
@@ -115,6 +118,16 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         ("log_level", "loud", "debug, info, warning, error"),
         ("region", "atlantis", "no region named"),
         ("graceful_s", -1, "from 0 to 3,600"),
+        ("most_connections", 0, "--most-connections takes a whole number from 1"),
+        ("most_connections_per_address", -1, "whole number from 0"),
+        ("proxies", "nginx", "--proxies takes addresses or networks such as 10.0.0.5,10.1.0.0/16, or none"),
+        ("proxies", "10.0.0.5/8", "addresses or networks"),
+        ("proxies", "127.0.0.1,", "addresses or networks"),
+        ("most_header_bytes", 100, "whole number from 1,024 to 524,288"),
+        ("most_headers", 1, "whole number from 10"),
+        ("head_timeout_s", 0, "--head-timeout-s takes a number from 0.1 to 3,600"),
+        ("tls_certificate", "a.crt", "give both tls_certificate and tls_key"),
+        ("tls_key", "a.key", "give both tls_certificate and tls_key"),
         ("policy", "off", "--i-understand-that-this-protects-nobody"),
     ],
 )

@@ -66,6 +66,7 @@ def _serve(settings: Settings) -> None:
     from nearveil.server.logs import set_up_logs  # noqa: PLC0415
     from nearveil.server.service import Service  # noqa: PLC0415
 
+    run.check_server(settings)
     folder = run.make_data_folder(settings)
     listening = run.listen(settings)
     try:
@@ -75,7 +76,7 @@ def _serve(settings: Settings) -> None:
         listening.close()
         raise
     set_up_logs(settings.log_level)
-    announce(service, run.address_of(listening), key_file)
+    announce(service, run.address_of(listening, has_tls=settings.tls_key is not None), key_file)
     run.run(service, listening)
 
 
@@ -90,8 +91,11 @@ def announce(service: Any, address: str, key_file: Path | None) -> None:
         say(f"platform key: in {key_file}; keep it secret")
     if settings.keys is None and settings.keys_text is None:
         say("secret keys: in the folder of the store; a copy of the folder discloses both, so keep them apart (--keys)")
-    if not _is_loopback(settings.host):
-        warn("other machines can reach this address, and keys and locations are not encrypted; put TLS in front")
+    if not _is_loopback(settings.host) and settings.tls_key is None:
+        warn(
+            "other machines can reach this address, and keys and locations are not encrypted; give --tls-certificate "
+            "and --tls-key, or put a reverse proxy with TLS in front"
+        )
     lifetime = service.protection.noise_lifetime
     if service.protection.policy is Policy.PLACE and lifetime is not None:
         warn(

@@ -9,10 +9,8 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
 
 from pydantic import ValidationError
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nearveil.errors import DataError
 from nearveil.nearby.publishing.publisher import Answer, Report, Status
@@ -217,71 +215,3 @@ def _report_taken(answer: Answer) -> bytes:
     when = "null" if answer.publishes_at is None else repr(answer.publishes_at)
     text = f'{{"status":"{answer.status.value}","receipt":"{answer.receipt}","publishes_at":{when}}}'
     return text.ljust(_ANSWER_BYTES).encode()
-
-
-# The fast lane: questions are answered right after parsing, without a task of their own.
-#
-# Most of the cost of a small request in an ASGI server is not the answer. A question does not wait for anything, so it
-# can be answered at once. Every other request takes the ordinary route, which gives the same answers.
-
-
-_URL = NEARBY_PATH.encode()
-_STATUS_LINES = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
-}
-
-
-def fast_lane(routes: HotRoutes) -> type[HttpToolsProtocol]:
-    """Return uvicorn's protocol with a fast lane for the questions of a service."""
-    return type("FastLaneProtocol", (_FastLane,), {"routes": routes})
-
-
-class _FastLane(HttpToolsProtocol):
-    routes: HotRoutes
-    _question: bytes | None = None
-    _caller: Caller | None = None
-
-    def on_headers_complete(self) -> None:
-        """Decide which way a request takes."""
-        self._question = self._caller = None
-        if self.url == _URL and self.parser.get_method() == b"POST" and self._is_plain():
-            self._caller = self.routes.known_caller(self.headers)
-        if self._caller is None:
-            super().on_headers_complete()
-        else:
-            self._question = b""
-
-    def on_body(self, body: bytes) -> None:
-        """Collect a question's body, up to the first byte too many: a longer one is refused by its length."""
-        if self._question is None:
-            super().on_body(body)
-        elif len(self._question) <= MOST_BYTES:
-            self._question += body
-
-    def on_message_complete(self) -> None:
-        """Answer a question that is complete."""
-        if self._question is None or self._caller is None:
-            super().on_message_complete()
-            return
-        question, self._question = self._question, None
-        status, headers, answer = self.routes.answer_now(self._caller, self.headers, question)
-        closes = not self.parser.should_keep_alive() or (b"connection", b"close") in headers
-        self.transport.write(_head(status, headers) + answer)
-        if closes:
-            self.transport.close()
-        self.on_response_complete()
-
-    def _is_plain(self) -> bool:
-        """Whether nothing else is under way on this connection, and it reads what it is sent."""
-        return (
-            self.routes.answers_at_once
-            and (self.cycle is None or self.cycle.response_complete)
-            and not (self.flow.write_paused or self.expect_100_continue)
-            and self.parser.get_http_version() == "1.1"
-            and not self.parser.should_upgrade()
-        )
-
-
-def _head(status: int, headers: RawHeaders) -> bytes:
-    lines = b"".join([b"%b: %b\r\n" % header for header in headers])
-    return b"%b%b\r\n" % (_STATUS_LINES[status], lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -39,6 +39,7 @@ class Metrics:
         self._epoch = self._gauge("nearveil_epoch", "Newest epoch that was published.")
         self._index_size = self._gauge("nearveil_index_people", "People who can be found.")
         self._people = self._gauge("nearveil_people", "People who are known.")
+        self._connections = self._gauge("nearveil_connections", "Open connections.")
 
     def question(self, seconds: float) -> None:
         """Count a question that was answered."""
@@ -69,6 +70,10 @@ class Metrics:
     def set_people(self, people: int) -> None:
         """Say how many people are known."""
         self._people.set(people)
+
+    def count_connections(self, count: Callable[[], int]) -> None:
+        """Let the number of open connections be asked for whenever the metrics are read."""
+        self._connections.set_function(count)
 
     def exposition(self) -> tuple[bytes, str]:
         """Return the metrics as text and its content type."""

@@ -50,6 +50,7 @@ _KINDS: dict[str, tuple[int, str, str]] = {
     "forbidden": (403, "Not yours", "This key or token may not do this; use a platform key, or that person's token."),
     "not-found": (404, "Not found", "There is nothing here; check the path, and whether the person exists."),
     "method-not-allowed": (405, "Method not allowed", "Use a method that the API's description has for this path."),
+    "too-slow": (408, "Too slow", "Send each request whole and without long breaks."),
     "conflict": (409, "Not as things are", "Something of this name is there already, or is still needed."),
     "too-large": (413, "The body is too large", "Send less at once."),
     "wrong-media-type": (415, "Not JSON", "Send the body with 'Content-Type: application/json'."),
@@ -61,11 +62,15 @@ _KINDS: dict[str, tuple[int, str, str]] = {
         "Unusual behaviour",
         "Recent questions and moves of this person are not those of somebody who is looking around; try again later.",
     ),
+    "headers-too-large": (431, "The headers are too large", "Send fewer and shorter headers."),
     "internal": (500, "The service failed", "This is a bug of the service; its log says where it arose."),
     "not-ready": (503, "Not ready", "The service is starting or stopping; try again in a moment."),
     "not-kept": (503, "Not kept", "The store could not keep this; nothing was changed, send it again in a moment."),
+    "too-many-connections": (503, "Too many connections", "Use few connections, and each of them for many requests."),
     "too-busy": (503, "Too busy", "More reports wait than can be written; send it again in a moment."),
 }
+
+_CLOSES = {"Connection": "close"}
 
 PROBLEM_NAMES = frozenset(_KINDS)
 """Every problem there is: metrics count them by name."""
@@ -108,8 +113,7 @@ def conflict(detail: str | None = None) -> Problem:
 
 def too_large(most_bytes: int, *, closes: bool = False) -> Problem:
     """Return the problem of a body that is too large; ``closes`` closes the connection instead of reading the rest."""
-    headers = {"Connection": "close"} if closes else None
-    return _problem("too-large", f"Send at most {most_bytes:,} bytes at once.", headers)
+    return _problem("too-large", f"Send at most {most_bytes:,} bytes at once.", _CLOSES if closes else None)
 
 
 def wrong_media_type() -> Problem:
@@ -150,6 +154,22 @@ def not_kept() -> Problem:
 def too_busy() -> Problem:
     """Return the problem of too many reports waiting to be written."""
     return _problem("too-busy", headers=_retry_after(1.0))
+
+
+def too_slow() -> Problem:
+    """Return the problem of a request that does not arrive in time."""
+    return _problem("too-slow", headers=_CLOSES)
+
+
+def headers_too_large(most_headers: int, most_bytes: int) -> Problem:
+    """Return the problem of headers that are too many or too long."""
+    detail = f"Send at most {most_headers:,} headers, of {most_bytes:,} bytes together."
+    return _problem("headers-too-large", detail, _CLOSES)
+
+
+def too_many_connections() -> Problem:
+    """Return the problem of a connection for which there is no room."""
+    return _problem("too-many-connections", headers=_CLOSES | _retry_after(1.0))
 
 
 def internal() -> Problem:

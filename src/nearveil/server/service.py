@@ -15,13 +15,21 @@ from nearveil.errors import UsageError
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
-from nearveil.nearby.index import DatabaseIndex, NearbyIndex, ServiceIndex
-from nearveil.nearby.publishing.keys import Keys, check_identity, redraw_noise, refuse_other_store, was_redrawn
+from nearveil.nearby.index import DatabaseIndex, NearbyIndex, Remap, ServiceIndex
+from nearveil.nearby.publishing.keys import (
+    Keys,
+    check_identity,
+    new_keys,
+    redraw_noise,
+    refuse_other_store,
+    was_redrawn,
+)
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status, current_epoch
 from nearveil.nearby.publishing.stated_noise import cells_from_store
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, SearchableStore, Store, StoreError, Totals
+from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
 from nearveil.release.card import GIVEN_CELLS
@@ -125,7 +133,8 @@ class Service:
             self.intervals.put_file(self._named_intervals, epoch=epoch)
 
     def start(self) -> None:
-        """Publish what is overdue, begin to take reports, and load the index in the background."""
+        """Compile, publish what is overdue, begin to take reports, and load the index in the background."""
+        compile_kernels(self.protection, self.intervals.remap(self.publisher.epoch))
         # Followed from before the index is read, so that nothing falls in between.
         self.store.follow(
             on_erased=self.forget,
@@ -345,6 +354,25 @@ class Service:
 def _windows_in_use(protection: Protection, epoch: int) -> set[int]:
     """The windows in which places count now: what waits for the next epoch counts in that epoch's window."""
     return {protection.schedule.window_of(epoch), protection.schedule.window_of(epoch + 1)}
+
+
+def compile_kernels(protection: Protection, remap: Remap) -> None:
+    """Take a report and answer a question of nobody, so that nothing is left to compile when the service is ready."""
+    store = SqliteStore.in_memory()
+    keys = new_keys(protection.schedule)
+    publisher = Publisher(protection, keys, store)
+    store.add_people(["nobody"])
+    publisher.report("nobody", *protection.region.centre)
+    publisher.advance()
+    store.close()
+    index: NearbyIndex[str] = NearbyIndex(protection.region)
+    x_m, y_m = index.to_metres(*protection.region.centre)
+    batch = PublishedBatch(["nobody"], np.zeros((1, 2), dtype=np.int64))
+    index.load([batch], remap, keys.tie_key(0, 0))
+    index.advance([batch], remap, keys.tie_key(0, 0))
+    index.ranked_metres(x_m, y_m, 1, "nobody", 1.0)
+    index.remove("nobody")
+    index.move("nobody", x_m, y_m)
 
 
 def _index(region: Region, store: Store, *, in_memory: bool) -> ServiceIndex:

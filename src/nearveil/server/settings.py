@@ -7,6 +7,7 @@ Each setting is declared once, in `Settings`. Its variable, its option, its key 
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import json
 import re
 import tomllib
@@ -110,6 +111,27 @@ def _lifetime_as_written(value: str) -> str:
     return value.strip() if value.strip() == PERMANENT else _duration_as_written(value)
 
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def networks(text: str) -> tuple[Network, ...]:
+    """Read addresses and networks, separated by commas; ``none`` for none.
+
+    Examples
+    --------
+    >>> networks("127.0.0.1, 10.0.0.0/8")
+    (IPv4Network('127.0.0.1/32'), IPv4Network('10.0.0.0/8'))
+    """
+    if text.strip().lower() == "none":
+        return ()
+    return tuple(ipaddress.ip_network(part.strip()) for part in text.split(","))
+
+
+def _networks_as_written(value: str) -> str:
+    networks(value)
+    return value.strip()
+
+
 def _tile_address(value: str) -> str:
     has_parts = all(part in value for part in ("{z}", "{x}", "{y}"))
     if not has_parts or re.fullmatch(r"https?://[^\s\"'<>]+", value.strip()) is None:
@@ -129,6 +151,11 @@ _People = Annotated[
 ]
 _Lifetime = Annotated[str, AfterValidator(_lifetime_as_written), _Takes(f"{PERMANENT}, or {_DURATION}", "TIME")]
 _Duration = Annotated[str, AfterValidator(_duration_as_written), _Takes(_DURATION, "TIME")]
+_Networks = Annotated[
+    str,
+    AfterValidator(_networks_as_written),
+    _Takes("addresses or networks such as 10.0.0.5,10.1.0.0/16, or none", "ADDRESSES"),
+]
 _File = Annotated[Path | None, BeforeValidator(_file), _Takes("text in one line", "FILE")]
 _Keys = Annotated[str | None, AfterValidator(_keys_as_json), _Takes("keys as JSON")]
 _TileAddress = Annotated[
@@ -252,6 +279,44 @@ class Settings(BaseSettings):
     throttle_suspects: _YesNo = _setting(
         False, "Refuse questions of people whose behaviour is flagged.", panel="Limits"
     )
+    most_connections: _Whole = _setting(4096, "Open connections at once.", panel="Limits", least=1, most=500_000)
+    most_connections_per_address: _Whole = _setting(
+        256,
+        "Open connections of one client address, or of one /64 of IPv6; 0 for no limit.",
+        panel="Limits",
+        least=0,
+        most=500_000,
+    )
+    proxies: _Networks = _setting(
+        "127.0.0.1,::1",
+        "Reverse proxies, to which the limit per address does not apply: addresses or networks, or none.",
+        panel="Limits",
+    )
+    most_header_bytes: _Whole = _setting(
+        16_384, "Bytes of a request before its body.", panel="Limits", least=1024, most=524_288
+    )
+    most_headers: _Whole = _setting(100, "Headers of a request.", panel="Limits", least=10, most=10_000)
+    head_timeout_s: _Number = _setting(
+        10.0,
+        "Seconds for the headers of a request, of the first one from the connection on.",
+        panel="Limits",
+        least=0.1,
+        most=3600,
+    )
+    body_timeout_s: _Number = _setting(30.0, "Seconds for the body of a request.", panel="Limits", least=0.1, most=3600)
+    idle_timeout_s: _Number = _setting(
+        30.0, "Seconds between an answer and the next request of a connection.", panel="Limits", least=0.1, most=3600
+    )
+    send_timeout_s: _Number = _setting(
+        30.0, "Seconds for a client to read an answer.", panel="Limits", least=0.1, most=3600
+    )
+    limits_in_proxy: _YesNo = _setting(
+        False,
+        "Start even if the installed uvicorn does not let Nearveil limit connections: a reverse proxy does it.",
+        panel="Limits",
+    )
+    tls_certificate: _File = _setting(None, "Certificate for TLS, with those above it (PEM); needs tls-key.")
+    tls_key: _File = _setting(None, "Secret key of the certificate (PEM, without a password).")
     open_probes: _YesNo = _setting(False, "Allow /readyz and /metrics from this machine without a key.")
     test_hooks: _YesNo = _setting(False, "Allow a platform key to advance the epoch; for tests only.")
     console: _YesNo = _setting(True, "Serve the operator's console at /.")
@@ -320,6 +385,8 @@ class Settings(BaseSettings):
             raise UsageError("the index database needs PostgreSQL: choose the index memory, or a store postgresql://…")
         if self.keys is not None and self.keys_text is not None:
             raise UsageError("keys are given both in a file and in NEARVEIL_KEYS; leave out one of them")
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise UsageError("TLS needs a certificate and its key; give both tls_certificate and tls_key, or neither")
         if self.hide_among is not None and self.hide_within is not None:
             raise UsageError("people are hidden within a distance or among people; give hide_within or hide_among")
         if self.hide_among is not None and self.cells is None:
