@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nearveil.nearby.stores.base import Held, NoisyLocation, Store
+from nearveil.nearby.stores.base import Held, NoisyLocation, Point, Standing, Store
 
 WINDOW = 5
 EPOCH = 100
@@ -26,8 +26,23 @@ def put(store: Store, *draws: NoisyLocation, epoch: int = EPOCH) -> None:
         writing.put_pending(draws, epoch)
 
 
-def publish(store: Store, epoch: int = EPOCH, oldest_window: int = OLDEST) -> bool:
-    return store.publish(epoch, oldest_window=oldest_window)
+def charge(store: Store, *draws: NoisyLocation) -> None:
+    with store.writing() as writing:
+        writing.charge(draws)
+
+
+def stand(store: Store, **standings: Standing) -> None:
+    with store.writing() as writing:
+        writing.put_standings(standings)
+
+
+def publish(store: Store, epoch: int = EPOCH, *, window: int = WINDOW, oldest_window: int = OLDEST) -> bool:
+    return store.publish(epoch, window=window, oldest_window=oldest_window)
+
+
+def known_places(*draws: NoisyLocation) -> dict[bytes, Point | None]:
+    """What is held of places that were charged."""
+    return {one.tag: (one.x_steps, one.y_steps) for one in draws}
 
 
 def held(store: Store, person: str, window: int = WINDOW) -> Held | None:
@@ -35,7 +50,22 @@ def held(store: Store, person: str, window: int = WINDOW) -> Held | None:
         return writing.held([person], window).get(person)
 
 
+def charged_in(store: Store, person: str, window: int = WINDOW) -> int:
+    """How much of a window's budget is spent."""
+    found = held(store, person, window)
+    assert found is not None
+    return found.charged
+
+
 def known(store: Store, person: str) -> dict[str, Any]:
+    """Everything that is held."""
+    record = store.internal_record(person)
+    assert record is not None
+    return record
+
+
+def shown(store: Store, person: str) -> dict[str, Any]:
+    """What callers see."""
     record = store.record(person)
     assert record is not None
     return record

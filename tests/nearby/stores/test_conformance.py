@@ -1,6 +1,7 @@
 """What every store does, one suite for all."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,24 @@ from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores import postgis, sqlite
-from nearveil.nearby.stores.base import Held, PlatformKey, Store, StoreError
+from nearveil.nearby.stores.base import ErasedMark, Held, NoisyLocation, PlatformKey, Standing, Store, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import Region
-from tests.nearby.stores.draws import EPOCH, WINDOW, draw, held, known, publish, published_steps, put
+from tests.nearby.stores.draws import (
+    EPOCH,
+    WINDOW,
+    charge,
+    charged_in,
+    draw,
+    held,
+    known,
+    known_places,
+    publish,
+    published_steps,
+    put,
+    shown,
+    stand,
+)
 
 NOBODY = "nobody"
 
@@ -57,8 +72,10 @@ class TestPeople:
         put(store, draw(person))
         assert publish(store)
         assert published_steps(store) == {person: (1000, -1001)}
-        assert known(store, person)["id"] == person
-        assert store.erase(person)
+        assert known(store, person)["id"] == shown(store, person)["id"] == person
+        assert store.erase(person, ErasedMark(b"mark", WINDOW))
+        assert store.add_people([person], [ErasedMark(b"mark", WINDOW)]) == [person]
+        assert charged_in(store, person) == 1
 
     @pytest.mark.parametrize("person", ["", "x" * 129, "a\0b", "a\nb", "\ud800"])
     def test_other_ids_are_refused_and_unknown(self, store: Store, person: str) -> None:
@@ -69,7 +86,11 @@ class TestPeople:
         assert not store.erase(person)
         assert not store.withdraw(person)
         assert store.record(person) is None
+        assert store.internal_record(person) is None
         assert held(store, person) is None
+        charge(store, draw(person))
+        stand(store, **{person: Standing(receipt="last", epoch=EPOCH)})
+        assert store.totals().charged_by_window == {}
 
 
 class TestReports:
@@ -78,15 +99,20 @@ class TestReports:
         assert held(store, "ann") == Held(pending=draw("ann"))
         assert held(store, "cem") == Held()
         assert held(store, NOBODY) is None
-        assert store.totals().pending == 2
+        assert known(store, "bob")["pending"] == (2000, -2001)
+        assert known(store, "cem")["pending"] is None
         assert published_steps(store) == {}
 
     def test_a_later_draw_replaces_it(self, store: Store) -> None:
         put(store, draw("ann", 1), draw("bob", 1))
         put(store, draw("ann", 2), epoch=EPOCH + 1)
         assert held(store, "ann") == Held(pending=draw("ann", 2))
-        assert known(store, "ann")["pending"]["publishes_in_epoch"] == EPOCH + 1
         assert held(store, "bob") == Held(pending=draw("bob", 1))
+        # It waits for the later epoch.
+        publish(store, EPOCH)
+        assert list(published_steps(store)) == ["bob"]
+        publish(store, EPOCH + 1)
+        assert published_steps(store)["ann"] == (2000, -2001)
 
     def test_of_two_draws_at_once_the_last_counts(self, store: Store) -> None:
         put(store, draw("ann", 1), draw("ann", 2))
@@ -104,22 +130,45 @@ class TestReports:
         put(store, draw(NOBODY), draw("ann"))
         with store.writing() as writing:
             writing.publish_now([draw(NOBODY)], EPOCH)
-        assert store.totals().pending == 1
+            writing.charge([draw(NOBODY), draw("bob", 2), draw(NOBODY, 2)])
+            writing.put_standings(dict.fromkeys([NOBODY, "ann"], Standing(receipt="last", epoch=EPOCH)))
         assert store.totals().published == 0
+        assert store.totals().charged_by_window == {WINDOW: 1}
+        assert held(store, "ann") == Held(pending=draw("ann"), standing=Standing(receipt="last", epoch=EPOCH))
+        assert held(store, "bob") == Held(known=known_places(draw("bob", 2)), charged=1)
+        # Nor does it come to light when somebody is called so.
+        store.add_people([NOBODY])
+        assert held(store, NOBODY) == Held()
+        publish(store)
+        assert list(published_steps(store)) == ["ann"]
 
     def test_a_transaction_sees_what_it_wrote(self, store: Store) -> None:
         with store.writing() as writing:
             writing.put_pending([draw("ann")], EPOCH)
-            assert writing.held(["ann"], WINDOW)["ann"].pending == draw("ann")
+            writing.charge([draw("ann", 2)])
+            standing = Standing(receipt="last", epoch=EPOCH)
+            writing.put_standings({"ann": standing})
+            assert writing.held(["ann"], WINDOW)["ann"] == Held(
+                pending=draw("ann"), known=known_places(draw("ann", 2)), charged=1, standing=standing
+            )
 
     def test_many_at_once(self, store: Store) -> None:
         people = [f"person {number}" for number in range(3000)]
         store.add_people(people)
         put(store, *(draw(person, 1 + number % 200) for number, person in enumerate(people)))
+        charge(store, *(draw(person, 201 + number % 50) for number, person in enumerate(people)))
+        standings = {person: _standing(number) for number, person in enumerate(people)}
+        stand(store, **standings)
         with store.writing() as writing:
             found = writing.held([*people, NOBODY], WINDOW)
         assert found.keys() == set(people)
-        assert all(found[person].pending == draw(person, 1 + i % 200) for i, person in enumerate(people))
+        for number, person in enumerate(people):
+            assert found[person] == Held(
+                pending=draw(person, 1 + number % 200),
+                known=known_places(draw(person, 201 + number % 50)),
+                charged=1,
+                standing=standings[person],
+            )
 
     def test_an_error_undoes_all_of_it(self, store: Store) -> None:
         put(store, draw("ann", 1))
@@ -127,10 +176,13 @@ class TestReports:
             writing.put_pending([draw("ann", 2), draw("bob")], EPOCH)
             writing.publish_now([draw("cem")], EPOCH)
             writing.drop_pending(["ann"])
+            writing.charge([draw("bob", 3)])
+            writing.put_standings({"bob": Standing(receipt="last", epoch=EPOCH)})
             raise OSError("of the caller")
         assert held(store, "ann") == Held(pending=draw("ann", 1))
         assert held(store, "bob") == Held()
         assert held(store, "cem") == Held()
+        assert store.totals().charged_by_window == {}
 
     def test_the_largest_steps_are_kept(self, store: Store) -> None:
         far = draw("ann", 200)
@@ -139,6 +191,7 @@ class TestReports:
         put(store, far)
         publish(store)
         assert published_steps(store) == {"ann": (2**31 - 1, -(2**31))}
+        assert held(store, "ann") == Held(published=far, known=known_places(far), charged=1)
 
 
 class TestBorders:
@@ -148,9 +201,9 @@ class TestBorders:
         assert publish(store)
         assert store.last_epoch() == EPOCH
         assert published_steps(store) == {"ann": (1000, -1001), "bob": (2000, -2001)}
-        assert held(store, "ann") == Held(published=draw("ann"), charged=frozenset([draw("ann").tag]))
+        assert held(store, "ann") == Held(published=draw("ann"), known=known_places(draw("ann")), charged=1)
         totals = store.totals()
-        assert (totals.people, totals.published, totals.pending) == (3, 2, 0)
+        assert (totals.people, totals.published) == (3, 2)
         assert totals.charged_by_window == {WINDOW: 2}
 
     def test_an_epoch_is_published_once(self, store: Store) -> None:
@@ -175,7 +228,8 @@ class TestBorders:
     def test_a_border_that_nobody_kept_is_made_up_for(self, store: Store) -> None:
         put(store, draw("ann"), epoch=EPOCH)
         assert publish(store, EPOCH + 7)
-        assert known(store, "ann")["published"]["epoch"] == EPOCH + 7
+        assert published_steps(store, EPOCH + 7) == {"ann": (1000, -1001)}
+        assert published_steps(store, EPOCH + 8) == {}
 
     def test_only_new_places_are_charged(self, store: Store) -> None:
         for step, place in enumerate([1, 2, 1, 1, 3]):
@@ -183,7 +237,8 @@ class TestBorders:
             publish(store, EPOCH + step)
         ann = held(store, "ann")
         assert ann is not None
-        assert ann.charged == {bytes([place]) * 16 for place in (1, 2, 3)}
+        assert ann.charged == 3
+        assert ann.known == known_places(*(draw("ann", place) for place in (1, 2, 3)))
         assert ann.published == draw("ann", 3)
         assert store.totals().charged_by_window == {WINDOW: 4}
         assert known(store, "ann")["charges"] == {str(WINDOW): 3}
@@ -191,14 +246,36 @@ class TestBorders:
     def test_windows_are_charged_apart(self, store: Store) -> None:
         put(store, draw("ann", 1, window=WINDOW))
         publish(store, EPOCH)
-        put(store, draw("ann", 1, window=WINDOW + 1), epoch=EPOCH + 1)
-        publish(store, EPOCH + 1)
-        for window in (WINDOW, WINDOW + 1):
-            found = held(store, "ann", window)
-            assert found is not None
-            assert found.charged == {bytes([1]) * 16}
-        assert held(store, "ann", WINDOW + 2) == Held(published=draw("ann", 1, window=WINDOW + 1))
+        put(store, draw("ann", 2, window=WINDOW + 1), epoch=EPOCH + 1)
+        publish(store, EPOCH + 1, window=WINDOW + 1)
+        for window, charged in ((WINDOW - 1, 0), (WINDOW, 1), (WINDOW + 1, 1), (WINDOW + 2, 0)):
+            assert held(store, "ann", window) == Held(
+                published=draw("ann", 2, window=WINDOW + 1),
+                known=known_places(draw("ann", 1), draw("ann", 2)),
+                charged=charged,
+            )
         assert store.totals().charged_by_window == {WINDOW: 1, WINDOW + 1: 1}
+
+    def test_a_place_is_charged_in_the_first_of_its_windows(self, store: Store) -> None:
+        """Its noise lasts, so that coming back to it costs nothing more."""
+        put(store, draw("ann", 1))
+        publish(store, EPOCH)
+        for later in (1, 2):
+            put(store, draw("ann", 1, window=WINDOW + later), epoch=EPOCH + later)
+            publish(store, EPOCH + later, window=WINDOW + later)
+        assert known(store, "ann")["charges"] == {str(WINDOW): 1}
+        assert charged_in(store, "ann", WINDOW + 2) == 0
+        assert store.totals().charged_by_window == {WINDOW: 1}
+
+    def test_a_place_that_is_drawn_again_is_kept_as_published(self, store: Store) -> None:
+        """A place of before may have been kept without its noisy place."""
+        with store.writing() as writing:
+            writing.charge([draw("ann", 1)])
+        again = _elsewhere(draw("ann", 1))
+        put(store, again)
+        publish(store)
+        assert held(store, "ann") == Held(published=again, known=known_places(again), charged=1)
+        assert store.totals().charged_by_window == {WINDOW: 1}
 
     def test_old_tags_are_forgotten_and_totals_stay(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         for borders in (sqlite, postgis):
@@ -206,14 +283,22 @@ class TestBorders:
         put(store, draw("ann"), draw("bob"), draw("cem", 2))
         publish(store, EPOCH)
         put(store, draw("ann", 3, window=WINDOW + 1), epoch=EPOCH + 1)
-        publish(store, EPOCH + 1, oldest_window=WINDOW)
+        publish(store, EPOCH + 1, window=WINDOW + 1, oldest_window=WINDOW)
         assert known(store, "ann")["charges"] == {str(WINDOW): 1, str(WINDOW + 1): 1}
-        publish(store, EPOCH + 2, oldest_window=WINDOW + 1)
+        publish(store, EPOCH + 2, window=WINDOW + 2, oldest_window=WINDOW + 1)
         assert known(store, "ann")["charges"] == {str(WINDOW + 1): 1}
         assert known(store, "ann")["tags"] == [draw("ann", 3).tag.hex()]
         assert known(store, "bob")["tags"] == known(store, "cem")["tags"] == []
-        assert known(store, "bob")["published"]["receipt"] == "bob at 1"
+        assert held(store, "bob") == Held(published=draw("bob"))
         assert store.totals().charged_by_window == {WINDOW: 3, WINDOW + 1: 1}
+
+    def test_places_last_as_long_as_they_are_to(self, store: Store) -> None:
+        put(store, draw("ann"))
+        charge(store, draw("bob", 2))
+        for later in range(4):
+            publish(store, EPOCH + later, window=WINDOW + later, oldest_window=0)
+        assert held(store, "ann", WINDOW + 3) == Held(published=draw("ann"), known=known_places(draw("ann")))
+        assert held(store, "bob", WINDOW + 3) == Held(known=known_places(draw("bob", 2)))
 
     def test_publishing_now_costs_nothing_and_drops_what_waits(self, store: Store) -> None:
         put(store, draw("ann", 1), draw("bob", 1))
@@ -223,7 +308,8 @@ class TestBorders:
         assert held(store, "ann") == Held(published=draw("ann", 2))
         assert store.totals().charged_by_window == {}
         assert store.last_epoch() is None
-        assert known(store, "ann")["published"]["epoch"] == EPOCH - 1
+        assert published_steps(store, EPOCH - 1) == {"ann": (2000, -2001)}
+        assert published_steps(store, EPOCH) == {}
         with store.writing() as writing:
             writing.publish_now([draw("ann", 3)], EPOCH)
         assert published_steps(store) == {"ann": (3000, -3001)}
@@ -284,9 +370,10 @@ class TestLeaving:
         assert not store.erase("ann")
         assert store.token_mark("ann") is None
         assert store.record("ann") is None
+        assert store.internal_record("ann") is None
         assert list(published_steps(store)) == ["bob"]
         totals = store.totals()
-        assert (totals.people, totals.published, totals.pending) == (2, 1, 0)
+        assert (totals.people, totals.published) == (2, 1)
         assert totals.charged_by_window == {WINDOW: 2}
         # Nothing that waited is published or charged later.
         publish(store, EPOCH + 1)
@@ -295,6 +382,9 @@ class TestLeaving:
     def test_who_comes_back_begins_anew(self, store: Store) -> None:
         put(store, draw("ann"))
         publish(store)
+        charge(store, draw("ann", 2))
+        put(store, draw("ann", 3), epoch=EPOCH + 1)
+        stand(store, ann=_standing(1))
         store.erase("ann")
         assert store.add_people(["ann"]) == ["ann"]
         assert held(store, "ann") == Held()
@@ -304,36 +394,276 @@ class TestLeaving:
         put(store, draw("ann", 1), draw("bob", 1))
         publish(store)
         put(store, draw("ann", 2), epoch=EPOCH + 1)
+        stand(store, ann=_standing(1), bob=_standing(2))
         assert store.withdraw("ann")
         assert store.withdraw("ann")
         assert not store.withdraw(NOBODY)
-        assert held(store, "ann") == Held(charged=frozenset([draw("ann", 1).tag]))
+        assert held(store, "ann") == Held(known=known_places(draw("ann", 1)), charged=1)
+        assert shown(store, "ann")["published"] is None
+        assert known(store, "bob")["receipt"] == "report 2"
         assert list(published_steps(store)) == ["bob"]
         publish(store, EPOCH + 1)
         assert list(published_steps(store)) == ["bob"]
         assert store.totals().charged_by_window == {WINDOW: 2}
 
-    def test_a_record_says_everything_but_what_waits(self, store: Store) -> None:
+    def test_a_record_says_what_callers_may_see(self, store: Store) -> None:
         put(store, draw("ann", 2))
         publish(store)
-        put(store, draw("ann", 1), epoch=EPOCH + 1)
-        record = known(store, "ann")
+        record = shown(store, "ann")
         assert json.loads(json.dumps(record)) == record
         assert record.pop("created").endswith("+00:00")
-        assert record.pop("token_mark") == store.token_mark("ann")
-        assert record == {
-            "id": "ann",
-            # That something waits, and not what: it is not charged yet, and may never be.
-            "pending": {"window": WINDOW, "receipt": "ann at 1", "publishes_in_epoch": EPOCH + 1},
-            "published": {
-                "x_m": 250.0, "y_m": -250.125, "tag": "02" * 16, "window": WINDOW, "receipt": "ann at 2",
-                "epoch": EPOCH,
-            },
-            "charges": {str(WINDOW): 1},
-            "tags": ["02" * 16],
-        }  # fmt: skip
-        assert known(store, "bob")["pending"] is None
+        assert record == {"id": "ann", "published": {"x_m": 250.0, "y_m": -250.125}}
+        bob = shown(store, "bob")
+        assert bob == {"id": "bob", "created": bob["created"], "published": None}
         assert store.record(NOBODY) is None
+
+    @pytest.mark.parametrize("is_published", [True, False])
+    def test_a_record_tells_nothing_of_reports_and_the_ledger(self, store: Store, is_published: bool) -> None:
+        if is_published:
+            put(store, draw("ann"))
+            publish(store)
+        before = shown(store, "ann")
+
+        def check() -> None:
+            assert json.dumps(shown(store, "ann")) == json.dumps(before)
+
+        stand(store, ann=_standing(1))
+        check()
+        put(store, draw("ann", 2), epoch=EPOCH + 3)
+        check()
+        with store.writing() as writing:
+            writing.drop_pending(["ann"])
+        check()
+        charge(store, draw("ann", 3), draw("ann", 4))
+        check()
+        store.renew_token_mark("ann")
+        check()
+        if is_published:
+            # Another place that was replaced by the same point, in the next window.
+            same_point = _elsewhere(draw("ann", 5, window=WINDOW + 1), draw("ann"))
+            put(store, same_point, epoch=EPOCH + 1)
+            publish(store, EPOCH + 1, window=WINDOW + 1)
+            assert held(store, "ann", WINDOW + 1) == Held(
+                published=same_point,
+                known=known_places(draw("ann"), draw("ann", 3), draw("ann", 4), same_point),
+                charged=1,
+                standing=_standing(1),
+            )
+            check()
+        publish(store, EPOCH + 2, window=WINDOW + 2, oldest_window=WINDOW + 2)
+        assert known(store, "ann")["charges"] == {}
+        check()
+
+    def test_whoever_has_the_store_sees_everything(self, store: Store) -> None:
+        put(store, draw("ann", 2))
+        publish(store)
+        put(store, draw("ann", 1, window=WINDOW + 1), epoch=EPOCH + 1)
+        charge(store, draw("ann", 4, window=WINDOW + 1), draw("ann", 3, window=WINDOW + 1))
+        stand(store, ann=_standing(7))
+        assert known(store, "ann") == {
+            "id": "ann",
+            "token_mark": store.token_mark("ann"),
+            "receipt": "report 7",
+            "candidate": _standing(7).candidate.hex(),  # type: ignore[union-attr]
+            "pending": (1000, -1001),
+            "published": (2000, -2001),
+            "charges": {str(WINDOW): 1, str(WINDOW + 1): 2},
+            "tags": ["02" * 16, "03" * 16, "04" * 16],
+        }
+        nothing = dict.fromkeys(["receipt", "candidate", "pending", "published"])
+        assert known(store, "bob") == {
+            "id": "bob", "token_mark": store.token_mark("bob"), **nothing, "charges": {}, "tags": [],
+        }  # fmt: skip
+        assert store.internal_record(NOBODY) is None
+
+
+class TestCharges:
+    """Places that were drawn and are never published."""
+
+    def test_they_are_charged_once(self, store: Store) -> None:
+        for _ in range(3):
+            charge(store, draw("ann", 1), draw("ann", 2), draw("bob", 1))
+        charge(store)
+        assert held(store, "ann") == Held(known=known_places(draw("ann", 1), draw("ann", 2)), charged=2)
+        assert held(store, "bob") == Held(known=known_places(draw("bob", 1)), charged=1)
+        assert store.totals().charged_by_window == {WINDOW: 3}
+        publish(store)
+        assert published_steps(store) == {}
+
+    def test_the_same_place_twice_at_once_is_one(self, store: Store) -> None:
+        charge(store, draw("ann"), draw("bob"), _elsewhere(draw("ann")), draw("ann", window=WINDOW + 1))
+        assert held(store, "ann") == Held(known=known_places(draw("ann")), charged=1)
+        assert known(store, "ann")["charges"] == {str(WINDOW): 1}
+        assert store.totals().charged_by_window == {WINDOW: 2}
+
+    def test_the_noisy_place_of_the_first_time_stays(self, store: Store) -> None:
+        charge(store, draw("ann"))
+        charge(store, _elsewhere(draw("ann", window=WINDOW + 1)), draw("ann", 2, window=WINDOW + 1))
+        for window in (WINDOW, WINDOW + 1):
+            assert held(store, "ann", window) == Held(known=known_places(draw("ann"), draw("ann", 2)), charged=1)
+        assert store.totals().charged_by_window == {WINDOW: 1, WINDOW + 1: 1}
+
+    def test_a_place_that_waits_or_is_published_costs_no_more(self, store: Store) -> None:
+        put(store, draw("ann"))
+        charge(store, draw("ann"))
+        assert held(store, "ann") == Held(pending=draw("ann"), known=known_places(draw("ann")), charged=1)
+        publish(store)
+        charge(store, draw("ann"))
+        assert held(store, "ann") == Held(published=draw("ann"), known=known_places(draw("ann")), charged=1)
+        assert store.totals().charged_by_window == {WINDOW: 1}
+
+
+class TestStandings:
+    @pytest.mark.parametrize("candidate", [None, b"c" * 16, b"\0" * 16, b"\0", b"'\"%s"])
+    def test_a_standing_comes_back_as_it_was(self, store: Store, candidate: bytes | None) -> None:
+        standing = Standing(
+            receipt="report", epoch=EPOCH, candidate=candidate, candidate_epoch=EPOCH - 3, seen=4, changes=5
+        )
+        other = _standing(9)
+        # Between others with candidates and without.
+        stand(store, bob=other, ann=standing, cem=Standing(receipt="none", epoch=EPOCH))
+        assert held(store, "ann") == Held(standing=standing)
+        assert held(store, "bob") == Held(standing=other)
+        assert held(store, "cem") == Held(standing=Standing(receipt="none", epoch=EPOCH))
+        assert known(store, "ann")["candidate"] == (candidate and candidate.hex())
+
+    def test_the_last_one_stays(self, store: Store) -> None:
+        stand(store, ann=_standing(1), bob=_standing(2))
+        plain = Standing(receipt="later", epoch=EPOCH + 1)
+        stand(store, ann=plain)
+        stand(store)
+        assert held(store, "ann") == Held(standing=plain)
+        assert known(store, "ann")["candidate"] is None
+        assert held(store, "bob") == Held(standing=_standing(2))
+        stand(store, ann=_standing(3))
+        assert held(store, "ann") == Held(standing=_standing(3))
+
+    def test_it_outlasts_borders(self, store: Store) -> None:
+        put(store, draw("ann"))
+        stand(store, ann=_standing(1))
+        publish(store, EPOCH, window=WINDOW + 5, oldest_window=WINDOW + 5)
+        assert held(store, "ann") == Held(published=draw("ann"), standing=_standing(1))
+
+
+def mark_of(person: str, window: int = WINDOW) -> ErasedMark:
+    return ErasedMark(f"mark of {person}".encode(), window)
+
+
+class TestErasedMarks:
+    """Erasing somebody and creating them anew brings no new budget within a window."""
+
+    def spend(self, store: Store, person: str, places: int, *, window: int = WINDOW, first: int = 1) -> None:
+        charge(store, *(draw(person, first + number, window=window) for number in range(places)))
+
+    def test_what_was_spent_stays_spent(self, store: Store) -> None:
+        put(store, draw("ann", 100))
+        publish(store)
+        self.spend(store, "ann", 3)
+        self.spend(store, "bob", 1)
+        stand(store, ann=_standing(1))
+        assert store.erase("ann", mark_of("ann"))
+        assert store.add_people(["ann"], [mark_of("ann")]) == ["ann"]
+        # The number, and nothing else.
+        assert held(store, "ann") == Held(charged=4)
+        assert known(store, "ann")["charges"] == {}
+        assert shown(store, "ann")["published"] is None
+        assert store.totals().charged_by_window == {WINDOW: 5}
+
+    def test_again_and_again(self, store: Store) -> None:
+        for times in range(1, 4):
+            self.spend(store, "ann", 2)
+            assert charged_in(store, "ann") == 2 * times
+            assert store.erase("ann", mark_of("ann"))
+            store.add_people(["ann"], [mark_of("ann")])
+            assert charged_in(store, "ann") == 2 * times
+        # Also if nothing was spent meanwhile.
+        store.erase("ann", mark_of("ann"))
+        store.add_people(["ann"], [mark_of("ann")])
+        assert charged_in(store, "ann") == 6
+
+    def test_the_next_window_has_a_budget_of_its_own(self, store: Store) -> None:
+        self.spend(store, "ann", 2, window=WINDOW)
+        self.spend(store, "ann", 1, window=WINDOW + 1, first=10)
+        store.erase("ann", mark_of("ann", WINDOW + 1))
+        store.add_people(["ann"], [mark_of("ann", WINDOW + 1)])
+        assert charged_in(store, "ann", WINDOW + 1) == 1
+        assert charged_in(store, "ann", WINDOW) == charged_in(store, "ann", WINDOW + 2) == 0
+        # What is left of a window is not counted again in another.
+        store.erase("ann", mark_of("ann", WINDOW + 2))
+        store.add_people(["ann"], [mark_of("ann", WINDOW + 2)])
+        assert charged_in(store, "ann", WINDOW + 2) == 0
+
+    def test_who_comes_back_in_the_next_window_begins_anew(self, store: Store) -> None:
+        self.spend(store, "ann", 2)
+        store.erase("ann", mark_of("ann"))
+        store.add_people(["ann"], [mark_of("ann", WINDOW + 1)])
+        assert charged_in(store, "ann", WINDOW) == charged_in(store, "ann", WINDOW + 1) == 0
+
+    def test_the_mark_goes_with_the_window(self, store: Store) -> None:
+        for person in ("ann", "bob"):
+            self.spend(store, person, 2)
+            store.erase(person, mark_of(person))
+        publish(store, EPOCH, window=WINDOW)
+        store.add_people(["ann"], [mark_of("ann")])
+        assert charged_in(store, "ann") == 2
+        publish(store, EPOCH + 1, window=WINDOW + 1)
+        store.add_people(["bob"], [mark_of("bob")])
+        assert charged_in(store, "bob") == 0
+        # Who was back before keeps it as long as the window is asked about.
+        assert charged_in(store, "ann") == 2
+
+    def test_others_keep_what_they_have(self, store: Store) -> None:
+        self.spend(store, "ann", 3)
+        self.spend(store, "bob", 1)
+        store.erase("ann", mark_of("ann"))
+        people = ["bob", "dee", "ann", "eve", "ann"]
+        assert store.add_people(people, [mark_of(person) for person in people]) == ["dee", "ann", "eve"]
+        assert [charged_in(store, person) for person in ("ann", "bob", "dee", "eve")] == [3, 1, 0, 0]
+        # Somebody who is there already does not lose anything by a mark of another one.
+        store.add_people(["cem"], [mark_of("ann")])
+        assert charged_in(store, "cem") == 0
+
+    def test_without_a_mark_nothing_is_kept(self, store: Store) -> None:
+        self.spend(store, "ann", 2)
+        store.erase("ann")
+        store.add_people(["ann"], [mark_of("ann")])
+        assert held(store, "ann") == Held()
+        assert not store.erase(NOBODY, mark_of("ann"))
+        self.spend(store, "bob", 2)
+        store.erase("bob", mark_of("bob"))
+        store.add_people(["bob"])
+        assert held(store, "bob") == Held()
+        assert store.add_people([], []) == []
+
+    def test_many_at_once(self, store: Store) -> None:
+        people = [f"person {number}" for number in range(300)]
+        marks = [ErasedMark(b"%05d" % number * (1 + number % 3), WINDOW) for number in range(300)]
+        store.add_people(people, marks)
+        charge(store, *(draw(one, place) for number, one in enumerate(people) for place in range(1, 1 + number % 4)))
+        for person, mark in zip(people, marks, strict=True):
+            store.erase(person, mark)
+        assert store.add_people(people[::-1], marks[::-1]) == people[::-1]
+        with store.writing() as writing:
+            found = writing.held(people, WINDOW)
+        assert [found[person] for person in people] == [Held(charged=number % 4) for number in range(300)]
+
+
+def _standing(number: int) -> Standing:
+    """A standing of which every part depends on the number."""
+    return Standing(
+        receipt=f"report {number}",
+        epoch=EPOCH + number,
+        candidate=number.to_bytes(2, "big") * 8 if number % 3 else None,
+        candidate_epoch=EPOCH - number,
+        seen=number + 1,
+        changes=number + 2,
+    )
+
+
+def _elsewhere(location: NoisyLocation, other: NoisyLocation | None = None) -> NoisyLocation:
+    """The same place with another noisy place."""
+    point = (7, -7) if other is None else (other.x_steps, other.y_steps)
+    return replace(location, x_steps=point[0], y_steps=point[1])
 
 
 class TestKeysAndSettings:
@@ -394,11 +724,11 @@ class TestAmongPeople:
         for one in (store, store, SqliteStore.in_memory()):
             one.add_people(["ann"])
             publisher = Publisher(protection, keys, one, clock=lambda: 0.0)
-            assert publisher.report("ann", 48.0, 11.1).status == "pending"
+            assert publisher.report("ann", 48.0, 11.1).status == "taken"
             found = held(one, "ann", 0)
             assert found is not None
             assert found.pending is not None
             points.append((found.pending.x_steps, found.pending.y_steps, found.pending.tag))
         assert points[0] == points[1] == points[2]
-        assert "pending" in json.dumps(store.record("ann"))
-        assert "x_m" not in json.dumps(store.record("ann"))
+        assert known(store, "ann")["pending"] == points[0][:2]
+        assert shown(store, "ann")["published"] is None

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from nearveil.nearby.stores import _postgis_connections
-from nearveil.nearby.stores.base import Held, Store, StoreError
+from nearveil.nearby.stores.base import ErasedMark, Held, Standing, Store, StoreError
 from nearveil.nearby.stores.postgis import PostgisStore
-from tests.nearby.stores.draws import EPOCH, draw, held, publish, put
+from tests.nearby.stores.draws import EPOCH, WINDOW, charge, draw, held, publish, put, stand
 from tests.services.postgres import cluster, dump, run_sql
 
 PATIENCE_S = 60.0
@@ -246,12 +246,17 @@ def test_a_backup_holds_nothing_of_the_erased(store: PostgisStore, postgis_addre
     publish(store)
     store.keep_places([(["somebody-to-be-erased", "ann"], np.zeros((2, 2)))])
     put(store, draw("somebody-to-be-erased", 202), epoch=EPOCH + 1)
-    traces = [b"somebody-to-be-erased", b"c8" * 16, b"ca" * 16]
+    charge(store, draw("somebody-to-be-erased", 203))
+    stand(store, **{"somebody-to-be-erased": Standing(receipt="last", epoch=EPOCH, candidate=b"\xcc" * 16)})
+    traces = [b"somebody-to-be-erased", *(tag * 16 for tag in (b"c8", b"ca", b"cb", b"cc"))]
     assert all(trace in dump(postgis_address) for trace in traces)
-    store.erase("somebody-to-be-erased")
+    store.erase("somebody-to-be-erased", ErasedMark(b"\xcd" * 16, WINDOW))
     left = dump(postgis_address)
     assert not any(trace in left for trace in traces)
     assert b"c9" * 16 in left
+    assert b"cd" * 16 in left
+    publish(store, EPOCH + 1, window=WINDOW + 1)
+    assert b"cd" * 16 not in dump(postgis_address)
 
 
 class TestErrors:

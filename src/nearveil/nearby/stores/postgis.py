@@ -381,7 +381,7 @@ _CHARGE = """
         SELECT * FROM unnest(%s::bigint[], %s::int[], %s::int[], %s::bytea[], %s::bigint[])
         ON CONFLICT (person, tag) DO NOTHING RETURNING in_window
     )
-    INSERT INTO charged (in_window, places) SELECT in_window, count(*) FROM new GROUP BY in_window
+    INSERT INTO charged (in_window, places) SELECT in_window, count(*) FROM new GROUP BY in_window ORDER BY in_window
     ON CONFLICT (in_window) DO UPDATE SET places = charged.places + excluded.places"""
 _PUT_STANDINGS = """
     INSERT INTO standings (person, receipt, epoch, candidate, candidate_epoch, seen, changes)

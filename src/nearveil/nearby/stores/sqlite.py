@@ -37,9 +37,12 @@ from nearveil.nearby.stores.base import (
 _KNOWN = "SELECT json_group_array(people.id) FROM json_each(?) AS wanted CROSS JOIN people ON people.id = wanted.value"
 _ADD = "INSERT INTO people (id, created_s, token_mark) SELECT value, ?, ? FROM json_each(?)"
 _SPENT_BEFORE = """
-    UPDATE people SET spent_window = :window, spent = erased.places
-    FROM json_each(:marks) AS wanted JOIN erased ON hex(erased.mark) = json_extract(wanted.value, '$[1]')
-    WHERE erased.in_window = :window AND people.id = json_extract(wanted.value, '$[0]')"""
+    UPDATE people SET spent_window = :window, spent = found.places FROM (
+        SELECT json_extract(value, '$[0]') AS id, erased.places
+        FROM json_each(:rows) CROSS JOIN erased
+            ON erased.mark = substr(:marks, json_extract(value, '$[1]'), json_extract(value, '$[2]'))
+        WHERE erased.in_window = :window
+    ) AS found WHERE people.id = found.id"""
 _REMEMBER = """
     INSERT INTO erased (mark, in_window, places)
     SELECT :mark, :window, count(tag) + CASE WHEN spent_window = :window THEN spent ELSE 0 END
@@ -66,9 +69,8 @@ class SqlitePeople:
             added = [person for person in dict.fromkeys(people) if person not in known]
             connection.run(_ADD, (int(time.time()), new_token_mark(), json.dumps(added)))
             if marks:
-                new = set(added)
-                wanted = [(one, mark.mark.hex().upper()) for one, mark in zip(people, marks, strict=True) if one in new]
-                connection.run(_SPENT_BEFORE, {"marks": json.dumps(wanted), "window": marks[0].window})
+                mark_of = {person: one.mark for person, one in zip(people, marks, strict=True)}
+                connection.run(_SPENT_BEFORE, _spent_rows([(person, mark_of[person]) for person in added], marks[0]))
         return added
 
     def token_mark(self, person: str) -> int | None:
@@ -134,6 +136,16 @@ class SqlitePeople:
                 published=_point(connection.one(_PUBLISHED, (number,))),
                 charges=[(window, bytes(tag)) for window, tag in connection.rows(_CHARGES, (number,))],
             )
+
+
+def _spent_rows(marked: Sequence[tuple[str, bytes]], any_mark: ErasedMark) -> dict[str, Any]:
+    """Marks come as one run of bytes, so that they are looked up in the index: JSON has no bytes."""
+    rows: list[tuple[str, int, int]] = []
+    begin = 1
+    for person, mark in marked:
+        rows.append((person, begin, len(mark)))
+        begin += len(mark)
+    return {"rows": json.dumps(rows), "marks": b"".join(mark for _, mark in marked), "window": any_mark.window}
 
 
 def _point(row: Sequence[Any] | None) -> Point | None:
@@ -268,8 +280,6 @@ def forget_some(connection: Connection, oldest_window: int) -> bool:
 # given up for every row and statement, and in a busy server it takes long to get it back.
 
 
-DRAW_COLUMNS = "x_steps, y_steps, tag, in_window, receipt"
-
 _NUMBERS = """
     SELECT json_group_array(json_array(people.id, people.number))
     FROM json_each(?) AS wanted CROSS JOIN people ON people.id = wanted.value"""
@@ -353,8 +363,10 @@ class SqliteWriting:
 
     def charge(self, locations: Sequence[NoisyLocation]) -> None:
         """Charge places that will not be published."""
-        if locations:
-            rows = self._rows(locations)
+        # Each place once, of which the first counts: what a place costs is counted before it is kept.
+        different = {(one.person, one.tag): one for one in reversed(locations)}
+        if different:
+            rows = self._rows(list(different.values()))
             self._connection.run(_COUNT_CHARGES, rows)
             self._connection.run(_CHARGE, rows)
 
