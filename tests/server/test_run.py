@@ -108,9 +108,9 @@ def test_stopping_under_load_loses_nothing_acknowledged(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "nearveil-data" / "nearveil.db")
     try:
         for person in people:
-            record = store.record(person)
+            record = store.internal_record(person)
             assert record is not None
-            assert acknowledged[person] == record["pending"]["receipt"]
+            assert acknowledged[person] == record["receipt"]
     finally:
         store.close()
 

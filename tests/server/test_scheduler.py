@@ -61,13 +61,16 @@ def test_what_is_overdue_is_published_at_the_start(tmp_path: Path) -> None:
 
 def test_a_report_after_the_border_does_not_replace_what_waited_for_it(place: Running) -> None:
     place.report("ann")
-    receipt = place.call("GET", "/v1/people/ann").json()["pending"]["receipt"]
+    waits = place.service.store.internal_record("ann")
+    assert waits is not None
+    assert (waits["pending"] is not None, waits["published"]) == (True, None)
     place.clock.now += HOUR_S
     # The thread has not seen the border yet; the report comes first.
-    place.report("ann", {"latitude": 37.6, "longitude": -122.5})
-    held = place.call("GET", "/v1/people/ann").json()
-    assert held["published"]["receipt"] == receipt
-    assert held["pending"]["receipt"] != receipt
+    receipt = place.report("ann", {"latitude": 37.6, "longitude": -122.5}).json()["receipt"]
+    held = place.service.store.internal_record("ann")
+    assert held is not None
+    assert (held["published"], held["pending"], held["receipt"]) == (waits["pending"], None, receipt)
+    assert held["candidate"] is not None
 
 
 def test_the_thread_turns_when_it_is_woken(place: Running) -> None:

@@ -47,6 +47,7 @@ def test_defaults_are_usable_and_the_table_is_complete() -> None:
     protection = settings.protection()
     assert (protection.policy, protection.hide_within_m, protection.new_places) == (Policy.PLACE, 500.0, 20)
     assert protection.schedule.epochs_per_window == 720
+    assert (protection.noise_lifetime, protection.dwell_epochs) == (None, 2)
 
 
 def test_the_later_source_counts(tmp_path: Path) -> None:
@@ -61,7 +62,8 @@ def test_the_later_source_counts(tmp_path: Path) -> None:
 def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     values = {
         "store": "postgresql://db/x", "host": "0.0.0.0", "port": "0", "region": "fiji", "policy": "FRESH",  # noqa: S104
-        "hide_within": "0.2km", "epoch": "15m", "window": "1d", "new_places": "5", "intervals": "a.json",
+        "hide_within": "0.2km", "epoch": "15m", "window": "1d", "noise_lifetime": "90d",
+        "dwell": "3", "new_places": "5", "intervals": "a.json",
         "index": "database", "questions_per_minute": "1.5", "question_burst": "2", "key_questions_per_s": "3",
         "throttle_suspects": "yes", "open_probes": "1", "test_hooks": "on", "console": "False",
         "most_connections": "9", "most_connections_per_address": "0", "proxies": "10.0.0.0/8", "most_headers": "12",
@@ -77,7 +79,9 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     # A distance or people: the others are below.
     assert same == {"keys", "unprotected", "hide_among", "cells", "redraw_noise"}
     assert (settings.console, settings.throttle_suspects, settings.policy) == (False, True, Policy.FRESH)
-    assert settings.protection().hide_within_m == 200.0
+    protection = settings.protection()
+    assert (protection.hide_within_m, protection.dwell_epochs) == (200.0, 3)
+    assert protection.noise_lifetime == timedelta(days=90)
     named = Settings.load(environ={"NEARVEIL_KEYS_FILE": str(tmp_path / "k.json")})
     assert named.keys == tmp_path / "k.json"
 
@@ -105,6 +109,12 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         ("epoch", 3600, "duration"),
         ("window", "45m", "whole number of epochs"),
         ("new_places", 0, "from 1 to 10,000"),
+        ("noise_lifetime", "forever", "--noise-lifetime takes permanent, or a duration"),
+        ("noise_lifetime", "45d", "a whole number of windows of 30 days, or for good"),
+        ("noise_lifetime", "1d", "a whole number of windows"),
+        ("dwell", 0, "--dwell takes a whole number from 1 to 1,000"),
+        ("dwell", 1001, "from 1 to 1,000"),
+        ("dwell", 1.5, "whole number"),
         ("index", "disk", "memory, database"),
         ("index", "database", "PostgreSQL"),
         ("questions_per_minute", "nan", "--questions-per-minute takes a number from 0"),
