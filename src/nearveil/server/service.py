@@ -32,6 +32,7 @@ from nearveil.server.metrics import Metrics
 from nearveil.server.problems import too_many_requests, unauthorised, unusual_behaviour
 from nearveil.server.reports import ReportWriter
 from nearveil.server.scheduler import Scheduler
+from nearveil.server.scopes import Scope
 from nearveil.server.settings import Settings
 from nearveil.server.suspicion import Suspicion
 
@@ -212,7 +213,7 @@ class Service:
 
     async def remove_platform_key(self, name: str, *, by: Caller) -> bool:
         """Let a platform key work no more, unless it is the last one; whether it was removed."""
-        removed = await asyncio.to_thread(self.store.remove_key_but_the_last, name)
+        removed = await asyncio.to_thread(self.store.remove_key_but_the_last, name, scope=Scope.ADMIN)
         self.access.reread()
         if removed:
             log_event("platform key removed", level="warning", key=name, by=by.name)

@@ -95,10 +95,29 @@ class PublishedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformKey:
-    """A platform's key as it is kept: its name and the SHA-256 of the secret."""
+    """A platform's key as it is kept.
+
+    Attributes
+    ----------
+    digest : bytes
+        SHA-256 of the secret.
+    scopes : frozenset of str
+        What the key may do, as words without spaces.
+    """
 
     name: str
     digest: bytes
+    scopes: frozenset[str]
+
+    @classmethod
+    def from_row(cls, name: str, digest: bytes, scopes: str) -> PlatformKey:
+        """Return what a store keeps as `row`."""
+        return cls(name=name, digest=bytes(digest), scopes=frozenset(scopes.split()))
+
+    @property
+    def row(self) -> tuple[str, bytes, str]:
+        """The key as a store keeps it: name, digest, and the scopes as one text with spaces between."""
+        return self.name, self.digest, " ".join(sorted(self.scopes))
 
 
 class Writing(Protocol):
@@ -193,8 +212,8 @@ class Store(Protocol):
     def remove_key(self, name: str) -> bool:
         """Forget a key; whether there was one."""
 
-    def remove_key_but_the_last(self, name: str) -> bool:
-        """Forget a key if there is another one; whether it was forgotten."""
+    def remove_key_but_the_last(self, name: str, *, scope: str) -> bool:
+        """Forget a key if another one has this scope; whether it was forgotten."""
 
     def keys(self) -> list[PlatformKey]:
         """Return all keys."""
