@@ -15,15 +15,15 @@ import secrets
 import struct
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
 from nearveil.errors import UsageError
 from nearveil.nearby.stores.base import PlatformKey, Store, StoreError, is_person_id
-from nearveil.server.problems import not_ready, unauthorised
-from nearveil.server.scopes import ALL_SCOPES, Scope
+from nearveil.server.problems import forbidden, missing_scope, not_ready, unauthorised
+from nearveil.server.scopes import ALL_SCOPES, Rule, Scope
 
 TOKEN_PREFIX = "nvt_"  # noqa: S105 - how a token begins, no secret
 LONGEST_KEY_NAME = 64
@@ -185,6 +185,21 @@ class Caller:
     name: str
     mark: int = 0
     scopes: frozenset[str] = frozenset()
+
+    def check(self, rule: Rule | None, person: str | None = None) -> None:
+        """Raise a problem unless the rule of a route lets this caller in; ``person`` is the id in the path."""
+        if rule is None:
+            raise forbidden()
+        if self.kind == "platform":
+            self.check_scopes(rule.scopes)
+        elif rule.person is None or (rule.person == "own" and self.name != person):
+            raise forbidden()
+
+    def check_scopes(self, needed: Iterable[Scope]) -> None:
+        """Raise a problem that names the first of these scopes that the platform's key does not have."""
+        for scope in needed:
+            if scope not in self.scopes:
+                raise missing_scope(scope)
 
 
 def new_platform_key(name: str, scopes: AbstractSet[Scope] = ALL_SCOPES) -> tuple[str, PlatformKey]:

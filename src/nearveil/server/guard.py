@@ -26,6 +26,7 @@ from nearveil.server.problems import Problem, problem_of, too_large
 from nearveil.server.service import Service
 
 CALLER = "nearveil.caller"
+OPEN_PROBE = "nearveil.open_probe"
 OPENAPI_PATH = "/openapi.json"
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
@@ -78,6 +79,7 @@ class Guard:
         if not (path.startswith("/v1/") or path in _NEEDS_KEY):
             return
         if path in _PROBES and self._service.settings.open_probes and _is_from_here(scope):
+            scope[OPEN_PROBE] = True
             return
         scope[CALLER] = await self._service.admit(authorization_of(scope["headers"]))
 

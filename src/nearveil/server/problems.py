@@ -48,6 +48,11 @@ _KINDS: dict[str, tuple[int, str, str]] = {
         "Send 'Authorization: Bearer' with a platform key or a token of a person that has not expired.",
     ),
     "forbidden": (403, "Not yours", "This key or token may not do this; use a platform key, or that person's token."),
+    "missing-scope": (
+        403,
+        "Scope missing",
+        "This platform key does not have the scopes that this takes; use a key that has them.",
+    ),
     "not-found": (404, "Not found", "There is nothing here; check the path, and whether the person exists."),
     "method-not-allowed": (405, "Method not allowed", "Use a method that the API's description has for this path."),
     "conflict": (409, "Not as things are", "Something of this name is there already, or is still needed."),
@@ -89,6 +94,11 @@ def unauthorised() -> Problem:
 def forbidden() -> Problem:
     """Return the problem of a caller without permission."""
     return _problem("forbidden")
+
+
+def missing_scope(scope: str) -> Problem:
+    """Return the problem of a platform key that lacks a scope."""
+    return _problem("missing-scope", f"This platform key does not have the scope '{scope}'; use a key that has it.")
 
 
 def not_found() -> Problem:

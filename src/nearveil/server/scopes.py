@@ -6,7 +6,7 @@ route's keys from it, and the table in the documentation is made of it (a test c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -98,8 +98,3 @@ def parse_scopes(text: str) -> frozenset[Scope]:
         return frozenset(Scope(word) for word in words)
     except ValueError:
         raise UsageError(f"scopes are 'all', or some of {', '.join(Scope)} with commas between") from None
-
-
-def missing_scope(held: Iterable[str], needed: Iterable[Scope]) -> Scope | None:
-    """Return the first of the needed scopes that is not held; None if there is none."""
-    return next((scope for scope in needed if scope not in held), None)

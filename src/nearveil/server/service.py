@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, cast
 
@@ -202,9 +203,9 @@ class Service:
 
     # -- platforms ---------------------------------------------------------------------------------------------
 
-    async def make_platform_key(self, name: str, *, by: Caller) -> str | None:
+    async def make_platform_key(self, name: str, scopes: AbstractSet[Scope], *, by: Caller) -> str | None:
         """Make a platform key and return it, to be shown once; None if there is one of that name."""
-        secret, kept = new_platform_key(name)
+        secret, kept = new_platform_key(name, scopes)
         made = await asyncio.to_thread(self.store.add_new_key, kept)
         self.access.reread()
         if made:

@@ -498,6 +498,12 @@ def _from_options(options: Mapping[str, Any]) -> _Given:
         setting = _named(name, "the command line")
         if setting.only == "environment":
             raise UsageError(f"every user of this machine could see {name}; put it into {setting.variable}")
+        if has_password(options[name]):
+            raise UsageError(
+                f"every user of this machine can see the password in {setting.option}; put the address into "
+                f"{setting.variable} or a settings file, or leave the password out and let a password file have it "
+                "(PGPASSFILE)"
+            )
     values = {name: value for name, value in options.items() if value is not None}
     return _Given(values, lambda setting: f"option {setting.option}", lambda setting: setting.option)
 
@@ -530,6 +536,17 @@ def _as_toml(setting: Setting, value: object, source: str) -> str:
     shown = value if isinstance(value, bool | int | float) else masked(str(value))
     line = f"{setting.name} = {json.dumps(shown, ensure_ascii=False)}  # {source}"
     return f"# {line}" if setting.only == "option" else line
+
+
+def has_password(value: object) -> bool:
+    """Whether a value is an address or a connection string with a password; in doubt it has one.
+
+    Examples
+    --------
+    >>> has_password("redis://:secret@cache:6379"), has_password("postgresql://ann@db/nearveil")
+    (True, False)
+    """
+    return isinstance(value, str) and masked(value) != value
 
 
 def masked(address: str) -> str:
