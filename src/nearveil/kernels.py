@@ -46,6 +46,8 @@ def _load_without_scipy() -> None:
         del sys.modules["scipy.linalg"]
 
 
+# Numba adds its settings to the module when it is loaded.
+_config: Any = config
 _PACKAGE = Path(__file__).parent
 _TOKEN = secrets.token_hex(4)
 
@@ -95,13 +97,13 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
 
 def _keep_code(compiled: Any) -> None:
     """Let numba keep a function's code in the folder of its choice, else in a private one, else nowhere."""
-    chosen = config.CACHE_DIR
+    chosen = _config.CACHE_DIR
     for folder in (lambda: chosen, _private_folder):
-        config.CACHE_DIR = folder()
+        _config.CACHE_DIR = folder()
         # Raised where no folder can be written.
         with suppress(RuntimeError):
             compiled.enable_caching()
-        config.CACHE_DIR = chosen
+        _config.CACHE_DIR = chosen
         path = compiled._cache.cache_path
         if path is not None and is_private(path):
             _drop_stale_code(path)

@@ -64,7 +64,8 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         "hide_within": "0.2km", "epoch": "15m", "window": "1d", "new_places": "5", "intervals": "a.json",
         "index": "database", "questions_per_minute": "1.5", "question_burst": "2", "key_questions_per_s": "3",
         "throttle_suspects": "yes", "open_probes": "1", "test_hooks": "on", "console": "False",
-        "tile_address": "https://t/{z}/{x}/{y}.png", "access_log": "true", "log_level": "debug", "graceful_s": "0.5",
+        "tile_address": "https://t/{z}/{x}/{y}.png", "access_log": "true", "audit_log": "a.log", "log_level": "debug",
+        "graceful_s": "0.5",
     }  # fmt: skip
     environ = {f"NEARVEIL_{name.upper()}": value for name, value in values.items()}
     environ |= {"NEARVEIL_KEYS": new_keys().to_json()}
@@ -282,6 +283,24 @@ def test_passwords_are_masked(address: str) -> None:
     for shown in (settings.show(), repr(settings), masked(address)):
         assert "s3cret" not in shown
         assert "***" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("store", "postgresql://ann:s3cret@db/x"), ("store", "postgresql://db/x?user=ann&password=s3cret"),
+        ("store", "host=db password=s3cret"), ("store", "redis://:s3cret@cache:6379/0"),
+        ("tile_address", "https://ann:s3cret@tiles/{z}/{x}/{y}.png"),
+    ],
+)  # fmt: skip
+def test_a_password_on_the_command_line_is_refused(tmp_path: Path, name: str, address: str) -> None:
+    option = f"--{name.replace('_', '-')}"
+    with pytest.raises(UsageError, match=f"can see the password in {option}; put the address into NEARVEIL_") as caught:
+        Settings.load(options={name: address})
+    assert "s3cret" not in str(caught.value)
+    # Where other users cannot see it, it is fine.
+    assert getattr(Settings.load(environ={f"NEARVEIL_{name.upper()}": address}), name) == address
+    assert getattr(Settings.load(config(tmp_path, f'{name} = "{address}"')), name) == address
 
 
 @pytest.mark.parametrize("address", ["data/nearveil.db", "postgresql://db/x", "postgresql://ann@db:5432/x"])

@@ -23,7 +23,8 @@ from nearveil.nearby.publishing.keys import (
 )
 from nearveil.nearby.publishing.protection import Schedule
 from nearveil.nearby.stores import is_postgres, open_store
-from nearveil.nearby.stores.base import Store
+from nearveil.nearby.stores.base import Store, is_person_id
+from nearveil.server.audit_log import audit_id
 from nearveil.server.auth import new_platform_key
 from nearveil.server.scopes import ABOUT, Scope, parse_scopes
 from nearveil.server.settings import Settings
@@ -174,6 +175,17 @@ def platform(
             may = "; ".join(ABOUT[scope] for scope in Scope if scope in allowed)
             warn(f"this key is shown only once and is not stored; anyone who has it may: {may}")
             say(secret)
+
+
+@keys_app.command("audit-id")
+def audit_id_of(
+    file: _FileArgument,
+    person: Annotated[str, typer.Argument(help="A person's id in the service.", metavar="PERSON")],
+) -> None:
+    """Print what a person is called in the audit log and the access log of the service with these keys."""
+    if not is_person_id(person):
+        raise UsageError("a person's id has 1 to 128 letters, digits or any of _ . : @ -, and not only dots")
+    say(audit_id(read_keys(file).tokens, person))
 
 
 def _settings(config: Path | None, epoch: str | None, window: str | None, store: str | None = None) -> Settings:

@@ -27,7 +27,7 @@ PERSON_ID: dict[str, Any] = {
     "pattern": f"^{PERSON_PATTERN}$",
     "min_length": 1,
     "max_length": LONGEST_ID,
-    "description": f"1 to {LONGEST_ID} characters of A-Z a-z 0-9 _ . : @ -",
+    "description": f"1 to {LONGEST_ID} characters of A-Z a-z 0-9 _ . : @ -, not only dots",
     "examples": ["ann"],
 }
 PersonId = Annotated[str, Field(**PERSON_ID)]

@@ -23,6 +23,7 @@ from nearveil.server.problems import (
     missing_scope,
     not_found,
     not_kept,
+    not_logged,
     not_ready,
     outside_region,
     problem_body,
@@ -88,6 +89,7 @@ _EXAMPLES: tuple[Problem, ...] = (
     unusual_behaviour(60.0),
     not_ready(),
     not_kept(),
+    not_logged(),
     too_busy(),
 )
 _REQUESTS: tuple[type[BaseModel], ...] = (

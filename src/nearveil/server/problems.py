@@ -69,6 +69,7 @@ _KINDS: dict[str, tuple[int, str, str]] = {
     "internal": (500, "The service failed", "This is a bug of the service; its log says where it arose."),
     "not-ready": (503, "Not ready", "The service is starting or stopping; try again in a moment."),
     "not-kept": (503, "Not kept", "The store could not keep this; nothing was changed, send it again in a moment."),
+    "not-logged": (503, "Not logged", "The audit log could not be written, so nothing was done; see to it first."),
     "too-busy": (503, "Too busy", "More reports wait than can be written; send it again in a moment."),
 }
 
@@ -155,6 +156,11 @@ def not_ready(wait_s: float = 1.0) -> Problem:
 def not_kept() -> Problem:
     """Return the problem of a store that failed to keep what was sent."""
     return _problem("not-kept", headers=_retry_after(1.0))
+
+
+def not_logged() -> Problem:
+    """Return the problem of a change that could not be written to the audit log."""
+    return _problem("not-logged", headers=_retry_after(1.0))
 
 
 def too_busy() -> Problem:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Annotated
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -42,6 +44,12 @@ async def permitted(request: Request) -> Caller | None:
     rule = ROUTES.get((request.method, request.scope["route"].path))
     caller.check(rule, request.path_params.get("id"))
     return caller
+
+
+def recorded(request: Request, people: Sequence[str] = (), **about: Any) -> AbstractAsyncContextManager[None]:
+    """Return a block in which a caller does what the audit log records."""
+    action = ROUTES[request.method, request.scope["route"].path].action
+    return service_of(request).audit_log.recorded(request.scope[CALLER], str(action), people=people, **about)
 
 
 PERMITTED = [Depends(permitted)]
@@ -106,10 +114,11 @@ async def report_location(request: Request, _: PersonInPath) -> Response:
     response_class=Response,
     responses={204: {"description": "Nobody finds the person any more."}, **problems(403, 404, 422, *ANYBODY)},
 )
-async def withdraw_location(service: Here, person: PersonInPath) -> Response:
+async def withdraw_location(request: Request, service: Here, person: PersonInPath) -> Response:
     """Drop what is published and what waits; what was charged stays charged."""
-    if not await service.withdraw(person):
-        raise not_found()
+    async with recorded(request, [person]):
+        if not await service.withdraw(person):
+            raise not_found()
     return Response(status_code=204)
 
 
@@ -143,9 +152,10 @@ people_router = APIRouter(tags=["people"], dependencies=PERMITTED)
         **problems(403, 422, *ANYBODY),
     },
 )
-async def add_person(service: Here, person: PersonInPath) -> Response:
+async def add_person(request: Request, service: Here, person: PersonInPath) -> Response:
     """Create a person; nothing is published before they report a location."""
-    created = bool(await asyncio.to_thread(service.add_people, [person]))
+    async with recorded(request, [person]):
+        created = bool(await asyncio.to_thread(service.add_people, [person]))
     return answer(models.PersonAdded(id=person, created=created), 201 if created else 200)
 
 
@@ -159,7 +169,8 @@ async def add_person(service: Here, person: PersonInPath) -> Response:
 async def add_people(request: Request, service: Here) -> Response:
     """Create up to 10,000 people at once."""
     body = parsed(models.PeopleToAdd, await body_of(request, MOST_BYTES_OF_PEOPLE))
-    created = await asyncio.to_thread(service.add_people, body.ids)
+    async with recorded(request, body.ids):
+        created = await asyncio.to_thread(service.add_people, body.ids)
     return answer(models.PeopleAdded(created=len(created)))
 
 
@@ -174,11 +185,12 @@ async def add_people(request: Request, service: Here) -> Response:
         **problems(403, 404, 422, *ANYBODY),
     },
 )
-async def export_person(service: Here, person: PersonInPath) -> Response:
+async def export_person(request: Request, service: Here, person: PersonInPath) -> Response:
     """Return everything that is stored about one person."""
-    record = await asyncio.to_thread(service.store.record, person)
-    if record is None:
-        raise not_found()
+    async with recorded(request, [person]):
+        record = await asyncio.to_thread(service.store.record, person)
+        if record is None:
+            raise not_found()
     return JSONResponse(record)
 
 
@@ -189,10 +201,11 @@ async def export_person(service: Here, person: PersonInPath) -> Response:
     response_class=Response,
     responses={204: {"description": "All about the person is gone."}, **problems(403, 404, 422, *ANYBODY)},
 )
-async def erase_person(service: Here, person: PersonInPath) -> Response:
+async def erase_person(request: Request, service: Here, person: PersonInPath) -> Response:
     """Erase locations, reports and tokens' use; the ledger keeps an anonymous total."""
-    if not await service.erase(person):
-        raise not_found()
+    async with recorded(request, [person]):
+        if not await service.erase(person):
+            raise not_found()
     return Response(status_code=204)
 
 
@@ -210,10 +223,11 @@ async def erase_person(service: Here, person: PersonInPath) -> Response:
 async def sign_token(request: Request, service: Here, person: PersonInPath) -> Response:
     """Return a token with which a person can report, ask who is near, and export or erase their data."""
     body = parsed(models.TokenRequest, await body_of(request, MOST_BYTES))
-    mark = await asyncio.to_thread(service.store.token_mark, person)
-    if mark is None:
-        raise not_found()
-    token, expires_at = service.access.issue_token(person, mark, body.expires_in_s)
+    async with recorded(request, [person]):
+        mark = await asyncio.to_thread(service.store.token_mark, person)
+        if mark is None:
+            raise not_found()
+        token, expires_at = service.access.issue_token(person, mark, body.expires_in_s)
     return answer(models.Token(token=token, expires_at=expires_at), 201)
 
 
@@ -224,10 +238,11 @@ async def sign_token(request: Request, service: Here, person: PersonInPath) -> R
     response_class=Response,
     responses={204: {"description": "No token made before works."}, **problems(403, 404, 422, *ANYBODY)},
 )
-async def revoke_tokens(service: Here, person: PersonInPath) -> Response:
+async def revoke_tokens(request: Request, service: Here, person: PersonInPath) -> Response:
     """Revoke all tokens of a person: here at once, in other processes on the store within seconds."""
-    if not await service.revoke_tokens(person):
-        raise not_found()
+    async with recorded(request, [person]):
+        if not await service.revoke_tokens(person):
+            raise not_found()
     return Response(status_code=204)
 
 
@@ -274,10 +289,12 @@ async def make_key(request: Request, service: Here, caller: Permitted, name: Key
     """Make a key with some of the caller's own scopes; one of that name is not replaced."""
     body = parsed(models.KeyRequest, await body_of(request, MOST_BYTES))
     caller.check_scopes(body.scopes)
-    secret = await service.make_platform_key(name, frozenset(body.scopes), by=caller)
-    if secret is None:
-        raise conflict("There is a key of that name; remove it first, or choose another name.")
-    return answer(models.NewPlatformKey(name=name, key=secret, scopes=sorted(set(body.scopes))), 201)
+    scopes = sorted({scope.value for scope in body.scopes})
+    async with recorded(request, key=name, scopes=scopes):
+        secret = await service.make_platform_key(name, frozenset(body.scopes))
+        if secret is None:
+            raise conflict("There is a key of that name; remove it first, or choose another name.")
+    return answer(models.NewPlatformKey(name=name, key=secret, scopes=scopes), 201)
 
 
 @keys_router.delete(
@@ -287,13 +304,14 @@ async def make_key(request: Request, service: Here, caller: Permitted, name: Key
     response_class=Response,
     responses={204: {"description": "The key does not work any more."}, **problems(403, 404, 409, 422, *ANYBODY)},
 )
-async def remove_key(service: Here, caller: Permitted, name: KeyName) -> Response:
+async def remove_key(request: Request, service: Here, name: KeyName) -> Response:
     """Remove a key: here at once, in other processes on the store within seconds. The last one with admin stays."""
-    if await service.remove_platform_key(name, by=caller):
-        return Response(status_code=204)
-    if name in [key.name for key in await asyncio.to_thread(service.store.keys)]:
-        raise conflict("This is the last key with the scope admin; make another one first.")
-    raise not_found()
+    async with recorded(request, key=name):
+        if not await service.remove_platform_key(name):
+            if name in [key.name for key in await asyncio.to_thread(service.store.keys)]:
+                raise conflict("This is the last key with the scope admin; make another one first.")
+            raise not_found()
+    return Response(status_code=204)
 
 
 # For operators and platforms: the card, the ledger, intervals, and a test hook.
@@ -355,10 +373,11 @@ async def ledger(service: Here) -> Response:
 async def put_intervals(request: Request, service: Here) -> Response:
     """Use other intervals from the next epoch on; old and new are never mixed in one epoch."""
     document = parsed_document(await body_of(request, MOST_BYTES_OF_INTERVALS))
-    try:
-        from_epoch = await asyncio.to_thread(service.put_intervals, document)
-    except DataError:
-        raise invalid("The body is not an intervals file for the service's region; fit again.") from None
+    async with recorded(request):
+        try:
+            from_epoch = await asyncio.to_thread(service.put_intervals, document)
+        except DataError:
+            raise invalid("The body is not an intervals file for the service's region; fit again.") from None
     return answer(models.IntervalsTaken(from_epoch=from_epoch), 202)
 
 
@@ -394,11 +413,13 @@ async def cells(service: Here, hide_among: PeopleToHideAmong = 100) -> Response:
     response_model=models.EpochShown,
     responses=problems(403, 404, *ANYBODY),
 )
-async def advance_epoch(service: Here) -> Response:
+async def advance_epoch(request: Request, service: Here) -> Response:
     """Go to the next epoch at once; only where the setting test_hooks allows it."""
     if not service.settings.test_hooks:
         raise not_found()
-    return answer(models.EpochShown(epoch=await asyncio.to_thread(service.advance)))
+    async with recorded(request):
+        epoch = await asyncio.to_thread(service.advance)
+    return answer(models.EpochShown(epoch=epoch))
 
 
 def _card(service: Service) -> models.Card:

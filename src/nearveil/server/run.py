@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import resource
@@ -20,6 +21,7 @@ from nearveil.nearby.stores.base import Store
 from nearveil.server.app import create_app
 from nearveil.server.auth import new_platform_key
 from nearveil.server.hot_path import HotRoutes, fast_lane
+from nearveil.server.logs import log_event
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings
 
@@ -27,6 +29,7 @@ PLATFORM_KEY_FILE = "platform-key.txt"
 FIRST_KEY_NAME = "first"
 
 _BACKLOG = 2048
+_PR_SET_DUMPABLE = 4
 # Threads that write and publish yield after this time, so that a question never waits long for them.
 _SWITCH_INTERVAL_S = 0.0005
 
@@ -98,6 +101,7 @@ def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], 
 
     ``when_ready`` is called in a thread as soon as questions can be answered.
     """
+    forbid_core_dumps()
     app = create_app(service)
     config = uvicorn.Config(
         app,
@@ -114,8 +118,6 @@ def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], 
         timeout_graceful_shutdown=max(1, round(service.settings.graceful_s)),
     )
     server = uvicorn.Server(config)
-    # Memory holds true locations briefly, and those that suspicion keeps for an hour: no core dumps.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _stop_on_signals(server)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
@@ -125,6 +127,18 @@ def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], 
     finally:
         service.close()
         listening.close()
+
+
+def forbid_core_dumps() -> None:
+    """Let nobody write this process's memory to a file: it holds keys, and true locations for up to an hour.
+
+    The limit alone is not enough: Linux ignores it where core dumps are piped to a program, as many distributions do.
+    A process that is not dumpable is not dumped either way. Nor can other processes of the same user attach to it, or
+    read its variables.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux" and ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        log_event("process is still dumpable", level="warning")
 
 
 def _after_loading(service: Service, when_ready: Callable[[], None] | None) -> None:

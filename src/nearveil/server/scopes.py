@@ -46,23 +46,26 @@ class Rule:
         All of them are needed of a platform key; with none, every platform key may.
     person : str or None
         Whether people's tokens may too: for their own id alone ("own"), or always ("any").
+    action : str or None
+        What the audit log calls it; None if it is not logged there.
     """
 
     scopes: tuple[Scope, ...] = ()
     person: Literal["own", "any"] | None = None
+    action: str | None = None
 
 
 ROUTES: Mapping[tuple[str, str], Rule] = {
     ("POST", "/v1/nearby"): Rule((Scope.ASK,), "any"),
     ("PUT", "/v1/people/{id}/location"): Rule((Scope.REPORT,), "own"),
-    ("DELETE", "/v1/people/{id}/location"): Rule((Scope.REPORT,), "own"),
-    ("POST", "/v1/people"): Rule((Scope.PEOPLE,)),
-    ("PUT", "/v1/people/{id}"): Rule((Scope.PEOPLE,)),
-    ("GET", "/v1/people/{id}"): Rule((Scope.PEOPLE,), "own"),
-    ("DELETE", "/v1/people/{id}"): Rule((Scope.PEOPLE,), "own"),
+    ("DELETE", "/v1/people/{id}/location"): Rule((Scope.REPORT,), "own", "withdraw person"),
+    ("POST", "/v1/people"): Rule((Scope.PEOPLE,), action="create people"),
+    ("PUT", "/v1/people/{id}"): Rule((Scope.PEOPLE,), action="create people"),
+    ("GET", "/v1/people/{id}"): Rule((Scope.PEOPLE,), "own", "export person"),
+    ("DELETE", "/v1/people/{id}"): Rule((Scope.PEOPLE,), "own", "erase person"),
     # A token may ask and report: no key hands on what it has not.
-    ("POST", "/v1/people/{id}/tokens"): Rule((Scope.PEOPLE, Scope.ASK, Scope.REPORT)),
-    ("DELETE", "/v1/people/{id}/tokens"): Rule((Scope.PEOPLE,), "own"),
+    ("POST", "/v1/people/{id}/tokens"): Rule((Scope.PEOPLE, Scope.ASK, Scope.REPORT), action="sign token"),
+    ("DELETE", "/v1/people/{id}/tokens"): Rule((Scope.PEOPLE,), "own", "revoke tokens"),
     ("GET", "/v1/guarantee"): Rule(person="any"),
     ("GET", "/v1/intervals"): Rule(person="any"),
     ("GET", "/openapi.json"): Rule(person="any"),
@@ -70,11 +73,11 @@ ROUTES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/metrics"): Rule((Scope.METRICS,)),
     ("GET", "/v1/ledger"): Rule((Scope.METRICS,)),
     ("GET", "/v1/platform-keys"): Rule((Scope.ADMIN,)),
-    ("POST", "/v1/platform-keys/{name}"): Rule((Scope.ADMIN,)),
-    ("DELETE", "/v1/platform-keys/{name}"): Rule((Scope.ADMIN,)),
-    ("PUT", "/v1/intervals"): Rule((Scope.ADMIN,)),
+    ("POST", "/v1/platform-keys/{name}"): Rule((Scope.ADMIN,), action="make platform key"),
+    ("DELETE", "/v1/platform-keys/{name}"): Rule((Scope.ADMIN,), action="remove platform key"),
+    ("PUT", "/v1/intervals"): Rule((Scope.ADMIN,), action="put intervals"),
     ("GET", "/v1/cells"): Rule((Scope.ADMIN,)),
-    ("POST", "/v1/epoch"): Rule((Scope.ADMIN,)),
+    ("POST", "/v1/epoch"): Rule((Scope.ADMIN,), action="advance epoch"),
     ("GET", "/v1/console/map"): Rule((Scope.ADMIN,)),
     ("GET", "/v1/console/state"): Rule((Scope.ADMIN,)),
     ("GET", "/v1/console/prediction"): Rule((Scope.ADMIN,)),

@@ -7,6 +7,7 @@ Each setting is declared once, in `Settings`. Its variable, its option, its key 
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import json
 import re
 import tomllib
@@ -238,7 +239,10 @@ class Settings(BaseSettings):
     test_hooks: _YesNo = _setting(False, "Allow a platform key to advance the epoch; for tests only.")
     console: _YesNo = _setting(True, "Serve the operator's console at /.")
     tile_address: _TileAddress = _setting(None, "Address of map tiles for the console, with {z}, {x} and {y}.")
-    access_log: _YesNo = _setting(False, "Log one line per request: only method, route, status and time.")
+    access_log: _YesNo = _setting(False, "Log one line per request: only method, route, caller, status and time.")
+    audit_log: _File = _setting(
+        None, "File of the audit log: who changed what, ids hashed. Without it, its entries are lines of the log."
+    )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_word)] = _setting(
         "info", "Least severe level to log: debug, info, warning, or error."
     )
@@ -369,6 +373,14 @@ def read_cells_file(path: Path) -> Cells:
         return cells_from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         raise DataError(f"the cells file {path} cannot be read; name a file from 'nearveil fit --hide-among'") from None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or a name is this machine's own, which no other machine reaches."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _make_folder(folder: Path) -> None:

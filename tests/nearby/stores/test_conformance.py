@@ -60,7 +60,7 @@ class TestPeople:
         assert known(store, person)["id"] == person
         assert store.erase(person)
 
-    @pytest.mark.parametrize("person", ["", "x" * 129, "a\0b", "a\nb", "\ud800"])
+    @pytest.mark.parametrize("person", ["", "x" * 129, "a\0b", "a\nb", "\ud800", ".", ".."])
     def test_other_ids_are_refused_and_unknown(self, store: Store, person: str) -> None:
         with pytest.raises(DataError, match="id number 2 must be 1 to 128 printable"):
             store.add_people(["fay", person])
