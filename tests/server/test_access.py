@@ -1,6 +1,7 @@
 """Who calls is told apart by keys and tokens alone, and a key that is removed stops working."""
 
 import hashlib
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -12,6 +13,7 @@ from nearveil.nearby.stores.base import PlatformKey, Store, StoreError
 from nearveil.server import auth as access_module
 from nearveil.server.auth import HORIZON_S, Access, Caller, new_platform_key
 from nearveil.server.problems import Problem
+from nearveil.server.scopes import ALL_SCOPES, Scope
 from tests.server.clocks import Clock
 
 TOKEN_KEY = b"t" * 32
@@ -31,8 +33,8 @@ class KeyStore:
             raise StoreError("gone")
         return list(self.held.values())
 
-    def add(self, name: str) -> str:
-        secret, kept = new_platform_key(name)
+    def add(self, name: str, *scopes: Scope) -> str:
+        secret, kept = new_platform_key(name, frozenset(scopes) or ALL_SCOPES)
         self.held[name] = kept
         return f"Bearer {secret}"
 
@@ -59,13 +61,13 @@ def refused(access: Access, header: str | None) -> str:
 
 
 def test_platforms_and_people(access: Access, store: KeyStore) -> None:
-    shop, news = store.add("shop"), store.add("news")
+    shop, news = store.add("shop"), store.add("news", Scope.ASK, Scope.PEOPLE)
     token, _ = access.issue_token("ann", 7, 60)
     for _ in range(2):
-        assert access.identify(shop) == Caller("platform", "shop")
-        assert access.identify(news) == Caller("platform", "news")
+        assert access.identify(shop) == Caller("platform", "shop", scopes=ALL_SCOPES)
+        assert access.identify(news) == Caller("platform", "news", scopes=frozenset({"ask", "people"}))
         assert access.identify(f"Bearer {token}") == Caller("person", "ann", 7)
-    assert access.identify(shop.replace("Bearer", "bearer")) == Caller("platform", "shop")
+    assert access.identify(shop.replace("Bearer", "bearer")).name == "shop"
 
 
 def test_only_a_digest_of_the_whole_secret_is_kept(store: KeyStore) -> None:
@@ -198,7 +200,24 @@ def test_what_is_remembered_is_bounded_and_holds_no_secret(
     assert repr(access) == "Access(1 platform keys)"
 
 
-@pytest.mark.parametrize("name", ["", "a" * 65, "a b", "a/b", "ä"])
+@pytest.mark.parametrize("name", ["", "a" * 65, "a b", "a/b", "ä", ".", "..", "...", "a\n"])
 def test_names_of_keys(name: str) -> None:
     with pytest.raises(UsageError, match="name"):
         new_platform_key(name)
+
+
+def test_a_key_has_a_scope() -> None:
+    with pytest.raises(UsageError, match="without a scope"):
+        new_platform_key("shop", frozenset())
+    assert new_platform_key("..shop.", {Scope.ASK})[1].scopes == {"ask"}
+
+
+def test_a_key_that_is_replaced_by_a_narrower_one_loses_its_scopes(
+    access: Access, store: KeyStore, clock: Clock
+) -> None:
+    """The same secret with other scopes, as a store might be changed by hand."""
+    header = store.add("shop")
+    assert access.identify(header).scopes == ALL_SCOPES
+    store.held["shop"] = replace(store.held["shop"], scopes=frozenset({"report"}))
+    clock.pass_time(HORIZON_S)
+    assert access.identify(header).scopes == {"report"}

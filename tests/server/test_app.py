@@ -338,11 +338,59 @@ def test_probes_are_open_to_this_machine_if_a_setting_says_so() -> None:
         assert closed.call("GET", "/metrics", key=None).status_code == 401
     with running(open_probes=True) as opened:
         for path in ("/metrics", "/readyz"):
-            assert opened.call("GET", path, key=None).status_code == 200
+            assert opened.call("GET", path, key=None, headers=_LOCAL).status_code == 200
             # Somebody behind a proxy on this machine is not on this machine.
-            forwarded = opened.call("GET", path, key=None, headers={"X-Forwarded-For": "127.0.0.1"})
+            forwarded = opened.call("GET", path, key=None, headers={**_LOCAL, "X-Forwarded-For": "127.0.0.1"})
             assert forwarded.status_code == 401
-        assert opened.call("GET", "/v1/ledger", key=None).status_code == 401
+        assert opened.call("GET", "/v1/ledger", key=None, headers=_LOCAL).status_code == 401
+
+
+_LOCAL = {"Host": "127.0.0.1:8000"}
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200), ("LOCALHOST:80", 200), ("127.8.8.8:9", 200), ("[::1]:8000", 200), ("[::1]", 200),
+        ("metrics.internal:8000", 200), ("evil.example", 401), ("evil.example:8000", 401),
+        ("localhost.evil.example", 401),
+        ("127.0.0.1.evil.example", 401), ("10.0.0.1", 401), ("[::2]:8000", 401), ("127.0.0.1:evil", 401), ("", 401),
+        ("evil.example@127.0.0.1", 401), ("127.0.0.1, evil.example", 401),
+    ],
+)  # fmt: skip
+def test_an_open_probe_is_not_for_a_page_that_calls_itself_this_machine(host: str, status: int) -> None:
+    """DNS rebinding: the name of an attacker's page leads to this machine, and the browser on it sends that name."""
+    with running(open_probes=True, host="Metrics.internal") as opened:
+        assert opened.call("GET", "/metrics", key=None, headers={"Host": host}).status_code == status
+        # With a key, the name does not matter.
+        assert opened.call("GET", "/metrics", headers={"Host": host}).status_code == 200
+
+
+def test_an_open_probe_names_one_host() -> None:
+    """None, or two of which a proxy may have looked at the other one."""
+    with running(open_probes=True) as opened:
+        for hosts in ([], [b"127.0.0.1", b"evil.example"], [b"evil.example", b"127.0.0.1"]):
+            assert asyncio.run(_status_with(opened, hosts)) == 401
+        assert asyncio.run(_status_with(opened, [b"127.0.0.1"])) == 200
+
+
+async def _status_with(place: Running, hosts: list[bytes]) -> int:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
+        "path": "/metrics", "raw_path": b"/metrics", "query_string": b"", "root_path": "",
+        "headers": [(b"host", host) for host in hosts], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+    }  # fmt: skip
+    await place.app(scope, receive, send)
+    status: int = sent[0]["status"]
+    return status
 
 
 # -- what every answer has -------------------------------------------------------------------------------------------

@@ -57,10 +57,16 @@ class TestTokens:
 
 class TestPlatformKeys:
     def test_a_key_is_made_used_and_removed(self, here: Running) -> None:
-        made = here.call("POST", "/v1/platform-keys/shop")
+        made = here.call("POST", "/v1/platform-keys/shop", json={"scopes": ["report", "admin"]})
         assert made.status_code == 201
         secret = made.json()["key"]
-        assert here.call("GET", "/v1/platform-keys", key=secret).json() == {"names": ["shop", "tests"]}
+        assert made.json()["scopes"] == ["admin", "report"]
+        assert here.call("GET", "/v1/platform-keys", key=secret).json() == {
+            "keys": [
+                {"name": "shop", "scopes": ["admin", "report"]},
+                {"name": "tests", "scopes": ["admin", "ask", "metrics", "people", "report"]},
+            ]
+        }
         assert here.call("DELETE", "/v1/platform-keys/shop").status_code == 204
         assert here.call("GET", "/v1/platform-keys", key=secret).status_code == 401
         assert here.call("DELETE", "/v1/platform-keys/shop").status_code == 404
@@ -68,16 +74,17 @@ class TestPlatformKeys:
     def test_no_key_is_replaced_and_the_last_one_stays(self, here: Running) -> None:
         state = here.state()
         for method, problem in (("POST", "name"), ("DELETE", "last")):
-            answer = here.call(method, "/v1/platform-keys/tests")
+            answer = here.call(method, "/v1/platform-keys/tests", json={"scopes": ["ask"]})
             assert (answer.status_code, problem in answer.json()["detail"]) == (409, True)
         assert here.call("GET", "/v1/ledger").status_code == 200
         assert here.state() == state
 
-    @pytest.mark.parametrize("name", ["a%20b", "a" * 65, "%C3%A4"])
+    @pytest.mark.parametrize("name", ["a%20b", "a" * 65, "%C3%A4", "...", "%2E", "%2e%2e"])
     def test_a_name_is_a_name(self, here: Running, name: str) -> None:
         state = here.state()
         for method in ("POST", "DELETE"):
-            assert here.call(method, f"/v1/platform-keys/{name}").status_code == 422
+            answer = here.call(method, f"/v1/platform-keys/{name}", json={"scopes": ["ask"]})
+            assert answer.status_code == 422
         assert here.state() == state
 
     def test_people_have_nothing_to_do_with_them(self, here: Running) -> None:

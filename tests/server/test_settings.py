@@ -69,7 +69,8 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         "most_connections": "9", "most_connections_per_address": "0", "proxies": "10.0.0.0/8", "most_headers": "12",
         "most_header_bytes": "2048", "head_timeout_s": "1", "body_timeout_s": "2", "idle_timeout_s": "3",
         "send_timeout_s": "4", "limits_in_proxy": "yes", "tls_certificate": "a.crt", "tls_key": "a.key",
-        "tile_address": "https://t/{z}/{x}/{y}.png", "access_log": "true", "log_level": "debug", "graceful_s": "0.5",
+        "tile_address": "https://t/{z}/{x}/{y}.png", "access_log": "true", "audit_log": "a.log", "log_level": "debug",
+        "graceful_s": "0.5",
     }  # fmt: skip
     environ = {f"NEARVEIL_{name.upper()}": value for name, value in values.items()}
     environ |= {"NEARVEIL_KEYS": new_keys().to_json()}
@@ -305,6 +306,24 @@ def test_passwords_are_masked(address: str) -> None:
     for shown in (settings.show(), repr(settings), masked(address)):
         assert "s3cret" not in shown
         assert "***" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("store", "postgresql://ann:s3cret@db/x"), ("store", "postgresql://db/x?user=ann&password=s3cret"),
+        ("store", "host=db password=s3cret"), ("store", "redis://:s3cret@cache:6379/0"),
+        ("tile_address", "https://ann:s3cret@tiles/{z}/{x}/{y}.png"),
+    ],
+)  # fmt: skip
+def test_a_password_on_the_command_line_is_refused(tmp_path: Path, name: str, address: str) -> None:
+    option = f"--{name.replace('_', '-')}"
+    with pytest.raises(UsageError, match=f"can see the password in {option}; put the address into NEARVEIL_") as caught:
+        Settings.load(options={name: address})
+    assert "s3cret" not in str(caught.value)
+    # Where other users cannot see it, it is fine.
+    assert getattr(Settings.load(environ={f"NEARVEIL_{name.upper()}": address}), name) == address
+    assert getattr(Settings.load(config(tmp_path, f'{name} = "{address}"')), name) == address
 
 
 @pytest.mark.parametrize("address", ["data/nearveil.db", "postgresql://db/x", "postgresql://ann@db:5432/x"])

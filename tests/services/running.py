@@ -42,8 +42,10 @@ class RunningService:
         address = store or str(folder / "data" / "nearveil.db")
         self._command = [
             *(sys.executable, "-c", "from nearveil.cli.main import main; main()", "serve"),
-            *("--store", address, "--port", str(self.port), *options),
+            *("--port", str(self.port), *options),
         ]
+        # In a variable: an address with a password is refused on the command line.
+        self._environment = {**os.environ, "NEARVEIL_STORE": address}
         self._given_key = key
         self._trust = trust
         self._process: subprocess.Popen[bytes] | None = None
@@ -52,7 +54,7 @@ class RunningService:
         """Start, and wait until it answers questions."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=dict(os.environ))
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
         end = time.monotonic() + START_S
         while time.monotonic() < end:
             if self._process.poll() is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Iterator
 from datetime import timedelta
@@ -14,7 +13,7 @@ import typer
 
 from nearveil.cli._output import say, warn
 from nearveil.nearby.publishing.protection import Policy
-from nearveil.server.settings import KNOWN_SETTINGS, Setting, Settings
+from nearveil.server.settings import KNOWN_SETTINGS, Setting, Settings, is_loopback
 
 _SHORT_WINDOW = timedelta(days=7)
 
@@ -91,7 +90,7 @@ def announce(service: Any, address: str, key_file: Path | None) -> None:
         say(f"platform key: in {key_file}; keep it secret")
     if settings.keys is None and settings.keys_text is None:
         say("secret keys: in the folder of the store; a copy of the folder discloses both, so keep them apart (--keys)")
-    if not _is_loopback(settings.host) and settings.tls_key is None:
+    if not is_loopback(settings.host) and settings.tls_key is None:
         warn(
             "other machines can reach this address, and keys and locations are not encrypted; give --tls-certificate "
             "and --tls-key, or put a reverse proxy with TLS in front"
@@ -111,10 +110,3 @@ def announce(service: Any, address: str, key_file: Path | None) -> None:
         warn("test hooks are on: a platform key can advance the epoch")
     if service.is_unprotected:
         warn("PROTECTION IS OFF: true locations are published, and anyone can find anyone")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

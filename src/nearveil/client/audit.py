@@ -245,7 +245,7 @@ def check_platform_key(client: Client) -> None:
             raise
         raise UsageError(
             "the service does not accept this platform key, and only a service of your own can be audited; give a key "
-            "that 'nearveil keys platform' made for it"
+            "that 'nearveil keys platform --scopes ask,report,people,metrics' made for it"
         ) from None
 
 

@@ -330,7 +330,7 @@ def checked_key(key: str) -> str:
 def checked_id(person: str) -> str:
     """Return an id that a service takes."""
     if not is_person_id(person):
-        raise UsageError(f"an id is 1 to {LONGEST_ID} of the characters A-Z a-z 0-9 _ . : @ -")
+        raise UsageError(f"an id is 1 to {LONGEST_ID} of the characters A-Z a-z 0-9 _ . : @ -, and not only dots")
     return person
 
 

@@ -365,7 +365,7 @@ class Epochs:
         try:
             self._client.advance_epoch()
         except ServiceError as error:
-            if error.status != 404:
+            if error.status != 404 and error.name != "missing-scope":
                 raise
             self._has_hook = False
         return self._has_hook

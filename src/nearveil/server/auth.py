@@ -15,16 +15,20 @@ import secrets
 import struct
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
 from nearveil.errors import UsageError
 from nearveil.nearby.stores.base import PlatformKey, Store, StoreError, is_person_id
-from nearveil.server.problems import not_ready, unauthorised
+from nearveil.server.problems import forbidden, missing_scope, not_ready, unauthorised
+from nearveil.server.scopes import ALL_SCOPES, Rule, Scope
 
 TOKEN_PREFIX = "nvt_"  # noqa: S105 - how a token begins, no secret
-KEY_NAME_PATTERN = r"[A-Za-z0-9_.-]{1,64}"
+LONGEST_KEY_NAME = 64
+KEY_NAME_PATTERN = r"\.*[A-Za-z0-9_-][A-Za-z0-9_.-]*"
+"""Not only dots: clients that tidy paths up would make another path of them."""
 LONGEST_TOKEN_S = 30 * 86_400
 """No token is valid for longer."""
 
@@ -55,7 +59,7 @@ class TokenClaims:
 def write_token(key: bytes, person: str, mark: int, *, now: float, expires_in_s: float) -> tuple[str, TokenClaims]:
     """Sign a token; return it and its content."""
     if not is_person_id(person):
-        raise UsageError("a person's id has 1 to 128 letters, digits or any of _ . : @ -")
+        raise UsageError("a person's id has 1 to 128 letters, digits or any of _ . : @ -, and not only dots")
     if not (math.isfinite(expires_in_s) and 0 < expires_in_s <= LONGEST_TOKEN_S):
         raise UsageError(f"a token is valid for more than 0 and at most {LONGEST_TOKEN_S:,} seconds (30 days)")
     ends_ms = math.floor((now + expires_in_s) * 1000)
@@ -169,26 +173,50 @@ _KEY_NAME = re.compile(KEY_NAME_PATTERN)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is calling: a platform by the name of its key, or a person by their id and the mark on their token."""
+    """Who is calling: a platform by the name of its key, or a person by their id and the mark on their token.
+
+    Attributes
+    ----------
+    scopes : frozenset of str
+        What the platform's key may do; a person's token has none and its own rights.
+    """
 
     kind: Literal["platform", "person"]
     name: str
     mark: int = 0
+    scopes: frozenset[str] = frozenset()
+
+    def check(self, rule: Rule | None, person: str | None = None) -> None:
+        """Raise a problem unless the rule of a route lets this caller in; ``person`` is the id in the path."""
+        if rule is None:
+            raise forbidden()
+        if self.kind == "platform":
+            self.check_scopes(rule.scopes)
+        elif rule.person is None or (rule.person == "own" and self.name != person):
+            raise forbidden()
+
+    def check_scopes(self, needed: Iterable[Scope]) -> None:
+        """Raise a problem that names the first of these scopes that the platform's key does not have."""
+        for scope in needed:
+            if scope not in self.scopes:
+                raise missing_scope(scope)
 
 
-def new_platform_key(name: str) -> tuple[str, PlatformKey]:
+def new_platform_key(name: str, scopes: AbstractSet[Scope] = ALL_SCOPES) -> tuple[str, PlatformKey]:
     """Return a fresh secret, to be shown once, and what is kept of it.
 
     Examples
     --------
-    >>> secret, kept = new_platform_key("web-shop")
-    >>> secret[:4], kept.name, len(kept.digest)
-    ('nvk_', 'web-shop', 32)
+    >>> secret, kept = new_platform_key("web-shop", {Scope.REPORT})
+    >>> secret[:4], kept.name, len(kept.digest), set(kept.scopes)
+    ('nvk_', 'web-shop', 32, {'report'})
     """
-    if _KEY_NAME.fullmatch(name) is None:
-        raise UsageError("a key's name has 1 to 64 letters, digits or any of _ . -")
+    if _KEY_NAME.fullmatch(name) is None or len(name) > LONGEST_KEY_NAME:
+        raise UsageError("a key's name has 1 to 64 letters, digits or any of _ . -, and not only dots")
+    if not scopes:
+        raise UsageError(f"a key without a scope may do nothing; give it some of {', '.join(Scope)}")
     secret = KEY_PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
-    return secret, PlatformKey(name=name, digest=_digest(secret))
+    return secret, PlatformKey(name=name, digest=_digest(secret), scopes=frozenset(scope.value for scope in scopes))
 
 
 class Access:
@@ -251,22 +279,23 @@ class Access:
             if token is not None:
                 return _Known(Caller("person", token.person, token.mark), now, token.expires_at)
         elif scheme.lower() == "bearer" and _KEY.fullmatch(secret):
-            name = self._platform(_digest(secret), now)
-            if name is not None and self._read_at is not None:
-                return _Known(Caller("platform", name), now, self._read_at + HORIZON_S)
+            key = self._platform(_digest(secret), now)
+            if key is not None and self._read_at is not None:
+                caller = Caller("platform", key.name, scopes=key.scopes)
+                return _Known(caller, now, self._read_at + HORIZON_S)
         raise unauthorised()
 
-    def _platform(self, digest: bytes, now: float) -> str | None:
-        """Return the name of a key, looking into the store if what was read before is too old."""
+    def _platform(self, digest: bytes, now: float) -> PlatformKey | None:
+        """Return what is kept of a key, looking into the store if what was read before is too old."""
         self._read_keys_after(HORIZON_S, now)
-        name = self._name_of(digest)
-        if name is None and self._read_keys_after(_SECOND_LOOK_S, now):
-            name = self._name_of(digest)
-        return name
+        key = self._key_with(digest)
+        if key is None and self._read_keys_after(_SECOND_LOOK_S, now):
+            key = self._key_with(digest)
+        return key
 
-    def _name_of(self, digest: bytes) -> str | None:
+    def _key_with(self, digest: bytes) -> PlatformKey | None:
         # All keys are compared, whichever fits.
-        fitting = [key.name for key in self._keys if hmac.compare_digest(key.digest, digest)]
+        fitting = [key for key in self._keys if hmac.compare_digest(key.digest, digest)]
         return fitting[0] if fitting else None
 
     def _read_keys_after(self, age_s: float, now: float) -> bool:

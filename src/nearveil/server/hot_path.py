@@ -41,6 +41,7 @@ from nearveil.server.problems import (
     problem_body,
     problem_of,
 )
+from nearveil.server.scopes import ROUTES
 from nearveil.server.service import Service
 
 NEARBY_PATH = "/v1/nearby"
@@ -48,6 +49,8 @@ _LOCATION = re.compile(r"/v1/people/[^/]+/location")
 Wanted = tuple[float, float, int, str | None, float | None]
 """Location in metres, k, the id to leave out, and the largest distance in metres."""
 
+_ASK_RULE = ROUTES["POST", NEARBY_PATH]
+_REPORT_RULE = ROUTES["PUT", "/v1/people/{id}/location"]
 _QUESTION_FIELDS = frozenset(Question.model_fields)
 _PLACE_FIELDS = frozenset(Place.model_fields)
 _ANSWER_BYTES = 128
@@ -106,7 +109,7 @@ class HotRoutes:
     async def ask(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         """Answer who is near."""
         service, headers = self._service, scope["headers"]
-        caller = scope.get(CALLER) or await service.admit(authorization_of(headers))
+        caller = scope[CALLER] = scope.get(CALLER) or await service.admit(authorization_of(headers))
         body = await read_body(receive, headers, MOST_BYTES)
         started = time.perf_counter()
         wanted = self._wanted(caller, body)
@@ -142,6 +145,7 @@ class HotRoutes:
 
     def _wanted(self, caller: Caller, body: bytes) -> Wanted:
         """Return what is asked for, once it is known that the caller may ask it."""
+        caller.check(_ASK_RULE)
         try:
             question = self._parse_question(body)
         except ValidationError as error:
@@ -174,12 +178,11 @@ class HotRoutes:
     async def report(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         """Take a report, and answer when it is kept."""
         service, headers = self._service, scope["headers"]
-        caller = scope.get(CALLER) or await service.admit(authorization_of(headers))
+        caller = scope[CALLER] = scope.get(CALLER) or await service.admit(authorization_of(headers))
         person = scope["path"].split("/")[3]
         if not is_person_id(person):
             raise invalid("The id in the path is not valid.")
-        if caller.kind == "person" and caller.name != person:
-            raise forbidden()
+        caller.check(_REPORT_RULE, person)
         body = await read_body(receive, headers, MOST_BYTES)
         try:
             place = self._parse_place(body)

@@ -20,6 +20,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 _LOGGER = logging.getLogger("nearveil.service")
+AUDIT_LOGGER = logging.getLogger("nearveil.audit")
+AUDIT_LOGGER.setLevel(logging.INFO)
+AUDIT_ENTRY = "nearveil_audit_entry"
+"""Attribute of a record of the audit log: the whole line. It is written at every log level, or an error is raised."""
+
 _PACKAGE = Path(__file__).parents[1]
 _FRAMES = 6
 
@@ -31,7 +36,7 @@ _NUMBERS = frozenset(
 )  # fmt: skip
 _WORDS = frozenset(
     (
-        "by", "caused_by", "code", "error", "fingerprint", "flag", "host", "index", "key", "logger", "method", "policy",
+        "caller", "caused_by", "code", "error", "fingerprint", "flag", "host", "index", "logger", "method", "policy",
         "problem", "route", "signal", "store_kind", "version", "where",
     )
 )  # fmt: skip
@@ -168,6 +173,8 @@ class _Formatter(logging.Formatter):
     """One JSON object per record; of a record that is not ours, next to nothing."""
 
     def format(self, record: logging.LogRecord) -> str:
+        if record.name == AUDIT_LOGGER.name and (entry := getattr(record, AUDIT_ENTRY, None)) is not None:
+            return json.dumps(entry)
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, object] = {"time": moment.replace("+00:00", "Z"), "level": record.levelname.lower()}
         own = getattr(record, "nearveil_fields", None) if record.name == _LOGGER.name else None
@@ -183,7 +190,9 @@ class _Formatter(logging.Formatter):
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """A handler that keeps quiet when it cannot write: Python would print the record instead."""
+    """A handler that keeps quiet when it cannot write, where Python would print the record."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the method it replaces
-        """Do nothing."""
+        """Raise the error if the record is of the audit log: what cannot be logged must not be done."""
+        if hasattr(record, AUDIT_ENTRY):
+            raise  # noqa: PLE0704 - called while the error is handled

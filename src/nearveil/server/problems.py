@@ -48,6 +48,11 @@ _KINDS: dict[str, tuple[int, str, str]] = {
         "Send 'Authorization: Bearer' with a platform key or a token of a person that has not expired.",
     ),
     "forbidden": (403, "Not yours", "This key or token may not do this; use a platform key, or that person's token."),
+    "missing-scope": (
+        403,
+        "Scope missing",
+        "This platform key does not have the scopes that this takes; use a key that has them.",
+    ),
     "not-found": (404, "Not found", "There is nothing here; check the path, and whether the person exists."),
     "method-not-allowed": (405, "Method not allowed", "Use a method that the API's description has for this path."),
     "too-slow": (408, "Too slow", "Send each request whole and without long breaks."),
@@ -67,6 +72,7 @@ _KINDS: dict[str, tuple[int, str, str]] = {
     "not-ready": (503, "Not ready", "The service is starting or stopping; try again in a moment."),
     "not-kept": (503, "Not kept", "The store could not keep this; nothing was changed, send it again in a moment."),
     "too-many-connections": (503, "Too many connections", "Use few connections, and each of them for many requests."),
+    "not-logged": (503, "Not logged", "The audit log could not be written, so nothing was done; see to it first."),
     "too-busy": (503, "Too busy", "More reports wait than can be written; send it again in a moment."),
 }
 
@@ -94,6 +100,11 @@ def unauthorised() -> Problem:
 def forbidden() -> Problem:
     """Return the problem of a caller without permission."""
     return _problem("forbidden")
+
+
+def missing_scope(scope: str) -> Problem:
+    """Return the problem of a platform key that lacks a scope."""
+    return _problem("missing-scope", f"This platform key does not have the scope '{scope}'; use a key that has it.")
 
 
 def not_found() -> Problem:
@@ -149,6 +160,11 @@ def not_ready(wait_s: float = 1.0) -> Problem:
 def not_kept() -> Problem:
     """Return the problem of a store that failed to keep what was sent."""
     return _problem("not-kept", headers=_retry_after(1.0))
+
+
+def not_logged() -> Problem:
+    """Return the problem of a change that could not be written to the audit log."""
+    return _problem("not-logged", headers=_retry_after(1.0))
 
 
 def too_busy() -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import math
 import os
@@ -35,6 +36,7 @@ PLATFORM_KEY_FILE = "platform-key.txt"
 FIRST_KEY_NAME = "first"
 
 _BACKLOG = 2048
+_PR_SET_DUMPABLE = 4
 # Threads that write and publish yield after this time, so that a question never waits long for them.
 _SWITCH_INTERVAL_S = 0.0005
 
@@ -127,6 +129,7 @@ def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], 
 
     ``when_ready`` is called in a thread as soon as questions can be answered.
     """
+    forbid_core_dumps()
     settings = service.settings
     check_server(settings)
     config = uvicorn.Config(
@@ -147,8 +150,6 @@ def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], 
         config.load()
         config.ssl = _tls_of(settings)
     server = uvicorn.Server(config)
-    # Memory holds true locations briefly, and those that suspicion keeps for an hour: no core dumps.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _stop_on_signals(server)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
@@ -192,6 +193,18 @@ def _tls_of(settings: Settings) -> ssl.SSLContext | None:
     if settings.tls_certificate is None or settings.tls_key is None:
         return None
     return tls_context(settings.tls_certificate, settings.tls_key)
+
+
+def forbid_core_dumps() -> None:
+    """Let nobody write this process's memory to a file: it holds keys, and true locations for up to an hour.
+
+    The limit alone is not enough: Linux ignores it where core dumps are piped to a program, as many distributions do.
+    A process that is not dumpable is not dumped either way. Nor can other processes of the same user attach to it, or
+    read its variables.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux" and ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        log_event("process is still dumpable", level="warning")
 
 
 def _after_loading(service: Service, when_ready: Callable[[], None] | None) -> None:

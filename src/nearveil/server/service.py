@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, cast
 
@@ -33,6 +34,7 @@ from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
 from nearveil.release.card import GIVEN_CELLS
+from nearveil.server.audit_log import AuditLog
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
 from nearveil.server.intervals_in_use import IntervalsInUse, next_safe_epoch, read_intervals_file
 from nearveil.server.limits import Limits
@@ -41,6 +43,7 @@ from nearveil.server.metrics import Metrics
 from nearveil.server.problems import too_many_requests, unauthorised, unusual_behaviour
 from nearveil.server.reports import ReportWriter
 from nearveil.server.scheduler import Scheduler
+from nearveil.server.scopes import Scope
 from nearveil.server.settings import Settings
 from nearveil.server.suspicion import Suspicion
 
@@ -84,6 +87,7 @@ class Service:
         self.metrics = Metrics()
         self.people = KnownPeople(store)
         self.access = Access(store, keys.tokens, clock)
+        self.audit_log = AuditLog(keys.tokens, settings.audit_log, clock=clock)
         self.limits = Limits(
             key_per_s=settings.key_questions_per_s,
             person_per_minute=settings.questions_per_minute,
@@ -218,21 +222,17 @@ class Service:
 
     # -- platforms ---------------------------------------------------------------------------------------------
 
-    async def make_platform_key(self, name: str, *, by: Caller) -> str | None:
+    async def make_platform_key(self, name: str, scopes: AbstractSet[Scope]) -> str | None:
         """Make a platform key and return it, to be shown once; None if there is one of that name."""
-        secret, kept = new_platform_key(name)
+        secret, kept = new_platform_key(name, scopes)
         made = await asyncio.to_thread(self.store.add_new_key, kept)
         self.access.reread()
-        if made:
-            log_event("platform key made", level="warning", key=name, by=by.name)
         return secret if made else None
 
-    async def remove_platform_key(self, name: str, *, by: Caller) -> bool:
+    async def remove_platform_key(self, name: str) -> bool:
         """Let a platform key work no more, unless it is the last one; whether it was removed."""
-        removed = await asyncio.to_thread(self.store.remove_key_but_the_last, name)
+        removed = await asyncio.to_thread(self.store.remove_key_but_the_last, name, scope=Scope.ADMIN)
         self.access.reread()
-        if removed:
-            log_event("platform key removed", level="warning", key=name, by=by.name)
         return removed
 
     # -- people ------------------------------------------------------------------------------------------------

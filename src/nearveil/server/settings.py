@@ -321,7 +321,10 @@ class Settings(BaseSettings):
     test_hooks: _YesNo = _setting(False, "Allow a platform key to advance the epoch; for tests only.")
     console: _YesNo = _setting(True, "Serve the operator's console at /.")
     tile_address: _TileAddress = _setting(None, "Address of map tiles for the console, with {z}, {x} and {y}.")
-    access_log: _YesNo = _setting(False, "Log one line per request: only method, route, status and time.")
+    access_log: _YesNo = _setting(False, "Log one line per request: only method, route, caller, status and time.")
+    audit_log: _File = _setting(
+        None, "File of the audit log: who changed what, ids hashed. Without it, its entries are lines of the log."
+    )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_word)] = _setting(
         "info", "Least severe level to log: debug, info, warning, or error."
     )
@@ -458,6 +461,14 @@ def read_cells_file(path: Path) -> Cells:
         raise DataError(f"the cells file {path} cannot be read; name a file from 'nearveil fit --hide-among'") from None
 
 
+def is_loopback(host: str) -> bool:
+    """Whether an address or a name is this machine's own, which no other machine reaches."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -585,6 +596,12 @@ def _from_options(options: Mapping[str, Any]) -> _Given:
         setting = _named(name, "the command line")
         if setting.only == "environment":
             raise UsageError(f"every user of this machine could see {name}; put it into {setting.variable}")
+        if has_password(options[name]):
+            raise UsageError(
+                f"every user of this machine can see the password in {setting.option}; put the address into "
+                f"{setting.variable} or a settings file, or leave the password out and let a password file have it "
+                "(PGPASSFILE)"
+            )
     values = {name: value for name, value in options.items() if value is not None}
     return _Given(values, lambda setting: f"option {setting.option}", lambda setting: setting.option)
 
@@ -617,6 +634,17 @@ def _as_toml(setting: Setting, value: object, source: str) -> str:
     shown = value if isinstance(value, bool | int | float) else masked(str(value))
     line = f"{setting.name} = {json.dumps(shown, ensure_ascii=False)}  # {source}"
     return f"# {line}" if setting.only == "option" else line
+
+
+def has_password(value: object) -> bool:
+    """Whether a value is an address or a connection string with a password; in doubt it has one.
+
+    Examples
+    --------
+    >>> has_password("redis://:secret@cache:6379"), has_password("postgresql://ann@db/nearveil")
+    (True, False)
+    """
+    return isinstance(value, str) and masked(value) != value
 
 
 def masked(address: str) -> str:

@@ -77,7 +77,7 @@ class TestPeople:
         assert store.add_people([person], [ErasedMark(b"mark", WINDOW)]) == [person]
         assert charged_in(store, person) == 1
 
-    @pytest.mark.parametrize("person", ["", "x" * 129, "a\0b", "a\nb", "\ud800"])
+    @pytest.mark.parametrize("person", ["", "x" * 129, "a\0b", "a\nb", "\ud800", ".", ".."])
     def test_other_ids_are_refused_and_unknown(self, store: Store, person: str) -> None:
         with pytest.raises(DataError, match="id number 2 must be 1 to 128 printable"):
             store.add_people(["fay", person])
@@ -666,28 +666,33 @@ def _elsewhere(location: NoisyLocation, other: NoisyLocation | None = None) -> N
     return replace(location, x_steps=point[0], y_steps=point[1])
 
 
+def platform_key(name: str, number: int, *scopes: str) -> PlatformKey:
+    return PlatformKey(name=name, digest=bytes([number]) * 32, scopes=frozenset(scopes))
+
+
 class TestKeysAndSettings:
     def test_keys(self, store: Store) -> None:
-        store.add_key(PlatformKey(name="web", digest=b"\0" * 32))
-        store.add_key(PlatformKey(name="app", digest=b"\1" * 32))
-        store.add_key(PlatformKey(name="web", digest=b"\2" * 32))
-        assert store.keys() == [
-            PlatformKey(name="app", digest=b"\1" * 32),
-            PlatformKey(name="web", digest=b"\2" * 32),
-        ]
+        store.add_key(platform_key("web", 0, "ask", "people"))
+        store.add_key(platform_key("app", 1, "report"))
+        store.add_key(platform_key("web", 2, "ask"))
+        assert store.keys() == [platform_key("app", 1, "report"), platform_key("web", 2, "ask")]
         assert store.remove_key("web")
         assert not store.remove_key("web")
-        assert store.keys() == [PlatformKey(name="app", digest=b"\1" * 32)]
+        assert store.keys() == [platform_key("app", 1, "report")]
 
-    def test_a_key_is_made_once_and_the_last_one_stays(self, store: Store) -> None:
-        first, second = (PlatformKey(name=name, digest=name.encode() * 8) for name in ("one", "two"))
+    def test_a_key_is_made_once_and_the_last_one_with_a_scope_stays(self, store: Store) -> None:
+        first, second = platform_key("one", 1, "ask", "admin"), platform_key("two", 2, "admin")
         assert store.add_new_key(first)
-        assert not store.add_new_key(PlatformKey(name="one", digest=b"other"))
+        assert not store.add_new_key(platform_key("one", 3, "people"))
         assert store.keys() == [first]
-        assert not store.remove_key_but_the_last("one")
+        assert not store.remove_key_but_the_last("one", scope="admin")
+        # Words that only look like the scope do not count.
+        assert store.add_new_key(platform_key("other", 4, "ask", "administer", "sysadmin"))
+        assert not store.remove_key_but_the_last("one", scope="admin")
+        assert store.remove_key_but_the_last("other", scope="admin")
         assert store.add_new_key(second)
-        assert not store.remove_key_but_the_last("three")
-        assert store.remove_key_but_the_last("one")
+        assert not store.remove_key_but_the_last("three", scope="admin")
+        assert store.remove_key_but_the_last("one", scope="admin")
         assert store.keys() == [second]
 
     def test_a_setting_is_settled_once(self, store: Store) -> None:

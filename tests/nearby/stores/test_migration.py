@@ -20,6 +20,7 @@ from nearveil.nearby.publishing.publisher import Publisher, Status
 from nearveil.nearby.stores import _postgis_connections, _sqlite_connections, is_postgres, open_store
 from nearveil.nearby.stores.base import Held, NoisyLocation, PlatformKey, Store
 from nearveil.region import named_region
+from nearveil.server.scopes import ALL_SCOPES
 from tests.nearby.stores.draws import held, known, published_steps, shown
 
 STEPS_BEFORE = 2
@@ -122,7 +123,7 @@ def test_everything_is_kept(old_address: str, before: dict[str, Any]) -> None:
         assert (totals.people, totals.published) == (len(tables["people"]), len(tables["published"]))
         assert totals.charged_by_window == {row["in_window"]: row["places"] for row in tables["charged"]}
         assert store.last_epoch() == EPOCH
-        assert store.keys() == [PlatformKey(name="web", digest=bytes(range(64, 96)))]
+        assert store.keys() == [PlatformKey(name="web", digest=bytes(range(64, 96)), scopes=frozenset(ALL_SCOPES))]
         assert all(store.setting(row["name"]) == row["value"] for row in tables["settings"])
         for row in tables["people"]:
             number, person = row["number"], row["id"]

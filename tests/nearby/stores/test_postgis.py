@@ -195,6 +195,17 @@ class TestDatabase:
         with pytest.raises(StoreError, match="later version of Nearveil"):
             PostgisStore(postgis_address)
 
+    def test_a_key_made_before_scopes_may_do_everything(
+        self, postgis_address: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as before:
+            before.setattr(_postgis_connections, "MIGRATIONS", _postgis_connections.MIGRATIONS[:2])
+            PostgisStore(postgis_address).close()
+        run_sql(postgis_address, "INSERT INTO nearveil.platform_keys (name, digest) VALUES ('shop', '\\x00')")
+        store = PostgisStore(postgis_address)
+        assert store.keys()[0].scopes == {"ask", "report", "people", "metrics", "admin"}
+        store.close()
+
     def test_a_database_without_postgis(self, postgis_address: str) -> None:
         run_sql(postgis_address, "DROP EXTENSION postgis", "CREATE ROLE plain LOGIN")
         try:

@@ -159,9 +159,12 @@ class TestFile:
             store = SqliteStore(path)
             with store._connections.writing() as connection:
                 connection.run("INSERT INTO people (id, created_s) VALUES ('ann', 1)")
+                connection.run("INSERT INTO platform_keys (name, digest) VALUES ('shop', x'00')")
             store.close()
         store = SqliteStore(path)
         assert store.token_mark("ann") == 0
+        # A key made before scopes may do everything, as before.
+        assert store.keys()[0].scopes == {"ask", "report", "people", "metrics", "admin"}
         put(store, draw("ann"))
         assert store.renew_token_mark("ann")
         store.close()

@@ -261,6 +261,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX places_by_place ON places USING gist (place)",
     ),
     ("ALTER TABLE people ADD COLUMN token_mark bigint NOT NULL DEFAULT 0",),
+    # Keys made before may go on doing everything.
+    ("ALTER TABLE platform_keys ADD COLUMN scopes text NOT NULL DEFAULT 'ask report people metrics admin'",),
     (
         # Noise lasts: a place that was charged keeps its noisy place, by which it is known again.
         """CREATE TABLE known_places (

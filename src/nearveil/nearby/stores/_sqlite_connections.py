@@ -345,6 +345,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     ),
     ("ALTER TABLE people ADD COLUMN token_mark INTEGER NOT NULL DEFAULT 0",),
+    # Keys made before may go on doing everything.
+    ("ALTER TABLE platform_keys ADD COLUMN scopes TEXT NOT NULL DEFAULT 'ask report people metrics admin'",),
     (
         # Noise lasts: a place that was charged keeps its noisy place, by which it is known again.
         """CREATE TABLE known_places (

@@ -138,10 +138,29 @@ class PublishedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformKey:
-    """A platform's key as it is kept: its name and the SHA-256 of the secret."""
+    """A platform's key as it is kept.
+
+    Attributes
+    ----------
+    digest : bytes
+        SHA-256 of the secret.
+    scopes : frozenset of str
+        What the key may do, as words without spaces.
+    """
 
     name: str
     digest: bytes
+    scopes: frozenset[str]
+
+    @classmethod
+    def from_row(cls, name: str, digest: bytes, scopes: str) -> PlatformKey:
+        """Return what a store keeps as `row`."""
+        return cls(name=name, digest=bytes(digest), scopes=frozenset(scopes.split()))
+
+    @property
+    def row(self) -> tuple[str, bytes, str]:
+        """The key as a store keeps it: name, digest, and the scopes as one text with spaces between."""
+        return self.name, self.digest, " ".join(sorted(self.scopes))
 
 
 class Writing(Protocol):
@@ -253,8 +272,8 @@ class Store(Protocol):
     def remove_key(self, name: str) -> bool:
         """Forget a key; whether there was one."""
 
-    def remove_key_but_the_last(self, name: str) -> bool:
-        """Forget a key if there is another one; whether it was forgotten."""
+    def remove_key_but_the_last(self, name: str, *, scope: str) -> bool:
+        """Forget a key if another one has this scope; whether it was forgotten."""
 
     def keys(self) -> list[PlatformKey]:
         """Return all keys."""
@@ -291,8 +310,10 @@ class SearchableStore(Store, Protocol):
 
 
 LONGEST_ID = 128
-PERSON_PATTERN = rf"[A-Za-z0-9_.:@-]{{1,{LONGEST_ID}}}"
-"""What ids in a service look like: of those that a store takes, the ones that a URL holds as they are."""
+PERSON_PATTERN = r"\.*[A-Za-z0-9_:@-][A-Za-z0-9_.:@-]*"
+"""What ids in a service look like, besides their length: of those that a store takes, the ones that a URL holds as
+they are. Ids of dots alone are none: clients that tidy paths up make ``/v1/people/location`` of
+``/v1/people/./location``, which is another person."""
 
 _PERSON = re.compile(PERSON_PATTERN)
 _MARK_BITS = 63
@@ -305,14 +326,16 @@ def is_id(person: str) -> bool:
 
 def is_person_id(person: str) -> bool:
     """Whether a person of a service can have this id; a service is stricter than a store."""
-    return _PERSON.fullmatch(person) is not None
+    return len(person) <= LONGEST_ID and _PERSON.fullmatch(person) is not None
 
 
 def check_ids(people: Sequence[str]) -> None:
-    """Refuse ids that are empty, too long, or hold characters that cannot be printed."""
+    """Refuse ids that are empty, too long, made of dots alone, or hold characters that cannot be printed."""
     for row, person in enumerate(people):
-        if not is_id(person):
-            raise DataError(f"id number {row + 1} must be 1 to {LONGEST_ID} printable characters; nobody was added")
+        if not is_id(person) or not person.strip("."):
+            raise DataError(
+                f"id number {row + 1} must be 1 to {LONGEST_ID} printable characters, not dots alone; nobody was added"
+            )
 
 
 def new_token_mark() -> int:

@@ -167,13 +167,16 @@ def _person(session: Session, person: str) -> tuple[int, int, int] | None:
 
 
 _KEEP_KEY = """
-    INSERT INTO platform_keys (name, digest) VALUES (%s, %s)
-    ON CONFLICT (name) DO UPDATE SET digest = excluded.digest"""
+    INSERT INTO platform_keys (name, digest, scopes) VALUES (%s, %s, %s)
+    ON CONFLICT (name) DO UPDATE SET digest = excluded.digest, scopes = excluded.scopes"""
 _KEEP_SETTING = """
     INSERT INTO settings (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
 
-_ADD_NEW_KEY = "INSERT INTO platform_keys (name, digest) VALUES (%s, %s) ON CONFLICT DO NOTHING"
-_REMOVE_BUT_LAST = "DELETE FROM platform_keys WHERE name = %s AND (SELECT count(*) FROM platform_keys) > 1"
+_ADD_NEW_KEY = "INSERT INTO platform_keys (name, digest, scopes) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+_REMOVE_BUT_LAST = """
+    DELETE FROM platform_keys WHERE name = %s AND EXISTS (
+        SELECT 1 FROM platform_keys AS other WHERE other.name <> %s AND ' ' || other.scopes || ' ' LIKE %s
+    )"""
 _SETTLE = "INSERT INTO settings (name, value) VALUES (%s, %s) ON CONFLICT DO NOTHING"
 
 
@@ -185,19 +188,19 @@ class PostgisSettings:
     def add_key(self, key: PlatformKey) -> None:
         """Keep a platform's key; one of the same name is replaced."""
         with self._database.transaction() as session:
-            session.run(_KEEP_KEY, (key.name, key.digest))
+            session.run(_KEEP_KEY, key.row)
 
     def add_new_key(self, key: PlatformKey) -> bool:
         """Keep a platform's key unless there is one of the same name; whether it was kept."""
         with self._database.transaction() as session:
-            return session.run(_ADD_NEW_KEY, (key.name, key.digest)) > 0
+            return session.run(_ADD_NEW_KEY, key.row) > 0
 
-    def remove_key_but_the_last(self, name: str) -> bool:
-        """Forget a key if there is another one; whether it was forgotten."""
+    def remove_key_but_the_last(self, name: str, *, scope: str) -> bool:
+        """Forget a key if another one has this scope; whether it was forgotten."""
         with self._database.transaction() as session:
             # Two who each remove the other's key must not both find two.
             session.run("LOCK TABLE platform_keys IN SHARE ROW EXCLUSIVE MODE")
-            return session.run(_REMOVE_BUT_LAST, (name,)) > 0
+            return session.run(_REMOVE_BUT_LAST, (name, name, f"% {scope} %")) > 0
 
     def remove_key(self, name: str) -> bool:
         """Forget a key; whether there was one."""
@@ -207,8 +210,8 @@ class PostgisSettings:
     def keys(self) -> list[PlatformKey]:
         """Return all keys."""
         with self._database.looking() as session:
-            rows = session.rows('SELECT name, digest FROM platform_keys ORDER BY name COLLATE "C"')
-        return [PlatformKey(name=name, digest=bytes(digest)) for name, digest in rows]
+            rows = session.rows('SELECT name, digest, scopes FROM platform_keys ORDER BY name COLLATE "C"')
+        return [PlatformKey.from_row(*row) for row in rows]
 
     def setting(self, name: str) -> str | None:
         """Return a setting kept before."""

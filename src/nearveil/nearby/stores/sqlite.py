@@ -174,6 +174,12 @@ def _number(connection: Connection, person: str) -> int | None:
 # Platforms' keys and settings in the embedded store.
 
 
+_REMOVE_BUT_LAST = """
+    DELETE FROM platform_keys WHERE name = ? AND EXISTS (
+        SELECT 1 FROM platform_keys AS other WHERE other.name <> ? AND ' ' || other.scopes || ' ' LIKE ?
+    )"""
+
+
 class SqliteSettings:
     """The part of the store that keeps keys and settings."""
 
@@ -185,19 +191,18 @@ class SqliteSettings:
     def add_key(self, key: PlatformKey) -> None:
         """Keep a platform's key; one of the same name is replaced."""
         with self._connections.writing() as connection:
-            connection.run("REPLACE INTO platform_keys (name, digest) VALUES (?, ?)", (key.name, key.digest))
+            connection.run("REPLACE INTO platform_keys (name, digest, scopes) VALUES (?, ?, ?)", key.row)
 
     def add_new_key(self, key: PlatformKey) -> bool:
         """Keep a platform's key unless there is one of the same name; whether it was kept."""
         with self._connections.writing() as connection:
-            statement = "INSERT OR IGNORE INTO platform_keys (name, digest) VALUES (?, ?)"
-            return connection.count_changed(statement, (key.name, key.digest)) > 0
+            statement = "INSERT OR IGNORE INTO platform_keys (name, digest, scopes) VALUES (?, ?, ?)"
+            return connection.count_changed(statement, key.row) > 0
 
-    def remove_key_but_the_last(self, name: str) -> bool:
-        """Forget a key if there is another one; whether it was forgotten."""
+    def remove_key_but_the_last(self, name: str, *, scope: str) -> bool:
+        """Forget a key if another one has this scope; whether it was forgotten."""
         with self._connections.writing() as connection:
-            statement = "DELETE FROM platform_keys WHERE name = ? AND (SELECT count(*) FROM platform_keys) > 1"
-            return connection.count_changed(statement, (name,)) > 0
+            return connection.count_changed(_REMOVE_BUT_LAST, (name, name, f"% {scope} %")) > 0
 
     def remove_key(self, name: str) -> bool:
         """Forget a key; whether there was one."""
@@ -207,8 +212,8 @@ class SqliteSettings:
     def keys(self) -> list[PlatformKey]:
         """Return all keys."""
         with self._connections.reading() as connection:
-            rows = connection.rows("SELECT name, digest FROM platform_keys ORDER BY name")
-        return [PlatformKey(name=name, digest=bytes(digest)) for name, digest in rows]
+            rows = connection.rows("SELECT name, digest, scopes FROM platform_keys ORDER BY name")
+        return [PlatformKey.from_row(*row) for row in rows]
 
     def setting(self, name: str) -> str | None:
         """Return a setting kept before."""

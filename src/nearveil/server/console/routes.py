@@ -30,7 +30,7 @@ from nearveil.server.console.demonstration import (
 from nearveil.server.console.prediction import predictions
 from nearveil.server.models import parsed
 from nearveil.server.problems import not_found
-from nearveil.server.routes import PlatformOnly, body_of
+from nearveil.server.routes import PERMITTED, Permitted, body_of
 from nearveil.server.service import Service
 
 MOST_SHOWN = 3_000
@@ -51,20 +51,20 @@ def console_router(service: Service) -> APIRouter:
     def file(request: Request, name: str) -> Response:
         return _file(request, name, _HARDENED)
 
-    @router.get("/v1/console/map")
-    def published_map(_: PlatformOnly) -> Response:
+    @router.get("/v1/console/map", dependencies=PERMITTED)
+    def published_map() -> Response:
         return _json(map_of(service))
 
-    @router.get("/v1/console/state")
-    def state(_: PlatformOnly) -> Response:
+    @router.get("/v1/console/state", dependencies=PERMITTED)
+    def state() -> Response:
         return _json(state_of(service))
 
-    @router.get("/v1/console/prediction")
-    def prediction(_: PlatformOnly) -> Response:
+    @router.get("/v1/console/prediction", dependencies=PERMITTED)
+    def prediction() -> Response:
         return _json(predictions())
 
     @router.post("/v1/console/demonstration")
-    async def demonstration(request: Request, caller: PlatformOnly) -> Response:
+    async def demonstration(request: Request, caller: Permitted) -> Response:
         options = parsed(DemonstrationOptions, await body_of(request, MOST_BYTES))
         with lock.held_by(caller.name):
             story = await run_in_threadpool(lambda: scene_to_dict(attack_somebody(options, service.protection.region)))
