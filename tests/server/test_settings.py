@@ -65,6 +65,7 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         "index": "database", "questions_per_minute": "1.5", "question_burst": "2", "key_questions_per_s": "3",
         "throttle_suspects": "yes", "open_probes": "1", "test_hooks": "on", "console": "False",
         "tile_address": "https://t/{z}/{x}/{y}.png", "access_log": "true", "log_level": "debug", "graceful_s": "0.5",
+        "store_timeout_s": "1.5", "grace": "2m",
     }  # fmt: skip
     environ = {f"NEARVEIL_{name.upper()}": value for name, value in values.items()}
     environ |= {"NEARVEIL_KEYS": new_keys().to_json()}
@@ -115,6 +116,8 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         ("log_level", "loud", "debug, info, warning, error"),
         ("region", "atlantis", "no region named"),
         ("graceful_s", -1, "from 0 to 3,600"),
+        ("store_timeout_s", 0, "from 0.1 to 60"),
+        ("grace", "0s", "--grace takes a duration"),
         ("policy", "off", "--i-understand-that-this-protects-nobody"),
     ],
 )

@@ -25,6 +25,7 @@ from nearveil.server.problems import (
     not_ready,
     outside_region,
     problem_body,
+    store_ahead,
     too_busy,
     too_large,
     too_many_requests,
@@ -66,6 +67,7 @@ _PROBLEM_SCHEMA = {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},
+        "reason": {"type": "string", "description": "A word that says why, where programs should know."},
     },
 }
 _EXAMPLES: tuple[Problem, ...] = (
@@ -82,6 +84,7 @@ _EXAMPLES: tuple[Problem, ...] = (
     unusual_behaviour(60.0),
     not_ready(),
     not_kept(),
+    store_ahead(),
     too_busy(),
 )
 _REQUESTS: tuple[type[BaseModel], ...] = (models.Place, models.Question, models.PeopleToAdd, models.TokenRequest)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
+from nearveil.nearby.stores.base import StoreError
 from nearveil.server import models
 from nearveil.server.asgi import MOST_BYTES, MOST_BYTES_OF_INTERVALS, MOST_BYTES_OF_PEOPLE, read_body
 from nearveil.server.auth import KEY_NAME_PATTERN, Caller
@@ -157,7 +158,7 @@ people_router = APIRouter(tags=["people"])
 )
 async def add_person(service: Here, _: PlatformOnly, person: PersonInPath) -> Response:
     """Create a person; nothing is published before they report a location."""
-    created = bool(await asyncio.to_thread(service.add_people, [person]))
+    created = bool(await service.in_store(service.add_people, [person]))
     return answer(models.PersonAdded(id=person, created=created), 201 if created else 200)
 
 
@@ -171,7 +172,7 @@ async def add_person(service: Here, _: PlatformOnly, person: PersonInPath) -> Re
 async def add_people(request: Request, service: Here, _: PlatformOnly) -> Response:
     """Create up to 10,000 people at once."""
     body = parsed(models.PeopleToAdd, await body_of(request, MOST_BYTES_OF_PEOPLE))
-    created = await asyncio.to_thread(service.add_people, body.ids)
+    created = await service.in_store(service.add_people, body.ids)
     return answer(models.PeopleAdded(created=len(created)))
 
 
@@ -189,7 +190,7 @@ async def add_people(request: Request, service: Here, _: PlatformOnly) -> Respon
 )
 async def export_person(service: Here, _: PlatformOrOwner, person: PersonInPath) -> Response:
     """Return everything that is stored about one person."""
-    record = await asyncio.to_thread(service.store.record, person)
+    record = await service.in_store(service.store.record, person)
     if record is None:
         raise not_found()
     return JSONResponse(record)
@@ -224,7 +225,7 @@ async def erase_person(service: Here, _: PlatformOrOwner, person: PersonInPath) 
 async def sign_token(request: Request, service: Here, _: PlatformOnly, person: PersonInPath) -> Response:
     """Return a token with which a person can report, ask who is near, and export or erase their data."""
     body = parsed(models.TokenRequest, await body_of(request, MOST_BYTES))
-    mark = await asyncio.to_thread(service.store.token_mark, person)
+    mark = await service.in_store(service.store.token_mark, person)
     if mark is None:
         raise not_found()
     token, expires_at = service.access.issue_token(person, mark, body.expires_in_s)
@@ -273,7 +274,7 @@ KeyName = Annotated[
 )
 async def list_keys(service: Here, _: PlatformOnly) -> Response:
     """Name the keys that work; of the keys themselves only digests are kept."""
-    kept = await asyncio.to_thread(service.store.keys)
+    kept = await service.in_store(service.store.keys)
     return answer(models.PlatformKeys(names=[key.name for key in kept]))
 
 
@@ -305,7 +306,7 @@ async def remove_key(service: Here, caller: PlatformOnly, name: KeyName) -> Resp
     """Remove a key: here at once, in other processes on the store within seconds. The last one stays."""
     if await service.remove_platform_key(name, by=caller):
         return Response(status_code=204)
-    if name in [key.name for key in await asyncio.to_thread(service.store.keys)]:
+    if name in [key.name for key in await service.in_store(service.store.keys)]:
         raise conflict("This is the last key; make another one first.")
     raise not_found()
 
@@ -345,7 +346,7 @@ _INTERVALS_BODY = {
 )
 async def guarantee(service: Here, _: AnyCaller) -> Response:
     """Return what the service guarantees to its people, and what it does not."""
-    return answer(await asyncio.to_thread(_card, service))
+    return answer(await service.in_store(_card, service))
 
 
 @operator_router.get(
@@ -357,7 +358,7 @@ async def guarantee(service: Here, _: AnyCaller) -> Response:
 )
 async def ledger(service: Here, _: PlatformOnly) -> Response:
     """Return totals, epoch, window and budget, without ids of people."""
-    return answer(await asyncio.to_thread(_ledger, service))
+    return answer(await service.in_store(_ledger, service))
 
 
 @operator_router.put(
@@ -372,7 +373,7 @@ async def put_intervals(request: Request, service: Here, _: PlatformOnly) -> Res
     """Use other intervals from the next epoch on; old and new are never mixed in one epoch."""
     document = parsed_document(await body_of(request, MOST_BYTES_OF_INTERVALS))
     try:
-        from_epoch = await asyncio.to_thread(service.put_intervals, document)
+        from_epoch = await service.in_store(service.put_intervals, document)
     except DataError:
         raise invalid("The body is not an intervals file for the service's region; fit again.") from None
     return answer(models.IntervalsTaken(from_epoch=from_epoch), 202)
@@ -387,7 +388,7 @@ async def put_intervals(request: Request, service: Here, _: PlatformOnly) -> Res
 )
 async def intervals(service: Here, _: AnyCaller) -> Response:
     """Say which intervals are in use, and which wait for an epoch boundary."""
-    return answer(await asyncio.to_thread(_intervals, service))
+    return answer(await service.in_store(_intervals, service))
 
 
 @operator_router.get(
@@ -400,7 +401,7 @@ async def intervals(service: Here, _: AnyCaller) -> Response:
 async def cells(service: Here, _: PlatformOnly, hide_among: PeopleToHideAmong = 100) -> Response:
     """Make cells from what is published, which costs nobody anything. To use them draws all noise anew."""
     try:
-        made = await asyncio.to_thread(service.make_cells, hide_among)
+        made = await service.in_store(service.make_cells, hide_among)
     except (DataError, UsageError) as error:
         raise conflict(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
     return Response(made.to_json(), media_type="application/json")
@@ -417,7 +418,7 @@ async def advance_epoch(service: Here, _: PlatformOnly) -> Response:
     """Go to the next epoch at once; only where the setting test_hooks allows it."""
     if not service.settings.test_hooks:
         raise not_found()
-    return answer(models.EpochShown(epoch=await asyncio.to_thread(service.advance)))
+    return answer(models.EpochShown(epoch=await service.in_store(service.advance)))
 
 
 def _card(service: Service) -> models.Card:
@@ -462,6 +463,10 @@ def _intervals(service: Service) -> models.IntervalsShown:
 
 probes_router = APIRouter(tags=["probes"])
 
+ReadyFor = Annotated[
+    Literal["everything", "questions"], Query(alias="for", description="What the service should be ready for.")
+]
+
 
 @probes_router.get(HEALTH_PATH, summary="Whether the process answers", response_model=models.Health)
 async def health() -> Response:
@@ -473,16 +478,23 @@ async def health() -> Response:
     READY_PATH,
     summary="Whether reports and questions are taken",
     response_model=models.Readiness,
-    responses=problems(403, *ANYBODY),
+    responses=problems(403, 422, *ANYBODY),
     openapi_extra=secured(PLATFORM),
 )
-async def readiness(request: Request, service: Here) -> Response:
-    """Answer 503 until the index is loaded and while the store is out of reach."""
+async def readiness(request: Request, service: Here, what: ReadyFor = "everything") -> Response:
+    """Answer 503, with a reason, until the index is loaded and while the store cannot be written.
+
+    With ``for=questions`` only while questions of known callers are not answered: during an outage of the database they
+    are, for a while.
+    """
     _refuse_people(request)
+    if what == "everything":
+        reason = await service.why_not_ready()
+    else:
+        reason = None if service.answers_questions else "starting"
     epoch = service.scheduler.epoch
-    if epoch is None or not service.is_ready:
-        raise not_ready()
-    await asyncio.to_thread(service.store.last_epoch)
+    if epoch is None or reason is not None:
+        raise not_ready(reason=reason or "starting")
     return answer(models.Readiness(status="ready", epoch=epoch, people_on_the_map=len(service.index)))
 
 
@@ -499,7 +511,9 @@ async def readiness(request: Request, service: Here) -> Response:
 async def metrics(request: Request, service: Here) -> Response:
     """Return metrics, without ids of people or locations."""
     _refuse_people(request)
-    await asyncio.to_thread(service.totals)
+    # In an outage the metrics are needed most; then the totals are the last ones.
+    with suppress(StoreError):
+        await service.in_store(service.totals)
     text, kind = service.metrics.exposition()
     return Response(text, media_type=kind)
 

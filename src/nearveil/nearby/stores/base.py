@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from nearveil.errors import DataError, NearveilError
 from nearveil.types import FloatArray, IntArray
@@ -22,10 +22,27 @@ STEP_M = 0.125
 """Noisy places are kept in whole steps of this length, so that no low-order bit of a sum survives."""
 
 
+Reason = Literal["busy", "clock", "damaged", "database-away", "disk-failed", "disk-full", "failed", "read-only"]
+"""Why a store cannot be used, for logs, metrics and readiness; a closed list, so that no value can be in it."""
+
+
 class StoreError(NearveilError):
-    """The store cannot be opened, read or written."""
+    """The store cannot be opened, read or written.
+
+    Attributes
+    ----------
+    reason : Reason
+        Why, in a word.
+    code : str
+        The name that the system, SQLite or PostgreSQL has for it, such as ENOSPC; empty if it has none.
+    """
 
     exit_code = 4
+
+    def __init__(self, message: str, *, reason: Reason = "failed", code: str = "") -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,11 +148,14 @@ class Store(Protocol):
         on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
+        on_away: Callable[[StoreError], None] = lambda _: None,
+        on_back: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Call the handlers, in a thread of the store, for what other processes on it do, not for what this one does.
 
         Follow before anything is loaded, so that nothing falls in between. ``on_lost`` says that something may have
-        been missed: load everything again. A store that nobody else can be on never calls anything.
+        been missed: load everything again. ``on_away`` says that a database cannot be reached, with the error, and
+        ``on_back`` that it can again, with the seconds between. A store that nobody else can be on calls nothing.
         """
 
     # -- people ----------------------------------------------------------------------------------------------

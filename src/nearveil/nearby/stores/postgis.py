@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from nearveil.nearby.stores._postgis_connections import Announcer, Database, Follower, Session, as_batch
+from nearveil.nearby.stores._postgis_connections import (
+    DEFAULT_TIMEOUT_S,
+    Announcer,
+    Database,
+    Follower,
+    Session,
+    as_batch,
+)
 from nearveil.nearby.stores.base import (
     Held,
     NoisyLocation,
@@ -307,7 +314,9 @@ def _rows(batches: Iterable[tuple[list[str], FloatArray]]) -> Iterator[tuple[str
 
 BORDER_LOCK = 0x6E76_0002
 
-_LOCK_SHARED = "SELECT pg_advisory_xact_lock_shared(%s)"
+_LOCK_SHARED = "SELECT pg_try_advisory_xact_lock_shared(%s)"
+_LOCK_PAUSE_S = 0.02
+_LONGEST_PUBLICATION_S = 60.0
 _LOCK_PEOPLE = "SELECT number, id FROM people WHERE id = ANY(%s) ORDER BY number FOR UPDATE"
 _HELD = """
     SELECT
@@ -331,8 +340,13 @@ _DROP = "DELETE FROM pending WHERE person = ANY(%s)"
 
 def share_epoch_lock(session: Session) -> None:
     """Keep epochs from being published until the transaction ends."""
-    # A statement of its own, so that the next one sees what the last publication did.
-    session.run(_LOCK_SHARED, (BORDER_LOCK,))
+    # A statement of its own, so that the next one sees what the last publication did. It does not wait in the database:
+    # a statement that waits for a publication could not be told from a database that does not answer.
+    end = time.monotonic() + _LONGEST_PUBLICATION_S
+    while session.one(_LOCK_SHARED, (BORDER_LOCK,)) != (True,):
+        if time.monotonic() > end:
+            raise StoreError("an epoch is being published and takes long; try again", reason="busy")
+        time.sleep(_LOCK_PAUSE_S)
 
 
 def lock_people(session: Session, people: Sequence[str]) -> dict[str, int]:
@@ -434,6 +448,8 @@ class PostgisStore(PostgisPeople, PostgisSettings):
     ----------
     conninfo : str
         A connection string, for instance ``postgresql://user:password@host/database``. It is never printed.
+    timeout_s : float, optional
+        Limit for a connection, and for each statement that is not about everybody.
 
     Raises
     ------
@@ -441,8 +457,8 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         If the database does not answer, has no PostGIS, or is of a later version.
     """
 
-    def __init__(self, conninfo: str) -> None:
-        self._database = Database(conninfo)
+    def __init__(self, conninfo: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self._database = Database(conninfo, timeout_s=timeout_s)
         self._announcer = Announcer()
         self._followers: list[Follower] = []
 
@@ -461,8 +477,11 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
+        on_away: Callable[[StoreError], None] = lambda _: None,
+        on_back: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Call the handlers for what other processes do; returns when nothing can be missed any more."""
+        self._database.circuit.on_away, self._database.circuit.on_back = on_away, on_back
         handlers: dict[str, Callable[[Any], None]] = {
             "erased": on_erased,
             "withdrawn": on_withdrawn,
@@ -483,7 +502,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
 
     def publish(self, epoch: int, *, oldest_window: int) -> bool:
         """Publish what waits, charge it, and forget the tags of windows gone by; whether this call did it."""
-        with self._database.transaction() as session:
+        with self._database.transaction(long=True) as session:
             if not publish_waiting(session, epoch):
                 return False
             self._announcer.epoch(session, epoch)
@@ -495,7 +514,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
     def _forget(self, oldest_window: int) -> None:
         more = True
         while more:
-            with self._database.transaction() as session:
+            with self._database.transaction(long=True) as session:
                 more = forget_some(session, oldest_window)
 
     def last_epoch(self) -> int | None:
@@ -508,7 +527,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         """Return everybody who is published, or since an epoch, as of now, in batches."""
         since = -1 if since_epoch is None else since_epoch
         with (
-            self._database.transaction() as session,
+            self._database.transaction(long=True) as session,
             closing(session.batches(_EVERYBODY, (since,), BATCH_PEOPLE)) as batches,
         ):
             for rows in batches:
@@ -517,7 +536,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
 
     def totals(self) -> Totals:
         """Return the ledger's state."""
-        with self._database.transaction() as session:
+        with self._database.transaction(long=True) as session:
             counts = session.one(
                 "SELECT (SELECT count(*) FROM people), (SELECT count(*) FROM published), (SELECT count(*) FROM pending)"
             ) or (0, 0, 0)
@@ -528,7 +547,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
 
     def keep_places(self, batches: Iterable[tuple[list[str], FloatArray]]) -> None:
         """Keep where people are published after the move to the intervals, in metres, all at once."""
-        with self._database.transaction() as session:
+        with self._database.transaction(long=True) as session:
             share_epoch_lock(session)
             keep_places(session, batches)
 

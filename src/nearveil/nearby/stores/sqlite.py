@@ -395,6 +395,8 @@ class SqliteStore(SqlitePeople, SqliteSettings):
         on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
+        on_away: Callable[[StoreError], None] = lambda _: None,
+        on_back: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Nothing to follow: no other process can be on the file."""
 
