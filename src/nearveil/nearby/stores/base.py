@@ -102,6 +102,25 @@ class Totals:
     charged_by_window: dict[int, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """What a store holds of epochs that have not begun, because a clock was ahead.
+
+    Attributes
+    ----------
+    first_epoch, last_epoch : int or None
+        Oldest and newest epoch that the store remembers to have published; None if none.
+    epochs, published, pending : int
+        Epochs that lie ahead, people published in them, and noisy locations that wait for one after the next.
+    """
+
+    first_epoch: int | None
+    last_epoch: int | None
+    epochs: int
+    published: int
+    pending: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedBatch:
     """Some published people: ids, and noisy places in steps, shape (n, 2)."""
@@ -195,6 +214,13 @@ class Store(Protocol):
 
     def last_epoch(self) -> int | None:
         """Return the newest epoch that was published."""
+
+    def set_back(self, epoch: int, *, oldest_window: int, dry_run: bool = False) -> Ahead:
+        """Let this be the newest epoch, for a store that was used with a clock that was ahead; return what was ahead.
+
+        What waits for later epochs is published in the next one. Published places and charges stay. Only for a store
+        that nobody else uses: raises if a service does. A ``dry_run`` changes nothing.
+        """
 
     def published(self, *, since_epoch: int | None = None) -> Iterator[PublishedBatch]:
         """Return everybody who is published, or those published in this epoch or later, in batches."""

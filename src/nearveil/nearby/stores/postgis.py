@@ -11,6 +11,7 @@ import numpy as np
 
 from nearveil.nearby.stores._postgis_connections import (
     DEFAULT_TIMEOUT_S,
+    SERVING_LOCK,
     Announcer,
     Database,
     Follower,
@@ -18,6 +19,7 @@ from nearveil.nearby.stores._postgis_connections import (
     as_batch,
 )
 from nearveil.nearby.stores.base import (
+    Ahead,
     Held,
     NoisyLocation,
     PlatformKey,
@@ -219,6 +221,18 @@ _STEPS = (
     ON CONFLICT (person) DO UPDATE SET
         x_steps = excluded.x_steps, y_steps = excluded.y_steps, tag = excluded.tag,
         in_window = excluded.in_window, receipt = excluded.receipt, epoch = excluded.epoch""",
+)
+
+_AHEAD = """
+    SELECT min(epoch), max(epoch), count(*) FILTER (WHERE epoch > %(epoch)s),
+        (SELECT count(*) FROM published WHERE epoch > %(epoch)s),
+        (SELECT count(*) FROM pending WHERE epoch > %(epoch)s + 1)
+    FROM epochs"""
+_SET_BACK = (
+    "DELETE FROM epochs WHERE epoch > %(epoch)s",
+    "INSERT INTO epochs (epoch) VALUES (%(epoch)s) ON CONFLICT DO NOTHING",
+    "UPDATE published SET epoch = %(epoch)s WHERE epoch > %(epoch)s",
+    "UPDATE pending SET epoch = %(epoch)s + 1 WHERE epoch > %(epoch)s + 1",
 )
 
 _FORGET = """
@@ -522,6 +536,19 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         with self._database.looking() as session:
             row = session.one("SELECT max(epoch) FROM epochs")
         return row[0] if row else None
+
+    def set_back(self, epoch: int, *, oldest_window: int, dry_run: bool = False) -> Ahead:
+        """Let this be the newest epoch; return what was ahead. Refused while a service is on the database."""
+        del oldest_window  # windows gone by are forgotten at every epoch
+        with self._database.transaction(long=True) as session:
+            if session.one("SELECT pg_try_advisory_xact_lock(%s)", (SERVING_LOCK,)) != (True,):
+                raise StoreError("a service uses the database; stop all services on it first", reason="busy")
+            session.run(_LOCK, (BORDER_LOCK,))
+            row = session.one(_AHEAD, {"epoch": epoch}) or (None, None, 0, 0, 0)
+            if not dry_run:
+                for step in _SET_BACK:
+                    session.run(step, {"epoch": epoch})
+        return Ahead(first_epoch=row[0], last_epoch=row[1], epochs=row[2], published=row[3], pending=row[4])
 
     def published(self, *, since_epoch: int | None = None) -> Iterator[PublishedBatch]:
         """Return everybody who is published, or since an epoch, as of now, in batches."""
