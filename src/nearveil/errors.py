@@ -56,7 +56,6 @@ EXTRA_OF = {
     "prometheus_client": "serve",
     "plotly": "serve",
     "psycopg": "serve",
-    "psycopg_pool": "serve",
     "pyspark": "spark",
     "pandas": "spark",
     "geopandas": "geo",

@@ -167,13 +167,69 @@ def test_unknown_keys_do_not_burden_the_store(access: Access, store: KeyStore, c
     assert store.reads == 2
 
 
-def test_a_store_that_cannot_be_read_lets_nobody_in(access: Access, store: KeyStore, clock: Clock) -> None:
-    header = store.add("shop")
-    access.identify(header)
-    store.broken = True
-    assert access.identify(header).name == "shop"
-    clock.pass_time(HORIZON_S)
-    assert refused(access, header) == "not-ready"
+class TestWhileTheStoreIsAway:
+    """Keys that were read before count for the grace period, and no other ones."""
+
+    def test_known_keys_count_until_the_grace_period_ends(self, store: KeyStore, clock: Clock) -> None:
+        access = Access(cast(Store, store), TOKEN_KEY, clock, grace_s=60)
+        header = store.add("shop")
+        access.identify(header)
+        store.broken = True
+        for _ in range(59):
+            clock.pass_time(1)
+            assert access.identify(header).name == "shop"
+        clock.pass_time(1)
+        assert refused(access, header) == "not-ready"
+        store.broken = False
+        assert access.identify(header).name == "shop"
+
+    def test_a_key_that_was_not_read_may_be_one_or_not(self, access: Access, store: KeyStore, clock: Clock) -> None:
+        access.identify(store.add("shop"))
+        later = store.add("news")
+        store.broken = True
+        clock.pass_time(HORIZON_S)
+        assert refused(access, later) == "not-ready"
+        store.broken = False
+        clock.pass_time(1)
+        assert access.identify(later).name == "news"
+
+    def test_a_removed_key_stops_working_when_the_store_is_back(
+        self, access: Access, store: KeyStore, clock: Clock
+    ) -> None:
+        header = store.add("shop")
+        access.identify(header)
+        store.broken = True
+        clock.pass_time(100)
+        assert access.identify(header).name == "shop"
+        del store.held["shop"]
+        store.broken = False
+        clock.pass_time(HORIZON_S)
+        assert refused(access, header) == "unauthorised"
+
+    def test_a_key_that_this_process_removed_is_not_remembered(self, access: Access, store: KeyStore) -> None:
+        header = store.add("shop")
+        access.identify(header)
+        access.reread()
+        store.broken = True
+        assert refused(access, header) == "not-ready"
+
+    def test_nobody_waits_for_a_store_that_is_asked_ahead_of_time(
+        self, access: Access, store: KeyStore, clock: Clock
+    ) -> None:
+        header = store.add("shop")
+        access.identify(header)
+        due = [access.is_refresh_due]
+        clock.pass_time(1)
+        assert [*due, access.is_refresh_due] == [False, True]
+        access.refresh()
+        assert (store.reads, access.is_refresh_due) == (2, False)
+        store.broken = True
+        clock.pass_time(HORIZON_S - 0.5)
+        access.refresh()
+        clock.pass_time(1)
+        # The key is looked up again, in what was read and not in the store.
+        assert access.identify(header).name == "shop"
+        assert store.reads == 3
 
 
 def test_keys_are_looked_up_at_once_after_a_change(access: Access, store: KeyStore) -> None:

@@ -67,6 +67,25 @@ def test_questions_are_a_histogram() -> None:
     assert all(fewer <= more for fewer, more in pairwise(counts))
 
 
+def test_reports_are_a_histogram_and_failures_are_counted() -> None:
+    metrics = Metrics()
+    for seconds in (0.004, 0.06, 30.0):
+        metrics.report_answered(seconds)
+    metrics.epoch_failed()
+    metrics.store_failed("disk-full")
+    metrics.store_away()
+    found = samples(metrics)
+    assert found["nearveil_report_seconds_count{}"] == 3
+    assert found["nearveil_report_seconds_bucket{le=0.1}"] == 2
+    assert found["nearveil_failed_epochs_total{}"] == 1
+    assert found["nearveil_store_failures_total{reason=disk-full}"] == 1
+    assert found["nearveil_store_failures_total{reason=database-away}"] == 0
+    assert (found["nearveil_store_outages_total{}"], found["nearveil_store_away{}"]) == (1, 1)
+    metrics.store_back()
+    found = samples(metrics)
+    assert (found["nearveil_store_outages_total{}"], found["nearveil_store_away{}"]) == (1, 0)
+
+
 def test_labels_are_words_of_ours() -> None:
     metrics = Metrics()
     for number in range(200):

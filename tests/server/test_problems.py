@@ -31,6 +31,7 @@ ALL: dict[str, tuple[int, Callable[[], Problem]]] = {
     "internal": (500, problems.internal),
     "not-ready": (503, problems.not_ready),
     "not-kept": (503, problems.not_kept),
+    "store-ahead": (503, problems.store_ahead),
     "too-busy": (503, problems.too_busy),
 }
 

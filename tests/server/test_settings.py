@@ -71,6 +71,7 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         "send_timeout_s": "4", "limits_in_proxy": "yes", "tls_certificate": "a.crt", "tls_key": "a.key",
         "tile_address": "https://t/{z}/{x}/{y}.png", "access_log": "true", "audit_log": "a.log", "log_level": "debug",
         "graceful_s": "0.5",
+        "store_timeout_s": "1.5", "grace": "2m",
     }  # fmt: skip
     environ = {f"NEARVEIL_{name.upper()}": value for name, value in values.items()}
     environ |= {"NEARVEIL_KEYS": new_keys().to_json()}
@@ -139,6 +140,8 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         ("head_timeout_s", 0, "--head-timeout-s takes a number from 0.1 to 3,600"),
         ("tls_certificate", "a.crt", "give both tls_certificate and tls_key"),
         ("tls_key", "a.key", "give both tls_certificate and tls_key"),
+        ("store_timeout_s", 0, "from 0.1 to 60"),
+        ("grace", "0s", "--grace takes a duration"),
         ("policy", "off", "--i-understand-that-this-protects-nobody"),
     ],
 )

@@ -5,7 +5,6 @@ They do what the other routes do, in the same order: who calls, how often, whose
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -82,7 +81,9 @@ class HotRoutes:
                 await self._guarded(self.ask, scope, receive, send)
                 return
             if method == "PUT" and _LOCATION.fullmatch(scope["path"]):
-                await self._guarded(self.report, scope, receive, send)
+                arrived = time.perf_counter()
+                if await self._guarded(self.report, scope, receive, send):
+                    self._service.metrics.report_answered(time.perf_counter() - arrived)
                 return
         await self._rest(scope, receive, send)
 
@@ -92,17 +93,19 @@ class HotRoutes:
         scope: Scope,
         receive: Receive,
         send: Send,
-    ) -> None:
+    ) -> bool:
+        """Answer a request; whether it was not refused."""
         try:
             status, body = await handle(scope, receive)
         except ClientLeftError:
-            return
+            return False
         except Exception as error:
             problem = problem_of(error)
             self._service.metrics.rejected(problem.name)
             await self._answers.send_problem(send, problem)
-        else:
-            await self._answers.send_json(send, status, body)
+            return False
+        await self._answers.send_json(send, status, body)
+        return True
 
     # -- questions -------------------------------------------------------------------------------------------
 
@@ -112,11 +115,16 @@ class HotRoutes:
         caller = scope[CALLER] = scope.get(CALLER) or await service.admit(authorization_of(headers))
         body = await read_body(receive, headers, MOST_BYTES)
         started = time.perf_counter()
-        wanted = self._wanted(caller, body)
+        question = self._question(caller, body)
+        asker = _asker(caller, question)
+        x_m, y_m = self._place(question, asker, caller)
+        if caller.kind == "platform" and asker is not None and not await service.knows(asker):
+            raise invalid("asker: there is no person with this id.")
+        wanted = self._wanted(question, asker, x_m, y_m)
         if self.answers_at_once:
-            ids = self._service.index.ranked_metres(*wanted)
+            ids = service.index.ranked_metres(*wanted)
         else:
-            ids = await asyncio.to_thread(self._service.index.ranked_metres, *wanted)
+            ids = await service.in_store(service.index.ranked_metres, *wanted)
         return 200, self._found(ids, started)
 
     @property
@@ -128,13 +136,25 @@ class HotRoutes:
         """Return the caller, if the store is not needed for that."""
         return self._service.known_caller(authorization_of(headers))
 
+    def needs_store(self, caller: Caller, body: bytes) -> bool:
+        """Whether a question names an asker of whom only the store can say whether there is such a person."""
+        if caller.kind != "platform" or not (b"asker" in body or b"\\" in body):
+            return False
+        try:
+            asker = self._parse_question(body).asker
+        except ValidationError:
+            return False
+        return asker is not None and not self._service.remembers(asker)
+
     def answer_now(self, caller: Caller, headers: RawHeaders, body: bytes) -> tuple[int, RawHeaders, bytes]:
-        """Answer a question that has arrived whole: its status, headers and body."""
+        """Answer a question that has arrived whole and does not need the store: its status, headers and body."""
         try:
             self._service.spend(caller)
             check_headers(headers, MOST_BYTES)
             started = time.perf_counter()
-            wanted = self._wanted(caller, check_size(body, MOST_BYTES))
+            question = self._question(caller, check_size(body, MOST_BYTES))
+            asker = _asker(caller, question)
+            wanted = self._wanted(question, asker, *self._place(question, asker, caller))
             answer = self._found(self._service.index.ranked_metres(*wanted), started)
         except Exception as error:
             problem = problem_of(error)
@@ -143,15 +163,18 @@ class HotRoutes:
             return problem.status, self._answers.problem_headers(problem, body), body
         return 200, self._answers.json_headers(200, answer), answer
 
-    def _wanted(self, caller: Caller, body: bytes) -> Wanted:
-        """Return what is asked for, once it is known that the caller may ask it."""
+    def _question(self, caller: Caller, body: bytes) -> Question:
         caller.check(_ASK_RULE)
         try:
-            question = self._parse_question(body)
+            question: Question = self._parse_question(body)
         except ValidationError as error:
             raise validation_problem(error, _QUESTION_FIELDS) from None
-        asker = _asker(caller, question)
-        x_m, y_m = self._place(question, asker, caller)
+        return question
+
+    def _wanted(self, question: Question, asker: str | None, x_m: float, y_m: float) -> Wanted:
+        """Return what is asked for, once the asker was watched."""
+        if asker is not None:
+            self._service.watch_question(asker, x_m, y_m)
         return x_m, y_m, question.k, asker, question.within_m
 
     def _found(self, ids: list[str], started: float) -> bytes:
@@ -161,16 +184,11 @@ class HotRoutes:
 
     def _place(self, question: Question, asker: str | None, caller: Caller) -> tuple[float, float]:
         """Return the place asked about, once it is known to be one and the asker may ask."""
-        service = self._service
-        if service.scheduler.epoch is None:
+        if self._service.scheduler.epoch is None:
             raise not_ready()
         x_m, y_m = self._to_metres(question)
-        if asker is not None:
-            if caller.kind == "platform":
-                service.spend_for(asker)
-                if not service.knows(asker):
-                    raise invalid("asker: there is no person with this id.")
-            service.watch_question(asker, x_m, y_m)
+        if asker is not None and caller.kind == "platform":
+            self._service.spend_for(asker)
         return x_m, y_m
 
     # -- reports ---------------------------------------------------------------------------------------------

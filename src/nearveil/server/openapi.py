@@ -27,6 +27,7 @@ from nearveil.server.problems import (
     not_ready,
     outside_region,
     problem_body,
+    store_ahead,
     too_busy,
     too_large,
     too_many_requests,
@@ -72,6 +73,7 @@ _PROBLEM_SCHEMA = {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},
+        "reason": {"type": "string", "description": "A word that says why, where programs should know."},
     },
 }
 _EXAMPLES: tuple[Problem, ...] = (
@@ -90,6 +92,7 @@ _EXAMPLES: tuple[Problem, ...] = (
     not_ready(),
     not_kept(),
     not_logged(),
+    store_ahead(),
     too_busy(),
 )
 _REQUESTS: tuple[type[BaseModel], ...] = (

@@ -316,6 +316,12 @@ class FastLaneProtocol(LimitedProtocol):
             super().take_end()
             return
         question, self._question = self._question, None
+        if self.routes.needs_store(self._caller, question):
+            # The ordinary route can wait.
+            super().take_headers()
+            super().take_body(question)
+            super().take_end()
+            return
         status, headers, answer = self.routes.answer_now(self._caller, self.headers, question)
         closes = not self.parser.should_keep_alive() or (b"connection", b"close") in headers
         self.transport.write(_head(status, headers) + answer)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Annotated, Any
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -14,6 +13,7 @@ from pydantic import BaseModel
 
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
+from nearveil.nearby.stores.base import StoreError
 from nearveil.server import models
 from nearveil.server.asgi import MOST_BYTES, MOST_BYTES_OF_INTERVALS, MOST_BYTES_OF_PEOPLE, read_body
 from nearveil.server.auth import KEY_NAME_PATTERN, LONGEST_KEY_NAME, Caller
@@ -155,7 +155,7 @@ people_router = APIRouter(tags=["people"], dependencies=PERMITTED)
 async def add_person(request: Request, service: Here, person: PersonInPath) -> Response:
     """Create a person; nothing is published before they report a location."""
     async with recorded(request, [person]):
-        created = bool(await asyncio.to_thread(service.add_people, [person]))
+        created = bool(await service.in_store(service.add_people, [person]))
     return answer(models.PersonAdded(id=person, created=created), 201 if created else 200)
 
 
@@ -170,7 +170,7 @@ async def add_people(request: Request, service: Here) -> Response:
     """Create up to 10,000 people at once."""
     body = parsed(models.PeopleToAdd, await body_of(request, MOST_BYTES_OF_PEOPLE))
     async with recorded(request, body.ids):
-        created = await asyncio.to_thread(service.add_people, body.ids)
+        created = await service.in_store(service.add_people, body.ids)
     return answer(models.PeopleAdded(created=len(created)))
 
 
@@ -188,7 +188,7 @@ async def add_people(request: Request, service: Here) -> Response:
 async def export_person(request: Request, service: Here, person: PersonInPath) -> Response:
     """Return everything that is stored about one person."""
     async with recorded(request, [person]):
-        record = await asyncio.to_thread(service.store.record, person)
+        record = await service.in_store(service.store.record, person)
         if record is None:
             raise not_found()
     return JSONResponse(record)
@@ -224,7 +224,7 @@ async def sign_token(request: Request, service: Here, person: PersonInPath) -> R
     """Return a token with which a person can report, ask who is near, and export or erase their data."""
     body = parsed(models.TokenRequest, await body_of(request, MOST_BYTES))
     async with recorded(request, [person]):
-        mark = await asyncio.to_thread(service.store.token_mark, person)
+        mark = await service.in_store(service.store.token_mark, person)
         if mark is None:
             raise not_found()
         token, expires_at = service.access.issue_token(person, mark, body.expires_in_s)
@@ -272,7 +272,7 @@ KeyName = Annotated[
 )
 async def list_keys(service: Here) -> Response:
     """Name the keys that work, and what each may do; of the keys themselves only digests are kept."""
-    kept = await asyncio.to_thread(service.store.keys)
+    kept = await service.in_store(service.store.keys)
     shown = [models.PlatformKeyShown(name=key.name, scopes=sorted(key.scopes)) for key in kept]
     return answer(models.PlatformKeys(keys=shown))
 
@@ -308,7 +308,7 @@ async def remove_key(request: Request, service: Here, name: KeyName) -> Response
     """Remove a key: here at once, in other processes on the store within seconds. The last one with admin stays."""
     async with recorded(request, key=name):
         if not await service.remove_platform_key(name):
-            if name in [key.name for key in await asyncio.to_thread(service.store.keys)]:
+            if name in [key.name for key in await service.in_store(service.store.keys)]:
                 raise conflict("This is the last key with the scope admin; make another one first.")
             raise not_found()
     return Response(status_code=204)
@@ -348,7 +348,7 @@ _INTERVALS_BODY = {
 )
 async def guarantee(service: Here) -> Response:
     """Return what the service guarantees to its people, and what it does not."""
-    return answer(await asyncio.to_thread(_card, service))
+    return answer(await service.in_store(_card, service))
 
 
 @operator_router.get(
@@ -362,7 +362,7 @@ async def ledger(service: Here) -> Response:
 
     Not what is charged, or waits: that would tell where people are.
     """
-    return answer(await asyncio.to_thread(_ledger, service))
+    return answer(await service.in_store(_ledger, service))
 
 
 @operator_router.put(
@@ -378,7 +378,7 @@ async def put_intervals(request: Request, service: Here) -> Response:
     document = parsed_document(await body_of(request, MOST_BYTES_OF_INTERVALS))
     async with recorded(request):
         try:
-            from_epoch = await asyncio.to_thread(service.put_intervals, document)
+            from_epoch = await service.in_store(service.put_intervals, document)
         except DataError:
             raise invalid("The body is not an intervals file for the service's region; fit again.") from None
     return answer(models.IntervalsTaken(from_epoch=from_epoch), 202)
@@ -392,7 +392,7 @@ async def put_intervals(request: Request, service: Here) -> Response:
 )
 async def intervals(service: Here) -> Response:
     """Say which intervals are in use, and which wait for an epoch boundary."""
-    return answer(await asyncio.to_thread(_intervals, service))
+    return answer(await service.in_store(_intervals, service))
 
 
 @operator_router.get(
@@ -404,7 +404,7 @@ async def intervals(service: Here) -> Response:
 async def cells(service: Here, hide_among: PeopleToHideAmong = 100) -> Response:
     """Make cells from what is published, which costs nobody anything. To use them draws all noise anew."""
     try:
-        made = await asyncio.to_thread(service.make_cells, hide_among)
+        made = await service.in_store(service.make_cells, hide_among)
     except (DataError, UsageError) as error:
         raise conflict(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
     return Response(made.to_json(), media_type="application/json")
@@ -421,7 +421,7 @@ async def advance_epoch(request: Request, service: Here) -> Response:
     if not service.settings.test_hooks:
         raise not_found()
     async with recorded(request):
-        epoch = await asyncio.to_thread(service.advance)
+        epoch = await service.in_store(service.advance)
     return answer(models.EpochShown(epoch=epoch))
 
 
@@ -465,6 +465,10 @@ def _intervals(service: Service) -> models.IntervalsShown:
 
 probes_router = APIRouter(tags=["probes"])
 
+ReadyFor = Annotated[
+    Literal["everything", "questions"], Query(alias="for", description="What the service should be ready for.")
+]
+
 
 @probes_router.get(HEALTH_PATH, summary="Whether the process answers", response_model=models.Health)
 async def health() -> Response:
@@ -477,14 +481,21 @@ async def health() -> Response:
     dependencies=PERMITTED,
     summary="Whether reports and questions are taken",
     response_model=models.Readiness,
-    responses=problems(403, *ANYBODY),
+    responses=problems(403, 422, *ANYBODY),
 )
-async def readiness(service: Here) -> Response:
-    """Answer 503 until the index is loaded and while the store is out of reach."""
+async def readiness(service: Here, what: ReadyFor = "everything") -> Response:
+    """Answer 503, with a reason, until the index is loaded and while the store cannot be written.
+
+    With ``for=questions`` only while questions of known callers are not answered: during an outage of the database they
+    are, for a while.
+    """
+    if what == "everything":
+        reason = await service.why_not_ready()
+    else:
+        reason = None if service.answers_questions else "starting"
     epoch = service.scheduler.epoch
-    if epoch is None or not service.is_ready:
-        raise not_ready()
-    await asyncio.to_thread(service.store.last_epoch)
+    if epoch is None or reason is not None:
+        raise not_ready(reason=reason or "starting")
     return answer(models.Readiness(status="ready", epoch=epoch, people_on_the_map=len(service.index)))
 
 
@@ -500,7 +511,9 @@ async def readiness(service: Here) -> Response:
 )
 async def metrics(service: Here) -> Response:
     """Return metrics, without ids of people or locations."""
-    await asyncio.to_thread(service.totals)
+    # In an outage the metrics are needed most; then the totals are the last ones.
+    with suppress(StoreError):
+        await service.in_store(service.totals)
     text, kind = service.metrics.exposition()
     return Response(text, media_type=kind)
 

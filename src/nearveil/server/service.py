@@ -7,8 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -40,12 +42,16 @@ from nearveil.server.intervals_in_use import IntervalsInUse, next_safe_epoch, re
 from nearveil.server.limits import Limits
 from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
-from nearveil.server.problems import too_many_requests, unauthorised, unusual_behaviour
+from nearveil.server.problems import UnreadyReason, too_many_requests, unauthorised, unusual_behaviour
 from nearveil.server.reports import ReportWriter
 from nearveil.server.scheduler import Scheduler
 from nearveil.server.scopes import Scope
-from nearveil.server.settings import Settings
+from nearveil.server.settings import Settings, duration
+from nearveil.server.store_health import StoreHealth, StoreThreads
 from nearveil.server.suspicion import Suspicion
+
+_MOMENT_S = 1.0
+_Result = TypeVar("_Result")
 
 
 class Service:
@@ -85,8 +91,12 @@ class Service:
         self.publisher = Publisher(protection, keys, store, clock=clock, check_window=self._check_noise)
         self.protection = self.publisher.protection
         self.metrics = Metrics()
-        self.people = KnownPeople(store)
-        self.access = Access(store, keys.tokens, clock)
+        grace_s = duration(settings.grace).total_seconds()
+        self.people = KnownPeople(store, grace_s=grace_s)
+        self.access = Access(store, keys.tokens, clock, grace_s=grace_s)
+        self.health = StoreHealth(store, self.metrics)
+        self._threads = StoreThreads()
+        self._refreshing: Future[None] | None = None
         self.audit_log = AuditLog(keys.tokens, settings.audit_log, clock=clock)
         self.limits = Limits(
             key_per_s=settings.key_questions_per_s,
@@ -104,6 +114,7 @@ class Service:
             clock=clock,
             at_epoch=self._at_epoch,
             at_times=self.suspicion.sweep,
+            health=self.health,
         )
         self._flagged: dict[str, int] = {}
         self._checked_window: int | None = None
@@ -115,7 +126,7 @@ class Service:
     def open(cls, settings: Settings, *, clock: Callable[[], float] = time.time) -> Service:
         """Open the store and the keys that the settings name, and check that they belong together."""
         keys = settings.secret_keys(on_trouble=lambda trouble: log_exception("key file not read", trouble))
-        store = open_store(settings.store)
+        store = open_store(settings.store, timeout_s=settings.store_timeout_s)
         try:
             service = cls(settings, store, keys, clock=clock)
             service.check()
@@ -146,6 +157,8 @@ class Service:
             on_published_now=self._published_now,
             on_epoch=lambda _: self.scheduler.soon(),
             on_lost=self._lost_track,
+            on_away=self.health.away,
+            on_back=self._database_is_back,
         )
         self.scheduler.start()
         self.reports.start()
@@ -154,12 +167,30 @@ class Service:
         """Write what waits, stop the threads and let go of the store."""
         self.reports.close()
         self.scheduler.close()
+        self._threads.close()
         self.store.close()
 
     @property
-    def is_ready(self) -> bool:
-        """Whether reports and questions are taken."""
-        return self.scheduler.is_ready and self.reports.is_running and not self._has_other_keys
+    def answers_questions(self) -> bool:
+        """Whether questions of known callers are answered, also while the store is away."""
+        return self.scheduler.epoch is not None and self.reports.is_running
+
+    async def why_not_ready(self) -> UnreadyReason | None:
+        """Return why reports or questions are not taken; None if they are, and the store was written lately."""
+        if not self.answers_questions:
+            return "starting"
+        if self._has_other_keys:
+            return "other-keys"
+        if self.scheduler.is_store_ahead:
+            return "clock"
+        if self.health.is_probe_due:
+            # What lasts longer than a moment is seen at the next call.
+            await asyncio.wait([asyncio.wrap_future(self._threads.submit(self.health.probe))], timeout=_MOMENT_S)
+        return self.health.reason
+
+    async def in_store(self, call: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Call something that may have to wait for the store, in a thread that nobody else waits for."""
+        return await self._threads.run(call, *arguments)
 
     @property
     def is_unprotected(self) -> bool:
@@ -173,7 +204,7 @@ class Service:
         caller = self.known_caller(authorization)
         if caller is None:
             # The store may be slow; other requests must not wait for it.
-            caller = await asyncio.to_thread(self._identify, authorization)
+            caller = await self.in_store(self._identify, authorization)
         self.spend(caller)
         return caller
 
@@ -182,16 +213,16 @@ class Service:
         caller = self.access.known(authorization)
         if caller is None or (caller.kind == "person" and not self.people.remembers(caller.name, caller.mark)):
             return None
+        if self.access.is_refresh_due and (self._refreshing is None or self._refreshing.done()):
+            # Ahead of time, so that a store that hangs is noticed before anybody has to wait for it.
+            self._refreshing = self._threads.submit(self.access.refresh)
         return caller
 
     def _identify(self, authorization: str | None) -> Caller:
         caller = self.access.identify(authorization)
-        if caller.kind == "person" and not self.people.remembers(caller.name, caller.mark):
-            # What is remembered may be from before a revocation.
-            self.people.forget(caller.name)
-            if self.people.token_mark(caller.name) != caller.mark:
-                # A token outlives the person it was made for, and a revocation.
-                raise unauthorised()
+        if caller.kind == "person" and not self.people.has_mark(caller.name, caller.mark):
+            # A token outlives the person it was made for, and a revocation.
+            raise unauthorised()
         return caller
 
     def spend(self, caller: Caller) -> None:
@@ -204,9 +235,13 @@ class Service:
         """Count a request that a platform makes for a person as theirs; raise if it is one too many."""
         self.spend(Caller("person", person))
 
-    def knows(self, person: str) -> bool:
+    def remembers(self, person: str) -> bool:
+        """Whether it is known without the store that there is such a person."""
+        return person in self.index or self.people.remembers(person)
+
+    async def knows(self, person: str) -> bool:
         """Whether there is such a person."""
-        return person in self.index or self.people.has(person)
+        return self.remembers(person) or await self.in_store(self.people.has, person)
 
     def watch_question(self, person: str, x_m: float, y_m: float) -> None:
         """Record a question for the detection of attacks; raise if the person is throttled.
@@ -225,13 +260,13 @@ class Service:
     async def make_platform_key(self, name: str, scopes: AbstractSet[Scope]) -> str | None:
         """Make a platform key and return it, to be shown once; None if there is one of that name."""
         secret, kept = new_platform_key(name, scopes)
-        made = await asyncio.to_thread(self.store.add_new_key, kept)
+        made = await self.in_store(self.store.add_new_key, kept)
         self.access.reread()
         return secret if made else None
 
     async def remove_platform_key(self, name: str) -> bool:
         """Let a platform key work no more, unless it is the last one; whether it was removed."""
-        removed = await asyncio.to_thread(self.store.remove_key_but_the_last, name, scope=Scope.ADMIN)
+        removed = await self.in_store(partial(self.store.remove_key_but_the_last, name, scope=Scope.ADMIN))
         self.access.reread()
         return removed
 
@@ -243,19 +278,19 @@ class Service:
 
     async def erase(self, person: str) -> bool:
         """Erase somebody from the store, the map and memory; whether there was such a person."""
-        there = await asyncio.to_thread(self.publisher.erase, person)
+        there = await self.in_store(self.publisher.erase, person)
         self.forget(person)
         return there
 
     async def withdraw(self, person: str) -> bool:
         """Take somebody off the map; whether there is such a person."""
-        there = await asyncio.to_thread(self.store.withdraw, person)
+        there = await self.in_store(self.store.withdraw, person)
         self.index.remove(person)
         return there
 
     async def revoke_tokens(self, person: str) -> bool:
         """Void the tokens made for somebody so far; whether there is such a person."""
-        there = await asyncio.to_thread(self.store.renew_token_mark, person)
+        there = await self.in_store(self.store.renew_token_mark, person)
         self.people.forget(person)
         return there
 
@@ -268,9 +303,16 @@ class Service:
     # -- reports -----------------------------------------------------------------------------------------------
 
     def _receive(self, reports: Sequence[Report]) -> list[Answer]:
-        # An epoch that has just begun comes first: what waited for it must not be replaced by what comes after it.
-        self.publisher.publish_due()
-        return self.publisher.receive(reports)
+        try:
+            # An epoch that has just begun comes first: what waited for it must not be replaced by what comes after it.
+            self.publisher.publish_due()
+            self.scheduler.check_clock()
+            answers = self.publisher.receive(reports)
+        except Exception as error:
+            self.health.failed(error)
+            raise
+        self.health.written()
+        return answers
 
     def _check_noise(self, window: int) -> None:
         """Take no report into a window with a key that others on the store do not use: noise would be drawn twice."""
@@ -302,8 +344,12 @@ class Service:
             self.index.move(person, x_m, y_m)
 
     def _lost_track(self) -> None:
-        self.people.forget_all()
+        self.people.doubt_all()
         self.scheduler.lost()
+
+    def _database_is_back(self, seconds: float) -> None:
+        self.health.back(seconds)
+        self.scheduler.soon()
 
     # -- the operator ------------------------------------------------------------------------------------------
 

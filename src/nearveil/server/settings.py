@@ -264,6 +264,10 @@ class Settings(BaseSettings):
         variable="NEARVEIL_KEYS_FILE",
     )
     keys_text: _Keys = _setting(None, "The secret keys as JSON.", variable="NEARVEIL_KEYS", only="environment")
+    store_timeout_s: _Number = _setting(
+        3.0, "Seconds for a database to connect, and to answer; then it counts as away.", least=0.1, most=60
+    )
+    grace: _Duration = _setting("10m", "Time for which known callers may ask while the database is away.")
     index: Annotated[Literal["memory", "database"], BeforeValidator(_word)] = _setting(
         "memory", "Index that answers questions: memory, or database."
     )

@@ -19,6 +19,7 @@ from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import Region
 from tests.nearby.stores.draws import (
     EPOCH,
+    OLDEST,
     WINDOW,
     charge,
     charged_in,
@@ -737,3 +738,44 @@ class TestAmongPeople:
         assert points[0] == points[1] == points[2]
         assert known(store, "ann")["pending"] == points[0][:2]
         assert shown(store, "ann")["published"] is None
+
+
+class TestSettingBack:
+    """A clock was ahead: the store is set back to an epoch, and loses nothing."""
+
+    AHEAD = EPOCH + 72
+
+    def _used_ahead(self, store: Store) -> None:
+        put(store, draw("ann", 1), draw("bob", 2))
+        publish(store)
+        put(store, draw("ann", 3), epoch=self.AHEAD)
+        publish(store, self.AHEAD)
+        put(store, draw("cem", 4), epoch=self.AHEAD + 1)
+
+    def test_nothing_is_lost_and_what_waits_is_published_next(self, store: Store) -> None:
+        self._used_ahead(store)
+        before, charged = published_steps(store), store.totals().charged_by_window
+        ahead = store.set_back(EPOCH + 5, oldest_window=OLDEST)
+        assert (ahead.first_epoch, ahead.last_epoch) == (EPOCH, self.AHEAD)
+        assert (ahead.epochs, ahead.published, ahead.pending) == (1, 1, 1)
+        assert store.last_epoch() == EPOCH + 5
+        assert published_steps(store) == before
+        assert store.totals().charged_by_window == charged
+        assert set(published_steps(store, since_epoch=EPOCH + 5)) == {"ann"}
+        assert not publish(store, EPOCH + 5)
+        assert publish(store, EPOCH + 6)
+        assert published_steps(store, since_epoch=EPOCH + 6) == {"cem": (4000, -4001)}
+        # Once more it has nothing to do.
+        assert store.set_back(EPOCH + 6, oldest_window=OLDEST).epochs == 0
+
+    def test_a_dry_run_only_counts(self, store: Store) -> None:
+        self._used_ahead(store)
+        before = [known(store, person) for person in ("ann", "bob", "cem")]
+        ahead = store.set_back(EPOCH + 5, oldest_window=OLDEST, dry_run=True)
+        assert (ahead.epochs, ahead.published, ahead.pending) == (1, 1, 1)
+        assert store.last_epoch() == self.AHEAD
+        assert [known(store, person) for person in ("ann", "bob", "cem")] == before
+
+    def test_an_empty_store(self, store: Store) -> None:
+        ahead = store.set_back(EPOCH, oldest_window=OLDEST, dry_run=True)
+        assert (ahead.first_epoch, ahead.last_epoch, ahead.epochs) == (None, None, 0)

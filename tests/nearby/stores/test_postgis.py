@@ -290,20 +290,22 @@ class TestErrors:
         assert "\n" not in str(caught.value)
 
     def test_why_there_is_no_connection(self, postgis_cluster: object) -> None:
-        with pytest.raises(StoreError, match=r"the database people on 127.0.0.1 cannot be used .*Connection refused"):
+        refused = r"the database people on 127.0.0.1 cannot be used .*Connection refused"
+        with pytest.raises(StoreError, match=refused) as caught:
             PostgisStore("postgresql://127.0.0.1:1/people")
+        assert (caught.value.reason, caught.value.code) == ("database-away", "ECONNREFUSED")
         with pytest.raises(StoreError, match=r'nowhere on 127.0.0.1 cannot be used \(.*"nowhere" does not exist\)'):
             PostgisStore(cluster().address("nowhere"))
 
-    def test_a_database_that_is_gone(self, store: PostgisStore, postgis_address: str, monkeypatch: Any) -> None:
+    def test_a_database_that_is_gone(self, store: PostgisStore, postgis_address: str) -> None:
         store.add_people(["ann"])
         database = postgis_address.rpartition("/")[2]
-        monkeypatch.setattr(store._database._pool, "timeout", 0.5)
         run_sql(cluster().address("postgres"), f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
         try:
             run_sql(cluster().address("postgres"), END_OTHERS.replace("current_database()", f"'{database}'"))
-            with pytest.raises(StoreError, match="does not answer"):
+            with pytest.raises(StoreError, match="is not currently accepting connections") as caught:
                 store.token_mark("ann")
+            assert caught.value.reason == "database-away"
         finally:
             run_sql(cluster().address("postgres"), f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
 

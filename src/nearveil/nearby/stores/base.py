@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from nearveil.errors import DataError, NearveilError
 from nearveil.types import FloatArray, IntArray
@@ -22,10 +22,27 @@ STEP_M = 0.125
 """Noisy places are kept in whole steps of this length, so that no low-order bit of a sum survives."""
 
 
+Reason = Literal["busy", "clock", "damaged", "database-away", "disk-failed", "disk-full", "failed", "read-only"]
+"""Why a store cannot be used, for logs, metrics and readiness; a closed list, so that no value can be in it."""
+
+
 class StoreError(NearveilError):
-    """The store cannot be opened, read or written."""
+    """The store cannot be opened, read or written.
+
+    Attributes
+    ----------
+    reason : Reason
+        Why, in a word.
+    code : str
+        The name that the system, SQLite or PostgreSQL has for it, such as ENOSPC; empty if it has none.
+    """
 
     exit_code = 4
+
+    def __init__(self, message: str, *, reason: Reason = "failed", code: str = "") -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +145,25 @@ class Totals:
     charged_by_window: dict[int, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """What a store holds of epochs that have not begun, because a clock was ahead.
+
+    Attributes
+    ----------
+    first_epoch, last_epoch : int or None
+        Oldest and newest epoch that the store remembers to have published; None if none.
+    epochs, published, pending : int
+        Epochs that lie ahead, people published in them, and noisy locations that wait for one after the next.
+    """
+
+    first_epoch: int | None
+    last_epoch: int | None
+    epochs: int
+    published: int
+    pending: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedBatch:
     """Some published people: ids, and noisy places in steps, shape (n, 2)."""
@@ -199,11 +235,14 @@ class Store(Protocol):
         on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
+        on_away: Callable[[StoreError], None] = lambda _: None,
+        on_back: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Call the handlers, in a thread of the store, for what other processes on it do, not for what this one does.
 
         Follow before anything is loaded, so that nothing falls in between. ``on_lost`` says that something may have
-        been missed: load everything again. A store that nobody else can be on never calls anything.
+        been missed: load everything again. ``on_away`` says that a database cannot be reached, with the error, and
+        ``on_back`` that it can again, with the seconds between. A store that nobody else can be on calls nothing.
         """
 
     # -- people ----------------------------------------------------------------------------------------------
@@ -254,6 +293,13 @@ class Store(Protocol):
 
     def last_epoch(self) -> int | None:
         """Return the newest epoch that was published."""
+
+    def set_back(self, epoch: int, *, oldest_window: int, dry_run: bool = False) -> Ahead:
+        """Let this be the newest epoch, for a store that was used with a clock that was ahead; return what was ahead.
+
+        What waits for later epochs is published in the next one. Published places and charges stay. Only for a store
+        that nobody else uses: raises if a service does. A ``dry_run`` changes nothing.
+        """
 
     def published(self, *, since_epoch: int | None = None) -> Iterator[PublishedBatch]:
         """Return everybody who is published, or those published in this epoch or later, in batches."""

@@ -9,8 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from nearveil.nearby.stores._postgis_connections import Announcer, Database, Follower, Session, as_batch
+from nearveil.nearby.stores._postgis_connections import (
+    DEFAULT_TIMEOUT_S,
+    SERVING_LOCK,
+    Announcer,
+    Database,
+    Follower,
+    Session,
+    as_batch,
+)
 from nearveil.nearby.stores.base import (
+    Ahead,
     ErasedMark,
     Held,
     NoisyLocation,
@@ -260,6 +269,19 @@ _STEPS = (
         in_window = excluded.in_window, receipt = excluded.receipt, epoch = excluded.epoch""",
 )
 
+_AHEAD = """
+    SELECT min(epoch), max(epoch), count(*) FILTER (WHERE epoch > %(epoch)s),
+        (SELECT count(*) FROM published WHERE epoch > %(epoch)s),
+        (SELECT count(*) FROM pending WHERE epoch > %(epoch)s + 1)
+    FROM epochs"""
+_SET_BACK = (
+    "DELETE FROM epochs WHERE epoch > %(epoch)s",
+    "INSERT INTO epochs (epoch) VALUES (%(epoch)s) ON CONFLICT DO NOTHING",
+    "UPDATE published SET epoch = %(epoch)s WHERE epoch > %(epoch)s",
+    "UPDATE pending SET epoch = %(epoch)s + 1 WHERE epoch > %(epoch)s + 1",
+    "UPDATE standings SET candidate_epoch = least(candidate_epoch, %(epoch)s), epoch = least(epoch, %(epoch)s)",
+)
+
 _FORGET = """
     DELETE FROM known_places WHERE ctid = ANY(ARRAY(
         SELECT ctid FROM known_places WHERE in_window < %s LIMIT %s FOR UPDATE SKIP LOCKED
@@ -353,7 +375,9 @@ def _rows(batches: Iterable[tuple[list[str], FloatArray]]) -> Iterator[tuple[str
 
 BORDER_LOCK = 0x6E76_0002
 
-_LOCK_SHARED = "SELECT pg_advisory_xact_lock_shared(%s)"
+_LOCK_SHARED = "SELECT pg_try_advisory_xact_lock_shared(%s)"
+_LOCK_PAUSE_S = 0.02
+_LONGEST_PUBLICATION_S = 60.0
 _LOCK_PEOPLE = "SELECT number, id FROM people WHERE id = ANY(%s) ORDER BY number FOR UPDATE"
 _HELD = """
     SELECT
@@ -396,8 +420,13 @@ _PUT_STANDINGS = """
 
 def share_epoch_lock(session: Session) -> None:
     """Keep epochs from being published until the transaction ends."""
-    # A statement of its own, so that the next one sees what the last publication did.
-    session.run(_LOCK_SHARED, (BORDER_LOCK,))
+    # A statement of its own, so that the next one sees what the last publication did. It does not wait in the database:
+    # a statement that waits for a publication could not be told from a database that does not answer.
+    end = time.monotonic() + _LONGEST_PUBLICATION_S
+    while session.one(_LOCK_SHARED, (BORDER_LOCK,)) != (True,):
+        if time.monotonic() > end:
+            raise StoreError("an epoch is being published and takes long; try again", reason="busy")
+        time.sleep(_LOCK_PAUSE_S)
 
 
 def lock_people(session: Session, people: Sequence[str]) -> dict[str, int]:
@@ -530,6 +559,8 @@ class PostgisStore(PostgisPeople, PostgisSettings):
     ----------
     conninfo : str
         A connection string, for instance ``postgresql://user:password@host/database``. It is never printed.
+    timeout_s : float, optional
+        Limit for a connection, and for each statement that is not about everybody.
 
     Raises
     ------
@@ -537,8 +568,8 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         If the database does not answer, has no PostGIS, or is of a later version.
     """
 
-    def __init__(self, conninfo: str) -> None:
-        self._database = Database(conninfo)
+    def __init__(self, conninfo: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self._database = Database(conninfo, timeout_s=timeout_s)
         self._announcer = Announcer()
         self._followers: list[Follower] = []
 
@@ -557,8 +588,11 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
+        on_away: Callable[[StoreError], None] = lambda _: None,
+        on_back: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Call the handlers for what other processes do; returns when nothing can be missed any more."""
+        self._database.circuit.on_away, self._database.circuit.on_back = on_away, on_back
         handlers: dict[str, Callable[[Any], None]] = {
             "erased": on_erased,
             "withdrawn": on_withdrawn,
@@ -579,7 +613,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
 
     def publish(self, epoch: int, *, window: int, oldest_window: int) -> bool:
         """Publish what waits, charge it, and forget the places of windows gone by; whether this call did it."""
-        with self._database.transaction() as session:
+        with self._database.transaction(long=True) as session:
             if not publish_waiting(session, epoch):
                 return False
             session.run("DELETE FROM erased WHERE in_window < %s", (window,))
@@ -592,7 +626,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
     def _forget(self, oldest_window: int) -> None:
         more = True
         while more:
-            with self._database.transaction() as session:
+            with self._database.transaction(long=True) as session:
                 more = forget_some(session, oldest_window)
 
     def last_epoch(self) -> int | None:
@@ -601,11 +635,24 @@ class PostgisStore(PostgisPeople, PostgisSettings):
             row = session.one("SELECT max(epoch) FROM epochs")
         return row[0] if row else None
 
+    def set_back(self, epoch: int, *, oldest_window: int, dry_run: bool = False) -> Ahead:
+        """Let this be the newest epoch; return what was ahead. Refused while a service is on the database."""
+        del oldest_window  # windows gone by are forgotten at every epoch
+        with self._database.transaction(long=True) as session:
+            if session.one("SELECT pg_try_advisory_xact_lock(%s)", (SERVING_LOCK,)) != (True,):
+                raise StoreError("a service uses the database; stop all services on it first", reason="busy")
+            session.run(_LOCK, (BORDER_LOCK,))
+            row = session.one(_AHEAD, {"epoch": epoch}) or (None, None, 0, 0, 0)
+            if not dry_run:
+                for step in _SET_BACK:
+                    session.run(step, {"epoch": epoch})
+        return Ahead(first_epoch=row[0], last_epoch=row[1], epochs=row[2], published=row[3], pending=row[4])
+
     def published(self, *, since_epoch: int | None = None) -> Iterator[PublishedBatch]:
         """Return everybody who is published, or since an epoch, as of now, in batches."""
         since = -1 if since_epoch is None else since_epoch
         with (
-            self._database.transaction() as session,
+            self._database.transaction(long=True) as session,
             closing(session.batches(_EVERYBODY, (since,), BATCH_PEOPLE)) as batches,
         ):
             for rows in batches:
@@ -614,7 +661,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
 
     def totals(self) -> Totals:
         """Return the ledger's state."""
-        with self._database.transaction() as session:
+        with self._database.transaction(long=True) as session:
             counts = session.one("SELECT (SELECT count(*) FROM people), (SELECT count(*) FROM published)") or (0, 0)
             charged = dict(session.rows("SELECT in_window, places FROM charged ORDER BY in_window"))
         return Totals(people=counts[0], published=counts[1], charged_by_window=charged)
@@ -623,7 +670,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
 
     def keep_places(self, batches: Iterable[tuple[list[str], FloatArray]]) -> None:
         """Keep where people are published after the move to the intervals, in metres, all at once."""
-        with self._database.transaction() as session:
+        with self._database.transaction(long=True) as session:
             share_epoch_lock(session)
             keep_places(session, batches)
 

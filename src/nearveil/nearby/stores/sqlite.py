@@ -14,6 +14,7 @@ import numpy as np
 
 from nearveil.nearby.stores._sqlite_connections import Connection, Connections
 from nearveil.nearby.stores.base import (
+    Ahead,
     ErasedMark,
     Held,
     NoisyLocation,
@@ -256,6 +257,18 @@ _STEPS = (
         in_window = excluded.in_window, receipt = excluded.receipt, epoch = excluded.epoch""",
     "DELETE FROM pending WHERE epoch <= :epoch",
     "INSERT INTO epochs (epoch) VALUES (:epoch)",
+)
+
+_AHEAD = """
+    SELECT min(epoch), max(epoch), count(*) FILTER (WHERE epoch > :epoch),
+        (SELECT count(*) FROM published WHERE epoch > :epoch), (SELECT count(*) FROM pending WHERE epoch > :epoch + 1)
+    FROM epochs"""
+_SET_BACK = (
+    "DELETE FROM epochs WHERE epoch > :epoch",
+    "INSERT OR IGNORE INTO epochs (epoch) VALUES (:epoch)",
+    "UPDATE published SET epoch = :epoch WHERE epoch > :epoch",
+    "UPDATE pending SET epoch = :epoch + 1 WHERE epoch > :epoch + 1",
+    "UPDATE standings SET candidate_epoch = min(candidate_epoch, :epoch), epoch = min(epoch, :epoch)",
 )
 
 _FORGET = """
@@ -518,6 +531,8 @@ class SqliteStore(SqlitePeople, SqliteSettings):
         on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
+        on_away: Callable[[StoreError], None] = lambda _: None,
+        on_back: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Nothing to follow: no other process can be on the file."""
 
@@ -558,6 +573,18 @@ class SqliteStore(SqlitePeople, SqliteSettings):
         with self._connections.reading() as connection:
             row = connection.one("SELECT max(epoch) FROM epochs")
         return row[0] if row else None
+
+    def set_back(self, epoch: int, *, oldest_window: int, dry_run: bool = False) -> Ahead:
+        """Let this be the newest epoch; return what was ahead. Nobody else can be on the file."""
+        with self._connections.writing() as connection:
+            row = connection.one(_AHEAD, {"epoch": epoch}) or (None, None, 0, 0, 0)
+            if not dry_run:
+                for step in _SET_BACK:
+                    connection.run(step, {"epoch": epoch})
+        rewritten = self.setting(_REWRITTEN_SETTING)
+        if not dry_run and rewritten is not None and int(rewritten) > oldest_window:
+            self.keep_setting(_REWRITTEN_SETTING, str(oldest_window))
+        return Ahead(first_epoch=row[0], last_epoch=row[1], epochs=row[2], published=row[3], pending=row[4])
 
     def published(self, *, since_epoch: int | None = None) -> Iterator[PublishedBatch]:
         """Return everybody who is published, or since an epoch, as of now, in batches."""
