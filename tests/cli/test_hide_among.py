@@ -120,6 +120,7 @@ OPTIONS_THAT_DO_NOT_GO_TOGETHER = [
     (("--published", "d.csv"), 2, "published places without their noise stated"),
     (("--density", "people.csv"), 2, "--density is the INPUT"),
     (("--hide-among", 100, "--least-cell", "9km"), 2, "must not be greater than the largest"),
+    (("--hide-among", 100, "--least-cell", "500km", "--largest-cell", "500km"), 2, "would be one cell"),
     (("--hide-among", 6_000, "--cells", "cells.geojson"), 2, "about 5,000 people, fewer than the 6,000"),
     (("--hide-among", 100_000), 2, "fewer than the 100,000 to hide among"),
     (("--density", "d.csv"), 3, "all counts of the density are 0"),
