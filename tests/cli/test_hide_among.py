@@ -229,4 +229,8 @@ def test_an_elastic_claim_about_a_function_is_audited_and_checked_with_its_cells
 def test_another_name_of_the_input_is_not_public_data(run: Run, people_csv: Path, tmp_path: Path) -> None:
     other = tmp_path / "census.csv"
     other.hardlink_to(people_csv)
-    check(run("protect", people_csv, tmp_path / "out.csv", "--hide-among", 500, "--density", other), 2, "is the INPUT")
+    for command in (("protect", people_csv, tmp_path / "out.csv"), ("plan", people_csv)):
+        for options in (("--density", other), ("--published", other, "--published-within", "500m")):
+            for file in (other, people_csv):
+                words = f"{options[0]} is the INPUT"
+                check(run(*command, "--hide-among", 500, options[0], file, *options[2:]), 2, words)
