@@ -207,7 +207,7 @@ def test_a_picture_of_the_cells(run: Run, people_csv: Path, tmp_path: Path) -> N
 
 
 def test_an_elastic_claim_about_a_function_is_audited_and_checked_with_its_cells(
-    run: Run, cells_file: Path, tmp_path: Path
+    run: Run, cells_file: Path, city: FloatArray, san_francisco: Region, tmp_path: Path
 ) -> None:
     """Noise of 300 m hides nobody among 500 people: a violation, whose witness is checked with the same cells."""
     (tmp_path / "noise.py").write_text(
@@ -224,6 +224,10 @@ def test_an_elastic_claim_about_a_function_is_audited_and_checked_with_its_cells
     again = run("audit", "--check", witness, "--callable", function, "--cells", cells_file, "--samples", 60_000)
     assert again.code == 1, again.out + again.err
     check(run("audit", "--check", witness, "--callable", function), 2, "give the cells")
+    other_cells = cells_from_points(city[:1000], san_francisco, CellPlan(hide_among=500))
+    other_cells.save(tmp_path / "other.geojson")
+    other = ("--cells", tmp_path / "other.geojson")
+    check(run("audit", "--check", witness, "--callable", function, *other), 2, "between other cells than these")
 
 
 def test_another_name_of_the_input_is_not_public_data(run: Run, people_csv: Path, tmp_path: Path) -> None:

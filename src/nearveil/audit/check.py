@@ -98,7 +98,8 @@ def check_witness(
     timeout_s : float
         Seconds that one call of the function or the command may take.
     cells : Cells, optional
-        The cells that an elastic claim about a function or a command counts steps between.
+        The cells that an elastic claim about a function or a command counts steps between. The witness names them by
+        their digest, and other cells are refused.
     samples : int, optional
         Outputs to draw in all, or fits to make; by default twice as many as the witness has, within reason.
     confidence : float
@@ -126,7 +127,7 @@ def check_witness(
         # Whether the places share an interval is computed, not taken from the file.
         witness = replace(witness, pair=with_intervals([witness.pair], intervals)[0])
     if witness.claim.notion is Notion.ELASTIC:
-        witness = replace(witness, pair=_with_own_steps(witness.pair, found, cells))
+        witness = replace(witness, pair=_with_own_steps(witness, found, cells))
     number = samples or min(max(LEAST_SAMPLES, 2 * witness.counts.trials), _MOST_SAMPLES)
     with closed_after(found), progress("checking", number) as advance:
         fresh = recheck(witness, found, samples=number, seed=seed, progress=advance)
@@ -188,7 +189,7 @@ def _intervals_of(subject: Subject | None) -> Intervals | None:
     return mechanism.current_intervals if isinstance(mechanism, DPRS) else None
 
 
-def _with_own_steps(pair: Pair, subject: Subject, cells: Cells | None) -> Pair:
+def _with_own_steps(witness: Witness, subject: Subject, cells: Cells | None) -> Pair:
     """Count the steps between the places by the cells at hand; those in the file may be wrong."""
     mechanism = subject.mechanism if isinstance(subject, MechanismSubject | ReleasedSubject) else None
     if isinstance(mechanism, HideAmong):
@@ -197,7 +198,9 @@ def _with_own_steps(pair: Pair, subject: Subject, cells: Cells | None) -> Pair:
         raise UsageError("the witness is about an elastic claim, which counts steps between cells; give the cells")
     if cells.region != subject.region:
         raise UsageError("the cells are of another region than the witness; give those of its region")
-    return with_steps([pair], cells)[0]
+    if witness.cells is not None and cells.digest != witness.cells:
+        raise UsageError("the witness counts steps between other cells than these; give the cells that the audit had")
+    return with_steps([witness.pair], cells)[0]
 
 
 def _verdict(witness: Witness | FitWitness, fresh: Witness | FitWitness) -> Verdict:

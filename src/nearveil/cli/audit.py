@@ -284,7 +284,7 @@ def audit(
     external = _External(function, command, timeout)
     effort = _Effort(samples=samples, confidence=confidence, seed=seed, as_json=json)
     if check is not None:
-        # An elastic claim about somebody else's mechanism counts steps between cells, which the witness does not hold.
+        # An elastic claim about somebody else's mechanism counts steps between cells. The witness only names them.
         others = replace(protection, cells=None, cells_file=None) if external.is_given else protection
         if others.is_more_than_a_name or any((region, scaling, claim, place, stage is not StageName.RELEASE)):
             raise UsageError(

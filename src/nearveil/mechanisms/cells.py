@@ -9,6 +9,7 @@ people are dense and long where they are sparse.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -238,6 +239,14 @@ class Cells:
         return boxes * self.layout.box - np.array(self.region.half_extent_square)
 
     # -- places and neighbours -------------------------------------------------------------------------------
+
+    @property
+    def digest(self) -> str:
+        """What all cells with the same boundaries have in common, and no others: the same steps between places."""
+        region, layout = self.region, self.layout
+        edges = [region.south, region.west, region.north, region.east, region.scaling]
+        header = json.dumps([*edges, layout.columns, layout.rows, layout.levels])
+        return hashlib.sha256(header.encode() + self.depths.astype(np.int8).tobytes()).hexdigest()
 
     def find(self, x: FloatArray) -> ShortIntArray:
         """Return the number of the cell of each place of the square, shape (n, 2)."""
