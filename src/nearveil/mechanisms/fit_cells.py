@@ -157,8 +157,8 @@ def _pyramid(counts: FloatArray | IntArray, layout: Layout) -> list[FloatArray]:
     """Return the counts in the boxes of each depth, the largest first."""
     found: list[FloatArray] = [counts.reshape(layout.shape).astype(np.float64)]
     for _ in range(layout.levels):
-        rows, columns = found[-1].shape
-        found.append(found[-1].reshape(rows // 2, 2, columns // 2, 2).sum(axis=(1, 3)))
+        pairs = found[-1][::2] + found[-1][1::2]
+        found.append(pairs[:, ::2] + pairs[:, 1::2])
     return found[::-1]
 
 
