@@ -10,6 +10,7 @@ from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
+from nearveil.release.card import GIVEN_CELLS
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 from tests.cli.test_bad_input import check
@@ -92,6 +93,29 @@ def test_cells_from_public_data_and_published_places_cost_nothing(
         outcome = run("protect", people_csv, tmp_path / f"{source}.csv", "--hide-among", 500, *options, "--json")
         assert outcome.code == 0, outcome.err
         assert json.loads(outcome.out)["epsilon_holds"] is True
+
+
+def test_that_the_source_of_free_cells_is_taken_as_stated_is_on_the_card(
+    run: Run, people_csv: Path, city: FloatArray, tmp_path: Path
+) -> None:
+    """Of cells from public data and from published places; private cells were made here, and nothing is taken."""
+    census = tmp_path / "census.csv"
+    np.savetxt(census, city, delimiter=",", header="latitude,longitude", comments="", fmt="%.6f")
+    sources = {
+        "public": ("--density", census),
+        "published": ("--published", census, "--published-within", "500m"),
+        "private": (people_csv,),
+    }
+    for source, options in sources.items():
+        arguments = ("--hide-among", 500, "--force", *options, tmp_path / "cells.geojson")
+        outcome = run("fit", *arguments, "--json")
+        assert outcome.code == 0, outcome.err
+        notes = json.loads(outcome.out)["guarantee"]["notes"]
+        assert (GIVEN_CELLS in notes) == (source != "private")
+        shown = " ".join(run("fit", *arguments, "--card", "full").out.replace("│", " ").split())
+        assert (GIVEN_CELLS in shown) == (source != "private")
+    # What the guarantee of private cells compares: refusals of one person, or one place, have no noise.
+    assert "both such as can be fitted at all" in shown
 
 
 def test_steps_are_explained(run: Run, cells_file: Path) -> None:

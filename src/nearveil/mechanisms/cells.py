@@ -379,7 +379,10 @@ def private_cells_guarantee(fit_epsilon: float, levels: int, *, seeded: bool = F
         epsilon=fit_epsilon,
         unit="per person",
         delta=min(1.0, 4 * (in_tree + math.exp(counting - EXPONENTIAL_REACH))),
-        neighbours="the data that the cells are made from, with and without one row",
+        neighbours=(
+            "the data that the cells are made from, with and without one row, both such as can be fitted at all (two "
+            "people or more, not all at one place)"
+        ),
         promise="how much the cells can depend on any one row is bounded by epsilon",
         not_covered="the cells show where people in general are; replacing the place of one row counts twice",
         basis=Basis.THEOREM,
