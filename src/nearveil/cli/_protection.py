@@ -502,6 +502,24 @@ def _hide_among(protection: ProtectionOptions, region: Region, seed: int | None)
     )
 
 
+def refuse_input_as_public(source: str | Path, *, density: Path | None, published: Path | None) -> None:
+    """Refuse to take the people of INPUT for public data: cells from them would not be free."""
+    for option, path in (("--density", density), ("--published", published)):
+        if is_same_file(source, path):
+            raise UsageError(
+                f"{option} is the INPUT, whose true locations are not public; leave it out, and the cells are fitted "
+                "at a cost, or name another file"
+            )
+
+
+def is_same_file(path: str | Path, other: str | Path | None) -> bool:
+    """Whether two paths name one file, perhaps by a second name of it."""
+    if other is None:
+        return False
+    first, second = Path(path), Path(other)
+    return first.resolve() == second.resolve() or (first.exists() and second.exists() and first.samefile(second))
+
+
 def given_cells(
     protection: ProtectionOptions, region: Region, read: ReadOptions | None = None, *, region_is_chosen: bool = True
 ) -> Cells | None:

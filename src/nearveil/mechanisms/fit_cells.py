@@ -11,6 +11,7 @@ import numpy as np
 from nearveil.errors import DataError, UsageError
 from nearveil.io.density import Density, Rings, rings_in
 from nearveil.kernels import kernel
+from nearveil.mechanisms.base import FitRefusedError
 from nearveil.mechanisms.cells import (
     CELLS_TO_HIDE_AMONG,
     COUNTING_SHARE,
@@ -20,6 +21,7 @@ from nearveil.mechanisms.cells import (
     CellSource,
     Layout,
     layout_for,
+    private_cells_guarantee,
 )
 from nearveil.mechanisms.fit_pic import FIXED_POINT, Question, Watch, as_answers, fixed_point_laplace
 from nearveil.mechanisms.morton import interleave
@@ -155,8 +157,8 @@ def _pyramid(counts: FloatArray | IntArray, layout: Layout) -> list[FloatArray]:
     """Return the counts in the boxes of each depth, the largest first."""
     found: list[FloatArray] = [counts.reshape(layout.shape).astype(np.float64)]
     for _ in range(layout.levels):
-        rows, columns = found[-1].shape
-        found.append(found[-1].reshape(rows // 2, 2, columns // 2, 2).sum(axis=(1, 3)))
+        pairs = found[-1][::2] + found[-1][1::2]
+        found.append(pairs[:, ::2] + pairs[:, 1::2])
     return found[::-1]
 
 
@@ -462,20 +464,24 @@ def build_private_cells(
             watch(_biased_counts(layout, depth, column, row, noise), noisy)
         return noisy > noise.threshold / FIXED_POINT
 
-    depths, _, _ = _grown(layout, is_split)
-    exact = pyramid[0].ravel().astype(np.int64) * int(FIXED_POINT)
-    counted = fixed_point_laplace(exact, noise.counting_scale, randomness.generator)
-    if watch:
-        watch(lambda about: about.counts_in_cells(layout.columns, layout.rows) * int(FIXED_POINT), counted)
-    return Cells(
-        layout=layout,
-        depths=depths.astype(np.int8),
-        people=_people_by_cell(counted, noise.counting_scale, depths, layout),
-        people_per_cell=plan.people_per_cell,
-        source="privtree",
-        fit_epsilon=epsilon,
-        seeded=randomness.seeded,
-    )
+    try:
+        depths, _, _ = _grown(layout, is_split)
+        exact = pyramid[0].ravel().astype(np.int64) * int(FIXED_POINT)
+        counted = fixed_point_laplace(exact, noise.counting_scale, randomness.generator)
+        if watch:
+            watch(lambda about: about.counts_in_cells(layout.columns, layout.rows) * int(FIXED_POINT), counted)
+        return Cells(
+            layout=layout,
+            depths=depths.astype(np.int8),
+            people=_people_by_cell(counted, noise.counting_scale, depths, layout),
+            people_per_cell=plan.people_per_cell,
+            source="privtree",
+            fit_epsilon=epsilon,
+            seeded=randomness.seeded,
+        )
+    except UsageError as refusal:
+        # Too many cells, or too few: the noisy counts say so.
+        raise FitRefusedError(str(refusal), private_cells_guarantee(epsilon, layout.levels)) from None
 
 
 def _biased(counts: FloatArray, depth: int, noise: TreeNoise) -> IntArray:
