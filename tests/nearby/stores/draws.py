@@ -1,5 +1,6 @@
 """Draws for tests, and what a store says about somebody."""
 
+from dataclasses import replace
 from typing import Any
 
 from nearveil.nearby.stores.base import Held, NoisyLocation, Point, Standing, Store
@@ -19,6 +20,24 @@ def draw(person: str, place: int = 1, *, window: int = WINDOW, receipt: str | No
         window=window,
         receipt=receipt or f"{person} at {place}",
     )
+
+
+def standing(number: int) -> Standing:
+    """A standing of which every part depends on the number."""
+    return Standing(
+        receipt=f"report {number}",
+        epoch=EPOCH + number,
+        candidate=number.to_bytes(2, "big") * 8 if number % 3 else None,
+        candidate_epoch=EPOCH - number,
+        seen=number + 1,
+        changes=number + 2,
+    )
+
+
+def elsewhere(location: NoisyLocation, other: NoisyLocation | None = None) -> NoisyLocation:
+    """The same place with another noisy place."""
+    point = (7, -7) if other is None else (other.x_steps, other.y_steps)
+    return replace(location, x_steps=point[0], y_steps=point[1])
 
 
 def put(store: Store, *draws: NoisyLocation, epoch: int = EPOCH) -> None:
