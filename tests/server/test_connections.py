@@ -29,9 +29,13 @@ class Visitor:
     deadline: float = NEVER
     write_deadline: float = NEVER
     expired: int = 0
+    aborted: int = 0
 
     def expire(self) -> None:
         self.expired += 1
+
+    def abort(self) -> None:
+        self.aborted += 1
 
 
 @dataclass
@@ -100,7 +104,7 @@ def test_whoever_has_sent_nothing_for_longest_makes_room() -> None:
     assert not connections.admit(Visitor(), "192.0.2.2")
     watch.now += 1.5
     assert connections.admit(Visitor(), "192.0.2.2")
-    assert (silent.expired, asking.expired) == (1, 0)
+    assert (silent.aborted, asking.aborted) == (1, 0)
     assert len(connections) == 4
     for each in rest:
         connections.heard(each)

@@ -21,7 +21,7 @@ from nearveil.errors import UsageError
 from nearveil.server import protocol, run
 from nearveil.server.asgi import Answers
 from nearveil.server.auth import Caller
-from nearveil.server.connections import MOST_PIPELINED, ConnectionLimits, Connections, tls_context
+from nearveil.server.connections import CLOSE_S, MOST_PIPELINED, ConnectionLimits, Connections, tls_context
 from nearveil.server.protocol import FastLaneProtocol, LimitedProtocol, fitting, protocol_for
 from nearveil.server.settings import Settings
 from tests.server.test_connections import Watch, self_signed
@@ -57,6 +57,7 @@ class Edge:
     made: list[LimitedProtocol] = field(default_factory=list)
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
+    work: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def connect(self, **options: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         before = len(self.made)
@@ -116,6 +117,8 @@ async def edge(kind: type[LimitedProtocol], tls: ssl.SSLContext | None = None, *
                 return
             body, more = body + message["body"], message["more_body"]
         opened.bodies.append(body)
+        if scope["path"] == "/slow":
+            await opened.work.wait()
         answer = b"x" * LARGE if scope["path"] == "/large" else body
         size = [(b"content-length", str(len(answer)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": size})
@@ -307,7 +310,7 @@ def test_a_head_in_drops_has_one_deadline(kind: type[LimitedProtocol]) -> None:
             sent: list[int] = []
             for at in range(12):
                 writer.write(QUESTION[at : at + 1])
-                await until(lambda: service.made[0]._bytes_without_progress > len(sent))
+                await until(lambda: LIMITS.header_bytes - service.made[0]._room_bytes > len(sent))
                 sent.append(at)
                 service.later(1.0)
                 if service.refused:
@@ -326,7 +329,7 @@ def test_a_later_head_has_a_deadline_of_its_own(kind: type[LimitedProtocol]) -> 
             await reader.readuntil(b"{}")
             service.later(LIMITS.idle_s - 1.0)
             writer.write(QUESTION[:20])
-            await until(lambda: service.made[0]._bytes_without_progress == 20)
+            await until(lambda: service.made[0]._room_bytes == LIMITS.header_bytes - 20)
             service.later(LIMITS.head_s - 0.1)
             assert service.refused == []
             service.later(0.2)
@@ -377,13 +380,30 @@ def test_nobody_is_cut_off_while_the_service_is_at_work(kind: type[LimitedProtoc
     async def work() -> None:
         async with edge(kind) as service:
             reader, writer = await service.connect()
-            writer.write(b"GET /other HTTP/1.1\r\n\r\n")
-            await until(lambda: service.made[0].cycle is not None and not service.made[0].cycle.more_body)
-            cycle = service.made[0].cycle
-            if not cycle.response_complete:
-                service.later(10_000)
-            assert not service.made[0].transport.is_closing()
+            writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
+            await until(lambda: service.bodies)
+            for _ in range(5):
+                service.later(1000.0)
+            service.work.set()
             assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
+            # The next request has the usual time.
+            service.later(LIMITS.idle_s - 0.1)
+            writer.write(QUESTION)
+            assert b"200 OK" in await reader.readuntil(b"{}")
+
+    on_a_loop(work)
+
+
+def test_a_closed_connection_whose_client_stays_is_ended(kind: type[LimitedProtocol]) -> None:
+    async def work() -> None:
+        async with edge(kind) as service:
+            reader, writer = await service.connect()
+            writer.write(b"GET / HTTP/1.1\r\nlong: " + b"1" * 10_000)
+            assert refusal(await reader.read()) == (431, "headers-too-large")
+            # It has read that it is refused, and does not hang up.
+            assert len(service.registry) == 1
+            service.later(CLOSE_S + 0.1)
+            await until(lambda: not len(service.registry))
 
     on_a_loop(work)
 

@@ -188,6 +188,12 @@ def unread_answers(port: int, count: int, key: str) -> float:
     return time.perf_counter() - begun
 
 
+def _again_and_again(flood: Callable[[], None]) -> None:
+    end = time.monotonic() + 10.0
+    while time.monotonic() < end:
+        flood()
+
+
 def _in_a_process(work: Callable[[], object]) -> float:
     """Run the flood beside the one who asks, not in their way; return how long it took."""
     begun = time.perf_counter()
@@ -204,12 +210,16 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=10_000)
     parser.add_argument("--long-mb", type=int, default=120)
     parser.add_argument("--short-mb", type=int, default=50)
-    parser.add_argument("--unread", type=int, default=200)
+    parser.add_argument("--unread", type=int, default=100)
     options = parser.parse_args()
     floods: dict[str, Callable[[RunningService], object]] = {
         "nothing, for 10 s": lambda _: time.sleep(10),
-        f"one header of {options.long_mb} MB": lambda service: one_long_header(service.port, options.long_mb * 10**6),
-        f"{options.short_mb} MB of headers": lambda service: many_short_headers(service.port, options.short_mb * 10**6),
+        f"one header of {options.long_mb} MB, again and again for 10 s": lambda service: _again_and_again(
+            lambda: one_long_header(service.port, options.long_mb * 10**6)
+        ),
+        f"{options.short_mb} MB of headers, again and again for 10 s": lambda service: _again_and_again(
+            lambda: many_short_headers(service.port, options.short_mb * 10**6)
+        ),
         f"{options.connections:,} idle connections": lambda service: idle_connections(
             service.port, options.connections
         ),

@@ -83,12 +83,15 @@ class Connection(Protocol):
     """An open connection, as it is watched."""
 
     deadline: float
-    """Until when the client has to do what is waited for; infinite while the service is at work."""
+    """Until when something has to happen."""
     write_deadline: float
     """Until when it has to read; infinite while it does."""
 
     def expire(self) -> None:
-        """End the connection, because a deadline has passed."""
+        """End the connection, because a deadline has passed, or set another."""
+
+    def abort(self) -> None:
+        """End it at once, to make room."""
 
 
 class Connections:
@@ -186,7 +189,7 @@ class Connections:
         # One that has just come may be about to send.
         if oldest is None or now - self._newcomers[oldest] < _NEWCOMER_S:
             return False
-        oldest.expire()
+        oldest.abort()
         self.leave(oldest)
         return True
 

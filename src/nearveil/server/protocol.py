@@ -51,7 +51,8 @@ class _Reading(Enum):
 
     NOTHING = 0
     HEAD = 1
-    BODY = 2
+    NEW_BODY = 2
+    BODY = 3
 
 
 class _RefusedError(Exception):
@@ -74,7 +75,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _reading = _Reading.NOTHING
     _has_sent_a_request = False
     _made_progress = False
-    _bytes_without_progress = 0
+    _room_bytes = 0
     _refusal: Problem | None = None
     _is_dropping = False
     _dropped_bytes = 0
@@ -110,7 +111,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _open(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        self._is_open = True
+        self._is_open, self._room_bytes = True, self.registry.limits.header_bytes
 
     async def _shake_hands(self, accepted: socket.socket, tls: ssl.SSLContext) -> None:
         try:
@@ -129,93 +130,101 @@ class LimitedProtocol(HttpToolsProtocol):
             super().connection_lost(exc)
 
     def expire(self) -> None:
-        """End a connection that takes too long."""
+        """End a connection that takes too long, unless it is the service that does."""
         now, limits = self.registry.clock(), self.registry.limits
+        if not self._is_open or self.transport.is_closing() or self._is_dropping or self.write_deadline <= now:
+            self.abort()
+        elif self._reading is not _Reading.NOTHING and not self.flow.read_paused:
+            self._refuse(too_slow())
+        elif self._reading is not _Reading.NOTHING or self._is_at_work():
+            self.deadline = now + limits.body_s
+        else:
+            self.transport.close()
+            self.deadline = now + CLOSE_S
+
+    def abort(self) -> None:
+        """Close at once; the system must not keep what the client does not read either."""
         if not self._is_open:
             if self._handshake is not None:
                 self._handshake.cancel()
-        elif self.transport.is_closing() or self._is_dropping or self.write_deadline <= now:
-            self._abort()
-        elif self._reading is _Reading.NOTHING:
-            self.transport.close()
-            self.deadline = now + CLOSE_S
-        elif self.flow.read_paused:
-            # It is the service that does not read.
-            self.deadline = now + limits.body_s
-        else:
-            self._refuse(too_slow())
+            return
+        with suppress(OSError):
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.transport.abort()
+
+    def _is_at_work(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     # -- bytes -----------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         """Give the parser what it may have."""
-        if self._is_dropping:
-            self._drop(data)
-            return
-        at, most = 0, self.registry.limits.header_bytes
-        while at < len(data) and not self._is_dropping and not self.transport.is_closing():
-            room = most - self._bytes_without_progress
-            piece = data if not at and len(data) <= room else data[at : at + room]
+        at, size = 0, len(data)
+        while at < size and self._room_bytes and not self.transport.is_closing():
+            piece = data if size <= self._room_bytes else data[at : at + self._room_bytes]
             at += len(piece)
             self._made_progress = False
-            super().data_received(piece)
-            self._bytes_without_progress = 0 if self._made_progress else self._bytes_without_progress + len(piece)
-            if self._bytes_without_progress >= most:
-                self._refuse(headers_too_large(self.registry.limits.headers, most))
+            HttpToolsProtocol.data_received(self, piece)
+            if self._reading is _Reading.NEW_BODY:
+                self._reading = _Reading.BODY
+                self.deadline = self.registry.clock() + self.registry.limits.body_s
+            if self._is_dropping:
+                break
+            if self._made_progress:
+                self._room_bytes = self.registry.limits.header_bytes
+            else:
+                self._without_progress(len(piece))
+        if self._is_dropping:
+            self._drop(size - at)
 
-    def on_message_begin(self) -> None:
-        """Begin a request."""
-        if len(self.pipeline) >= MOST_PIPELINED:
-            self._stop_parsing(too_many_requests(1.0))
-        super().on_message_begin()
-        self._reading = _Reading.HEAD
-        if self._has_sent_a_request:
-            self.deadline = self.registry.clock() + self.registry.limits.head_s
+    def _without_progress(self, count: int) -> None:
+        """Take note of bytes that ended nothing: they belong to a head, or stand between the pieces of a body."""
+        limits = self.registry.limits
+        if self._reading is _Reading.NOTHING:
+            self._reading = _Reading.HEAD
+            if self._has_sent_a_request:
+                self.deadline = self.registry.clock() + limits.head_s
+        self._room_bytes -= count
+        if not self._room_bytes:
+            self._refuse(headers_too_large(limits.headers, limits.header_bytes))
 
     def on_headers_complete(self) -> None:
-        """Check the number of headers before anything is done about them."""
-        self._made_progress = True
+        """Check a head before anything is done about it."""
+        self._check_head()
+        super().on_headers_complete()
+
+    def _check_head(self) -> None:
         limits = self.registry.limits
         if len(self.headers) > limits.headers:
             self._stop_parsing(headers_too_large(limits.headers, limits.header_bytes))
+        if len(self.pipeline) >= MOST_PIPELINED:
+            self._stop_parsing(too_many_requests(1.0))
         if not self._has_sent_a_request:
             self._has_sent_a_request = True
             self.registry.heard(self)
-        self._reading = _Reading.BODY
-        self.deadline = self.registry.clock() + limits.body_s
-        self.take_headers()
+        self._made_progress = True
+        self._reading = _Reading.NEW_BODY
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body."""
         self._made_progress = True
-        self.take_body(body)
-
-    def on_message_complete(self) -> None:
-        """End a request: from now on the service is at work."""
-        self._made_progress = True
-        self._reading = _Reading.NOTHING
-        self.deadline = NEVER
-        self.take_end()
-
-    def take_headers(self) -> None:
-        """Handle the headers of a request."""
-        super().on_headers_complete()
-
-    def take_body(self, body: bytes) -> None:
-        """Handle a piece of a body."""
         super().on_body(body)
 
-    def take_end(self) -> None:
-        """Handle the end of a request."""
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._made_progress = True
         super().on_message_complete()
-        if self.cycle is not None and self.cycle.response_complete:
-            self.deadline = self.registry.clock() + self.registry.limits.idle_s
+        self._expect_next()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, unless it is there."""
+        """Wait for the next request, unless it is there in part."""
         super().on_response_complete()
-        if self._reading is _Reading.NOTHING and (self.cycle is None or self.cycle.response_complete):
-            self.deadline = self.registry.clock() + self.registry.limits.idle_s
+        if self._reading is _Reading.NOTHING:
+            self._expect_next()
+
+    def _expect_next(self) -> None:
+        self._reading = _Reading.NOTHING
+        self.deadline = self.registry.clock() + self.registry.limits.idle_s
 
     def pause_writing(self) -> None:
         """Give a client that does not read its answers a time to do so."""
@@ -245,14 +254,15 @@ class LimitedProtocol(HttpToolsProtocol):
     def _refuse(self, problem: Problem) -> None:
         """Say why a connection ends, if no other answer is under way, and end it."""
         self.registry.refused(problem.name)
-        if self._may_answer():
+        may_answer = self._may_answer()
+        if may_answer:
             self.transport.write(self._answer(problem))
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self._is_at_work():
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        self._is_dropping = True
+        self._is_dropping, self._room_bytes = True, 0
         self.deadline = self.registry.clock() + CLOSE_S
-        if self.transport.can_write_eof():
+        if may_answer and self.transport.can_write_eof():
             # Closed at once, with bytes that were not read, it would be reset before the client has read the answer.
             self.transport.write_eof()
             self.flow.resume_reading()
@@ -262,20 +272,13 @@ class LimitedProtocol(HttpToolsProtocol):
     def _may_answer(self) -> bool:
         if self.pipeline or self.flow.write_paused:
             return False
-        if self.cycle is None or self.cycle.response_complete:
-            return True
-        return self._reading is _Reading.BODY and not self.cycle.response_started
+        is_in_body = self._reading in {_Reading.NEW_BODY, _Reading.BODY}
+        return not self._is_at_work() or (is_in_body and not self.cycle.response_started)
 
-    def _drop(self, data: bytes) -> None:
-        self._dropped_bytes += len(data)
+    def _drop(self, count: int) -> None:
+        self._dropped_bytes += count
         if self._dropped_bytes > _MOST_DROPPED_BYTES:
-            self._abort()
-
-    def _abort(self) -> None:
-        """Close at once; the system must not keep what the client does not read either."""
-        with suppress(OSError):
-            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
-        self.transport.abort()
+            self.abort()
 
     def _answer(self, problem: Problem) -> bytes:
         body = problem_body(problem)
@@ -293,28 +296,32 @@ class FastLaneProtocol(LimitedProtocol):
     _question: bytes | None = None
     _caller: Caller | None = None
 
-    def take_headers(self) -> None:
+    def on_headers_complete(self) -> None:
         """Decide which way a request takes."""
         self._question = self._caller = None
         if self.url == _URL and self.parser.get_method() == b"POST" and self._is_plain():
             self._caller = self.routes.known_caller(self.headers)
         if self._caller is None:
-            super().take_headers()
+            super().on_headers_complete()
         else:
+            self._check_head()
             self._question = b""
 
-    def take_body(self, body: bytes) -> None:
+    def on_body(self, body: bytes) -> None:
         """Collect a question's body, up to the first byte too many: a longer one is refused by its length."""
         if self._question is None:
-            super().take_body(body)
-        elif len(self._question) <= MOST_BYTES:
+            super().on_body(body)
+            return
+        self._made_progress = True
+        if len(self._question) <= MOST_BYTES:
             self._question += body
 
-    def take_end(self) -> None:
+    def on_message_complete(self) -> None:
         """Answer a question that is complete."""
         if self._question is None or self._caller is None:
-            super().take_end()
+            super().on_message_complete()
             return
+        self._made_progress = True
         question, self._question = self._question, None
         if self.routes.needs_store(self._caller, question):
             # The ordinary route can wait.
@@ -327,7 +334,8 @@ class FastLaneProtocol(LimitedProtocol):
         self.transport.write(_head(status, headers) + answer)
         if closes:
             self.transport.close()
-        self.on_response_complete()
+        HttpToolsProtocol.on_response_complete(self)
+        self._expect_next()
 
     def _is_plain(self) -> bool:
         """Whether nothing else is under way on this connection, and it reads what it is sent."""

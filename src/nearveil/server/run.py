@@ -37,6 +37,7 @@ FIRST_KEY_NAME = "first"
 
 _BACKLOG = 2048
 _PR_SET_DUMPABLE = 4
+_SEND_BUFFER_BYTES = 128 * 1024
 # Threads that write and publish yield after this time, so that a question never waits long for them.
 _SWITCH_INTERVAL_S = 0.0005
 
@@ -86,6 +87,8 @@ def listen(settings: Settings) -> socket.socket:
         raise UsageError(f"the address {settings.host} does not exist; choose another --host") from None
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Of every connection: by itself the system keeps megabytes of answers for a client that reads nothing.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         listening.bind(address)
         listening.listen(_BACKLOG)
     except OSError as error:
