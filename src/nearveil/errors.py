@@ -57,6 +57,7 @@ EXTRA_OF = {
     "plotly": "serve",
     "psycopg": "serve",
     "psycopg_pool": "serve",
+    "redis": "serve",
     "pyspark": "spark",
     "pandas": "spark",
     "geopandas": "geo",

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
+from urllib.parse import urlsplit
 
 from annotated_types import Ge, Le
 from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field, Strict, ValidationError
@@ -139,6 +140,14 @@ def _tile_address(value: str) -> str:
     return _one_line(value)
 
 
+def _redis_address(value: str) -> str:
+    parts = urlsplit(_one_line(value))
+    is_there = bool(parts.path) if parts.scheme == "unix" else parts.scheme in ("redis", "rediss") and parts.hostname
+    if not is_there or (parts.scheme != "unix" and parts.port == 0):
+        raise ValueError("not an address of Redis")
+    return value.strip()
+
+
 _Text = Annotated[str, AfterValidator(_one_line), _Takes("text in one line")]
 _Whole = Annotated[int, Strict(), _number_from(int)]
 _Number = Annotated[float, Strict(), _number_from(float)]
@@ -158,6 +167,11 @@ _Networks = Annotated[
 ]
 _File = Annotated[Path | None, BeforeValidator(_file), _Takes("text in one line", "FILE")]
 _Keys = Annotated[str | None, AfterValidator(_keys_as_json), _Takes("keys as JSON")]
+_Redis = Annotated[
+    str | None,
+    AfterValidator(_redis_address),
+    _Takes("an address of Redis or Valkey such as redis://cache:6379/0, rediss://… or unix:///run/redis.sock", "URL"),
+]
 _TileAddress = Annotated[
     str | None,
     AfterValidator(_tile_address),
@@ -208,6 +222,9 @@ class Settings(BaseSettings):
     )
     host: _Text = _setting("127.0.0.1", "Address to listen on.")
     port: _Whole = _setting(8000, "Port to listen on; 0 for any free port.", least=0, most=65_535)
+    workers: _Whole = _setting(
+        1, "Number of processes that listen on the address; more than one needs PostgreSQL.", least=1, most=64
+    )
     region: _Text = _setting(
         DEFAULT_REGION, "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
     )
@@ -278,6 +295,9 @@ class Settings(BaseSettings):
     )
     throttle_suspects: _YesNo = _setting(
         False, "Refuse questions of people whose behaviour is flagged.", panel="Limits"
+    )
+    shared_limits: _Redis = _setting(
+        None, "Redis or Valkey through which processes share limits and flags, such as redis://cache.", panel="Limits"
     )
     most_connections: _Whole = _setting(4096, "Open connections at once.", panel="Limits", least=1, most=500_000)
     most_connections_per_address: _Whole = _setting(
@@ -383,6 +403,11 @@ class Settings(BaseSettings):
             raise UsageError(f"the policy off publishes true locations; if all people are made up, add {LOUD_OPTION}")
         if self.index == "database" and not is_postgres(self.store):
             raise UsageError("the index database needs PostgreSQL: choose the index memory, or a store postgresql://…")
+        if self.workers > 1 and not is_postgres(self.store):
+            raise UsageError(
+                "several workers need PostgreSQL, because one process at a time may use a SQLite file: choose a store "
+                "postgresql://…, or leave out workers"
+            )
         if self.keys is not None and self.keys_text is not None:
             raise UsageError("keys are given both in a file and in NEARVEIL_KEYS; leave out one of them")
         if (self.tls_certificate is None) != (self.tls_key is None):
@@ -585,6 +610,11 @@ def _from_options(options: Mapping[str, Any]) -> _Given:
         setting = _named(name, "the command line")
         if setting.only == "environment":
             raise UsageError(f"every user of this machine could see {name}; put it into {setting.variable}")
+        if name == "shared_limits" and has_password(options[name]):
+            raise UsageError(
+                f"every user of this machine can see the password in {setting.option}; put the address into "
+                f"{setting.variable} or a settings file"
+            )
     values = {name: value for name, value in options.items() if value is not None}
     return _Given(values, lambda setting: f"option {setting.option}", lambda setting: setting.option)
 
@@ -617,6 +647,17 @@ def _as_toml(setting: Setting, value: object, source: str) -> str:
     shown = value if isinstance(value, bool | int | float) else masked(str(value))
     line = f"{setting.name} = {json.dumps(shown, ensure_ascii=False)}  # {source}"
     return f"# {line}" if setting.only == "option" else line
+
+
+def has_password(value: object) -> bool:
+    """Whether a value is an address or a connection string with a password; in doubt it has one.
+
+    Examples
+    --------
+    >>> has_password("redis://:secret@cache:6379"), has_password("postgresql://ann@db/nearveil")
+    (True, False)
+    """
+    return isinstance(value, str) and masked(value) != value
 
 
 def masked(address: str) -> str:
