@@ -56,6 +56,7 @@ EXTRA_OF = {
     "prometheus_client": "serve",
     "plotly": "serve",
     "psycopg": "serve",
+    "redis": "serve",
     "pyspark": "spark",
     "pandas": "spark",
     "geopandas": "geo",

@@ -66,6 +66,9 @@ def _serve(settings: Settings) -> None:
     from nearveil.server.service import Service  # noqa: PLC0415
 
     run.check_server(settings)
+    if settings.workers > 1:
+        _serve_with_workers(settings)
+        return
     folder = run.make_data_folder(settings)
     listening = run.listen(settings)
     try:
@@ -77,6 +80,25 @@ def _serve(settings: Settings) -> None:
     set_up_logs(settings.log_level)
     announce(service, run.address_of(listening, has_tls=settings.tls_key is not None), key_file)
     run.run(service, listening)
+
+
+def _serve_with_workers(settings: Settings) -> None:
+    from nearveil.server import run, workers  # noqa: PLC0415
+    from nearveil.server.logs import set_up_logs  # noqa: PLC0415
+    from nearveil.server.service import Service  # noqa: PLC0415
+
+    reserved, settings = workers.reserve(settings)
+    with reserved:
+        # Opened once, so that what is wrong is said once, and closed before the workers open it.
+        service = Service.open(settings)
+        try:
+            announce(service, run.address_of(reserved, has_tls=settings.tls_key is not None), None)
+        finally:
+            service.close()
+        if settings.shared_limits is None and (settings.questions_per_minute or settings.key_questions_per_s):
+            warn("each worker has its own limits, so that callers may ask more often; share them with --shared-limits")
+        set_up_logs(settings.log_level)
+        workers.run_workers(settings, when_ready=lambda: say(f"{settings.workers} workers are ready"))
 
 
 def announce(service: Any, address: str, key_file: Path | None) -> None:

@@ -325,9 +325,9 @@ class FastLaneProtocol(LimitedProtocol):
         question, self._question = self._question, None
         if self.routes.needs_store(self._caller, question):
             # The ordinary route can wait.
-            super().take_headers()
-            super().take_body(question)
-            super().take_end()
+            super().on_headers_complete()
+            super().on_body(question)
+            super().on_message_complete()
             return
         status, headers, answer = self.routes.answer_now(self._caller, self.headers, question)
         closes = not self.parser.should_keep_alive() or (b"connection", b"close") in headers

@@ -76,8 +76,11 @@ def first_platform_key(store: Store, folder: Path | None) -> Path | None:
     return path
 
 
-def listen(settings: Settings) -> socket.socket:
-    """Return a socket that listens on the host and port of the settings."""
+def listen(settings: Settings, *, with_others: bool = False) -> socket.socket:
+    """Return a socket that listens on the host and port of the settings.
+
+    One ``with_others`` does not listen yet, and shares its port with other processes of the same user (SO_REUSEPORT).
+    """
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -89,8 +92,11 @@ def listen(settings: Settings) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Of every connection: by itself the system keeps megabytes of answers for a client that reads nothing.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+        if with_others:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listening.bind(address)
-        listening.listen(_BACKLOG)
+        if not with_others:
+            listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
         reason = os.strerror(error.errno) if error.errno else "it is refused"
@@ -127,10 +133,17 @@ def has_limits() -> bool:
     return fitting(LimitedProtocol)
 
 
-def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], None] | None = None) -> None:
+def run(
+    service: Service,
+    listening: socket.socket,
+    *,
+    when_ready: Callable[[], None] | None = None,
+    before_listening: Callable[[Callable[[], bool]], None] | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT; then refuse new requests, finish those under way, write reports, and return.
 
-    ``when_ready`` is called in a thread as soon as questions can be answered.
+    ``when_ready`` is called in a thread as soon as questions can be answered. ``before_listening`` is called when the
+    service has started, and nobody is let in until it returns. It gets a function that says whether to stop.
     """
     forbid_core_dumps()
     settings = service.settings
@@ -158,10 +171,25 @@ def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], 
     try:
         service.start()
         threading.Thread(target=_after_loading, args=(service, when_ready), daemon=True).start()
-        server.run(sockets=[listening])
+        if before_listening is not None:
+            before_listening(lambda: server.should_exit)
+        if not server.should_exit:
+            server.run(sockets=[listening])
     finally:
         service.close()
         listening.close()
+
+
+def forbid_core_dumps() -> None:
+    """Let nobody write this process's memory to a file: it holds keys, and true locations for up to an hour.
+
+    The limit alone is not enough: Linux ignores it where core dumps are piped to a program, as many distributions do.
+    A process that is not dumpable is not dumped either way. Nor can other processes of the same user attach to it, or
+    read its variables.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux" and ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        log_event("process is still dumpable", level="warning")
 
 
 def _protocol(service: Service, app: App) -> type[asyncio.Protocol] | Literal["httptools"]:
@@ -196,18 +224,6 @@ def _tls_of(settings: Settings) -> ssl.SSLContext | None:
     if settings.tls_certificate is None or settings.tls_key is None:
         return None
     return tls_context(settings.tls_certificate, settings.tls_key)
-
-
-def forbid_core_dumps() -> None:
-    """Let nobody write this process's memory to a file: it holds keys, and true locations for up to an hour.
-
-    The limit alone is not enough: Linux ignores it where core dumps are piped to a program, as many distributions do.
-    A process that is not dumpable is not dumped either way. Nor can other processes of the same user attach to it, or
-    read its variables.
-    """
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform == "linux" and ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
-        log_event("process is still dumpable", level="warning")
 
 
 def _after_loading(service: Service, when_ready: Callable[[], None] | None) -> None:

@@ -47,6 +47,7 @@ from nearveil.server.reports import ReportWriter
 from nearveil.server.scheduler import Scheduler
 from nearveil.server.scopes import Scope
 from nearveil.server.settings import Settings, duration
+from nearveil.server.shared_limits import RedisState, SharedLimits
 from nearveil.server.store_health import StoreHealth, StoreThreads
 from nearveil.server.suspicion import Suspicion
 
@@ -104,6 +105,11 @@ class Service:
             person_burst=settings.question_burst,
         )
         self.suspicion = Suspicion()
+        self.shared_limits = (
+            None
+            if settings.shared_limits is None
+            else SharedLimits(RedisState(settings.shared_limits), self.limits, keys.tokens)
+        )
         self.scheduler = Scheduler(
             publisher=self.publisher,
             store=store,
@@ -162,9 +168,13 @@ class Service:
         )
         self.scheduler.start()
         self.reports.start()
+        if self.shared_limits is not None:
+            self.shared_limits.start()
 
     def close(self) -> None:
         """Write what waits, stop the threads and let go of the store."""
+        if self.shared_limits is not None:
+            self.shared_limits.close()
         self.reports.close()
         self.scheduler.close()
         self._threads.close()
@@ -249,11 +259,16 @@ class Service:
         Whether a question is unusual depends on where a person asked before, so that only the operator's log counts it.
         Reports are not watched: what somebody who reports in a person's name could see of it would tell where they are.
         """
-        flag = self.suspicion.note(person, x_m, y_m)
+        flag, shared = self.suspicion.note(person, x_m, y_m), self.shared_limits
+        left_s = 0.0 if flag is None else self.suspicion.hold_left_s(person)
         if flag is not None:
             self._flagged[flag.value] = self._flagged.get(flag.value, 0) + 1
-            if self.settings.throttle_suspects:
-                raise unusual_behaviour(self.suspicion.hold_left_s(person))
+        if shared is not None and left_s:
+            shared.flag(person, left_s)
+        if self.settings.throttle_suspects:
+            left_s = max(left_s, 0.0 if shared is None else shared.flag_left_s(person))
+            if flag is not None or left_s:
+                raise unusual_behaviour(left_s)
 
     # -- platforms ---------------------------------------------------------------------------------------------
 

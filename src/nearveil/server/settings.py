@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
+from urllib.parse import urlsplit
 
 from annotated_types import Ge, Le
 from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field, Strict, ValidationError
@@ -139,6 +140,14 @@ def _tile_address(value: str) -> str:
     return _one_line(value)
 
 
+def _redis_address(value: str) -> str:
+    parts = urlsplit(_one_line(value))
+    is_there = bool(parts.path) if parts.scheme == "unix" else parts.scheme in ("redis", "rediss") and parts.hostname
+    if not is_there or (parts.scheme != "unix" and parts.port == 0):
+        raise ValueError("not an address of Redis")
+    return value.strip()
+
+
 _Text = Annotated[str, AfterValidator(_one_line), _Takes("text in one line")]
 _Whole = Annotated[int, Strict(), _number_from(int)]
 _Number = Annotated[float, Strict(), _number_from(float)]
@@ -158,6 +167,11 @@ _Networks = Annotated[
 ]
 _File = Annotated[Path | None, BeforeValidator(_file), _Takes("text in one line", "FILE")]
 _Keys = Annotated[str | None, AfterValidator(_keys_as_json), _Takes("keys as JSON")]
+_Redis = Annotated[
+    str | None,
+    AfterValidator(_redis_address),
+    _Takes("an address of Redis or Valkey such as redis://cache:6379/0, rediss://… or unix:///run/redis.sock", "URL"),
+]
 _TileAddress = Annotated[
     str | None,
     AfterValidator(_tile_address),
@@ -208,6 +222,9 @@ class Settings(BaseSettings):
     )
     host: _Text = _setting("127.0.0.1", "Address to listen on.")
     port: _Whole = _setting(8000, "Port to listen on; 0 for any free port.", least=0, most=65_535)
+    workers: _Whole = _setting(
+        1, "Number of processes that listen on the address; more than one needs PostgreSQL.", least=1, most=64
+    )
     region: _Text = _setting(
         DEFAULT_REGION, "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
     )
@@ -282,6 +299,9 @@ class Settings(BaseSettings):
     )
     throttle_suspects: _YesNo = _setting(
         False, "Refuse questions of people whose behaviour is flagged.", panel="Limits"
+    )
+    shared_limits: _Redis = _setting(
+        None, "Redis or Valkey through which processes share limits and flags, such as redis://cache.", panel="Limits"
     )
     most_connections: _Whole = _setting(4096, "Open connections at once.", panel="Limits", least=1, most=500_000)
     most_connections_per_address: _Whole = _setting(
@@ -390,6 +410,11 @@ class Settings(BaseSettings):
             raise UsageError(f"the policy off publishes true locations; if all people are made up, add {LOUD_OPTION}")
         if self.index == "database" and not is_postgres(self.store):
             raise UsageError("the index database needs PostgreSQL: choose the index memory, or a store postgresql://…")
+        if self.workers > 1 and not is_postgres(self.store):
+            raise UsageError(
+                "several workers need PostgreSQL, because one process at a time may use a SQLite file: choose a store "
+                "postgresql://…, or leave out workers"
+            )
         if self.keys is not None and self.keys_text is not None:
             raise UsageError("keys are given both in a file and in NEARVEIL_KEYS; leave out one of them")
         if (self.tls_certificate is None) != (self.tls_key is None):
