@@ -21,6 +21,7 @@ from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import Mean, Share, share_over_runs
 from nearveil.evaluation.movement import BAD_GPS, HOME, KINDS, MONTH, WORK, GpsError, stay_put
 from nearveil.evaluation.published_history import Ground, History, PublishedJourneys, first_moment, publish_journeys
+from nearveil.kernels import kernel
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region
@@ -283,13 +284,12 @@ class _Noise:
         """Shape (cells, points)."""
         if not isinstance(self._noise, PlanarLaplace):
             return np.exp(self._logs(centres_m, points_m))
-        away_m = np.hypot(*(centres_m[:, None] - points_m).T).T
-        logs = -self._noise.rate_per_m * away_m
+        found = _planar_likelihood(centres_m, points_m, self._noise.rate_per_m)
         # A point on the region's edge stands for all beyond it.
         clamped = (np.abs(points_m) > np.array(self._region.half_extent_m) - 1.0).any(axis=1)
         if clamped.any():
-            logs[:, clamped] = self._logs(centres_m, points_m[clamped])
-        return np.asarray(np.exp(logs))
+            found[:, clamped] = np.exp(self._logs(centres_m, points_m[clamped]))
+        return found
 
     def _logs(self, centres_m: FloatArray, points_m: FloatArray) -> FloatArray:
         return self._channel.at(centres_m)(self._region.publish(self._region.from_metres(points_m)))
@@ -300,6 +300,16 @@ class _Noise:
             return np.ones(len(centres_m), dtype=np.bool_)
         away_m, _ = cKDTree(points_m).query(centres_m, distance_upper_bound=self._REACH * self._noise.hide_within_m)
         return np.isfinite(away_m)
+
+
+@kernel
+def _planar_likelihood(centres: FloatArray, points: FloatArray, rate: float) -> FloatArray:
+    """The density of planar Laplace noise without its factor, for every cell and point."""
+    found = np.empty((len(centres), len(points)))
+    for i in range(len(centres)):
+        for j in range(len(points)):
+            found[i, j] = math.exp(-rate * math.hypot(centres[i, 0] - points[j, 0], centres[i, 1] - points[j, 1]))
+    return found
 
 
 # -- what is found after so many months ------------------------------------------------------------------------
@@ -330,8 +340,9 @@ class MonthsFigure:
 
     def __str__(self) -> str:
         named = "" if self.named is None else f", named {self.named.value:.1%}"
+        months = "1 month" if self.months == 1 else f"{self.months} months"
         return (
-            f"after {self.months} months: found within {TAU_M:g} m {self.found.value:.1%}{named}, mean error "
+            f"after {months}: found within {TAU_M:g} m {self.found.value:.1%}{named}, mean error "
             f"{self.error_m.value:,.0f} m, of {self.people:,} people with {self.points.value:.1f} points a month"
         )
 
@@ -429,8 +440,8 @@ def measure_months(
     """
     homes_m = protection.region.to_metres(protection.region.check(homes))
     chosen = np.arange(len(homes_m)) if targets is None else targets
-    if not len(chosen) or not months:
-        raise UsageError("there must be at least one person, and one number of months")
+    if not len(chosen) or not months or min(months) < 1:
+        raise UsageError("there must be at least one person, and one number of months, 1 or more")
     generator = np.random.default_rng(rng)
     journeys = stay_put(homes_m[chosen], starts_s=first_moment(protection), lasts=max(months) * MONTH)
     published = publish_journeys(protection, journeys, gps=gps, rng=generator, progress=progress)

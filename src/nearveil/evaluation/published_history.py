@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from nearveil.errors import UsageError
 from nearveil.evaluation.movement import HOUR, HOUR_KINDS, MONTH, GpsError, Journeys, ShortArray, fixes, hour_kinds
 from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M
 from nearveil.nearby.publishing.keys import SecretKeys, new_keys
-from nearveil.nearby.publishing.protection import PlaceCells, PlaceGrid, Policy, Protection, Schedule
+from nearveil.nearby.publishing.protection import MARGIN_SHARE, PlaceCells, PlaceGrid, Policy, Protection, Schedule
 from nearveil.nearby.publishing.publisher import Publisher, Report
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.nearby.stores.sqlite import SqliteStore
@@ -43,22 +44,36 @@ def fresh_noise(region: Region, hide_within_m: float = DEFAULT_HIDE_WITHIN_M) ->
     return Protection(region=region, policy=Policy.FRESH, hide_within_m=hide_within_m, schedule=hourly)
 
 
+HAS_NOISE_LIFETIME = "noise_lifetime" in {one.name for one in fields(Protection)}
+"""Whether the lifetime of the noise can be set; otherwise noise lasts as long as a window."""
+
 _LONG = timedelta(days=720)
 
 
-def with_noise_lifetime(protection: Protection, lifetime: timedelta | None) -> Protection:
+def with_noise_lifetime(
+    protection: Protection, lifetime: timedelta | None, *, dwell_epochs: int | None = None
+) -> Protection:
     """Return the same with noise that is drawn anew after a lifetime, or with permanent noise.
 
     A publisher that draws noise anew in every window has no such setting: there, permanent noise is a window of 720
-    days with a budget for all of them.
+    days with a budget for all of them, and a place counts at once.
     """
-    if "noise_lifetime" in {one.name for one in fields(Protection)}:
-        return replace(protection, noise_lifetime=lifetime)  # type: ignore[call-arg]
+    if HAS_NOISE_LIFETIME:
+        changed: dict[str, Any] = {"noise_lifetime": lifetime}
+        if dwell_epochs is not None:
+            changed["dwell_epochs"] = dwell_epochs
+        return replace(protection, **changed)
     schedule = protection.schedule
     if lifetime is not None:
         return replace(protection, schedule=Schedule(epoch=schedule.epoch, window=lifetime))
     places = min(10_000, protection.new_places * (_LONG // schedule.window))
     return replace(protection, new_places=places, schedule=Schedule(epoch=schedule.epoch, window=_LONG))
+
+
+def usual_dwell_epochs() -> int:
+    """Return in how many epochs a place must be reported by default before it counts."""
+    defaults: dict[str, Any] = {one.name: one.default for one in fields(Protection)}
+    return int(defaults.get("dwell_epochs", 1))
 
 
 # -- what is published of people who move ----------------------------------------------------------------------
@@ -218,9 +233,9 @@ def _shown(
 class _Settled:
     """When a report cannot change anything: the publisher has seen so many like it, and no window begins.
 
-    The publisher looks at the cell of a report only. Who is within reach of the cell whose point is shown, or was
-    reported from one cell as often as a place needs to count, and once more, has settled. Reports that repeat this are
-    not sent until a window or a lifetime of the noise begins.
+    The publisher looks only at the cells that reach as far as a report. Who is within reach of the cell whose point is
+    shown, or where the same cells reach, as often as a place needs to count, and once more, has settled. Reports that
+    repeat this are not sent until a window or a lifetime of the noise begins.
     """
 
     protection: Protection
@@ -256,6 +271,7 @@ class _Phone:
     def __init__(self, ground: Ground, epochs: IntArray, fixes_m: FloatArray) -> None:
         self.epochs, self._fixes_m, self._ground = epochs, fixes_m, ground
         self._cells = ground.cells_at(fixes_m)
+        self._alikes = ground.alike_at(fixes_m)
         self._row = 0
         self._within, self._alike = 0, 0
         self._cell_of: dict[tuple[int, int], int] = {}
@@ -277,12 +293,12 @@ class _Phone:
         self._row += 1
         if settled is not None:
             self._within = self._within + 1 if self._reached(row, row + 1)[0] else 0
-            self._alike = self._alike + 1 if row and self._cells[row] == self._cells[row - 1] else 1
+            self._alike = self._alike + 1 if row and self._alikes[row] == self._alikes[row - 1] else 1
             last = int(np.searchsorted(self.epochs, settled.until(int(self.epochs[row]))))
             if self._within >= settled.reports:
                 self._skip(last, self._reached)
             elif self._alike >= settled.reports:
-                self._skip(last, lambda start, end: self._cells[start:end] == self._cells[row])
+                self._skip(last, lambda start, end: self._alikes[start:end] == self._alikes[row])
             if self._row == last:
                 self._within = self._alike = 0
         return int(self.epochs[self._row]) if self._row < len(self.epochs) else None
@@ -322,7 +338,7 @@ def _counted(
         shown = np.repeat(point_of.reshape(-1), np.diff(np.append(starts, epochs)))
         held = np.zeros((months, len(steps), len(HOUR_KINDS)))
         np.add.at(held, (month_of[nothing:], shown, of_hour[nothing:]), 1)
-        histories.append(History(steps * STEP_M, held))
+        histories.append(History(steps.astype(np.float64) * STEP_M, held))
         # A point is of the place from which it was first reported.
         first = np.full(len(steps), epochs)
         np.minimum.at(first, point_of.reshape(-1), rows[:, 0])
@@ -354,7 +370,17 @@ class Ground:
         if self._people is not None:
             cells = self._people.cells
             return cells.find(places_m / cells.region.metres_per_unit).astype(np.int64)
-        column, row = np.floor(places_m / self._metres.side_m + 0.5).astype(np.int64).T
+        return self._numbers(places_m / self._metres.side_m + 0.5)
+
+    def alike_at(self, places_m: FloatArray) -> IntArray:
+        """Return a number for each place; where it is the same, the same cells reach, and the nearest is the same."""
+        if self._people is not None:
+            return np.arange(len(places_m))
+        # The margin is half a side, so that other cells reach beyond the middle of a cell.
+        return self._numbers(places_m / (self._metres.side_m * MARGIN_SHARE))
+
+    def _numbers(self, units: FloatArray) -> IntArray:
+        column, row = np.floor(units).astype(np.int64).T
         return np.asarray(column * self._ROWS + row + self._ROWS // 2)
 
     def centres_m(self, cells: IntArray) -> FloatArray:
@@ -362,7 +388,7 @@ class Ground:
         if self._people is not None:
             return np.array([self._people.centre_of((number,)) for number in cells.tolist()]).reshape(-1, 2)
         column, row = cells // self._ROWS, cells % self._ROWS - self._ROWS // 2
-        return np.column_stack([column, row]) * self._metres.side_m
+        return np.column_stack([column, row]).astype(np.float64) * self._metres.side_m
 
     def reaches(self, cell: int, cells: IntArray, places_m: FloatArray) -> BoolArray:
         """Whether somebody who was in a cell surely still counts as in it, at places in these cells."""
