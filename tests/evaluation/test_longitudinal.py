@@ -1,4 +1,4 @@
-"""Somebody who stays put for a month: noise per place hides them, fresh noise does not."""
+"""The attacker who combines months: more with noise that is drawn anew, bad fixes and pairs; nothing more without."""
 
 from datetime import timedelta
 
@@ -7,48 +7,150 @@ import pytest
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.longitudinal import (
-    StayingPut,
-    Wobble,
-    attack_who_stays_put,
+    Knowledge,
+    LongitudinalAttacker,
+    MonthsScores,
+    addresses,
+    density,
+    measure_months,
+    pairs,
+    score_months,
+)
+from nearveil.evaluation.movement import BAD_GPS, GOOD_GPS, MONTH, Commuter, GpsError, commute, stay_put
+from nearveil.evaluation.published_history import (
+    PublishedJourneys,
+    first_moment,
     fresh_noise,
     noise_per_place,
-    publish_who_stays_put,
+    publish_journeys,
+    with_noise_lifetime,
 )
 from nearveil.io.synthetic import synthetic_city
-from nearveil.nearby.publishing.protection import grid_for
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
+from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region
-from nearveil.types import FloatArray
 
 TOWN = Region(37.70, -122.52, 37.82, -122.36)
 CITY = synthetic_city(3000, TOWN, rng=5)
-HOMES, POPULATION = CITY[:150], CITY[150:]
-DAY = timedelta(days=1)
+CITY_M = TOWN.to_metres(CITY)
+WORKS_M = CITY_M[np.random.default_rng(6).permutation(len(CITY_M))]
+DRAWN_ANEW = with_noise_lifetime(noise_per_place(TOWN), MONTH, dwell_epochs=1)
+PERMANENT = with_noise_lifetime(noise_per_place(TOWN), None)
+PEOPLE = 200
+ROWS = np.arange(PEOPLE)
+
+
+def publish_at_home(
+    protection: Protection, months: int, gps: GpsError = GOOD_GPS, people: int = PEOPLE
+) -> PublishedJourneys:
+    journeys = stay_put(CITY_M[:people], starts_s=first_moment(protection), lasts=months * MONTH)
+    return publish_journeys(protection, journeys, gps=gps, rng=1)
+
+
+def score(
+    protection: Protection,
+    published: PublishedJourneys,
+    months: tuple[int, ...],
+    knowledge: Knowledge | None = None,
+    gps: GpsError = GOOD_GPS,
+) -> MonthsScores:
+    attacker = LongitudinalAttacker(protection, knowledge or addresses(CITY_M), gps)
+    people = len(published.histories)
+    return score_months(published, attacker, CITY_M[:people], months=months, rows=np.arange(people))
 
 
 @pytest.mark.statistical
-def test_a_month_at_home_is_one_point() -> None:
-    """One point with noise of 500 m is within 100 m in 6.2 %, and a good prior makes it 8 % at the most.
+def test_noise_that_is_drawn_anew_gives_people_away() -> None:
+    """12 points instead of one: about 55 % are found and not 15 %, of 200 people.
 
-    Of 150 more than 24 then have a probability of 4e-4, the false-alarm rate. As long as somebody stays in a cell every
-    epoch publishes the same, so a few people are enough to show it for a whole month, and a few epochs for the share.
+    Both are binomial: fewer than 80 of 200 at 0.55, and more than 56 at 0.15 have probabilities of 1e-5 and 1e-6. One
+    point is within 100 m in 6.2 %, so fewer than 6 of 200 have a probability of 1e-2.
     """
-    month = publish_who_stays_put(noise_per_place(TOWN), HOMES[:4])
-    assert [len(points) for points in month] == [1] * 4
-    found = attack_who_stays_put(noise_per_place(TOWN), HOMES[:150], POPULATION, lasts=timedelta(hours=2))
-    assert found.points == (1,) * 150
-    assert found.found <= 24
+    found = score(DRAWN_ANEW, publish_at_home(DRAWN_ANEW, 12), (1, 12))
+    first, last = found.found.sum(axis=1)
+    assert first <= 56
+    assert last >= 80
+    assert found.error_m[1].mean() < 0.5 * found.error_m[0].mean()
+    assert found.named[1].sum() > found.named[0].sum()
+    assert found.points.mean() < 1.05
+
+
+def test_permanent_noise_gives_nothing_more_away() -> None:
+    """The same points after a year as after a month, and so the same guesses, person by person."""
+    found = score(PERMANENT, publish_at_home(PERMANENT, 12, people=60), (1, 12))
+    for figures in (found.found, found.named, found.error_m):
+        assert (figures[0] == figures[1]).all()
 
 
 @pytest.mark.statistical
-def test_the_noise_is_as_wide_as_promised() -> None:
-    """Mean distance of 2,000 points from home, 505 m with the way to the cell's centre; five standard errors are 40 m.
+def test_bad_fixes_give_people_away_within_a_month() -> None:
+    """Some five points instead of one: the mean error is half as large, 250 m and not 500 m.
 
-    False-alarm rate 1e-6; noise 30 % narrower or wider is far outside.
+    Errors have a standard deviation of 200 to 300 m, so that of 200 people the means differ by eight standard errors.
     """
-    homes = TOWN.from_metres(np.random.default_rng(2).uniform(-3000, 3000, (2000, 2)))
-    points = publish_who_stays_put(noise_per_place(TOWN), homes, lasts=timedelta(hours=1))
-    distances = np.hypot(*(np.vstack(points) - TOWN.to_metres(homes)).T)
-    assert abs(distances.mean() - 505.0) < 40.0
+    good, bad = (score(DRAWN_ANEW, publish_at_home(DRAWN_ANEW, 1, gps), (1,), gps=gps) for gps in (GOOD_GPS, BAD_GPS))
+    assert bad.points.mean() > 3.0
+    assert bad.error_m.mean() < 0.75 * good.error_m.mean()
+    assert bad.found.sum() > good.found.sum()
+
+
+@pytest.mark.statistical
+def test_an_attacker_who_knows_of_bad_fixes_does_better() -> None:
+    """Points of bad fixes lie around home, and one who takes them for home itself is a little farther off.
+
+    The same people and points: paired, so that no chance is left but that of a tie.
+    """
+    published = publish_at_home(DRAWN_ANEW, 3, BAD_GPS, people=80)
+    knows = score(DRAWN_ANEW, published, (3,), gps=BAD_GPS)
+    does_not = score(DRAWN_ANEW, published, (3,), gps=GOOD_GPS)
+    assert knows.error_m.mean() < does_not.error_m.mean()
+
+
+@pytest.mark.statistical
+def test_pairs_of_home_and_work_name_people() -> None:
+    """Which pair fits both: in a town of 3,000 more than half of commuters in a month, by addresses about 10 %.
+
+    Of 60 people, fewer than 20 at 0.55 and more than 18 at 0.1 have probabilities of 1e-3 and 1e-5.
+    """
+    rng = np.random.default_rng(4)
+    own = CITY_M[:60], WORKS_M[:60]
+    starts_s = first_moment(DRAWN_ANEW)
+    journeys = commute(*own, CITY_M, Commuter(), starts_s=starts_s, lasts=MONTH, rng=rng)
+    published = publish_journeys(DRAWN_ANEW, journeys, gps=GOOD_GPS, rng=rng)
+    named = []
+    for knowledge in (addresses(CITY_M), pairs(CITY_M, WORKS_M)):
+        attacker = LongitudinalAttacker(DRAWN_ANEW, knowledge, GOOD_GPS, journeys.time_by_kind())
+        scores = score_months(published, attacker, journeys.homes_m, months=(1,), rows=ROWS[:60])
+        named.append(scores.named.sum())
+    assert named[0] <= 18
+    assert named[1] >= 20
+
+
+@pytest.mark.statistical
+def test_the_home_is_told_from_other_places() -> None:
+    """Commuters publish eight points a month; an attacker who takes all of them for home is kilometres off."""
+    rng = np.random.default_rng(5)
+    starts_s = first_moment(DRAWN_ANEW)
+    journeys = commute(CITY_M[:40], WORKS_M[:40], CITY_M, Commuter(), starts_s=starts_s, lasts=MONTH, rng=rng)
+    published = publish_journeys(DRAWN_ANEW, journeys, gps=GOOD_GPS, rng=rng)
+    errors = []
+    for rhythm in (journeys.time_by_kind(), None):
+        attacker = LongitudinalAttacker(DRAWN_ANEW, addresses(CITY_M), GOOD_GPS, rhythm)
+        errors.append(score_months(published, attacker, journeys.homes_m, months=(1,)).error_m.mean())
+    assert errors[0] < 800.0 < errors[1]
+
+
+@pytest.mark.statistical
+def test_addresses_are_worth_more_than_a_density() -> None:
+    """Twelve points: about 55 % against 35 % within 100 m, of 200 people; equal by chance with probability 1e-4."""
+    published = publish_at_home(DRAWN_ANEW, 12)
+    knows, guesses = (
+        score(DRAWN_ANEW, published, (12,), knowledge)
+        for knowledge in (addresses(CITY_M), density(CITY_M[PEOPLE:], TOWN))
+    )
+    assert knows.found.sum() > guesses.found.sum()
+    assert guesses.error_m.mean() < 250.0
 
 
 @pytest.mark.statistical
@@ -57,52 +159,44 @@ def test_fresh_noise_averages_out() -> None:
 
     Of 4 people fewer than all with probability below 1e-6.
     """
-    found = attack_who_stays_put(fresh_noise(TOWN), HOMES[:4], POPULATION)
-    assert (found.epochs, min(found.points)) == (720, 720)
-    assert found.share_found == 1.0
+    protection = fresh_noise(TOWN)
+    found = score(protection, publish_at_home(protection, 1, people=4), (1,))
+    assert found.points.min() == 719
+    assert found.found.all()
 
 
-def _at_borders(protection_side_m: float, count: int) -> FloatArray:
-    """Homes right on the border of two cells, and at the corner of four."""
-    cells = np.arange(count) - count // 2
-    edge = np.column_stack([(cells + 0.5) * protection_side_m, np.zeros(count)])
-    corner = np.column_stack([(cells + 0.5) * protection_side_m, np.full(count, 0.5 * protection_side_m)])
-    return TOWN.from_metres(np.vstack([edge, corner]))
+@pytest.mark.statistical
+def test_hidden_among_people_too() -> None:
+    """Six points among 100 people instead of one: the mean error falls. Paired, of 60 people."""
+    cells = cells_from_points(CITY, TOWN, CellPlan(hide_among=100))
+    among = Protection(region=TOWN, among=HideAmong(100, cells=cells, region=TOWN))
+    protection = with_noise_lifetime(among, MONTH, dwell_epochs=1)
+    found = score(protection, publish_at_home(protection, 6, people=60), (1, 6))
+    assert found.error_m[1].mean() < 0.8 * found.error_m[0].mean()
+    permanent = with_noise_lifetime(among, None)
+    same = score(permanent, publish_at_home(permanent, 6, people=20), (1, 6))
+    assert (same.error_m[0] == same.error_m[1]).all()
 
 
-def test_a_home_on_a_border_is_one_point_all_the_same() -> None:
-    """Reports up to 20 m off on either side of the border: whichever cell comes first stays."""
-    protection = noise_per_place(TOWN)
-    homes = _at_borders(grid_for(500.0).side_m, 6)
-    points = publish_who_stays_put(protection, homes, lasts=10 * DAY, wobble=Wobble(radius_m=20.0))
-    assert [len(one) for one in points] == [1] * 12
+def test_figures_have_intervals() -> None:
+    figures = measure_months(PERMANENT, CITY, targets=ROWS[:20], months=(1, 2), gps=GOOD_GPS)
+    assert [(one.months, one.people) for one in figures] == [(1, 20), (2, 20)]
+    first = figures[0]
+    assert first.named is not None
+    assert first.found.low <= first.found.value <= first.found.high
+    assert (first.error_m.half_width or 0) > 0
+    assert first.points.value == 1.0
+    assert "after 1 month: " in str(first)
+    assert "found within 100 m" in str(first)
 
 
-def test_reports_far_off_the_mark_count_as_other_places() -> None:
-    """The same homes without a bound on the error: the simulation does see more than one point."""
-    protection = noise_per_place(TOWN)
-    homes = _at_borders(grid_for(500.0).side_m, 2)
-    points = publish_who_stays_put(protection, homes, lasts=2 * DAY, wobble=Wobble(sigma_m=60.0))
-    assert max(len(one) for one in points) > 1
-
-
-def test_a_new_window_is_a_new_point() -> None:
-    protection = noise_per_place(TOWN)
-    begins = protection.schedule.window - timedelta(hours=2)
-    points = publish_who_stays_put(protection, HOMES[:5], lasts=timedelta(hours=2), begins=begins)
-    assert [len(one) for one in points] == [1] * 5
-    points = publish_who_stays_put(protection, HOMES[:5], lasts=timedelta(hours=3), begins=begins)
-    assert [len(one) for one in points] == [2] * 5
-
-
-def test_what_is_found_is_counted_by_the_stronger_guess() -> None:
-    found = StayingPut(10, 100.0, 720, (1,) * 10, found_without_prior=2, found_with_prior=3)
-    assert (found.found, found.share_found) == (3, 0.3)
-    assert "30.0% of 10 people" in str(found)
-
-
-def test_nobody_stays() -> None:
+def test_what_cannot_be_measured() -> None:
     with pytest.raises(UsageError, match="at least one person"):
-        attack_who_stays_put(noise_per_place(TOWN), HOMES[:0], POPULATION)
-    with pytest.raises(UsageError, match="at least one epoch"):
-        attack_who_stays_put(noise_per_place(TOWN), HOMES, POPULATION, lasts=timedelta(minutes=3))
+        measure_months(PERMANENT, CITY, targets=ROWS[:0])
+    with pytest.raises(UsageError, match="at least one person, and one number of months"):
+        measure_months(PERMANENT, CITY, months=())
+    journeys = stay_put(CITY_M[:1], starts_s=first_moment(PERMANENT), lasts=timedelta(days=2))
+    published = publish_journeys(PERMANENT, journeys)
+    attacker = LongitudinalAttacker(PERMANENT, addresses(CITY_M), GOOD_GPS)
+    with pytest.raises(UsageError, match="from 1 to the 1 that were simulated"):
+        score_months(published, attacker, CITY_M[:1], months=(2,))

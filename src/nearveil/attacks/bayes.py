@@ -460,7 +460,7 @@ class BayesAttacker:
             nearby = self.prior.background_around(middle)
             places = _together(places, nearby)
             logs = np.concatenate([logs, self._log_posterior_of(nearby, releases)])
-        return _best_guesses(places, logs, middle, self.tau_m)
+        return best_guesses(places, logs, middle, self.tau_m)
 
     def _log_posterior_of(self, candidates: Candidates, releases: FloatArray) -> FloatArray:
         likelihood: FloatArray = self._channel.at(candidates.places_m)(releases).sum(axis=1)
@@ -471,7 +471,8 @@ class BayesAttacker:
         return np.array(geometric_median(places, np.full(len(places), 1 / len(places))))
 
 
-def _best_guesses(places: Candidates, logs: FloatArray, middle: FloatArray, tau_m: float) -> BayesEstimate:
+def best_guesses(places: Candidates, logs: FloatArray, middle: FloatArray, tau_m: float) -> BayesEstimate:
+    """Return the best guesses from weighted places; where none is possible, the middle of what was published."""
     top = logs.max(initial=-np.inf)
     if not np.isfinite(top):
         here = (float(middle[0]), float(middle[1]))

@@ -1,272 +1,455 @@
-"""The attacker who combines all points that were published of somebody who stays put."""
+"""What a year gives away: an attacker who combines everything that was published of a person over months.
+
+`LongitudinalAttacker` takes all different points of a person (`nearveil.evaluation.published_history`), how long and
+when each was shown, and guesses the home. `measure_months` publishes people who stay at home and counts who is found.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
+from scipy.sparse import csr_matrix
+from scipy.spatial import cKDTree
 
-from nearveil.attacks.bayes import BACKGROUND, BayesAttacker, Prior, geometric_median
-from nearveil.attacks.channels import DensityChannel, Likelihood
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.bayes import Candidates, best_guesses
+from nearveil.attacks.channels import DensityChannel
 from nearveil.errors import UsageError
-from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M
-from nearveil.nearby.publishing.keys import SecretKeys, new_keys
-from nearveil.nearby.publishing.protection import PlaceGrid, Policy, Protection, Schedule
-from nearveil.nearby.publishing.publisher import Publisher
-from nearveil.nearby.stores.base import STEP_M
-from nearveil.nearby.stores.sqlite import SqliteStore
+from nearveil.evaluation.attack_experiment import Mean, Share, share_over_runs
+from nearveil.evaluation.movement import BAD_GPS, HOME, KINDS, MONTH, WORK, GpsError, stay_put
+from nearveil.evaluation.published_history import Ground, History, PublishedJourneys, first_moment, publish_journeys
+from nearveil.kernels import kernel
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region
-from nearveil.types import FloatArray, Progress
+from nearveil.types import BoolArray, FloatArray, IntArray, Progress
 
-# With more points than this, where people live in general tells an attacker nothing that the points do not.
-_PRIOR_MATTERS_UP_TO = 50
+MONTHS = (1, 3, 6, 12, 24)
+"""After how many months of 30 days figures are quoted."""
+TAU_M = 100.0
+
+
+# -- the attacker ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Knowledge:
+    """What an attacker knows of where people live: `addresses`, `pairs` or `density` make it.
+
+    Attributes
+    ----------
+    name : str
+        For tables.
+    homes_m : ndarray of shape (n, 2)
+        Where the person may live.
+    works_m : ndarray of shape (n, 2), optional
+        Where who lives there works.
+    log_weights, areas_m2 : ndarray
+        How likely each home is before anything is seen, and the area that it stands for; 0 for an address.
+    """
+
+    name: str
+    homes_m: FloatArray = field(repr=False)
+    works_m: FloatArray | None = field(repr=False)
+    log_weights: FloatArray = field(repr=False)
+    areas_m2: FloatArray = field(repr=False)
+
+    @property
+    def has_addresses(self) -> bool:
+        """Whether a guess can be an address."""
+        return not self.areas_m2.any()
+
+
+def addresses(homes_m: FloatArray) -> Knowledge:
+    """Know every address, but not who lives there."""
+    return Knowledge("addresses", homes_m, None, np.zeros(len(homes_m)), np.zeros(len(homes_m)))
+
+
+def pairs(homes_m: FloatArray, works_m: FloatArray) -> Knowledge:
+    """Know for every address where who lives there works: an address book with both."""
+    return replace(addresses(homes_m), name="home and work", works_m=works_m)
+
+
+_DENSITY_GRID_M = 125.0
 _SMOOTHED_OVER_CELLS = 2.0
-_PRIOR_GRID_M = 125.0
+
+
+def density(population_m: FloatArray, region: Region) -> Knowledge:
+    """Know how densely other people live, and no address."""
+    side_m = _DENSITY_GRID_M
+    columns, rows = (math.ceil(half / side_m) for half in region.half_extent_m)
+    x, y = (np.arange(-count, count + 1) * side_m for count in (columns, rows))
+    edges = [np.append(centres, centres[-1] + side_m) - side_m / 2 for centres in (x, y)]
+    counts, _, _ = np.histogram2d(population_m[:, 0], population_m[:, 1], bins=edges)
+    smooth = gaussian_filter(counts, _SMOOTHED_OVER_CELLS)
+    inhabited = np.argwhere(smooth > 1e-6 * smooth.max())
+    half_extent = np.array(region.half_extent_m)
+    places = np.clip(np.column_stack([x[inhabited[:, 0]], y[inhabited[:, 1]]]), -half_extent, half_extent)
+    weights = smooth[tuple(inhabited.T)]
+    return Knowledge("density", places, None, np.log(weights), np.full(len(places), side_m**2))
 
 
 @dataclass(frozen=True, slots=True)
-class _SnappedChannel:
-    """Noise around the centre of the cell that somebody is in."""
+class Guess:
+    """What the attacker says of one person.
 
-    inner: DensityChannel
-    grid: PlaceGrid
-    prepares_fast: bool = True
+    Attributes
+    ----------
+    disc_m : tuple
+        Middle of the disc of `TAU_M` that most likely holds the home.
+    median_m : tuple
+        The guess with the least error.
+    likeliest : ndarray of int
+        The likeliest home, as a row of the knowledge; several where they are equally likely.
+    """
 
-    @property
-    def region(self) -> Region:
-        return self.inner.region
-
-    def at(self, places_m: FloatArray) -> Likelihood:
-        return self.inner.at(np.round(places_m / self.grid.side_m) * self.grid.side_m)
+    disc_m: tuple[float, float]
+    median_m: tuple[float, float]
+    likeliest: IntArray
 
 
-class CombiningAttacker:
-    """Knows the policy, the noise and where people live in general; two ways to guess from all points of a person.
+# A place that is shown for less than this share of the longest one of its kind comes from a bad fix.
+_BRIEF = 0.2
+_BRIEF_IS_BAD, _LONG_IS_BAD = 0.9, 0.02
+_IMPOSSIBLE = 1e-300
+_MAY_BE = 1e-3
+_ALIKE = 1e-9
+_LEAST_SHARE = 0.002
+
+
+class LongitudinalAttacker:
+    """Combines everything that was published of a person, and guesses where they live.
+
+    It knows the protection with its noise and its grid of places, how phones err, how people spend their weeks in
+    general, and what its `Knowledge` says. It tells the points of the home from others by how long and at which hours
+    each was shown, takes those that were shown briefly for bad fixes, and multiplies what all of them say.
 
     Parameters
     ----------
     protection : Protection
         What the service does.
-    population : ndarray of shape (n, 2)
-        Where people live, in degrees; the person attacked need not be among them.
-    tau_m : float
-        Radius of the disc that counts as found.
+    knowledge : Knowledge
+        Where people may live.
+    gps : GpsError
+        How phones err.
+    time_by_kind : ndarray, optional
+        How people spend their time (`Journeys.time_by_kind`); None for people who never leave home.
     """
 
-    def __init__(self, protection: Protection, population: FloatArray, tau_m: float) -> None:
-        self._region = protection.region
-        channel = DensityChannel(protection.noise)
-        places = protection.grid
-        # Among people, the density itself looks at nothing but the cell.
-        grid = places if isinstance(places, PlaceGrid) else PlaceGrid(_PRIOR_GRID_M)
-        snapped = protection.policy is Policy.PLACE and grid is places
-        self._bayes = BayesAttacker(
-            mechanism=_SnappedChannel(channel, grid) if snapped else channel,
-            prior=_density_prior(protection.region, population, grid),
-            tau_m=tau_m,
+    def __init__(
+        self,
+        protection: Protection,
+        knowledge: Knowledge,
+        gps: GpsError,
+        time_by_kind: FloatArray | None = None,
+    ) -> None:
+        self.knowledge = knowledge
+        self._time_by_kind = time_by_kind
+        self._homes = _Reported(protection, knowledge.homes_m, knowledge.log_weights, gps)
+        self._works = (
+            None if knowledge.works_m is None else _Reported(protection, knowledge.works_m, knowledge.log_weights, gps)
         )
 
-    def likeliest(self, points_m: FloatArray) -> Spot:
-        """The place from which all points together are likeliest: the density falls evenly with the distance."""
-        return geometric_median(points_m, np.full(len(points_m), 1 / len(points_m)))
+    def guesses(self, history: History, months: Sequence[int]) -> list[Guess]:
+        """Guess one person's home from what was published in the first months, for each number of months."""
+        points_m = history.points_m
+        held = [history.held[:number].sum(axis=0) for number in months]
+        kinds = [self._kinds(one) for one in held]
+        # The home is near the points that are most surely of it.
+        surest = {int(np.argmax(of_kind[HOME] * one.sum(axis=1))) for one, of_kind in zip(held, kinds, strict=True)}
+        homes = self._homes.seen_from(points_m, self._homes.near(points_m[sorted(surest)]))
+        works = None if self._works is None else self._works.seen_from(points_m, homes.rows)
+        found = []
+        for one, of_kind in zip(held, kinds, strict=True):
+            shown = one.sum(axis=1)
+            logs = self.knowledge.log_weights[homes.rows] + homes.log_likelihood(of_kind[HOME], shown)
+            if works is not None:
+                logs = logs + works.log_likelihood(of_kind[WORK], shown)
+            found.append(self._guess(homes.rows, logs, points_m))
+        return found
 
-    def best_guess(self, points_m: FloatArray) -> Spot:
-        """The disc that most likely holds the person."""
-        if len(points_m) > _PRIOR_MATTERS_UP_TO:
-            return self.likeliest(points_m)
-        return self._bayes.estimate(self._region.publish(self._region.from_metres(points_m))).best_disc
+    def _guess(self, rows: IntArray, logs: FloatArray, points_m: FloatArray) -> Guess:
+        likeliest = rows[logs >= logs.max() - _ALIKE]
+        knowledge = self.knowledge
+        candidates = Candidates(knowledge.homes_m[rows], np.zeros(len(rows)), knowledge.areas_m2[rows])
+        best = best_guesses(candidates, logs, np.median(points_m, axis=0), TAU_M)
+        return Guess(best.best_disc, best.median, likeliest)
 
+    def _kinds(self, held: FloatArray) -> FloatArray:
+        """How likely each point is of home, of work or of another place: shape (kinds, points); 0 if not shown.
 
-def _density_prior(region: Region, population: FloatArray, grid: PlaceGrid) -> Prior:
-    """How many people live in each cell of the grid, smoothed: what is known of people in general."""
-    columns, rows = (math.ceil(half / grid.side_m) for half in region.half_extent_m)
-    x, y = (np.arange(-count, count + 1) * grid.side_m for count in (columns, rows))
-    edges = [np.append(centres, centres[-1] + grid.side_m) - grid.side_m / 2 for centres in (x, y)]
-    people_m = region.to_metres(population)
-    counts, _, _ = np.histogram2d(people_m[:, 0], people_m[:, 1], bins=edges)
-    smooth = gaussian_filter(counts, _SMOOTHED_OVER_CELLS)
-    inhabited = np.argwhere(smooth > 1e-6 * smooth.max())
-    weights = smooth[tuple(inhabited.T)]
-    half_extent = np.array(region.half_extent_m)
-    places = np.clip(np.column_stack([x[inhabited[:, 0]], y[inhabited[:, 1]]]), -half_extent, half_extent)
-    numbers = np.arange(len(places), dtype=np.int64)
-    return Prior(region, places, (1 - BACKGROUND) * weights / weights.sum(), numbers, BACKGROUND)
-
-
-# Somebody who stays put, and an attacker who combines everything that is published about them.
-#
-# The publisher of a running service and a store in memory publish people who report from home at every epoch, off by
-# what a phone is off. The attacker knows the policy, the noise and where people live in general, takes all different
-# points published of a person, and guesses.
-
-
-HOUR = timedelta(hours=1)
-MONTH = timedelta(days=30)
-
-
-def noise_per_place(region: Region, hide_within_m: float = DEFAULT_HIDE_WITHIN_M) -> Protection:
-    """Return the policy of a service by default: hourly epochs, windows of 30 days."""
-    return Protection(region=region, hide_within_m=hide_within_m, schedule=Schedule(epoch=HOUR, window=MONTH))
-
-
-def fresh_noise(region: Region, hide_within_m: float = DEFAULT_HIDE_WITHIN_M) -> Protection:
-    """Return a bad practice: the same noise, drawn anew every hour, as if each hour were on its own."""
-    hourly = Schedule(epoch=HOUR, window=HOUR)
-    return Protection(region=region, policy=Policy.FRESH, hide_within_m=hide_within_m, schedule=hourly)
+        The hours of one visit go together, so that each point counts as few independent hours.
+        """
+        total = held.sum(axis=1)
+        found = np.zeros((len(KINDS), len(held)))
+        if self._time_by_kind is None:
+            found[HOME] = total > 0
+            return found
+        hours = self._time_by_kind * np.maximum(held.sum(axis=0), 1)
+        share = np.maximum(hours / hours.sum(axis=1, keepdims=True), _LEAST_SHARE)
+        shown = np.flatnonzero(total)
+        worth = ((1 + np.log(total[shown])) / total[shown])[:, None] * held[shown]
+        logs = np.log(share) @ worth.T
+        weights = np.exp(logs - logs.max(axis=0))
+        found[:, shown] = weights / weights.sum(axis=0)
+        return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wobble:
-    """How far reports of somebody who stays put lie from where they are.
+class _Reported:
+    """From which cells somebody at each candidate reports: by good fixes and by bad ones, as sparse matrices."""
 
-    Parameters
-    ----------
-    radius_m : float
-        Radius in metres within which reports lie evenly.
-    sigma_m : float
-        Or, with no bound, by a Gaussian of this standard deviation along each axis.
-    """
+    _DRAWS = 24
+    _SAMPLE = 1_000
 
-    radius_m: float = 0.0
-    sigma_m: float = 0.0
+    def __init__(self, protection: Protection, places_m: FloatArray, log_weights: FloatArray, gps: GpsError) -> None:
+        ground, rng = Ground(protection), np.random.default_rng(0)
+        self.noise = _Noise(protection)
+        self.errs = gps.bad_share > 0
+        own = ground.cells_at(places_m)
+        core = gps.core(self._DRAWS, rng)
+        offsets = [core]
+        if self.errs:
+            angles = 2 * math.pi * (np.arange(self._DRAWS) + 0.5) / self._DRAWS
+            offsets.append(core + gps.bad_m * np.column_stack([np.cos(angles), np.sin(angles)]))
+        cells = [ground.cells_at((places_m[:, None] + each).reshape(-1, 2)) for each in offsets]
+        table, row_of = np.unique(np.concatenate([own, *cells]), return_inverse=True)
+        row_of = row_of.reshape(-1)
+        self.centres_m = ground.centres_m(table)
+        self.own = row_of[: len(own)]
+        rows = [part.reshape(len(own), -1) for part in np.split(row_of[len(own) :], len(cells))]
+        self.good = self._matrix(rows[0], np.ones(rows[0].shape))
+        # A fix that stays in the cell publishes nothing new.
+        self.bad = self._matrix(rows[1], rows[1] != self.own[:, None]) if self.errs else self.good
+        chances = np.exp(log_weights - log_weights.max())
+        drawn = rng.choice(len(own), size=self._SAMPLE, p=chances / chances.sum())
+        self._sample_m = self.centres_m[self.own[drawn]]
 
-    def around(self, homes_m: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return one report of everybody."""
-        lengths = self.radius_m * np.sqrt(rng.random(len(homes_m)))
-        angles = 2 * math.pi * rng.random(len(homes_m))
-        even = lengths[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
-        return homes_m + even + rng.normal(size=homes_m.shape) * self.sigma_m
+    def _matrix(self, cells: IntArray, weights: FloatArray | BoolArray) -> csr_matrix:
+        candidates, draws = cells.shape
+        totals = np.maximum(weights.sum(axis=1, keepdims=True), 1)
+        shape = (candidates, len(self.centres_m))
+        matrix = csr_matrix(((weights / totals).ravel(), cells.ravel(), np.arange(candidates + 1) * draws), shape=shape)
+        matrix.sum_duplicates()
+        return matrix
+
+    def _usual(self, points_m: FloatArray) -> FloatArray:
+        """How likely each point is of somebody, whoever it is; nobody is farther away than a few in all can be."""
+        likelihood = self.noise.likelihood(self._sample_m, points_m)
+        return np.asarray(likelihood.mean(axis=0) + likelihood.max(initial=_IMPOSSIBLE) / len(self.own))
+
+    def near(self, points_m: FloatArray) -> IntArray:
+        """Return the candidates from which any of the points may be."""
+        return np.flatnonzero(self.noise.reaches(self.centres_m, points_m)[self.own])
+
+    def seen_from(self, points_m: FloatArray, rows: IntArray) -> _Seen:
+        """Return what the points of one person say of these candidates."""
+        good, bad = self.good[rows], self.bad[rows]
+        cells = np.unique(np.concatenate([good.indices, bad.indices]))
+        likelihood = self.noise.likelihood(self.centres_m[cells], points_m)
+        relative = likelihood / self._usual(points_m)
+        good_part = good[:, cells] @ relative
+        return _Seen(rows, good_part, bad[:, cells] @ relative if self.errs else good_part, self.errs)
+
+
+class _Seen:
+    """What each point says of each candidate, over what it says of all on average: after good fixes, after bad ones."""
+
+    def __init__(self, rows: IntArray, good: FloatArray, bad: FloatArray, errs: bool) -> None:
+        self.rows, self._good, self._bad, self._errs = rows, good, bad, errs
+
+    def log_likelihood(self, of_kind: FloatArray, shown: FloatArray) -> FloatArray:
+        """The logarithm of how likely all points are that were shown; those of another place say nothing."""
+        counts = np.flatnonzero(of_kind > _MAY_BE)
+        longest = (shown * (of_kind > 0.5)).max(initial=0.0)
+        bad = np.where(shown < _BRIEF * longest, _BRIEF_IS_BAD, _LONG_IS_BAD) if self._errs else np.zeros(len(shown))
+        bad, of_kind = bad[counts], of_kind[counts]
+        mixed = (1 - bad) * self._good[:, counts] + bad * self._bad[:, counts]
+        return np.asarray(np.log(of_kind * mixed + (1 - of_kind) + _IMPOSSIBLE).sum(axis=1))
+
+
+class _Noise:
+    """How likely points are from cells, but for a factor for each point."""
+
+    # Noise beyond eight times its mean length: two in a million.
+    _REACH = 8.0
+
+    def __init__(self, protection: Protection) -> None:
+        self._noise, self._region = protection.noise, protection.region
+        self._channel = DensityChannel(protection.noise)
+
+    def likelihood(self, centres_m: FloatArray, points_m: FloatArray) -> FloatArray:
+        """Shape (cells, points)."""
+        if not isinstance(self._noise, PlanarLaplace):
+            return np.exp(self._logs(centres_m, points_m))
+        found = _planar_likelihood(centres_m, points_m, self._noise.rate_per_m)
+        # A point on the region's edge stands for all beyond it.
+        clamped = (np.abs(points_m) > np.array(self._region.half_extent_m) - 1.0).any(axis=1)
+        if clamped.any():
+            found[:, clamped] = np.exp(self._logs(centres_m, points_m[clamped]))
+        return found
+
+    def _logs(self, centres_m: FloatArray, points_m: FloatArray) -> FloatArray:
+        return self._channel.at(centres_m)(self._region.publish(self._region.from_metres(points_m)))
+
+    def reaches(self, centres_m: FloatArray, points_m: FloatArray) -> BoolArray:
+        """Whether each cell may be where any of the points is from."""
+        if not isinstance(self._noise, PlanarLaplace):
+            return np.ones(len(centres_m), dtype=np.bool_)
+        away_m, _ = cKDTree(points_m).query(centres_m, distance_upper_bound=self._REACH * self._noise.hide_within_m)
+        return np.isfinite(away_m)
+
+
+@kernel
+def _planar_likelihood(centres: FloatArray, points: FloatArray, rate: float) -> FloatArray:
+    """The density of planar Laplace noise without its factor, for every cell and point."""
+    found = np.empty((len(centres), len(points)))
+    for i in range(len(centres)):
+        for j in range(len(points)):
+            found[i, j] = math.exp(-rate * math.hypot(centres[i, 0] - points[j, 0], centres[i, 1] - points[j, 1]))
+    return found
+
+
+# -- what is found after so many months ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class StayingPut:
-    """How well the attacker does.
+class MonthsFigure:
+    """What an attacker finds after some months.
 
     Attributes
     ----------
-    people : int
-        How many were attacked.
-    points : tuple of int
-        Different points published of each person.
-    found_without_prior, found_with_prior : int
-        Found within tau by the likeliest place alone, and by the best guess of one who knows where people live.
+    found : Share
+        Guessed within `TAU_M` of home, with its 95 % interval (Clopper and Pearson).
+    named : Share or None
+        The first guess is the right address, ties shared evenly; None where no addresses are known.
+    error_m : Mean
+        Mean error of the best guess, with half a 95 % interval over people.
+    points : Mean
+        Different points shown of a person in a month, on average.
     """
 
+    months: int
     people: int
-    tau_m: float
-    epochs: int
-    points: tuple[int, ...]
-    found_without_prior: int
-    found_with_prior: int
-
-    @property
-    def found(self) -> int:
-        """What the stronger of the two finds."""
-        return max(self.found_without_prior, self.found_with_prior)
-
-    @property
-    def share_found(self) -> float:
-        """The same as a share."""
-        return self.found / self.people
+    found: Share
+    named: Share | None
+    error_m: Mean
+    points: Mean
 
     def __str__(self) -> str:
+        named = "" if self.named is None else f", named {self.named.value:.1%}"
+        months = "1 month" if self.months == 1 else f"{self.months} months"
         return (
-            f"{self.epochs:,} epochs, {max(self.points):,} different points of a person at most: found within "
-            f"{self.tau_m:g} m in {self.share_found:.1%} of {self.people:,} people"
+            f"after {months}: found within {TAU_M:g} m {self.found.value:.1%}{named}, mean error "
+            f"{self.error_m.value:,.0f} m, of {self.people:,} people with {self.points.value:.1f} points a month"
         )
 
 
-def attack_who_stays_put(
+@dataclass(frozen=True, slots=True, eq=False)
+class MonthsScores:
+    """The same person by person: rows are months asked for, columns people."""
+
+    months: tuple[int, ...]
+    found: FloatArray
+    named: FloatArray
+    error_m: FloatArray
+    points: FloatArray
+
+    def figures(self, *, has_addresses: bool) -> list[MonthsFigure]:
+        """Return the figures with their intervals."""
+        people = self.found.shape[1]
+        return [
+            MonthsFigure(
+                months,
+                people,
+                share_over_runs([float(self.found[row].sum())], people),
+                share_over_runs([float(self.named[row].sum())], people) if has_addresses else None,
+                _mean(self.error_m[row]),
+                _mean(self.points[row]),
+            )
+            for row, months in enumerate(self.months)
+        ]
+
+
+def score_months(
+    published: PublishedJourneys,
+    attacker: LongitudinalAttacker,
+    homes_m: FloatArray,
+    *,
+    months: Sequence[int] = MONTHS,
+    rows: IntArray | None = None,
+    progress: Progress | None = None,
+) -> MonthsScores:
+    """Let an attacker guess everybody's home from what was published in the first months.
+
+    Parameters
+    ----------
+    homes_m : ndarray of shape (n, 2)
+        Where people live.
+    rows : ndarray of int, optional
+        For each person, the row of the attacker's knowledge that is theirs; needed to count who is named.
+    progress : callable, optional
+        Called with 1 after every person.
+    """
+    longest = max(len(history.held) for history in published.histories)
+    asked = tuple(sorted(set(months)))
+    if not asked or asked[0] < 1 or asked[-1] > longest:
+        raise UsageError(f"months are counted from 1 to the {longest} that were simulated")
+    found, named, error_m, points = (np.zeros((len(asked), len(homes_m))) for _ in range(4))
+    for who, history in enumerate(published.histories):
+        by_month = history.points_by_month()
+        for row, (number, guess) in enumerate(zip(asked, attacker.guesses(history, asked), strict=True)):
+            points[row, who] = by_month[:number].mean()
+            found[row, who] = math.dist(guess.disc_m, homes_m[who]) <= TAU_M
+            error_m[row, who] = math.dist(guess.median_m, homes_m[who])
+            if rows is not None:
+                named[row, who] = (rows[who] in guess.likeliest) / len(guess.likeliest)
+        if progress:
+            progress(1)
+    return MonthsScores(asked, found, named, error_m, points)
+
+
+def measure_months(
     protection: Protection,
     homes: FloatArray,
-    population: FloatArray,
     *,
-    lasts: timedelta = MONTH,
-    begins: timedelta = timedelta(0),
-    wobble: Wobble | None = None,
-    tau_m: float = 100.0,
+    targets: IntArray | None = None,
+    months: Sequence[int] = MONTHS,
+    gps: GpsError = BAD_GPS,
     rng: np.random.Generator | int = 1,
     progress: Progress | None = None,
-) -> StayingPut:
-    """Let people stay at home and report at every epoch, and let the attacker guess from all that is published.
+) -> list[MonthsFigure]:
+    """Return what people who stay at home give away over months, to an attacker who knows every address.
 
     Parameters
     ----------
     protection : Protection
         What the service does.
     homes : ndarray of shape (n, 2)
-        Where people stay, in degrees.
-    population : ndarray of shape (m, 2)
-        What the attacker knows of where people live, in degrees.
-    lasts, begins : timedelta
-        How long they stay, and how far into a window they begin: where that reaches into the next window, everybody has
-        one more point.
-    wobble : Wobble, optional
-        How far off reports are; not at all by default.
-    tau_m : float
-        Found means within this distance.
-    rng
-        For the reports; the noise has keys of its own.
+        The addresses, in degrees: everybody's home.
+    targets : ndarray of int, optional
+        Whose homes to find; everybody's by default.
+    months : sequence of int
+        After how many months of 30 days.
+    gps : GpsError
+        How phones err; every twentieth fix is 150 m off by default.
+    progress : callable, optional
+        Called with 1 after every epoch and every person.
     """
-    if len(homes) < 1 or lasts < protection.schedule.epoch:
-        raise UsageError("there must be at least one person who stays for at least one epoch")
-    published_m = publish_who_stays_put(
-        protection, homes, lasts=lasts, begins=begins, wobble=wobble, rng=rng, progress=progress
-    )
-    homes_m = protection.region.to_metres(homes)
-    attacker = CombiningAttacker(protection, population, tau_m)
-    likeliest = [attacker.likeliest(points) for points in published_m]
-    best = [attacker.best_guess(points) for points in published_m]
-    return StayingPut(
-        people=len(homes),
-        tau_m=tau_m,
-        epochs=lasts // protection.schedule.epoch,
-        points=tuple(len(points) for points in published_m),
-        found_without_prior=_within(likeliest, homes_m, tau_m),
-        found_with_prior=_within(best, homes_m, tau_m),
-    )
+    homes_m = protection.region.to_metres(protection.region.check(homes))
+    chosen = np.arange(len(homes_m)) if targets is None else targets
+    if not len(chosen) or not months or min(months) < 1:
+        raise UsageError("there must be at least one person, and one number of months, 1 or more")
+    generator = np.random.default_rng(rng)
+    journeys = stay_put(homes_m[chosen], starts_s=first_moment(protection), lasts=max(months) * MONTH)
+    published = publish_journeys(protection, journeys, gps=gps, rng=generator, progress=progress)
+    attacker = LongitudinalAttacker(protection, addresses(homes_m), gps)
+    scores = score_months(published, attacker, homes_m[chosen], months=months, rows=chosen, progress=progress)
+    return scores.figures(has_addresses=True)
 
 
-def publish_who_stays_put(
-    protection: Protection,
-    homes: FloatArray,
-    *,
-    lasts: timedelta = MONTH,
-    begins: timedelta = timedelta(0),
-    wobble: Wobble | None = None,
-    rng: np.random.Generator | int = 1,
-    keys: SecretKeys | None = None,
-    progress: Progress | None = None,
-) -> list[FloatArray]:
-    """Return, for each person, all different points published while they stay at home, in metres."""
-    region, schedule = protection.region, protection.schedule
-    generator, error = np.random.default_rng(rng), wobble or Wobble()
-    homes_m = region.to_metres(region.check(homes))
-    people = [f"person-{number}" for number in range(len(homes))]
-    # A report counts in the epoch of the next boundary, so that one epoch before a window its first report arrives.
-    first = 600 * schedule.epochs_per_window - 1 + begins // schedule.epoch
-    now_s = schedule.starts_at(first)
-    store = SqliteStore.in_memory()
-    store.add_people(people)
-    publisher = Publisher(protection, keys or new_keys(), store, clock=lambda: now_s)
-    seen: dict[str, dict[tuple[int, int], None]] = {person: {} for person in people}
-    for number in range(lasts // schedule.epoch):
-        reports = region.clip(region.from_metres(error.around(homes_m, generator))).tolist()
-        publisher.receive([publisher.accept(person, *place) for person, place in zip(people, reports, strict=True)])
-        now_s = schedule.starts_at(first + number + 1)
-        publisher.publish_due()
-        for batch in store.published(since_epoch=publisher.epoch):
-            for person, steps in zip(batch.people, batch.steps.tolist(), strict=True):
-                seen[person][steps[0], steps[1]] = None
-        if progress:
-            progress(1)
-    store.close()
-    return [np.array(list(seen[person]), dtype=np.float64) * STEP_M for person in people]
-
-
-def _within(guesses: list[Spot], homes_m: FloatArray, tau_m: float) -> int:
-    return int((np.hypot(*(np.array(guesses) - homes_m).T) <= tau_m).sum())
+def _mean(values: FloatArray) -> Mean:
+    half_width = 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
+    return Mean(float(values.mean()), half_width)
