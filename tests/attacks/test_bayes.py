@@ -139,8 +139,9 @@ def test_best_disc_is_as_good_as_a_fine_search(rng: np.random.Generator) -> None
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=name_of)
 def test_the_attacker_is_right_about_its_own_chances(mechanism: Mechanism, city: FloatArray) -> None:
-    """Where the prior is the truth, the error it expects is the error it makes, on average: a likelihood that is off
-    cannot do that. False-alarm rate: 4 standard errors, about 1e-4 for each of the two figures."""
+    """Where the prior is the truth, the error it expects is the error it makes, on average, and so is its share of
+    people found. This sees guesses and chances that are wrong, and a likelihood that is far off; the next test sees
+    one that is 30 % off. False-alarm rate: 4 standard errors, about 1e-4 for each of the two figures."""
     people = city[:400]
     mechanism.fit(people)
     prior = prior_from_points(people, mechanism.resolved_region, spread_m=0.0, background=1e-9)
@@ -155,6 +156,47 @@ def test_the_attacker_is_right_about_its_own_chances(mechanism: Mechanism, city:
     assert abs(surplus.mean()) < 4 * surplus.std() / math.sqrt(len(surplus))
     chances = np.array([guess.disc_probability for guess in guesses])
     assert abs((found - chances).sum()) < 4 * math.sqrt((chances * (1 - chances)).sum())
+
+
+def surplus_in_standard_errors(mechanism: Mechanism, assumed: Mechanism, people: FloatArray, draws: int) -> float:
+    """How much better the true places explain what was published than an attacker expects who assumes a mechanism.
+
+    The true place is one of ``people``, each as likely. What the attacker expects is the mean over its own belief.
+    """
+    who = np.tile(np.arange(len(people)), draws // len(people))
+    published = mechanism.perturb(people[who], rng=7)
+    likelihood = channel_of(assumed).at(mechanism.resolved_region.to_metres(people))
+    surplus = []
+    for start in range(0, len(who), 400):
+        part = slice(start, start + 400)
+        logs = likelihood(published[part])
+        belief = np.exp(logs - logs.max(axis=0))
+        belief /= belief.sum(axis=0)
+        expected = (belief * np.where(belief > 0, logs, 0.0)).sum(axis=0)
+        surplus.append(logs[who[part], np.arange(logs.shape[1])] - expected)
+    found = np.concatenate(surplus)
+    return float(found.mean() / found.std() * math.sqrt(len(found)))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=name_of)
+def test_a_likelihood_that_is_30_percent_too_wide_or_too_narrow_is_seen(mechanism: Mechanism, city: FloatArray) -> None:
+    """The attacker's likelihood is right: true places explain what was published as well as it expects, on average.
+
+    False-alarm rate: 4 standard errors, 6e-5. Where noise is so wide that one published place says little, there are
+    more of them.
+    """
+    mechanism.fit(city[:400])
+    people, draws = city[:30], 24_000 if mechanism.get_params().get("epsilon") == 1.0 else 3_000
+    if isinstance(mechanism, DPRS):
+        # Of another disc than the published place's nobody can be, whatever the noise.
+        intervals = mechanism.current_intervals
+        apart = np.linalg.norm(intervals.region.to_square(city)[:, None] - intervals.centres, axis=2)
+        disc = apart.argmin(axis=1)
+        people, draws = city[disc == np.bincount(disc).argmax()][:100], 2 * draws
+    assert abs(surplus_in_standard_errors(mechanism, mechanism, people, draws)) < 4
+    assert surplus_in_standard_errors(mechanism, mechanism.rescaled(1.3), people, draws) > 4
+    assert surplus_in_standard_errors(mechanism, mechanism.rescaled(0.7), people, draws) < -4
 
 
 @pytest.mark.statistical
