@@ -48,7 +48,10 @@ def test_nothing_is_counted_that_depends_on_where_somebody_is() -> None:
     assert names == {
         "nearveil_reports_total", "nearveil_reports", "nearveil_rejected_total", "nearveil_rejected", "nearveil_epoch",
         "nearveil_index_people", "nearveil_people", "nearveil_publication_seconds",
-        *(f"nearveil_{what}_seconds{end}" for what in ("question", "publication") for end in ends),
+        *(f"nearveil_{what}_seconds{end}" for what in ("question", "publication", "report") for end in ends),
+        "nearveil_connections", "nearveil_failed_epochs_total", "nearveil_failed_epochs", "nearveil_store_away",
+        "nearveil_store_failures_total", "nearveil_store_failures", "nearveil_store_outages_total",
+        "nearveil_store_outages",
     }  # fmt: skip
 
 

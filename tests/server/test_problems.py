@@ -16,6 +16,7 @@ ALL: dict[str, tuple[int, Callable[[], Problem]]] = {
     "malformed-json": (400, problems.malformed_json),
     "unauthorised": (401, problems.unauthorised),
     "forbidden": (403, problems.forbidden),
+    "missing-scope": (403, lambda: problems.missing_scope("ask")),
     "not-found": (404, problems.not_found),
     "method-not-allowed": (405, lambda: problems.method_not_allowed("GET, PUT")),
     "too-large": (413, lambda: problems.too_large(65_536)),
@@ -32,6 +33,7 @@ ALL: dict[str, tuple[int, Callable[[], Problem]]] = {
     "not-ready": (503, problems.not_ready),
     "not-kept": (503, problems.not_kept),
     "store-ahead": (503, problems.store_ahead),
+    "not-logged": (503, problems.not_logged),
     "too-busy": (503, problems.too_busy),
 }
 

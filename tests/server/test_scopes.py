@@ -112,6 +112,16 @@ def test_a_key_that_reports_is_no_oracle(here: Running) -> None:
         assert here.call(method, path, key=key, json=body).status_code == 403, path
 
 
+def test_no_key_signs_a_token_that_may_do_more(here: Running) -> None:
+    """A token may ask and report."""
+    here.service.store.add_people(["ann"])
+    for scopes in ({Scope.PEOPLE, Scope.REPORT}, {Scope.PEOPLE, Scope.ASK}, {Scope.ASK, Scope.REPORT}):
+        answer = here.call("POST", "/v1/people/ann/tokens", key=key_with(here, *scopes), json={})
+        assert answer.status_code == 403
+    key = key_with(here, Scope.PEOPLE, Scope.ASK, Scope.REPORT)
+    assert here.call("POST", "/v1/people/ann/tokens", key=key, json={}).status_code == 201
+
+
 def test_no_key_makes_one_that_may_do_more(here: Running) -> None:
     key = key_with(here, Scope.ADMIN, Scope.METRICS)
     state = here.state()

@@ -1,6 +1,6 @@
 """The audit log: who did what to whom, as JSON lines in a file of its own or in the service's log.
 
-An entry is written, and on disk, before anything is done; if it cannot be written, nothing is done. So an entry says
+An entry is written before anything is done (to a file: it is on disk); if that fails, nothing is done. So an entry says
 that something was done, unless another line with the same ``entry`` says that it was not (``"result": "not done"``) or
 that it failed and may have been done or not (``"result": "failed"``). After a crash, the last entry may not have been
 done.
