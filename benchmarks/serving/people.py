@@ -57,7 +57,8 @@ def _fill(folder: Path, people: int, epoch: str, window: str) -> None:
             with service.store.writing() as writing:
                 draws = [_draw(*row, schedule.window_of(now)) for row in zip(ids, steps[first:].tolist(), strict=False)]
                 writing.put_pending(draws, now)
-        service.store.publish(now, window=0, oldest_window=0)
+        current = schedule.window_of(now)
+        service.store.publish(now, window=current, oldest_window=current - 1)
         secret, kept = new_platform_key("load-test")
         service.store.add_key(kept)
     finally:

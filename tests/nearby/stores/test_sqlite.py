@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from nearveil.nearby.stores import _sqlite_connections, sqlite
-from nearveil.nearby.stores._sqlite_connections import Connection
+from nearveil.nearby.stores._sqlite_connections import Connection, Connections
 from nearveil.nearby.stores.base import ErasedMark, Held, Standing, Store, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from tests.nearby.stores.draws import (
@@ -305,3 +306,82 @@ class TestThreads:
         store.close()
         assert any(step.startswith("SEARCH erased USING PRIMARY KEY") for step in plan), plan
         assert any(step.startswith("SEARCH people USING") for step in plan), plan
+
+
+class TestHousekeeping:
+    """A service follows its store: from then on the log is brought into the file by a thread, and not by reports."""
+
+    def follow(self, store: SqliteStore) -> None:
+        kinds = ("erased", "withdrawn", "published_now", "epoch", "lost")
+        handlers: dict[str, Any] = {f"on_{kind}": lambda *_: None for kind in kinds}
+        store.follow(**handlers)
+
+    def test_no_transaction_brings_the_log_in(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(_sqlite_connections, "_EVERY_S", 3600.0)
+        store = SqliteStore(path)
+        self.follow(store)
+        log = path.with_name(f"{path.name}-wal")
+        for number in range(9):
+            store.keep_setting("large", str(number) * 1_000_000)
+        size = log.stat().st_size
+        # Twice what SQLite lets a log grow to by itself.
+        assert size > 2 * 1000 * 4096
+        store._connections.bring_log_in()
+        # The next ones begin it anew.
+        for number in range(4):
+            store.keep_setting("large", str(number) * 1_000_000)
+        assert log.stat().st_size == size
+        store.close()
+
+    def test_a_log_that_grows_all_the_same_is_emptied(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(_sqlite_connections, "_EVERY_S", 3600.0)
+        monkeypatch.setattr(_sqlite_connections, "_MOST_FRAMES", 100)
+        store = SqliteStore(path)
+        self.follow(store)
+        store.keep_setting("large", "x" * 1_000_000)
+        store._connections.bring_log_in()
+        assert path.with_name(f"{path.name}-wal").stat().st_size == 0
+        store.close()
+
+    def test_it_happens_by_itself(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        done = threading.Event()
+        bring_log_in = Connections.bring_log_in
+
+        def watched(connections: Connections) -> None:
+            bring_log_in(connections)
+            done.set()
+
+        monkeypatch.setattr(_sqlite_connections, "_EVERY_S", 0.01)
+        monkeypatch.setattr(Connections, "bring_log_in", watched)
+        store = SqliteStore(path)
+        self.follow(store)
+        assert done.wait(60)
+        store.close()
+
+    def test_an_epoch_is_tidied_up_after_all_the_same(self, path: Path) -> None:
+        store = SqliteStore(path)
+        self.follow(store)
+        store.add_people(["ann", "bob"])
+        put(store, draw("ann", 65), draw("bob", 66))
+        put(store, draw("ann", 67), draw("bob", 66))
+        publish(store)
+        # Closing does what is left.
+        store.close()
+        assert b"A" * 16 not in bytes_of(path)
+        reopened = SqliteStore(path)
+        assert published_steps(reopened)["ann"] == (67_000, -67_001)
+        reopened.close()
+
+    def test_a_failure_does_not_end_it(self, path: Path) -> None:
+        store = SqliteStore(path)
+        self.follow(store)
+        assert store._housekeeper is not None
+        done = threading.Event()
+
+        def fail() -> None:
+            raise StoreError("full", reason="disk-full")
+
+        store._housekeeper.do(fail)
+        store._housekeeper.do(done.set)
+        assert done.wait(60)
+        store.close()

@@ -187,7 +187,8 @@ class Database:
                 "SELECT set_config('synchronous_commit', 'on', false) "
                 "WHERE current_setting('synchronous_commit') = 'off'"
             )
-            connection.execute(_SERVER_LIMITS, (f"{round(1000 * self.timeout_s)}ms",))
+            # Sooner than the limit here: a statement that waits for others is ended by a server that answers.
+            connection.execute(_SERVER_LIMITS, (f"{round(800 * self.timeout_s)}ms",))
             connection.commit()
         except BaseException:
             connection.close()

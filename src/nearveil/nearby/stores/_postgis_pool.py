@@ -24,6 +24,7 @@ LONGEST_PAUSE_S = 1.0
 """The longest pause between two attempts to reach a database that is away."""
 
 MOMENT_S = 0.25
+TIMEOUT_CODE = errors.ConnectionTimeout.__name__
 
 LONG_S = 600.0
 """Limit of statements that are about everybody, such as a publication."""
@@ -168,7 +169,7 @@ class Circuit:
             if error.reason != "database-away" or self._is_open or self._stop.is_set():
                 return
             self._is_open, self._is_confirmed, self._code = True, False, error.code
-        threading.Thread(target=self._try_until_back, name="nearveil-database", daemon=True).start()
+        threading.Thread(target=self._try_until_back, args=(error,), name="nearveil-database", daemon=True).start()
 
     def wait_until_back(self, timeout_s: float) -> bool:
         """Wait for the database; whether it is not away."""
@@ -179,13 +180,16 @@ class Circuit:
         """Try no more."""
         self._stop.set()
 
-    def _try_until_back(self) -> None:
+    def _try_until_back(self, error: StoreError) -> None:
         began, pause_s = time.monotonic(), FIRST_PAUSE_S
+        if error.code == TIMEOUT_CODE:
+            # It was waited for already.
+            self._confirm(error)
         while not self._stop.is_set():
             try:
                 self._attempt()
-            except StoreError as error:
-                self._confirm(error)
+            except StoreError as failure:
+                self._confirm(failure)
             else:
                 break
             # A random part, so that many processes do not come back at one moment.

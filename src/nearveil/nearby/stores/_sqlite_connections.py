@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import queue
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,25 @@ class Connections:
             with self._writer_lock.held():
                 self._empty_log()
 
+    def bring_log_in(self) -> None:
+        """Bring the write-ahead log into the file while others write; empty it if it has grown all the same."""
+        frames = 0
+        # What is written during the first time is little, so that the second time may reach the end of the log: then
+        # the next transaction begins it anew.
+        for _ in range(2):
+            with self.reading() as connection:
+                connection.roll_back()
+                row = connection.one("PRAGMA wal_checkpoint(PASSIVE)")
+            frames = row[1] if row else 0
+        if frames > _MOST_FRAMES:
+            self.empty_log()
+
+    def checkpoint_elsewhere(self) -> None:
+        """Let no transaction bring the log into the file: somebody calls `bring_log_in` from now on."""
+        with self._writer_lock.held():
+            self._check_open()
+            self._writer.run("PRAGMA wal_autocheckpoint = 0")
+
     def rewrite(self) -> None:
         """Write the whole file anew, so that no page holds a left-over of what was moved or deleted."""
         with self._writer_lock.held():
@@ -164,6 +184,52 @@ class Connections:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+# Housekeeper: what must be done after writing, in a thread that nobody waits for.
+
+
+_EVERY_S = 1.0
+# 64 MB of pages of 4 kB.
+_MOST_FRAMES = 16_384
+
+
+class Housekeeper:
+    """Brings the log into the file every second, so that no report waits for that, and does what it is given.
+
+    Parameters
+    ----------
+    connections : Connections
+        Of a store in a file.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="nearveil-housekeeper", daemon=True)
+        connections.checkpoint_elsewhere()
+        self._thread.start()
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Do something soon."""
+        self._work.put(work)
+
+    def close(self) -> None:
+        """Do what is left, and stop."""
+        self._work.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                work = self._work.get(timeout=_EVERY_S)
+            except queue.Empty:
+                work = self._connections.bring_log_in
+            if work is None:
+                return
+            # A full disk, for instance: the next time is in a second, or at the next epoch.
+            with suppress(StoreError):
+                work()
 
 
 # A connection to the embedded store whose errors are sentences.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nearveil.nearby.stores._sqlite_connections import Connection, Connections
+from nearveil.nearby.stores._sqlite_connections import Connection, Connections, Housekeeper
 from nearveil.nearby.stores.base import (
     Ahead,
     ErasedMark,
@@ -518,9 +518,13 @@ class SqliteStore(SqlitePeople, SqliteSettings):
         with self._connections.reading() as connection:
             self._settings = dict(connection.rows("SELECT name, value FROM settings"))
         self._settling = threading.Lock()
+        self._housekeeper: Housekeeper | None = None
 
     def close(self) -> None:
         """Let go of the file."""
+        if self._housekeeper is not None:
+            self._housekeeper.close()
+            self._housekeeper = None
         self._connections.close()
 
     def follow(
@@ -534,7 +538,9 @@ class SqliteStore(SqlitePeople, SqliteSettings):
         on_away: Callable[[StoreError], None] = lambda _: None,
         on_back: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """Nothing to follow: no other process can be on the file."""
+        """Nothing to follow: no other process can be on the file. But a service should not wait for tidying."""
+        if self._housekeeper is None and not self._connections.in_memory:
+            self._housekeeper = Housekeeper(self._connections)
 
     # -- reports and epochs ------------------------------------------------------------------------------------
 
@@ -551,6 +557,9 @@ class SqliteStore(SqlitePeople, SqliteSettings):
                 return False
             connection.run("DELETE FROM erased WHERE in_window < ?", (window,))
         # It is published, whatever becomes of the rest, which the next epoch does again.
+        if self._housekeeper is not None:
+            self._housekeeper.do(lambda: self._tidy(window, oldest_window))
+            return True
         with suppress(StoreError):
             self._tidy(window, oldest_window)
         return True
