@@ -1,6 +1,7 @@
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,14 @@ from nearveil.evaluation.families import sound_families
 from nearveil.evaluation.planning import people as planning_people
 from nearveil.evaluation.planning import plan as planning
 from nearveil.evaluation.planning.measuring import Sizes
+from nearveil.evaluation.planning.months import service_months
 from nearveil.evaluation.planning.people import PeopleSource
 from nearveil.evaluation.planning.plan import Effort
+from nearveil.io.datasets import Dataset
 from nearveil.io.people import ReadOptions
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_grid import synthetic_people
-from nearveil.region import Region
+from nearveil.region import Region, as_region
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 
@@ -195,3 +198,35 @@ def test_private_people_spend_the_budget_once(run: Run, few_csv: Path, monkeypat
     monkeypatch.setattr(planning_people, "synthetic_people", spy)
     assert run("plan", few_csv, "--hide-within", "300m", "--private-epsilon", 2, *QUICKLY).code == 0
     assert spent == [2.0]
+
+
+def test_plan_says_what_months_give_away(run: Run, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "QUICK", replace(TINY, months=(1, 12), followed=5))
+    asked = ("plan", few_csv, "--hide-within", "400m", *QUICKLY, "--months", "2,1")
+    figures = json.loads(run(*asked, "--json").out)["service_after_months"]
+    assert [(one["months"], one["people"]) for one in figures] == [(1, 5), (2, 5)]
+    assert all(one["found_within_100_m"]["low"] <= one["found_within_100_m"]["value"] for one in figures)
+    said = run(*asked).out
+    assert "with planar Laplace, hide within 400 m, gives away over months: of 5 of these people" in re.sub(
+        r"\s+", " ", said
+    )
+    assert "Longer was not measured" in said
+    assert "over months" not in run(*asked[:-1], "none").out
+
+
+@pytest.mark.parametrize("months", ["a year", "0", "12,-1", "999"])
+def test_plan_refuses_what_are_no_months(run: Run, few_csv: Path, months: str) -> None:
+    outcome = run("plan", few_csv, "--hide-within", "400m", *QUICKLY, "--months", months)
+    assert outcome.code == 2
+    assert "--months takes whole numbers" in outcome.err
+
+
+def test_what_no_service_does_has_no_months(run: Run, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only planar Laplace noise and hiding among people are served, and DPRS is not."""
+    monkeypatch.setattr(planning, "QUICK", replace(TINY, months=(1,), followed=5))
+    document = json.loads(run("plan", few_csv, "--hide-among", 50, *QUICKLY, "--json").out)
+    assert [one["months"] for one in document["service_after_months"]] == [1]
+    dprs = next(one for family in sound_families() for one in family.members if one.is_dprs)
+    region = as_region("san-francisco")
+    town = Dataset("town", region, synthetic_city(1000, region, rng=1))
+    assert service_months(town, dprs, (1,), people=5, seed=1) == ()

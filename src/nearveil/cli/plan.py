@@ -138,6 +138,14 @@ def plan(
     latitude: LatitudeOption = None,
     longitude: LongitudeOption = None,
     clip: ClipOption = False,
+    months: Annotated[
+        str | None,
+        typer.Option(
+            help="Measure what a service with the recommended protection gives away after these months, or 'none'.",
+            metavar="1,12,…",
+            show_default="1,3,6,12,24; with --quick 1,12",
+        ),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure less: faster, with wider confidence intervals.")
     ] = False,
@@ -167,6 +175,7 @@ def plan(
         between_all_places=between_all_places,
         free_cells=_free_cells(public_region, cells, density, published, published_within),
         private_epsilon=private_epsilon,
+        months=_months(months),
         quick=quick,
         cores=cores,
         seed=seed,
@@ -214,6 +223,15 @@ def _goal(
             "500m or --hide-among 100"
         )
     return goals[0]
+
+
+def _months(text: str | None) -> list[int] | None:
+    if text is None or text.strip().lower() == "none":
+        return None if text is None else []
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise UsageError("--months takes whole numbers such as 1,6,12, or none") from None
 
 
 def _free_cells(

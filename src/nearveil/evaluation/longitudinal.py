@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.ndimage import gaussian_filter
 from scipy.sparse import csr_matrix
-from scipy.spatial import cKDTree
 
 from nearveil.attacks.bayes import Candidates, best_guesses
 from nearveil.attacks.channels import DensityChannel
@@ -298,8 +297,11 @@ class _Noise:
         """Whether each cell may be where any of the points is from."""
         if not isinstance(self._noise, PlanarLaplace):
             return np.ones(len(centres_m), dtype=np.bool_)
-        away_m, _ = cKDTree(points_m).query(centres_m, distance_upper_bound=self._REACH * self._noise.hide_within_m)
-        return np.isfinite(away_m)
+        found = np.zeros(len(centres_m), dtype=np.bool_)
+        for x_m, y_m in points_m.tolist():
+            away_m2 = (centres_m[:, 0] - x_m) ** 2 + (centres_m[:, 1] - y_m) ** 2
+            found |= away_m2 < (self._REACH * self._noise.hide_within_m) ** 2
+        return found
 
 
 @kernel

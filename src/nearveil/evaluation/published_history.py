@@ -275,7 +275,7 @@ class _Phone:
         self._row = 0
         self._within, self._alike = 0, 0
         self._cell_of: dict[tuple[int, int], int] = {}
-        self._shown: int | None = None
+        self._shown: tuple[int, FloatArray] | None = None
 
     @property
     def fix(self) -> tuple[float, float]:
@@ -285,7 +285,9 @@ class _Phone:
 
     def shown(self, point: tuple[int, int]) -> None:
         """Take note of the point that is shown from now on; a new one is drawn for the cell of the last report."""
-        self._shown = self._cell_of.setdefault(point, int(self._cells[self._row]))
+        cell = self._cell_of.setdefault(point, int(self._cells[self._row]))
+        if self._shown is None or self._shown[0] != cell:
+            self._shown = cell, self._ground.centres_m(np.array([cell]))[0]
 
     def next_report(self, settled: _Settled | None) -> int | None:
         """Go to the next report that has to be sent, and return its epoch; None after the last one."""
@@ -316,7 +318,7 @@ class _Phone:
         """Whether reports are within reach of the cell whose point is shown."""
         if self._shown is None:
             return np.zeros(end - start, dtype=np.bool_)
-        return self._ground.reaches(self._shown, self._cells[start:end], self._fixes_m[start:end])
+        return self._ground.reaches(*self._shown, self._cells[start:end], self._fixes_m[start:end])
 
 
 def _counted(
@@ -390,10 +392,9 @@ class Ground:
         column, row = cells // self._ROWS, cells % self._ROWS - self._ROWS // 2
         return np.column_stack([column, row]).astype(np.float64) * self._metres.side_m
 
-    def reaches(self, cell: int, cells: IntArray, places_m: FloatArray) -> BoolArray:
+    def reaches(self, cell: int, centre_m: FloatArray, cells: IntArray, places_m: FloatArray) -> BoolArray:
         """Whether somebody who was in a cell surely still counts as in it, at places in these cells."""
         if self._people is not None:
             return np.asarray(cells == cell)
-        centre = self.centres_m(np.array([cell]))
         reach_m = self._metres.side_m / 2 + self._metres.margin_m
-        return np.asarray((np.abs(places_m - centre) < reach_m).all(axis=1))
+        return np.asarray(np.abs(places_m - centre_m).max(axis=1) < reach_m)

@@ -13,8 +13,10 @@ from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.defences import FreeCells
 from nearveil.evaluation.families import Family, family_of, family_of_cells, sound_families
+from nearveil.evaluation.longitudinal import MONTHS, MonthsFigure
 from nearveil.evaluation.planning.goal import Goal, fitted_to, parameter_of
 from nearveil.evaluation.planning.measuring import Point, Sizes
+from nearveil.evaluation.planning.months import checked_months, service_months
 from nearveil.evaluation.planning.people import PeopleSource, PlanningPeople
 from nearveil.evaluation.planning.search import (
     Contender,
@@ -56,12 +58,15 @@ _ONE_FIT = (
     "file, for whom the statement that begins with 'Together' is the one that holds."
 )
 _SEED = 1
-_SEARCH_STAGE, _SETTLE_STAGE = 1, 2
+_SEARCH_STAGE, _SETTLE_STAGE, _MONTHS_STAGE = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: points of a sweep, steps of refinement, contenders, runs, and the size of each."""
+    """How much is measured: points of a sweep, steps of refinement, contenders, runs, and the size of each.
+
+    And after how many months, and of how many people, it is measured what a service gives away.
+    """
 
     steps: int
     refinements: int
@@ -70,6 +75,8 @@ class Effort:
     search: Sizes
     check: Sizes
     final: Sizes
+    months: tuple[int, ...] = ()
+    followed: int = 0
 
     def for_goal(self, goal: Goal) -> Effort:
         """Name nobody on the way to a goal that is about something else."""
@@ -78,8 +85,8 @@ class Effort:
         return replace(self, search=replace(self.search, named=0), check=replace(self.check, named=0))
 
 
-FULL = Effort(4, 2, 3, 5, Sizes(1000, 40, 300), Sizes(1000, 150, 500), Sizes(2000, 80, 400))
-QUICK = Effort(3, 1, 3, 4, Sizes(500, 20, 100), Sizes(500, 60, 200), Sizes(1000, 40, 100))
+FULL = Effort(4, 2, 3, 5, Sizes(1000, 40, 300), Sizes(1000, 150, 500), Sizes(2000, 80, 400), MONTHS, 200)
+QUICK = Effort(3, 1, 3, 4, Sizes(500, 20, 100), Sizes(500, 60, 200), Sizes(1000, 40, 100), (1, 12), 30)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +107,8 @@ class Plan:
         What to know of how some of them were judged.
     people : PlanningPeople
         Whom it was measured on.
+    months : tuple of MonthsFigure
+        What a service with the best protection gives away of people who stay at home; empty where no service has it.
     seeded : bool
         Whether made-up people were drawn from a seed, so that nobody is protected.
     """
@@ -112,6 +121,7 @@ class Plan:
     effort: Effort
     people: PlanningPeople = field(repr=False)
     notes: tuple[str, ...] = ()
+    months: tuple[MonthsFigure, ...] = ()
     seeded: bool = False
     seconds: float = 0.0
     source: PeopleSource | None = field(default=None, repr=False)
@@ -174,6 +184,7 @@ class Plan:
             "nearest": None if self.met else self._summary(self.best),
             "between_all_places": None if strong is None else self._summary(strong),
             "alternatives": [self._summary(contender) for contender in self.contenders],
+            "service_after_months": [_months(figure) for figure in self.months],
             "guarantee": self.guarantee.to_dict(),
             "planning_guarantee": planning.to_dict() if planning else None,
             "covered_by_a_guarantee": planning is not None and not self.seeded,
@@ -213,6 +224,7 @@ def plan(
     between_all_places: bool = False,
     free_cells: Sequence[FreeCells] = (),
     private_epsilon: float | None = None,
+    months: Sequence[int] | None = None,
     quick: bool = False,
     cores: int | None = None,
     seed: int | None = None,
@@ -244,6 +256,9 @@ def plan(
         are in a file. Cells by PrivTree, which cost something, are tried anyway.
     private_epsilon : float, optional
         Plan on made-up people from one noisy histogram, which costs everybody this once.
+    months : sequence of int, optional
+        After how many months to measure what a service with the recommended protection gives away; 1, 3, 6, 12 and 24
+        by default, or 1 and 12 if quick. An empty one leaves it out.
     quick : bool
         Measure less: faster, with wider intervals.
     cores : int, optional
@@ -280,6 +295,7 @@ def plan(
         ours += tuple(family_of_cells(one) for one in free_cells)
     others, left_out = _others(entries, ours, strong=between_all_places)
     effort = QUICK if quick else FULL
+    effort = effort if months is None else replace(effort, months=checked_months(months))
     with (progress or no_bar)("planning", steps_of_plan((*ours, *others), effort)) as advance:
         made = make_plan(
             found.dataset,
@@ -290,8 +306,17 @@ def plan(
             cores=cores or os.cpu_count() or 1,
             progress=advance,
         )
+        given_away = service_months(
+            found.dataset,
+            made.best.point.defence,
+            effort.months,
+            people=effort.followed,
+            seed=stage_seed(made.seed, _MONTHS_STAGE),
+            progress=advance,
+        )
     return replace(
         made,
+        months=given_away,
         people=found,
         left_out=(*left_out, *made.left_out),
         notes=(
@@ -333,8 +358,8 @@ def _others(
 
 
 def steps_of_plan(families: Sequence[Family], effort: Effort) -> int:
-    """How often `make_plan` reports progress, at most."""
-    return len(families) + effort.contenders + 1 + sum(not family.is_own for family in families)
+    """How often `plan` reports progress, at most."""
+    return len(families) + effort.contenders + 2 + sum(not family.is_own for family in families)
 
 
 def make_plan(
@@ -537,6 +562,17 @@ def _figures(point: Point) -> dict[str, Any]:
         **{name: _mean(getattr(point, name)) for name in ("recall", "ratio", "error_m")},
         **{name: _share(getattr(point, name)) for name in ("acc", "named", "named_sparsest")},
         "seeds": list(point.seeds),
+    }
+
+
+def _months(figure: MonthsFigure) -> dict[str, Any]:
+    return {
+        "months": figure.months,
+        "people": figure.people,
+        "found_within_100_m": _share(figure.found),
+        "named": _share(figure.named),
+        "error_m": _mean(figure.error_m),
+        "points_a_month": figure.points.value,
     }
 
 

@@ -1,0 +1,66 @@
+"""What a service with a protection gives away over months, measured on the people of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nearveil.errors import UsageError
+from nearveil.evaluation.cells import ready
+from nearveil.evaluation.defences import Defence
+from nearveil.evaluation.longitudinal import MonthsFigure, measure_months
+from nearveil.io.datasets import Dataset
+from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.nearby.publishing.protection import Protection
+from nearveil.types import Progress
+
+MOST_MONTHS = 60
+PLANAR_LAPLACE = "planar-laplace"
+_TARGET_STREAM, _REPORT_STREAM = 11, 12
+
+
+def checked_months(months: Sequence[int]) -> tuple[int, ...]:
+    """Return months in order, each once; refuse what is no number of months."""
+    if not all(1 <= number <= MOST_MONTHS for number in months):
+        raise UsageError(f"--months takes whole numbers from 1 to {MOST_MONTHS} such as 1,6,12, or none")
+    return tuple(sorted(set(months)))
+
+
+def service_months(
+    dataset: Dataset,
+    defence: Defence,
+    months: Sequence[int],
+    *,
+    people: int,
+    seed: int,
+    progress: Progress | None = None,
+) -> tuple[MonthsFigure, ...]:
+    """Return what some of the people give away who stay at home and report to a service every hour.
+
+    The service has its defaults but for the strength. Nothing where no service protects in this way.
+
+    Parameters
+    ----------
+    people : int
+        Of how many homes are looked for; all addresses are known.
+    progress : callable, optional
+        Called with 1 when all is done.
+    """
+    if not months or not people or not (defence.hides_among or defence.mechanism == PLANAR_LAPLACE):
+        return ()
+    mechanism = ready(defence, dataset, seed)
+    among = mechanism if isinstance(mechanism, HideAmong) else None
+    protection = Protection(region=dataset.region, hide_within_m=defence.hide_within_m, among=among)
+    rng = np.random.default_rng([seed, _TARGET_STREAM])
+    targets = rng.choice(len(dataset.places), size=min(people, len(dataset.places)), replace=False)
+    found = measure_months(
+        protection,
+        dataset.places,
+        targets=targets,
+        months=months,
+        rng=np.random.default_rng([seed, _REPORT_STREAM]),
+    )
+    if progress:
+        progress(1)
+    return tuple(found)
