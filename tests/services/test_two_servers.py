@@ -78,7 +78,7 @@ def test_no_person_is_published_twice_in_an_epoch(address: str, tmp_path: Path) 
 def _report_to_both(servers: list[RunningService]) -> None:
     """Everybody wanders, and tells now this server, now that one, until some borders have passed."""
     chance = random.Random(4)
-    first, second = (httpx.Client(base_url=server.url, headers=server.headers, timeout=20.0) for server in servers)
+    first, second = (httpx.Client(base_url=server.url, headers=server.headers, timeout=60.0) for server in servers)
     with first, second:
         assert first.post("/v1/people", json={"ids": PEOPLE}).status_code == 200
         began = first.get("/v1/ledger").json()["epoch"]

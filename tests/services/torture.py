@@ -28,6 +28,9 @@ from nearveil.server.auth import new_platform_key
 PEOPLE = 120
 PLACES_EACH = 7
 NEW_PLACES = 4
+MOST_REPORTS = 400
+"""How many reports are waited for before a kill, at most."""
+
 REGION = named_region("san-francisco")
 # Epochs every second, so that kills fall on them too, and places that count as soon as they are reported.
 OPTIONS = (
@@ -122,7 +125,7 @@ def _check_totals(store: Store, people: list[Person]) -> list[str]:
 
 async def _load_and_kill(service: RunningService, people: list[Person], chance: random.Random) -> int:
     count = 0
-    async with httpx.AsyncClient(base_url=service.url, headers=service.headers, timeout=10.0) as client:
+    async with httpx.AsyncClient(base_url=service.url, headers=service.headers, timeout=60.0) as client:
 
         async def report_on_and_on(some: list[Person]) -> None:
             nonlocal count
@@ -141,7 +144,11 @@ async def _load_and_kill(service: RunningService, people: list[Person], chance: 
                 )
 
         tasks = [asyncio.create_task(report_on_and_on(people[start::12])) for start in range(12)]
-        await asyncio.sleep(chance.uniform(0.05, 2.0))
+        # After so many reports and a moment, so that a busy machine is loaded as much as an idle one.
+        enough = chance.randrange(MOST_REPORTS)
+        while count < enough and not any(task.done() for task in tasks):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(chance.uniform(0.0, 0.5))
         service.kill()
         results = await asyncio.gather(*tasks, return_exceptions=True)
     others = [result for result in results if not isinstance(result, httpx.TransportError)]
