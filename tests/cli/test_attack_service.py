@@ -12,6 +12,7 @@ import pytest
 from nearveil.client.http import Client
 from nearveil.region import Region
 from tests.cli.conftest import Run
+from tests.client.protected_stub import ProtectedStub
 from tests.client.stub_service import KEY, URL, StubService
 
 TOWN = Region(37.745, -122.455, 37.79, -122.398)
@@ -83,7 +84,45 @@ def test_one_account_of_ones_own(run: Run, service: StubService, key_file: Path)
     assert "person-3" in service.published
 
 
+@pytest.fixture
+def leaky(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProtectedStub]:
+    """A service whose answers tell whether somebody is where a report says."""
+    stub = ProtectedStub(TOWN, tells="answer")
+
+    def client(url: str, key: str, **options: Any) -> Client:
+        return Client(url, key, transport=httpx.MockTransport(stub.handle), **options)
+
+    monkeypatch.setattr("nearveil.cli.attack_service.Client", client)
+    yield stub
+    assert stub.people == {}, "accounts were left behind"
+
+
+@pytest.mark.parametrize("stolen", ["key", "token"])
+def test_a_stolen_key_or_token(run: Run, leaky: ProtectedStub, stolen: str) -> None:
+    options = (f"--stolen-{stolen}", "--strategy", "answers", "--targets", 8, "--key", KEY)
+    outcome = run(*HERE, *options, "--json")
+    assert outcome.code == 0, outcome.err
+    found = json.loads(outcome.out)
+    [row] = found["strategies"]
+    assert (found["stolen"], row["strategy"], row["people"]) == (stolen, "answers", 8)
+    assert row["found_with_guesses"] > row["found_from_published"]
+    assert "answer status" in row["told"]
+    outcome = run(*HERE, *options)
+    assert outcome.out.splitlines()[1].split()[:2] == ["answers", "8"]
+    assert "Right and wrong guesses differ in: answer status" in outcome.out
+    assert f"All {8 + 20} accounts of the audit were removed." in outcome.out
+    assert KEY not in outcome.out + outcome.err
+
+
 BAD = [
+    (("--key", KEY, "--stolen-key", "--stolen-token"), 2, "give one of --stolen-key and --stolen-token"),
+    (("--key", KEY, "--stolen-key", "--k", "5"), 2, "--k has no effect on an attack with a stolen key"),
+    (("--key", KEY, "--stolen-token", "--region", "berlin"), 2, "--region has no effect"),
+    (("--key", KEY, "--stolen-token", "--strategy", "recreate"), 2, "recreate needs the platform key"),
+    (("--key", KEY, "--stolen-key", "--targets", "0"), 2, "1 to 1,000 targets (--targets)"),
+    (("--key", KEY, "--stolen-key"), 2, "noise in metres per place"),
+    (("--key", KEY, "--strategy", "answers"), 2, "--strategy needs --stolen-key or --stolen-token"),
+    (("--stolen-key",), 2, "only a service of your own can be attacked"),
     ((), 2, "only a service of your own can be attacked"),
     (("--key", "nowhere.txt"), 2, "the file of --key cannot be read"),
     (("--key", KEY), 2, "can see a key on the command line"),
@@ -139,9 +178,9 @@ def test_a_persons_token_is_no_platform_key(run: Run, service: StubService, tmp_
     assert service.requests == []
 
 
-@pytest.mark.parametrize("option", ["--key", "--targets", "--target", "--truth", "--askers"])
+@pytest.mark.parametrize("option", ["--key", "--targets", "--target", "--truth", "--askers", "--stolen-key"])
 def test_options_of_the_audit_need_an_address(run: Run, option: str) -> None:
-    outcome = run("attack", "--dataset", "gaussian", option, "1")
+    outcome = run("attack", "--dataset", "gaussian", option, *([] if option == "--stolen-key" else ["1"]))
     assert (outcome.code, f"{option} needs --url" in outcome.err) == (2, True)
 
 

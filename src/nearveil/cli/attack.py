@@ -28,14 +28,19 @@ from nearveil.cli.attack_service import (
     AskersOption,
     KeyOption,
     PlainHttpOption,
+    StolenKeyOption,
+    StolenTokenOption,
+    StrategyOption,
     TargetOption,
     TargetsOption,
     TruthOption,
     UrlOption,
     attack_service,
+    attack_with_stolen,
     refuse_other_options,
 )
 from nearveil.cli.populations import Population, dataset_population, file_population
+from nearveil.client.stolen_key import Stolen
 from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.attack import PopulationAttack, attack_population
 from nearveil.evaluation.attack_experiment import AttackProtocol
@@ -179,17 +184,29 @@ def attack(
     truth: TruthOption = None,
     askers: AskersOption = None,
     plain_http: PlainHttpOption = False,
+    stolen_key: StolenKeyOption = False,
+    stolen_token: StolenTokenOption = False,
+    strategy: StrategyOption = None,
 ) -> None:
     """Locate people through ranked lists: the paper's populations or your own people, protected or not.
 
     The attack runs against a simulated service in memory. With any option under Mechanism (--epsilon, --hide-within,
     --mechanism ...) everybody is protected first. With --url a running service of your own is attacked instead: the
-    command creates its targets and colluders there, and removes them afterwards.
+    command creates its targets and colluders there, and removes them afterwards. With --stolen-key or --stolen-token
+    it attacks them as somebody who can report in their names.
     """
     names = list(ATTACKS) if not name or _ALL in name else list(dict.fromkeys(name))
     for one in names:
         attack_class(one)
-    refuse_other_options(context, with_service=url is not None)
+    refuse_other_options(context, with_service=url is not None, with_stolen=stolen_key or stolen_token)
+    if stolen_key and stolen_token:
+        raise UsageError("the attacker has a stolen key or stolen tokens; give one of --stolen-key and --stolen-token")
+    if url is not None and (stolen_key or stolen_token):
+        attack_with_stolen(
+            url=url, key=key, stolen=Stolen.KEY if stolen_key else Stolen.TOKEN, strategies=strategy or (), tau=tau,
+            targets=targets, plain_http=plain_http, seed=seed, json=json,
+        )  # fmt: skip
+        return
     if url is not None:
         attack_service(
             url=url, key=key, region=region, names=names, k=k, colluders=colluders, tau=tau, targets=targets,

@@ -23,6 +23,14 @@ from nearveil.client.audit import (
     check_platform_key,
 )
 from nearveil.client.http import Client, region_of
+from nearveil.client.stolen_key import (
+    Stolen,
+    StolenKeyAudit,
+    StolenPlan,
+    Strategy,
+    stolen_notes,
+    stolen_table,
+)
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import LEAST_TAU_M
 from nearveil.region import metres
@@ -30,6 +38,7 @@ from nearveil.region import metres
 KEY_VARIABLE = "NEARVEIL_PLATFORM_KEY"
 _PLATFORM_PREFIX = "nvk_"
 _TARGETS = 20
+_STOLEN_TARGETS = 200
 _PANEL = "A running service of your own"
 
 UrlOption = Annotated[
@@ -48,7 +57,9 @@ KeyOption = Annotated[
 TargetsOption = Annotated[
     int | None,
     typer.Option(
-        help="Number of made-up people to create and attack.", show_default=str(_TARGETS), rich_help_panel=_PANEL
+        help="Number of made-up people to create and attack.",
+        show_default=f"{_TARGETS}; {_STOLEN_TARGETS} for each strategy with a stolen key or token",
+        rich_help_panel=_PANEL,
     ),
 ]
 TargetOption = Annotated[
@@ -71,12 +82,40 @@ PlainHttpOption = Annotated[
     typer.Option("--plain-http", help="Allow sending the key unencrypted to another machine.", rich_help_panel=_PANEL),
 ]
 
-_SERVICE_ONLY = {"key", "targets", "target", "truth", "askers", "plain_http"}
+StolenKeyOption = Annotated[
+    bool,
+    typer.Option(
+        "--stolen-key",
+        help="Attack made-up people as somebody who has stolen the platform key: report guesses for them.",
+        rich_help_panel=_PANEL,
+    ),
+]
+StolenTokenOption = Annotated[
+    bool,
+    typer.Option(
+        "--stolen-token",
+        help="The same for somebody who has stolen the tokens of those people.",
+        rich_help_panel=_PANEL,
+    ),
+]
+StrategyOption = Annotated[
+    list[Strategy] | None,
+    typer.Option(
+        help="How to guess with a stolen key or token; may be repeated.", show_default="all", rich_help_panel=_PANEL
+    ),
+]
+
+_SERVICE_ONLY = {
+    "key", "targets", "target", "truth", "askers", "plain_http", "stolen_key", "stolen_token", "strategy",
+}  # fmt: skip
 _WITH_SERVICE = {"url", "region", "name", "k", "colluders", "tau", "seed", "json", *_SERVICE_ONLY}
+_WITH_STOLEN = {
+    "url", "key", "targets", "tau", "seed", "json", "plain_http", "stolen_key", "stolen_token", "strategy",
+}  # fmt: skip
 
 
-def refuse_other_options(context: typer.Context, *, with_service: bool) -> None:
-    """Refuse options without effect: those of simulated services with --url, those of --url without it."""
+def refuse_other_options(context: typer.Context, *, with_service: bool, with_stolen: bool) -> None:
+    """Refuse options without effect: those of simulated services with --url, those of --url without it, and so on."""
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
@@ -85,6 +124,10 @@ def refuse_other_options(context: typer.Context, *, with_service: bool) -> None:
             raise UsageError(f"{parameter.opts[0]} is for simulated services, not for --url; leave it out")
         if given and not with_service and name in _SERVICE_ONLY:
             raise UsageError(f"{parameter.opts[0]} needs --url, the address of a running service")
+        if given and with_service and with_stolen and name not in _WITH_STOLEN:
+            raise UsageError(f"{parameter.opts[0]} has no effect on an attack with a stolen key or token; leave it out")
+        if given and with_service and not with_stolen and name == "strategy":
+            raise UsageError("--strategy needs --stolen-key or --stolen-token")
 
 
 def attack_service(
@@ -124,6 +167,38 @@ def attack_service(
         with progress_bar("attacking the service", audit.attacks) as advance:
             found = audit.run(advance)
     _say(found, json=json)
+
+
+def attack_with_stolen(
+    *,
+    url: str,
+    key: str | None,
+    stolen: Stolen,
+    strategies: Sequence[Strategy],
+    tau: str,
+    targets: int | None,
+    plain_http: bool,
+    seed: int,
+    json: bool,
+) -> None:
+    """Audit a running service as somebody who has stolen its key, or people's tokens, and print the result."""
+    plan = StolenPlan(
+        stolen=stolen,
+        strategies=tuple(dict.fromkeys(strategies)) or tuple(one for one in Strategy if one.works_with(stolen)),
+        people=_STOLEN_TARGETS if targets is None else targets,
+        tau_m=_tau_m(tau),
+        seed=seed,
+    )
+    with (
+        Client(url, platform_key(key, os.environ), allow_plain_http=plain_http) as client,
+        progress_bar(f"guessing with a stolen {stolen}", plan.steps) as advance,
+    ):
+        found = StolenKeyAudit(client, plan).run(advance)
+    if json:
+        say_json(found.document())
+        return
+    say(stolen_table(found))
+    say("\n" + stolen_notes(found))
 
 
 def platform_key(given: str | None, environ: Mapping[str, str]) -> str:

@@ -299,6 +299,10 @@ class Client:
 
     # -- underneath --------------------------------------------------------------------------------------------
 
+    def answer(self, method: str, path: str, *, json: Any = None) -> httpx.Response:
+        """Return the whole answer to any request that may be repeated, for audits."""
+        return self._send(method, path, repeatable=True, json=json)
+
     def _get(self, path: str) -> httpx.Response:
         return self._send("GET", path, repeatable=True)
 
