@@ -223,6 +223,7 @@ def test_no_flood_reaches_the_parser(
             assert service.refused == ["headers-too-large"]
             # What began within a piece that another thing ended in is not counted from its first byte on.
             assert sum(fed) <= 2 * LIMITS.header_bytes
+            assert service.made[0]._dropped_bytes < len(flood) / 2
 
     on_a_loop(work)
 
@@ -455,6 +456,26 @@ def test_one_connection_too_many_is_told_so_and_others_are_served(kind: type[Lim
     on_a_loop(work)
 
 
+def test_whoever_has_asked_is_not_displaced_by_those_who_only_connect(kind: type[LimitedProtocol]) -> None:
+    async def work() -> None:
+        async with edge(kind, connections=2) as service:
+            reader, writer = await service.connect()
+            writer.write(QUESTION)
+            await reader.readuntil(b"{}")
+            for _ in range(3):
+                silent = await service.connect()
+                service.watch.now += 1.5
+                await service.connect()
+                assert await read_all(*silent) == b""
+                writer.write(QUESTION)
+                assert b"200 OK" in await reader.readuntil(b"{}")
+                service.watch.now += 1.5
+            assert len(service.registry) == 2
+            assert service.refused == []
+
+    on_a_loop(work)
+
+
 # -- TLS -----------------------------------------------------------------------------------------------------------
 
 
@@ -463,7 +484,7 @@ def test_tls_has_the_same_limits(kind: type[LimitedProtocol], tmp_path: Path) ->
     trust = ssl.create_default_context(cafile=str(certificate))
 
     async def work() -> None:
-        async with edge(kind, tls_context(certificate, key), connections=2) as service:
+        async with edge(kind, tls_context(certificate, key), connections=2, head_s=1000.0) as service:
             reader, writer = await service.connect(ssl=trust)
             writer.write(QUESTION)
             assert b"200 OK" in await reader.readuntil(b"{}")
@@ -474,7 +495,7 @@ def test_tls_has_the_same_limits(kind: type[LimitedProtocol], tmp_path: Path) ->
             # Whoever does not shake hands counts, and is let go after a while.
             reader, writer = await service.connect()
             assert len(service.registry) == 1
-            service.later(LIMITS.head_s + 0.1)
+            service.later(1000.1)
             assert await read_all(reader, writer) == b""
             await until(lambda: not len(service.registry))
             # So is whoever does not speak TLS.

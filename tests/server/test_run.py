@@ -1,5 +1,6 @@
 """A real server process: it starts with nothing, and stopping it loses nothing that was acknowledged."""
 
+import os
 import re
 import signal
 import socket
@@ -18,7 +19,7 @@ from nearveil.server.auth import Access
 from nearveil.server.run import address_of, first_platform_key, listen, make_data_folder
 from nearveil.server.settings import Settings
 from tests.server.running import HERE
-from tests.server.served import Served, served
+from tests.server.served import Served, nearveil, served
 
 
 def _settings(**options: object) -> Settings:
@@ -157,3 +158,52 @@ def test_a_service_that_starts_with_nothing_works_and_starts_again(tmp_path: Pat
         assert again.key == service.key
         assert again.call("POST", "/v1/nearby", json={**HERE, "k": 1}).json() == {"ids": ["ann"]}
         assert again.stop(signal.SIGINT) == 0
+
+
+# -- another uvicorn ---------------------------------------------------------------------------------------------------
+
+
+def _other_uvicorn(folder: Path, change: str) -> dict[str, str]:
+    """Return the environment of a process whose uvicorn is changed before anything of Nearveil is imported."""
+    lines = "from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as Protocol, RequestResponseCycle"
+    (folder / "sitecustomize.py").write_text(f"{lines}\n{change}\n")
+    return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+
+
+_WITHOUT_FAST_LANE = """
+original = Protocol.on_response_complete
+def on_response_complete(self):
+    assert isinstance(self.cycle, RequestResponseCycle)
+    original(self)
+Protocol.on_response_complete = on_response_complete
+"""
+_WITHOUT_LIMITS = """
+import httptools, types
+original = Protocol.__init__
+def __init__(self, *arguments, **options):
+    original(self, *arguments, **options)
+    parts = types.SimpleNamespace(**{
+        name: types.MethodType(getattr(Protocol, name), self) for name in dir(Protocol) if name.startswith("on_")
+    })
+    self.parser = httptools.HttpRequestParser(parts)
+Protocol.__init__ = __init__
+"""
+
+
+def test_with_another_uvicorn_the_service_takes_the_plain_route_and_says_so(tmp_path: Path) -> None:
+    with served(tmp_path, env=_other_uvicorn(tmp_path, _WITHOUT_FAST_LANE)) as service:
+        assert service.call("POST", "/v1/nearby", json={**HERE, "k": 1}).json() == {"ids": []}
+        assert service.call("GET", "/healthz", headers={"long": "1" * 20_000}).status_code == 431
+        assert "no fast lane, uvicorn is not known" in service.events()
+
+
+def test_a_uvicorn_that_cannot_be_limited_needs_a_proxy(tmp_path: Path) -> None:
+    """Its parser calls uvicorn's own methods, whatever a subclass has in place of them."""
+    environment = _other_uvicorn(tmp_path, _WITHOUT_LIMITS)
+    refused = nearveil("serve", "--port", "0", folder=tmp_path, env=environment)
+    assert refused.returncode == 2
+    assert "does not let Nearveil limit connections and headers" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    with served(tmp_path, "--limits-in-proxy", env=environment) as service:
+        assert service.call("POST", "/v1/nearby", json={**HERE, "k": 1}).json() == {"ids": []}
+        assert "no limits on connections, uvicorn is not known" in service.events()
