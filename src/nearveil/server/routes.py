@@ -501,7 +501,7 @@ async def metrics(request: Request, service: Here) -> Response:
     """Return metrics, without ids of people or locations."""
     _refuse_people(request)
     await asyncio.to_thread(service.totals)
-    text, kind = service.metrics.exposition()
+    text, kind = await asyncio.to_thread(service.metrics.exposition)
     return Response(text, media_type=kind)
 
 
