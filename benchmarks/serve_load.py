@@ -2,10 +2,16 @@
 
 A million published people, 64 connections that ask for the ten nearest, a thousand reports a second, and one border of
 an epoch within the run. The bare route is measured before and after, on the same machine in the same minutes.
+
+``--workers 1 2`` compares numbers of workers on a private PostGIS instead, by turns. wrk then sends the same questions
+again and again over a few connections, so that it takes little of the machine that it shares with the workers.
+With ``--pipelined 8`` it takes still less.
 """
 
 import argparse
+import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,9 +22,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tests.services.postgres import private_database
+
 from benchmarks.serving.asking import ask, write_script
-from benchmarks.serving.people import PLATFORM_KEY_FILE, prepared_store
+from benchmarks.serving.people import PLATFORM_KEY_FILE, fill, prepared_store
 from benchmarks.serving.servers import Server, bare_server, nearveil_server
+from nearveil.nearby.publishing.keys import new_keys, write_keys
+from nearveil.server.settings import Settings
 
 LEAST_SHARE = 0.6
 MOST_P99_MS = 20.0
@@ -31,6 +41,9 @@ WARM_UP_S = 5
 def main() -> None:
     """Measure, print and write."""
     options = _options()
+    if options.workers:
+        _report(list(_lines_of_workers(found := compare_workers(options))), found, options.json)
+        return
     epoch, window = f"{options.seconds}s", f"{options.seconds * EPOCHS_PER_WINDOW}s"
     store = prepared_store(options.people, epoch, window)
     with tempfile.TemporaryDirectory() as name:
@@ -42,10 +55,13 @@ def main() -> None:
         database, log_file = folder / "store" / "nearveil.db", folder / "serve.log"
         with bare_server() as bare, nearveil_server(database, key, epoch, window, log_file) as service:
             found = _measure(options, folder / "ask.lua", bare, service, store / PLATFORM_KEY_FILE)
-    for line in _lines(found):
-        print(line)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    _report(list(_lines(found)), found, options.json)
+
+
+def _report(lines: list[str], found: object, path: Path | None) -> None:
+    print("\n".join(lines))
+    if path:
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def _options() -> argparse.Namespace:
@@ -54,6 +70,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=60, help="how long the service is asked; also its epoch")
     parser.add_argument("--bare-seconds", type=int, default=15, help="how long the bare route is asked, twice")
     parser.add_argument("--reports-per-s", type=float, default=1000.0)
+    parser.add_argument("--workers", type=int, nargs="+", help="numbers of workers to compare on PostGIS, such as 1 2")
+    parser.add_argument("--connections", type=int, default=16, help="of wrk, for --workers")
+    parser.add_argument("--pipelined", type=int, default=1, help="questions that wrk sends at once, for --workers")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each number of workers is asked")
     parser.add_argument("--json", type=Path, help="file to write the results to")
     return parser.parse_args()
 
@@ -85,12 +105,58 @@ def _measure(
     }
 
 
-def _asked(server: Server, script: Path, seconds: int) -> dict[str, float]:
+def _asked(server: Server, script: Path, seconds: int, connections: int = 64) -> dict[str, float]:
     before_s = server.cpu_s()
-    asked = ask(server.port, script, seconds)
+    asked = ask(server.port, script, seconds, connections)
     # How busy the server was tells a slow server from a machine that is busy with something else.
     cores = (server.cpu_s() - before_s) / asked.seconds
     return asdict(asked) | {"per_s": round(asked.per_s, 1), "cores": round(cores, 2)}
+
+
+def compare_workers(options: argparse.Namespace) -> dict[str, Any]:
+    """Ask services with different numbers of workers by turns; they run at the same time, and one is asked."""
+    epoch, window = "1h", "30d"
+    with tempfile.TemporaryDirectory() as name, private_database() as address, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        write_keys(folder / "keys.json", new_keys())
+        keys = ("--keys", str(folder / "keys.json"))
+        environ = {"NEARVEIL_STORE": address}
+        key = fill(Settings.load(environ=environ, options={"keys": keys[1]}), options.people)
+        write_script(folder / "ask.lua", key, options.pipelined, is_pipelined=True)
+        servers = {
+            workers: stack.enter_context(
+                nearveil_server(
+                    address, key, epoch, window, folder / f"{workers}.log", *keys, "--workers", str(workers)
+                )
+            )
+            for workers in options.workers
+        }
+        rows: dict[int, list[dict[str, float]]] = {workers: [] for workers in servers}
+        for server in servers.values():
+            ask(server.port, folder / "ask.lua", WARM_UP_S, options.connections)
+        for turn in range(options.rounds):
+            for workers, server in list(servers.items())[:: -1 if turn % 2 else 1]:
+                rows[workers].append(_asked(server, folder / "ask.lua", options.seconds, options.connections))
+    best = {workers: max(some, key=lambda row: row["per_s"]) for workers, some in rows.items()}
+    first = best[options.workers[0]]
+    return {
+        "people": options.people,
+        "load_before": os.getloadavg(),
+        "rows": rows,
+        "times_the_first": {workers: round(row["per_s"] / first["per_s"], 2) for workers, row in best.items()},
+        "best": best,
+    }
+
+
+def _lines_of_workers(found: dict[str, Any]) -> Iterator[str]:
+    for workers, row in found["best"].items():
+        questions = row["requests"]
+        yield (
+            f"  {workers} workers   {row['per_s']:,.0f} requests/s, {found['times_the_first'][workers]:.2f} times the "
+            f"first; p99 {row['p99_ms']:.1f} ms, {row['errors']} errors; {row['cores']:.2f} cores, "
+            f"{1e6 * row['cores'] * row['seconds'] / questions:.1f} µs of them a question; wrk "
+            f"{1e6 * row['cpu_s'] / questions:.1f} µs a question"
+        )
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:

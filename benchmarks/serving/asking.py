@@ -1,6 +1,7 @@
 """wrk with a question of its own for every request."""
 
 import json
+import resource
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,21 @@ init = function()
   for i = 1, #bodies do requests[i] = wrk.format("POST", "/v1/nearby", headers, bodies[i]) end
 end
 request = function() return requests[math.random(#requests)] end
+"""
+
+# A few questions in one write, again and again: wrk takes as little of the machine as it can.
+FEW_QUESTIONS = """
+local requests
+init = function()
+  local headers = {{ ["Content-Type"] = "application/json", ["Authorization"] = "Bearer {key}" }}
+  local bodies = {{ {bodies} }}
+  for i = 1, #bodies do bodies[i] = wrk.format("POST", "/v1/nearby", headers, bodies[i]) end
+  requests = table.concat(bodies)
+end
+request = function() return requests end
+"""
+
+DONE = """
 done = function(summary, latency)
   local e = summary.errors
   io.write(string.format(
@@ -40,6 +56,7 @@ class Asked:
     p999_ms: float
     max_ms: float
     errors: int
+    cpu_s: float = 0.0
 
     @property
     def per_s(self) -> float:
@@ -47,21 +64,29 @@ class Asked:
         return self.requests / self.seconds
 
 
-def write_script(path: Path, key: str) -> None:
-    """Write questions from where people are."""
+def write_script(path: Path, key: str, questions: int = QUESTIONS, *, is_pipelined: bool = False) -> None:
+    """Write questions from where people are, for a script that sends a random one of them or all at once."""
     bodies = ",\n".join(
         f"'{json.dumps({'latitude': latitude, 'longitude': longitude, 'k': K})}'"
-        for latitude, longitude in places_to_ask_from(QUESTIONS).round(6).tolist()
+        for latitude, longitude in places_to_ask_from(questions).round(6).tolist()
     )
-    path.write_text(SCRIPT.format(bodies=bodies, key=key, mark=MARK), encoding="utf-8")
+    script = FEW_QUESTIONS if is_pipelined else SCRIPT
+    path.write_text(script.format(bodies=bodies, key=key) + DONE.format(mark=MARK), encoding="utf-8")
     path.chmod(0o600)
 
 
 def ask(port: int, script: Path, seconds: int, connections: int = 64) -> Asked:
     """Ask for so long over so many connections, from one thread."""
+    before_s = _children_cpu_s()
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(script)]
     finished = subprocess.run(
         [*command, f"http://127.0.0.1:{port}/v1/nearby"], capture_output=True, text=True, check=True
     )
     line = next(line for line in finished.stdout.splitlines() if line.startswith(MARK))
-    return Asked(**json.loads(line.removeprefix(MARK)))
+    return Asked(**json.loads(line.removeprefix(MARK)), cpu_s=round(_children_cpu_s() - before_s, 3))
+
+
+def _children_cpu_s() -> float:
+    """Return the time that finished child processes have computed for: servers run on, and do not count."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -46,6 +46,14 @@ def places_to_ask_from(count: int) -> FloatArray:
 
 def _fill(folder: Path, people: int, epoch: str, window: str) -> None:
     settings = Settings.load(options={"store": str(folder / "nearveil.db"), "epoch": epoch, "window": window})
+    secret = fill(settings, people)
+    # Written last: a folder without it is not complete.
+    with os.fdopen(os.open(folder / PLATFORM_KEY_FILE, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+        file.write(secret)
+
+
+def fill(settings: Settings, people: int) -> str:
+    """Put so many published people into an empty store; return a platform key."""
     service = Service.open(settings)
     try:
         schedule = service.protection.schedule
@@ -63,9 +71,7 @@ def _fill(folder: Path, people: int, epoch: str, window: str) -> None:
         service.store.add_key(kept)
     finally:
         service.close()
-    # Written last: a folder without it is not complete.
-    with os.fdopen(os.open(folder / PLATFORM_KEY_FILE, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-        file.write(secret)
+    return secret
 
 
 def _noisy_steps(people: int) -> IntArray:

@@ -1,5 +1,6 @@
 """The two servers, each in a process of its own."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -27,9 +28,10 @@ class Server:
     pid: int
 
     def cpu_s(self) -> float:
-        """Return the time that it has computed for."""
-        times = psutil.Process(self.pid).cpu_times()
-        return float(times.user + times.system)
+        """Return the time that it and its workers have computed for."""
+        process = psutil.Process(self.pid)
+        times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
+        return float(sum(each.user + each.system for each in times))
 
     def peak_bytes(self) -> int:
         """Return the most memory that it has had."""
@@ -50,13 +52,17 @@ def bare_server() -> Iterator[Server]:
 
 
 @contextmanager
-def nearveil_server(store: Path, key: str, epoch: str, window: str, log_file: Path) -> Iterator[Server]:
+def nearveil_server(
+    store: Path | str, key: str, epoch: str, window: str, log_file: Path, *options: str
+) -> Iterator[Server]:
     """Run the service on a store until everybody is on its map."""
     port = _free_port()
-    command = [*COMMAND, "serve", "--store", str(store), "--port", str(port), "--epoch", epoch, "--window", window]
+    command = [*COMMAND, "serve", "--port", str(port), "--epoch", epoch, "--window", window]
     # Places count at once, so that reports of people who are now here, now there are drawn and published.
-    command += ["--key-questions-per-s", "0", "--dwell", "1"]
-    with log_file.open("wb") as log, _running(command, log) as process:
+    command += ["--key-questions-per-s", "0", "--dwell", "1", *options]
+    # In a variable, because an address may have a password.
+    environment = {**os.environ, "NEARVEIL_STORE": str(store)}
+    with log_file.open("wb") as log, _running(command, log, environment) as process:
         _wait_until(lambda: process.poll() is not None or _status(f"http://127.0.0.1:{port}/readyz", key) == 200)
         if process.poll() is not None:
             raise SystemExit(log_file.read_text(encoding="utf-8"))
@@ -88,8 +94,10 @@ def small_server(folder: Path, region: str, settings: tuple[str, ...]) -> Iterat
 
 
 @contextmanager
-def _running(command: list[str], log: Any = None) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(command, stdout=log, stderr=log)
+def _running(
+    command: list[str], log: Any = None, environment: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     try:
         yield process
     finally:

@@ -44,6 +44,12 @@ class RedisServer:
             self._process.wait(60)
             self._process = None
 
+    def spent(self, refill_s: float) -> int:
+        """Return what is missing in all buckets, if one request is earned in so long."""
+        with self.client() as client:
+            keys = [key for key in client.scan_iter("nearveil:*") if key != "nearveil:recent"]
+            return round(sum(float(client.get(key) or 0) / 1e6 - time.time() for key in keys) / refill_s)
+
     def client(self) -> redis.Redis:
         return redis.Redis(port=self.port, decode_responses=True)
 

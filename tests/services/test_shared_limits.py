@@ -71,16 +71,10 @@ def test_a_limit_holds_for_both_together(both: tuple[Running, Running]) -> None:
 def test_half_here_and_half_there_is_all(both: tuple[Running, Running], redis_server: RedisServer) -> None:
     first, second = both
     assert [ask(first, "ann") for _ in range(12)] == [200] * 12
-    until(lambda: spent_in_redis(redis_server) == 12)
+    until(lambda: redis_server.spent(REFILL_S) == 12)
     assert ask(second, "ann") == 200
     until(lambda: spent_here(second, "ann") == 13)
     assert [ask(second, "ann") for _ in range(8)] == [200] * 7 + [429]
-
-
-def spent_in_redis(server: RedisServer) -> int:
-    with server.client() as client:
-        full_in_s = [float(client.get(key)) / 1e6 - time.time() for key in client.scan_iter("nearveil:*")]
-        return round(sum(full_in_s) / REFILL_S)
 
 
 def spent_here(service: Running, person: str) -> int:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
 
 from nearveil.nearby.stores.base import Reason
 from nearveil.server.problems import PROBLEM_NAMES
@@ -28,6 +30,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._of_workers: Callable[[], Mapping[str, bytes]] | None = None
         self._questions = _Times("nearveil_question_seconds", "Questions, by the time to answer.", _QUESTION_SECONDS)
         self._registry.register(self._questions)
         self._reports = Counter("nearveil_reports", "Reports that were kept.", registry=self._registry)
@@ -115,14 +118,53 @@ class Metrics:
         self._connections.set_function(count)
 
     def exposition(self) -> tuple[bytes, str]:
-        """Return the metrics as text and its content type."""
-        return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
+        """Return the metrics of all workers as text, and its content type; call it in a thread that may wait."""
+        text = self.own() if self._of_workers is None else labelled(self._of_workers())
+        return text, CONTENT_TYPE_PLAIN_0_0_4
+
+    def own(self) -> bytes:
+        """Return the metrics of this process as text."""
+        return generate_latest(self._registry)
+
+    def gather(self, of_workers: Callable[[], Mapping[str, bytes]]) -> None:
+        """Show those of several workers, by the name of each."""
+        self._of_workers = of_workers
 
     def _counter(self, name: str, help_text: str, label: str) -> Counter:
         return Counter(name, help_text, [label], registry=self._registry)
 
     def _gauge(self, name: str, help_text: str) -> Gauge:
         return Gauge(name, help_text, registry=self._registry)
+
+
+def labelled(texts: Mapping[str, bytes]) -> bytes:
+    """Return the metrics of several workers as one text, in which each sample has the label ``worker``.
+
+    They are not added up here: a worker that is started again begins with 0, and Prometheus takes that into account for
+    each worker, but could not for a sum.
+    """
+    families: dict[str, Metric] = {}
+    for worker, text in texts.items():
+        for family in text_string_to_metric_families(text.decode()):
+            kept = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+            kept.samples += [
+                sample._replace(labels={"worker": worker, **sample.labels})
+                for sample in family.samples
+                if not sample.name.endswith("_created")
+            ]
+    registry = CollectorRegistry()
+    registry.register(_Given(families.values()))
+    return generate_latest(registry)
+
+
+class _Given:
+    """Families that are there already."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
 
 
 class _Times:

@@ -14,17 +14,20 @@ import multiprocessing
 import os
 import signal
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Client, Connection, Listener, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from nearveil.errors import NearveilError, UsageError
 from nearveil.server.logs import log_event, set_up_logs
+from nearveil.server.metrics import Metrics
 from nearveil.server.run import forbid_core_dumps, listen, run
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings
@@ -35,10 +38,21 @@ LONGEST_BACK_OFF_S = 30.0
 
 _STEADY_S = 60.0
 _LOOK_S = 0.1
+_METRICS_S = 1.0
 # Reports are written after requests have finished.
 _WRITING_S = 30.0
 
-Worker = Callable[[Settings, Connection], None]
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which worker it is, of how many, and a folder in which they find each other; only their user can read it."""
+
+    number: int
+    count: int
+    folder: Path
+
+
+Worker = Callable[[Settings, Connection, Place], None]
 
 
 def reserve(settings: Settings) -> tuple[socket.socket, Settings]:
@@ -109,6 +123,7 @@ class Supervisor:
         self._settings = settings.model_copy(update={"redraw_noise": False})
         self._worker, self._when_ready, self._clock = worker, when_ready, clock
         self._slots = [_Slot(number) for number in range(settings.workers)]
+        self._folder = Path()
         self._all_were_ready = False
         self._is_stopping = False
 
@@ -117,13 +132,14 @@ class Supervisor:
 
         Raises what a worker raised, if one cannot be started at all.
         """
-        try:
-            with _woken_by_signals(self._stop) as woken:
+        with tempfile.TemporaryDirectory(prefix="nearveil-") as folder, _woken_by_signals(self._stop) as woken:
+            self._folder = Path(folder)
+            try:
                 while not self._is_stopping:
                     self._start_due()
                     self._look(woken)
-        finally:
-            self._end_all()
+            finally:
+                self._end_all()
 
     def _stop(self) -> None:
         self._is_stopping = True
@@ -136,9 +152,8 @@ class Supervisor:
 
     def _start(self, slot: _Slot) -> None:
         ours, theirs = _SPAWN.Pipe()
-        process = _SPAWN.Process(
-            target=self._worker, args=(self._settings, theirs), name=f"nearveil-worker-{slot.number}"
-        )
+        place = Place(slot.number, len(self._slots), self._folder)
+        process = _SPAWN.Process(target=self._worker, args=(self._settings, theirs, place))
         with _interrupts_blocked():
             process.start()
         theirs.close()
@@ -274,7 +289,7 @@ def _interrupts_blocked() -> Iterator[None]:
 # The worker.
 
 
-def serve_as_worker(settings: Settings, parent: Connection) -> None:
+def serve_as_worker(settings: Settings, parent: Connection, place: Place) -> None:
     """Open the service, say that it is ready, and serve when the parent says so."""
     set_up_logs(settings.log_level)
     try:
@@ -284,6 +299,7 @@ def serve_as_worker(settings: Settings, parent: Connection) -> None:
         parent.send(error)
         return
     _stop_without_parent()
+    _share_metrics(service.metrics, place)
 
     def wait_for_parent(is_stopping: Callable[[], bool]) -> None:
         while not service.scheduler.loaded.wait(_LOOK_S):
@@ -314,3 +330,44 @@ def _stop_without_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=stop, name="nearveil-parent", daemon=True).start()
+
+
+# Metrics: a request for them comes to one worker, which asks the others.
+
+
+def _share_metrics(metrics: Metrics, place: Place) -> None:
+    """Tell other workers the metrics of this one, and show theirs with its own."""
+    own = _socket_of(place, place.number)
+    # A worker that was killed leaves its socket.
+    own.unlink(missing_ok=True)
+    listener = Listener(str(own), family="AF_UNIX")
+
+    def answer() -> None:
+        while True:
+            try:
+                with listener.accept() as connection:
+                    connection.send_bytes(metrics.own())
+            except OSError:
+                # Whoever asked is gone.
+                continue
+
+    def gather() -> dict[str, bytes]:
+        others = {str(number): _metrics_of(place, number) for number in range(place.count) if number != place.number}
+        found = {worker: text for worker, text in others.items() if text is not None}
+        return dict(sorted({str(place.number): metrics.own(), **found}.items()))
+
+    threading.Thread(target=answer, name="nearveil-metrics", daemon=True).start()
+    metrics.gather(gather)
+
+
+def _metrics_of(place: Place, number: int) -> bytes | None:
+    """Return the metrics of another worker; None if it does not answer, for example while it is started again."""
+    try:
+        with Client(str(_socket_of(place, number)), family="AF_UNIX") as connection:
+            return connection.recv_bytes() if connection.poll(_METRICS_S) else None
+    except (EOFError, OSError):
+        return None
+
+
+def _socket_of(place: Place, number: int) -> Path:
+    return place.folder / f"metrics-{number}"

@@ -1,0 +1,198 @@
+"""``nearveil serve --workers 2`` on a real PostGIS: both answer, one that dies is replaced, and all end together."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+from tests.server.running import HERE
+from tests.services.postgres import private_database
+from tests.services.redis_server import RedisServer, running_redis
+from tests.services.running import RunningService
+from tests.services.torture import platform_key
+
+from nearveil.nearby.publishing.keys import new_keys, write_keys
+
+LONG_S = 120.0
+REFILL_S = 60_000.0
+PEOPLE = [f"person-{number}" for number in range(5)]
+
+
+@pytest.fixture(scope="module")
+def redis_server() -> Iterator[RedisServer]:
+    with running_redis() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def service(
+    postgis_cluster: object, redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    del postgis_cluster
+    folder = tmp_path_factory.mktemp("workers")
+    write_keys(folder / "keys.json", new_keys())
+    options = ("--keys", str(folder / "keys.json"), "--workers", "2", "--test-hooks", "--dwell", "1", "--no-console")
+    limits = (
+        "--shared-limits",
+        redis_server.address,
+        "--questions-per-minute",
+        str(60 / REFILL_S),
+        "--question-burst",
+        "20",
+    )
+    with private_database() as address:
+        running = RunningService(folder, (*options, *limits), store=address, key=platform_key(address))
+        running.start()
+        try:
+            assert (
+                httpx.post(
+                    f"{running.url}/v1/people", json={"ids": [*PEOPLE, "eve"]}, headers=running.headers
+                ).status_code
+                == 200
+            )
+            yield running
+        finally:
+            running.stop()
+
+
+def workers(service: RunningService) -> list[psutil.Process]:
+    """The processes that listen, other than the parent."""
+    children = psutil.Process(service.pid).children()
+    return [child for child in children if "resource_tracker" not in " ".join(child.cmdline())]
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + LONG_S
+    while not is_so():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def events(service: RunningService, name: str) -> list[dict[str, object]]:
+    lines = [line for line in service.log.read_text().splitlines() if line.startswith("{")]
+    return [event for event in map(json.loads, lines) if event["event"] == name]
+
+
+def ask(service: RunningService, **question: object) -> httpx.Response:
+    """Ask over a connection of its own, which the kernel gives to either worker."""
+    return httpx.post(f"{service.url}/v1/nearby", json={**HERE, "k": 10, **question}, headers=service.headers)
+
+
+def test_it_says_once_that_it_is_ready_and_where(service: RunningService) -> None:
+    said = service.log.read_text()
+    assert said.count("2 workers are ready") == 1
+    assert f"on {service.url}" in said
+    assert len(workers(service)) == 2
+    assert [event["count"] for event in events(service, "workers are ready")] == [2]
+
+
+def test_no_secret_is_on_a_command_line_and_no_core_is_dumped(service: RunningService) -> None:
+    for process in (psutil.Process(service.pid), *psutil.Process(service.pid).children()):
+        assert not re.search("noise|tokens|nvk_", " ".join(process.cmdline()))
+    for worker in (psutil.Process(service.pid), *workers(service)):
+        limits = Path(f"/proc/{worker.pid}/limits").read_text()
+        assert re.search(r"Max core file size\s+0\s+0\s", limits)
+
+
+def test_what_one_worker_takes_both_show(service: RunningService) -> None:
+    for person in PEOPLE:
+        place = {"latitude": HERE["latitude"], "longitude": HERE["longitude"]}
+        url = f"{service.url}/v1/people/{person}/location"
+        assert httpx.put(url, json=place, headers=service.headers).status_code == 202
+    assert httpx.post(f"{service.url}/v1/epoch", headers=service.headers).status_code == 200
+    # Twenty connections in a row: with two workers all at the same one once in 500,000 times.
+    until(lambda: all(sorted(ask(service).json()["ids"]) == PEOPLE for _ in range(20)))
+
+
+def test_metrics_are_of_both_workers(service: RunningService) -> None:
+    text = httpx.get(f"{service.url}/metrics", headers=service.headers).text
+    reports = re.findall(r'nearveil_reports_total{worker="(\d)"} (\S+)', text)
+    assert [worker for worker, _ in reports] == ["0", "1"]
+    assert sum(float(number) for _, number in reports) == len(PEOPLE)
+
+
+def test_a_limit_holds_over_both_workers(service: RunningService, redis_server: RedisServer) -> None:
+    """Each worker alone would answer 20 times; together they may answer once more, before the other one hears of it."""
+    before, answered, refused_in_a_row = redis_server.spent(REFILL_S), 0, 0
+    while refused_in_a_row < 20:
+        if ask(service, asker="eve").status_code == 429:
+            refused_in_a_row += 1
+        else:
+            answered, refused_in_a_row = answered + 1, 0
+            until(lambda: redis_server.spent(REFILL_S) == before + answered)  # noqa: B023 - called at once
+    assert 20 <= answered <= 21
+
+
+def test_a_worker_that_is_killed_is_replaced_and_nobody_is_refused(service: RunningService) -> None:
+    before = {worker.pid for worker in workers(service)}
+    victim = min(before)
+    os.kill(victim, signal.SIGKILL)
+    psutil.wait_procs([psutil.Process(pid) for pid in before & {victim} if psutil.pid_exists(pid)], timeout=LONG_S)
+    # The other one answers at once: a worker that is not ready does not listen.
+    assert {ask(service).status_code for _ in range(20)} == {200}
+    until(lambda: len(set(listening(service)) - before) == 1)
+    assert {ask(service).status_code for _ in range(20)} == {200}
+    ended = events(service, "worker ended, another is started")
+    assert [(event["pid"], event["code_number"]) for event in ended] == [(victim, -9)]
+    assert service.log.read_text().count("2 workers are ready") == 1
+
+
+def listening(service: RunningService) -> list[int]:
+    """The processes that listen on the service's port."""
+    return [
+        worker.pid
+        for worker in workers(service)
+        if any(each.status == "LISTEN" and each.laddr.port == service.port for each in worker.net_connections("tcp"))
+    ]
+
+
+def test_all_end_at_the_end(service: RunningService) -> None:
+    """The last test of this service."""
+    processes = [psutil.Process(service.pid), *psutil.Process(service.pid).children()]
+    assert service.stop() == 0
+    assert psutil.wait_procs(processes, timeout=LONG_S)[1] == []
+    assert len(events(service, "Finished server process")) >= 2
+
+
+def test_workers_end_when_their_parent_is_killed(postgis_cluster: object, tmp_path: Path) -> None:
+    del postgis_cluster
+    write_keys(tmp_path / "keys.json", new_keys())
+    with private_database() as address:
+        options = ("--keys", str(tmp_path / "keys.json"), "--workers", "2")
+        running = RunningService(tmp_path, options, store=address, key=platform_key(address))
+        running.start()
+        found = workers(running)
+        assert len(found) == 2
+        running.kill()
+        assert psutil.wait_procs(found, timeout=LONG_S)[1] == []
+
+
+def test_what_is_wrong_is_said_once(postgis_cluster: object, tmp_path: Path) -> None:
+    del postgis_cluster
+    command = [sys.executable, "-c", "from nearveil.cli.main import main; main()", "serve", "--workers", "2"]
+    with private_database() as address:
+        environment = {**os.environ, "NEARVEIL_STORE": address, "NEARVEIL_KEYS_FILE": str(tmp_path / "keys.json")}
+        done = subprocess.run(
+            [*command, "--port", "0"], env=environment, capture_output=True, text=True, timeout=LONG_S, check=False
+        )
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def test_sqlite_has_one_process(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from nearveil.cli.main import main; main()", "serve", "--workers", "2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG_S, check=False)
+    assert done.returncode == 2
+    assert "several workers need PostgreSQL" in done.stderr
+    assert list(tmp_path.iterdir()) == []
