@@ -26,9 +26,10 @@ reproduce-quick: $(READY)
 test: lint
 	$(BIN)/python -m pytest -n 3 --doctest-modules
 
-# Kill the service fifty times on each store; some twenty minutes.
+# Kill the service fifty times on each store, and take its database away for two minutes; half an hour.
 torture: $(READY)
 	$(BIN)/python -m tests.services.torture --kills 50
+	$(BIN)/python -m tests.services.outage --seconds 120
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

@@ -8,7 +8,7 @@ from benchmarks.measuring.grown import Grown
 from benchmarks.measuring.results import MET, Beside, Result
 from benchmarks.measuring.words import amount
 from nearveil.evaluation.results import Chart, Panel, Series, exact
-from nearveil.report.charts import draw_chart, panel_grid, plain_number, save
+from nearveil.report.charts import draw_chart, draw_title, panel_grid, plain_number, save
 from nearveil.report.style import LIGHT, house_style
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _MISSED = ("vermilion", "///", "limit not met")
 
 
 def draw_ratios(results: Sequence[Result], target: Path, machine: str) -> bool:
-    """NoisyLocation every comparison as a bar; whether there was any."""
+    """Draw every comparison as a bar; whether there was any."""
     bars = [result for result in results if isinstance(result, Beside)]
     if not bars:
         return False
@@ -39,7 +39,8 @@ def draw_ratios(results: Sequence[Result], target: Path, machine: str) -> bool:
         axes.set_ylim(len(bars) - 0.4, -0.6)
         axes.axvline(1.0, color=LIGHT.soft, linewidth=1)
         axes.set_xlabel("Nearveil's speed as a multiple of the peer's (best of each; 1 is as fast)")
-        axes.set_title(f"Nearveil beside its peers\n{machine}", loc="left", fontsize=10)
+        # Above everything, because the axes are only as wide as their labels leave them.
+        draw_title(figure, f"Nearveil beside its peers, on {machine}")
         axes.grid(axis="x", linewidth=0.7)
         axes.set_axisbelow(True)
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
@@ -48,7 +49,7 @@ def draw_ratios(results: Sequence[Result], target: Path, machine: str) -> bool:
 
 
 def _draw_bar(axes: "Axes", row: int, bar: Beside) -> dict[str, Any]:
-    """NoisyLocation from 1 to the ratio: to the right is quicker than the peer, to the left is slower."""
+    """Draw from 1 to the ratio: to the right is quicker than the peer, to the left is slower."""
     colour, hatch, label = _LOOKS.get(bar.verdict, _MISSED)
     fill = LIGHT.palette[colour]
     handles: dict[str, Any] = {
@@ -62,7 +63,7 @@ def _draw_bar(axes: "Axes", row: int, bar: Beside) -> dict[str, Any]:
 
 
 def draw_growth(results: Sequence[Result], target: Path) -> bool:
-    """NoisyLocation the curves; whether there were any."""
+    """Draw the curves; whether there were any."""
     points = [result for result in results if isinstance(result, Grown)]
     if not points:
         return False

@@ -57,7 +57,7 @@ def _fill(folder: Path, people: int, epoch: str, window: str) -> None:
             with service.store.writing() as writing:
                 draws = [_draw(*row, schedule.window_of(now)) for row in zip(ids, steps[first:].tolist(), strict=False)]
                 writing.put_pending(draws, now)
-        service.store.publish(now, oldest_window=0)
+        service.store.publish(now, window=0, oldest_window=0)
         secret, kept = new_platform_key("load-test")
         service.store.add_key(kept)
     finally:

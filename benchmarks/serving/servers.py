@@ -54,7 +54,8 @@ def nearveil_server(store: Path, key: str, epoch: str, window: str, log_file: Pa
     """Run the service on a store until everybody is on its map."""
     port = _free_port()
     command = [*COMMAND, "serve", "--store", str(store), "--port", str(port), "--epoch", epoch, "--window", window]
-    command += ["--key-questions-per-s", "0"]
+    # Places count at once, so that reports of people who are now here, now there are drawn and published.
+    command += ["--key-questions-per-s", "0", "--dwell", "1"]
     with log_file.open("wb") as log, _running(command, log) as process:
         _wait_until(lambda: process.poll() is not None or _status(f"http://127.0.0.1:{port}/readyz", key) == 200)
         if process.poll() is not None:

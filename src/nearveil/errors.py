@@ -56,7 +56,7 @@ EXTRA_OF = {
     "prometheus_client": "serve",
     "plotly": "serve",
     "psycopg": "serve",
-    "psycopg_pool": "serve",
+    "redis": "serve",
     "pyspark": "spark",
     "pandas": "spark",
     "geopandas": "geo",

@@ -1,4 +1,4 @@
-"""Compiled kernels: one decorator, no stale machine code, and none of another function's.
+"""Compiled kernels: one decorator, no stale machine code, none of another function's, and none of another user's.
 
 Numba keeps compiled code beside the source and renews it when the function's own file changes, but not when a function
 that it calls from another file does. So code compiled before the newest source file is thrown away here, before it is
@@ -7,12 +7,17 @@ used.
 Numba also numbers the files of compiled code, and enters a number into its index before it writes the file. A process
 that reads the index in between, or while two processes compile different versions under one number, would run the wrong
 code. So every process names its files by a token of its own, and no file is ever written by two.
+
+The files are pickles, and whoever writes one runs code in the process that reads it. So a folder that others can write
+is not used, whether it is NUMBA_CACHE_DIR, beside the source, or the user's own. Then the code is kept in a private one
+in the user's cache folder; if that is not private either, it is not kept, and every process compiles it anew.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from numba import njit
+from numba.core import config
+from numba.core.caching import NullCache
 
 
 def _load_without_scipy() -> None:
@@ -39,6 +46,8 @@ def _load_without_scipy() -> None:
         del sys.modules["scipy.linalg"]
 
 
+# Numba adds its settings to the module when it is loaded.
+_config: Any = config
 _PACKAGE = Path(__file__).parent
 _TOKEN = secrets.token_hex(4)
 
@@ -79,10 +88,64 @@ def inlined_kernel(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
-    compiled = njit(cache=True, **options)(function)
+    compiled = njit(**options)(function)
     # With compilation switched off, the function is plain Python and has no files.
-    files = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if files is not None:
-        _drop_stale_code(compiled._cache.cache_path)
-        files._data_name_pattern = files._data_name_pattern.replace(".{number", f".{_TOKEN}.{{number")
+    if hasattr(compiled, "enable_caching"):
+        _keep_code(compiled)
     return compiled
+
+
+def _keep_code(compiled: Any) -> None:
+    """Let numba keep a function's code in the folder of its choice, else in a private one, else nowhere."""
+    chosen = _config.CACHE_DIR
+    for folder in (lambda: chosen, _private_folder):
+        _config.CACHE_DIR = folder()
+        # Raised where no folder can be written.
+        with suppress(RuntimeError):
+            compiled.enable_caching()
+        _config.CACHE_DIR = chosen
+        path = compiled._cache.cache_path
+        if path is not None and is_private(path):
+            _drop_stale_code(path)
+            files = compiled._cache._cache_file
+            files._data_name_pattern = files._data_name_pattern.replace(".{number", f".{_TOKEN}.{{number")
+            _keep_if_possible(compiled._cache)
+            return
+        compiled._cache = NullCache()
+
+
+def _keep_if_possible(code: Any) -> None:
+    """Let code that cannot be kept, on a full disk for instance, run all the same."""
+    save = code.save_overload
+
+    def save_if_possible(*arguments: Any) -> None:
+        with suppress(OSError):
+            save(*arguments)
+
+    code.save_overload = save_if_possible
+
+
+@cache
+def is_private(folder: str) -> bool:
+    """Whether only this user, root and the owner of this package can write to a folder or exchange it for another."""
+    if os.name != "posix":
+        return True
+    trusted = {0, os.geteuid(), _PACKAGE.stat().st_uid}
+    real = Path(folder).resolve()
+    for each in (real, *real.parents):
+        found = each.stat()
+        # In a folder like /tmp others can add files, but not replace somebody else's.
+        is_like_tmp = each != real and found.st_mode & stat.S_ISVTX
+        others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_like_tmp
+        if found.st_uid not in trusted or others_write:
+            return False
+    return True
+
+
+@cache
+def _private_folder() -> str:
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    folder = Path(home) / "nearveil" / "kernels"
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return str(folder)

@@ -11,6 +11,7 @@ IntArray = npt.NDArray[np.int64]
 ShortIntArray = npt.NDArray[np.int32]
 BoolArray = npt.NDArray[np.bool_]
 WordArray = npt.NDArray[np.uint64]
+ObjectArray = npt.NDArray[np.object_]
 
 Progress = Callable[[int], None]
 """Called with the number of units of work just finished."""

@@ -17,6 +17,7 @@ from nearveil.audit.pair_search import audit_pairs, cell_pairs, channel_pairs, m
 from nearveil.audit.pairs import Pair, pair_from_dict
 from nearveil.audit.witness import Witness, witness_from_json
 from nearveil.errors import DataError, UsageError
+from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.cell_steps import graph_of
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.privacy.guarantee import Notion
@@ -171,6 +172,27 @@ def test_a_mechanism_from_outside_is_audited_by_cells() -> None:
         audit(publish_faster, claim, cells=cells, region=Region(0.0, 0.0, 1.0, 1.0), samples=2_000)
     pairs = audit_pairs(REGION, claim, cells=cells)
     assert all(pair.steps is not None for pair in pairs)
+
+
+def test_the_steps_of_a_witness_are_those_of_its_cells_and_no_others(violated: AuditReport, tmp_path: Path) -> None:
+    """The digest is of the boundaries: other counts of people make the same steps, one cell more makes others."""
+    cells, witness = hiding_among_200().current_cells, violated.witness
+    assert witness is not None
+    assert witness.cells == cells.digest == json.loads(witness.to_json())["cells"]
+    assert replace(cells, people=cells.people + 1).digest == cells.digest
+    cells.save(tmp_path / "cells.geojson")
+    assert nv.load_cells(tmp_path / "cells.geojson").digest == cells.digest
+    others = [
+        nv.cells_from_points(synthetic_city(500, REGION, rng=seed), REGION, nv.CellPlan(hide_among=200))
+        for seed in (1, 2)
+    ]
+    assert len({cells.digest, *(other.digest for other in others)}) == 3
+    assert witness_from_json(witness.to_json()).cells == cells.digest
+    with pytest.raises(DataError, match="not a witness file"):
+        witness_from_json(json.dumps({**json.loads(witness.to_json()), "cells": 7}))
+    metric = nv.audit(nv.PlanarLaplace(hide_within_m=500), "metric:2/km", samples=20_000, seed=1)
+    assert metric.witness is not None
+    assert metric.witness.cells is None
 
 
 class KeepsTheHalfOfTheCell(HideAmong):

@@ -15,11 +15,12 @@ from nearveil.audit._fit_statistics import FitEvent, Statistic, event_from_dict
 from nearveil.audit.auditor import Verdict
 from nearveil.audit.check import check_witness
 from nearveil.audit.claims import Claim, own_claim
-from nearveil.audit.fit import AnswersFit, FitReport, audit_fit, fit_of, fit_to_audit
-from nearveil.audit.fit_witness import Fit, fit_witness_from_json, recheck_fit, tree_data, worst_case_data
+from nearveil.audit.fit import TREE_LEVELS, AnswersFit, FitReport, audit_fit, fit_of, fit_to_audit
+from nearveil.audit.fit_witness import DataPair, Fit, fit_witness_from_json, recheck_fit, tree_data, worst_case_data
 from nearveil.audit.subjects import AuditError
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms import fit_cells, fit_grid, fit_pic, nearest
+from nearveil.mechanisms.fit_cells import _biased
 from nearveil.mechanisms.fit_pic import FIXED_POINT, fixed_point_laplace
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.privacy.guarantee import Notion
@@ -334,8 +335,8 @@ def test_statistics_take_what_they_say() -> None:
 # Private cells: what they publish, and the noisy counts of their tree.
 
 
-def hiding(epsilon: float) -> HideAmong:
-    mechanism = fit_to_audit(HideAmong(100, fit_epsilon=epsilon, region=REGION))
+def hiding(epsilon: float, levels: int = TREE_LEVELS) -> HideAmong:
+    mechanism = fit_to_audit(HideAmong(100, fit_epsilon=epsilon, region=REGION), levels)
     assert isinstance(mechanism, HideAmong)
     return mechanism
 
@@ -344,39 +345,77 @@ def less_noise(share: float) -> Noise:
     return lambda exact, scale, rng: fixed_point_laplace(exact, share * scale, rng)
 
 
-def test_the_counts_of_a_tree_are_0_or_1_but_for_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With noise taken out and a crowd that reaches every depth: two depths, and the number of people."""
+@pytest.mark.parametrize("levels", [2, TREE_LEVELS])
+def test_the_counts_of_a_tree_are_0_or_1_but_for_noise(levels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With noise taken out and a crowd that reaches every depth: as many depths, and the number of people."""
     monkeypatch.setattr(fit_cells, "fixed_point_laplace", lambda exact, *_: exact / FIXED_POINT)
-    mechanism = hiding(1.0)
-    pair = tree_data(REGION, mechanism.cell_plan, 1.0)[2]
-    for view, expected in (("answers", {0.0: [0, 0, 0], 1.0: [1, 1, 1]}), ("cells", {0.0: [1, 1, 0], 1.0: [1, 1, 1]})):
+    mechanism = hiding(1.0, levels)
+    assert mechanism.cell_plan.layout(REGION).levels == levels
+    pair, halved = tree_data(REGION, mechanism.cell_plan, 1.0)[-1], [1] * levels
+    expected = {"answers": ([0] * levels + [0], [1] * levels + [1]), "cells": ([*halved, 0], [*halved, 1])}
+    for view, by_person in expected.items():
         fit = fit_of(mechanism, view).about(pair)  # type: ignore[union-attr]
         for part, people in enumerate((pair.without, pair.with_person)):
             seen = np.asarray(fit(people, np.random.default_rng(1)))
             # Numbers of people have six digits.
-            assert seen[:, 0].round(3).tolist() == expected[float(part)]
+            assert seen[:, 0].round(3).tolist() == by_person[part]
 
 
 def test_the_crowds_are_where_a_tree_loses_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without noise the first crowd is not halved to the last depth, the second just not, the third is."""
+    """Without noise the first crowd is not halved to the last depth, the second just not, the last is.
+
+    The third is not halved at all, and to the last depth if the bias is missing and one person more is there.
+    """
     monkeypatch.setattr(fit_cells, "fixed_point_laplace", lambda exact, *_: exact / FIXED_POINT)
     mechanism = hiding(1.0)
-    for pair, halved in zip(tree_data(REGION, mechanism.cell_plan, 1.0), (1, 1, 2), strict=True):
-        fit = fit_of(mechanism, "cells").about(pair)  # type: ignore[union-attr]
-        assert np.asarray(fit(pair.without, np.random.default_rng(1)))[:2].sum() == halved
+    crowds = tree_data(REGION, mechanism.cell_plan, 1.0)
+
+    def halved(crowd: DataPair, people: FloatArray) -> int:
+        fit = fit_of(mechanism, "cells").about(crowd)  # type: ignore[union-attr]
+        return int(np.asarray(fit(people, np.random.default_rng(1)))[:TREE_LEVELS].sum())
+
+    expected = (TREE_LEVELS - 1, TREE_LEVELS - 1, 0, TREE_LEVELS)
+    assert tuple(halved(crowd, crowd.without) for crowd in crowds) == expected
+    monkeypatch.setattr(fit_cells, "_biased", without_bias)
+    assert halved(crowds[2], crowds[2].without) == 0
+    assert halved(crowds[2], crowds[2].with_person) == TREE_LEVELS
 
 
 def test_a_tree_with_30_percent_less_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the noisy counts of one level; unchanged, it is not accused (false-alarm rate 0.05, and none at this seed)."""
-    epsilon, plan = 3.0, hiding(3.0).cell_plan
-    plan = replace(plan, least_cell_m=2 * plan.least_cell_m)
-    noise, data = fit_cells.tree_noise(epsilon, plan), tree_data(REGION, plan, epsilon)[2:]
+    epsilon, plan = 3.0, hiding(3.0, levels=1).cell_plan
+    noise, data = fit_cells.tree_noise(epsilon, plan), tree_data(REGION, plan, epsilon)[-1:]
     claim = central(1 / noise.scale + 1 / noise.counting_scale)
     for share, verdict in ((1.0, Verdict.CONSISTENT), (0.7, Verdict.VIOLATED)):
         monkeypatch.setattr(fit_cells, "fixed_point_laplace", less_noise(share))
         found = audit_fit(AnswersFit(REGION, plan, epsilon), claim, data, REGION, fits=4000, confidence=0.95, seed=4)
         assert found.verdict is verdict
         assert found.epsilon_lower > claim.epsilon / 2
+
+
+def without_bias(counts: FloatArray, depth: int, noise: fit_cells.TreeNoise) -> IntArray:
+    """Counts as `build_private_cells` compares them, but with no bias taken off, however deep the box."""
+    del depth
+    return _biased(counts, 0, noise)
+
+
+def test_a_tree_whose_bias_is_left_out_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the cells, in a crowd at the threshold: every level loses as much as the first, and they add up.
+
+    With the bias it is not accused (false-alarm rate 0.05, and none at this seed). In two levels the fault does not
+    add up to more than is claimed.
+    """
+    epsilon = 2.0
+    options: dict[str, Any] = {"fits": 4000, "confidence": 0.95, "seed": 1}
+    mechanism = HideAmong(100, fit_epsilon=epsilon, region=REGION)
+    honest = audit_fit(mechanism, central(epsilon), **options)
+    assert honest.verdict is Verdict.CONSISTENT
+    monkeypatch.setattr(fit_cells, "_biased", without_bias)
+    found = audit_fit(mechanism, central(epsilon), **options)
+    assert (found.verdict, found.view) == (Verdict.VIOLATED, "cells")
+    assert "no bias" in found.witness.data.name
+    scale = fit_cells.tree_noise(epsilon, mechanism.cell_plan).scale
+    assert 2 / scale < epsilon < 4 / scale
 
 
 def test_private_cells_keep_their_promise_and_show_it_where_they_do_not(monkeypatch: pytest.MonkeyPatch) -> None:

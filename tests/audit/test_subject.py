@@ -22,8 +22,8 @@ from nearveil.audit.subjects import (
     checked_outputs,
     own_subject,
 )
+from nearveil.nearby.publishing.noise import PlaceNoise, ReportNoise, Wanted
 from nearveil.nearby.publishing.protection import Protection
-from nearveil.nearby.publishing.publisher import ReportNoise, Wanted
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.privacy.guarantee import Notion
 from nearveil.randomness import RowKeystream
@@ -174,13 +174,14 @@ def test_the_card_of_a_service_is_audited_with_its_offset() -> None:
     """
     protection = Protection(region=named_region("san-francisco"))
     region, grid = protection.region, protection.grid
-    noise, key, people = ReportNoise(protection), secrets.token_bytes(32), itertools.count()
+    noise, people = ReportNoise(protection), itertools.count()
+    lasting = PlaceNoise(1, secrets.token_bytes(32))
 
     def publish(points: FloatArray, _: np.random.Generator) -> FloatArray:
         cells = [grid.cells_near(x, y)[0] for x, y in region.to_metres(points)]
-        wanted = [Wanted(f"p{next(people)}", *grid.centre_of(cell), cell=cell) for cell in cells]
-        drawn = noise.perturb(wanted, 1, key)
-        return region.from_metres(np.array([(one.x_steps, one.y_steps) for one in drawn]) * STEP_M)
+        wanted = [Wanted(f"p{next(people)}", *grid.centre_of(cell), cell=cell, noise=lasting) for cell in cells]
+        drawn = noise.perturb(wanted, {one.person: [] for one in wanted})
+        return region.from_metres(np.array(drawn) * STEP_M)
 
     here, there = (as_place(region, place) for place in region.from_metres(np.array([[62.0, 0.0], [63.0, 0.0]])))
     pair = Pair(here, there, "on either side of a border between two cells")

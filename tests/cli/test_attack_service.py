@@ -48,12 +48,13 @@ def test_table(run: Run, service: StubService, key_file: Path) -> None:
     lines = outcome.out.splitlines()
     assert lines[1].split()[:4] == ["gi-lia", "1", "2", "1.000"]
     assert f"advanced the service by {service.epoch - 100} epochs" in outcome.out
-    assert "All 6 accounts of the audit were removed." in outcome.out
+    made = [json.loads(one.content)["ids"] for one in service.requests if one.url.path == "/v1/people"]
+    assert f"All {sum(map(len, made))} accounts of the audit were removed." in outcome.out
     assert KEY not in outcome.out + outcome.err
 
 
-def test_json(run: Run, service: StubService) -> None:
-    outcome = run(*SMALL, "--key", KEY, "--json", "--askers", 2, "--seed", 5)
+def test_json(run: Run, service: StubService, key_file: Path) -> None:
+    outcome = run(*SMALL, "--key", key_file, "--json", "--askers", 2, "--seed", 5)
     assert outcome.code == 0, outcome.err
     found = json.loads(outcome.out)
     assert (found["targets"], found["not_listed"], found["accounts_removed"]) == (2, 0, 8)
@@ -85,33 +86,48 @@ def test_one_account_of_ones_own(run: Run, service: StubService, key_file: Path)
 BAD = [
     ((), 2, "only a service of your own can be attacked"),
     (("--key", "nowhere.txt"), 2, "the file of --key cannot be read"),
-    (("--key", "nvk_wrong"), 2, "does not accept this platform key"),
-    (("--key", KEY, "--dataset", "gaussian"), 2, "--dataset is for simulated services"),
-    (("--key", KEY, "--hide-within", "500m"), 2, "--hide-within is for simulated services"),
-    (("--key", KEY, "--cores", "1"), 2, "--cores is for simulated services"),
-    (("--key", KEY, "--k", "10,20"), 2, "--k takes one number"),
-    (("--key", KEY, "--k", "101"), 2, "1 to 100 people"),
-    (("--key", KEY, "--targets", "0"), 2, "1 to 1,000 targets"),
-    (("--key", KEY, "--tau", "0.2m"), 2, "at least 1 m"),
-    (("--key", KEY, "--target", "ann"), 2, "--target and --truth together"),
-    (("--key", KEY, "--target", "ann", "--truth", "here"), 2, "latitude and longitude"),
-    (("--key", KEY, "--target", "ann", "--truth", "37.7,-122.4", "--targets", "3"), 2, "give one of them"),
-    (("--key", KEY, "--target", "ann", "--truth", "7.7,-122.4"), 3, "lies outside the region"),
-    (("--key", KEY, "--url", "http://example.org"), 2, "in clear"),
-    (("--key", KEY, "--colluders", "0", "--attack", "adaptive"), 2, "1 to 32 colluders"),
+    (("--key", KEY), 2, "can see a key on the command line"),
+    (("--dataset", "gaussian"), 2, "--dataset is for simulated services"),
+    (("--hide-within", "500m"), 2, "--hide-within is for simulated services"),
+    (("--cores", "1"), 2, "--cores is for simulated services"),
+    (("--k", "10,20"), 2, "--k takes one number"),
+    (("--k", "101"), 2, "1 to 100 people"),
+    (("--targets", "0"), 2, "1 to 1,000 targets"),
+    (("--tau", "0.2m"), 2, "at least 1 m"),
+    (("--target", "ann"), 2, "--target and --truth together"),
+    (("--target", "ann", "--truth", "here"), 2, "latitude and longitude"),
+    (("--target", "ann", "--truth", "37.7,-122.4", "--targets", "3"), 2, "give one of them"),
+    (("--target", "ann", "--truth", "7.7,-122.4"), 3, "lies outside the region"),
+    (("--url", "http://example.org"), 2, "in clear"),
+    (("--colluders", "0", "--attack", "adaptive"), 2, "1 to 32 colluders"),
 ]
 
 
 @pytest.mark.parametrize(("options", "code", "says"), BAD, ids=[says for _, _, says in BAD])
 def test_bad_input_is_one_sentence(
-    run: Run, service: StubService, options: tuple[str, ...], code: int, says: str
+    run: Run,
+    service: StubService,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    code: int,
+    says: str,
 ) -> None:
+    if options:
+        monkeypatch.setenv("NEARVEIL_PLATFORM_KEY", KEY)
     outcome = run(*HERE, *options)
     assert (outcome.code, outcome.out) == (code, "")
     assert outcome.err.startswith("error: ")
     assert says in outcome.err
     assert len(outcome.err.splitlines()) == 1
     assert KEY not in outcome.err
+    assert all(request.method == "GET" for request in service.requests)
+
+
+def test_a_key_that_the_service_does_not_know(run: Run, service: StubService, tmp_path: Path) -> None:
+    path = tmp_path / "key.txt"
+    path.write_text("nvk_wrong", encoding="utf-8")
+    outcome = run(*HERE, "--key", path)
+    assert (outcome.code, "does not accept this platform key" in outcome.err) == (2, True)
     assert all(request.method == "GET" for request in service.requests)
 
 

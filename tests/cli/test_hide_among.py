@@ -10,6 +10,7 @@ from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
+from nearveil.release.card import GIVEN_CELLS
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 from tests.cli.test_bad_input import check
@@ -94,6 +95,29 @@ def test_cells_from_public_data_and_published_places_cost_nothing(
         assert json.loads(outcome.out)["epsilon_holds"] is True
 
 
+def test_that_the_source_of_free_cells_is_taken_as_stated_is_on_the_card(
+    run: Run, people_csv: Path, city: FloatArray, tmp_path: Path
+) -> None:
+    """Of cells from public data and from published places; private cells were made here, and nothing is taken."""
+    census = tmp_path / "census.csv"
+    np.savetxt(census, city, delimiter=",", header="latitude,longitude", comments="", fmt="%.6f")
+    sources = {
+        "public": ("--density", census),
+        "published": ("--published", census, "--published-within", "500m"),
+        "private": (people_csv,),
+    }
+    for source, options in sources.items():
+        arguments = ("--hide-among", 500, "--force", *options, tmp_path / "cells.geojson")
+        outcome = run("fit", *arguments, "--json")
+        assert outcome.code == 0, outcome.err
+        notes = json.loads(outcome.out)["guarantee"]["notes"]
+        assert (GIVEN_CELLS in notes) == (source != "private")
+        shown = " ".join(run("fit", *arguments, "--card", "full").out.replace("│", " ").split())
+        assert (GIVEN_CELLS in shown) == (source != "private")
+    # What the guarantee of private cells compares: refusals of one person, or one place, have no noise.
+    assert "both such as can be fitted at all" in shown
+
+
 def test_steps_are_explained(run: Run, cells_file: Path) -> None:
     outcome = run("guarantee", "--cells", cells_file, "--epsilon", 1)
     assert outcome.code == 0, outcome.err
@@ -120,6 +144,7 @@ OPTIONS_THAT_DO_NOT_GO_TOGETHER = [
     (("--published", "d.csv"), 2, "published places without their noise stated"),
     (("--density", "people.csv"), 2, "--density is the INPUT"),
     (("--hide-among", 100, "--least-cell", "9km"), 2, "must not be greater than the largest"),
+    (("--hide-among", 100, "--least-cell", "500km", "--largest-cell", "500km"), 2, "would be one cell"),
     (("--hide-among", 6_000, "--cells", "cells.geojson"), 2, "about 5,000 people, fewer than the 6,000"),
     (("--hide-among", 100_000), 2, "fewer than the 100,000 to hide among"),
     (("--density", "d.csv"), 3, "all counts of the density are 0"),
@@ -206,7 +231,7 @@ def test_a_picture_of_the_cells(run: Run, people_csv: Path, tmp_path: Path) -> N
 
 
 def test_an_elastic_claim_about_a_function_is_audited_and_checked_with_its_cells(
-    run: Run, cells_file: Path, tmp_path: Path
+    run: Run, cells_file: Path, city: FloatArray, san_francisco: Region, tmp_path: Path
 ) -> None:
     """Noise of 300 m hides nobody among 500 people: a violation, whose witness is checked with the same cells."""
     (tmp_path / "noise.py").write_text(
@@ -223,9 +248,17 @@ def test_an_elastic_claim_about_a_function_is_audited_and_checked_with_its_cells
     again = run("audit", "--check", witness, "--callable", function, "--cells", cells_file, "--samples", 60_000)
     assert again.code == 1, again.out + again.err
     check(run("audit", "--check", witness, "--callable", function), 2, "give the cells")
+    other_cells = cells_from_points(city[:1000], san_francisco, CellPlan(hide_among=500))
+    other_cells.save(tmp_path / "other.geojson")
+    other = ("--cells", tmp_path / "other.geojson")
+    check(run("audit", "--check", witness, "--callable", function, *other), 2, "between other cells than these")
 
 
 def test_another_name_of_the_input_is_not_public_data(run: Run, people_csv: Path, tmp_path: Path) -> None:
     other = tmp_path / "census.csv"
     other.hardlink_to(people_csv)
-    check(run("protect", people_csv, tmp_path / "out.csv", "--hide-among", 500, "--density", other), 2, "is the INPUT")
+    for command in (("protect", people_csv, tmp_path / "out.csv"), ("plan", people_csv)):
+        for options in (("--density", other), ("--published", other, "--published-within", "500m")):
+            for file in (other, people_csv):
+                words = f"{options[0]} is the INPUT"
+                check(run(*command, "--hide-among", 500, options[0], file, *options[2:]), 2, words)

@@ -11,7 +11,8 @@ from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.nearby.publishing.keys import new_keys, read_keys, schedule_as_written, write_keys
 from nearveil.nearby.publishing.protection import Schedule
 from nearveil.nearby.stores import open_store
-from nearveil.server.auth import Access
+from nearveil.server.auth import Access, Caller
+from nearveil.server.scopes import ALL_SCOPES
 from tests.cli.key_commands import DAY_S, at, run
 
 
@@ -43,7 +44,9 @@ def test_rotate_adds_a_key_from_the_next_window_on(tmp_path: Path, monkeypatch: 
     assert read_keys(path) == after
     at(monkeypatch, 61.5 * 30 * DAY_S)
     run("rotate", path)
-    assert [key.from_window for key in read_keys(path).noise] == [61, 62]
+    # Places that are known keep their noise, which takes the keys that it was drawn with.
+    assert [key.from_window for key in read_keys(path).noise] == [0, 61, 62]
+    assert read_keys(path).noise[:2] == after.noise
 
 
 def test_rotate_in_the_last_epoch_leaves_the_next_window_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,12 +185,16 @@ def test_a_file_without_a_schedule_takes_the_service_s(tmp_path: Path, monkeypat
 
 def test_a_platform_key_works_until_it_is_removed(tmp_path: Path) -> None:
     address = tmp_path / "nearveil.db"
-    made = run("platform", "--store", address, "--name", "shop")
+    made = run("platform", "--store", address, "--name", "shop", "--scopes", "report, ask")
     assert made.exit_code == 0
+    assert "ask who is near a place; report where people are" in made.stderr
+    assert "erase" not in made.stderr
     secret = made.stdout.strip()
     assert re.fullmatch(r"nvk_[A-Za-z0-9_-]{43}", secret)
     store = open_store(str(address))
-    assert Access(store, b"t" * 32).identify(f"Bearer {secret}").name == "shop"
+    assert Access(store, b"t" * 32).identify(f"Bearer {secret}") == Caller(
+        "platform", "shop", scopes=frozenset({"ask", "report"})
+    )
     store.close()
     assert not any(secret.encode() in path.read_bytes() for path in tmp_path.iterdir())
     assert run("platform", "--store", address, "--remove", "shop").exit_code == 0
@@ -198,7 +205,47 @@ def test_a_platform_key_works_until_it_is_removed(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("arguments", [[], ["--name", "a", "--remove", "a"], ["--name", "a b"]])
+def test_the_store_of_a_platform_key_comes_from_the_service_s_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a variable or a file, where a password may be, and not from the command line."""
+    config = tmp_path / "nearveil.toml"
+    config.write_text(f'store = "{tmp_path / "file.db"}"\n')
+    run("platform", "--config", config, "--name", "shop", "--scopes", "all")
+    monkeypatch.setenv("NEARVEIL_STORE", str(tmp_path / "variable.db"))
+    run("platform", "--name", "shop", "--scopes", "all")
+    for name in ("file.db", "variable.db"):
+        store = open_store(str(tmp_path / name))
+        assert [(key.name, key.scopes) for key in list(store.keys())] == [("shop", ALL_SCOPES)]
+        store.close()
+    monkeypatch.delenv("NEARVEIL_STORE")
+    for command in (["platform", "--remove", "shop"], ["postpone", _key_file(tmp_path)]):
+        with pytest.raises(UsageError, match="can see the password in --store; put the address into NEARVEIL_STORE"):
+            run(*command, "--store", "postgresql://ann:s3cret@127.0.0.1:9/nearveil")
+
+
+def _key_file(folder: Path) -> Path:
+    write_keys(folder / "some.json", new_keys())
+    return folder / "some.json"
+
+
+@pytest.mark.parametrize("scopes", ["", "everything", "ask report", "ask,,report", "all,ask"])
+def test_scopes_that_are_none(tmp_path: Path, scopes: str) -> None:
+    with pytest.raises(UsageError, match="some of ask, report, people, metrics, admin"):
+        run("platform", "--store", tmp_path / "nearveil.db", "--name", "shop", "--scopes", scopes)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--name", "a", "--remove", "a"],
+        ["--name", "a b", "--scopes", "all"],
+        ["--name", "..", "--scopes", "all"],
+        ["--name", "a"],
+        ["--remove", "a", "--scopes", "all"],
+    ],
+)
 def test_a_platform_key_needs_one_name(tmp_path: Path, arguments: list[str]) -> None:
     with pytest.raises(UsageError, match="name"):
         run("platform", "--store", tmp_path / "nearveil.db", *arguments)

@@ -84,7 +84,7 @@ def test_a_picture_names_the_extra_before_the_work(arguments: tuple[str, ...]) -
 
 def test_every_package_is_in_the_extra_that_is_named() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    brought_along = {"starlette": "fastapi", "psycopg_pool": "psycopg"}
+    brought_along = {"starlette": "fastapi"}
     for package, extra in EXTRA_OF.items():
         wanted = brought_along.get(package, package).replace("_", "-")
         assert any(line.startswith(wanted) for line in declared[extra]), package

@@ -14,6 +14,7 @@ from nearveil.evaluation.cells import FrontierCell
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments import frontier, table1
 from nearveil.evaluation.experiments.scope import Scope
+from nearveil.evaluation.families import family_of, sound_families
 from nearveil.evaluation.planning import plan as planning
 from nearveil.evaluation.planning.measuring import Sizes
 from nearveil.evaluation.planning.plan import Effort
@@ -122,7 +123,7 @@ class StartIsIt(nv.Attack):
         return Finding(Outcome.FOUND, start)
 '''
 # Beside others' classes, one family of ours is enough.
-OURS = tuple(family for family in frontier.sound_families() if family.label == "planar Laplace")
+OURS = tuple(family for family in sound_families() if family.label == "planar Laplace")
 TINY = Effort(2, 1, 2, 2, Sizes(100, 3), Sizes(100, 6), Sizes(200, 4))
 
 
@@ -209,8 +210,8 @@ def test_a_class_whose_promise_is_not_true(
     run("certify", *named, "--out", certificate)
     checked = run("certify", "--check", certificate, *named)
     assert (checked.code, "fails the conformance suite" in checked.err) == (3, True)
-    assert not frontier.family_of(f"{own_file}:Lying").sound
-    assert frontier.family_of(f"{own_file}:Planar").sound
+    assert not family_of(f"{own_file}:Lying").sound
+    assert family_of(f"{own_file}:Planar").sound
     monkeypatch.setattr(planning, "QUICK", TINY)
     monkeypatch.setattr(planning, "sound_families", lambda: OURS)
     asked = ("plan", few_csv, "--recall", 0.9, "--quick", "--cores", 1, "--with", f"{own_file}:Lying", "--json")

@@ -13,7 +13,7 @@ from nearveil.cli._protection import (
 )
 from nearveil.errors import UsageError
 from nearveil.evaluation.defences import Defence
-from nearveil.evaluation.experiments.frontier import sound_families
+from nearveil.evaluation.families import sound_families
 from nearveil.evaluation.planning import people as planning_people
 from nearveil.evaluation.planning import plan as planning
 from nearveil.evaluation.planning.measuring import Sizes

@@ -29,12 +29,15 @@ def problem(status: int, name: str, title: str = "", **headers: str) -> httpx.Re
 
 @dataclass
 class StubService:
-    """Publishes at borders, or at once; refuses what ``refuse`` refuses."""
+    """Publishes at borders, or at once; refuses what ``refuse`` refuses.
+
+    Where it publishes at borders, the first place of an account counts, and no later one: as at a service where places
+    have to last, to somebody who is in a hurry.
+    """
 
     region: Region
     at_once: bool = True
     test_hooks: bool = True
-    new_places: int = 10**6
     publishes_at: float = 5000.0
     refuse: Callable[[httpx.Request], httpx.Response | None] = lambda _: None
     people: dict[str, int] = field(default_factory=dict)
@@ -43,7 +46,6 @@ class StubService:
     tokens: dict[str, str] = field(default_factory=dict)
     epoch: int = 100
     requests: list[httpx.Request] = field(default_factory=list)
-    suspects: int = 0
 
     def client(self, key: str = KEY) -> Client:
         client = Client(URL, key, transport=httpx.MockTransport(self.handle))
@@ -98,10 +100,7 @@ class StubService:
         ]
 
     def _metrics(self) -> str:
-        name = "nearveil_suspects"
-        return (
-            f'# HELP x\n{name}_total{{flag="a"}} {self.suspects}.0\n{name}_total{{flag="b"}} 2.0\n{name}_created 9e9\n'
-        )
+        return f"# HELP x\nnearveil_reports_total {sum(self.people.values())}.0\nnearveil_reports_created 9e9\n"
 
     def _add(self, request: httpx.Request, _: re.Match[str], _caller: str) -> httpx.Response:
         new = [person for person in json.loads(request.content)["ids"] if person not in self.people]
@@ -127,13 +126,14 @@ class StubService:
         person = match[1]
         if caller not in ("", person):
             return problem(403, "forbidden")
-        if self.people[person] >= self.new_places:
-            return answer(202, {"status": "budget spent", "receipt": "r", "publishes_at": None})
         self.people[person] += 1
         place = json.loads(request.content)
         x, y = self.region.to_metres([[place["latitude"], place["longitude"]]])[0]
-        (self.published if self.at_once else self.pending)[person] = (float(x), float(y))
-        status = "published" if self.at_once else "pending"
+        if self.at_once:
+            self.published[person] = (float(x), float(y))
+        elif self.people[person] == 1:
+            self.pending[person] = (float(x), float(y))
+        status = "published" if self.at_once else "taken"
         at = None if self.at_once else self.publishes_at
         return answer(202, {"status": status, "receipt": "r", "publishes_at": at})
 

@@ -35,8 +35,9 @@ def test_finds_made_up_people_where_nothing_protects_them(service: StubService, 
         assert row.refused == row.stopped == 0
     assert found.epochs == service.epoch - 100
     assert (found.epochs == 0) is at_once
-    # Four targets; for each attack one who asks and one who stands on the map.
-    assert found.accounts == 4 + 2 * 4 * 2
+    # Four targets; for each attack one who asks and one who stands on the map, or where places have to last, one for
+    # every move.
+    assert found.accounts == 4 + 2 * 4 * 2 if at_once else found.accounts > 4 + 2 * 4 * 2
     assert set(service.people) == {f"person-{number}" for number in range(600)}
 
 
@@ -68,19 +69,21 @@ def test_an_account_of_ones_own(service: StubService) -> None:
     assert str(latitude)[:6] not in repr(known)
 
 
-def test_sees_the_throttle_and_the_suspicion(service: StubService) -> None:
+def test_sees_the_throttle(service: StubService) -> None:
+    asked = 0
+
     def throttle(request: httpx.Request) -> httpx.Response | None:
+        nonlocal asked
         if request.url.path != "/v1/nearby" or request.headers["Authorization"].endswith(KEY):
             return None
-        service.suspects += 1
-        return problem(429, "unusual-behaviour", "Unusual", **{"Retry-After": "60"}) if service.suspects > 5 else None
+        asked += 1
+        return problem(429, "unusual-behaviour", "Unusual", **{"Retry-After": "60"}) if asked > 5 else None
 
     service.refuse = throttle
     found = audit(service, targets=2)
     [row] = found.rows
     assert (row.refused, row.stopped, row.first_refusal) == (2, 2, 3.5)
-    assert found.suspects == (2, 2 + service.suspects)
-    assert f"counted {service.suspects} suspicious" in audit_notes(found)
+    assert "Whether the service suspected the attacker is in its log alone" in audit_notes(found)
     assert len(service.people) == 600
 
 
@@ -119,13 +122,6 @@ def test_a_target_that_nobody_can_see(service: StubService) -> None:
     with pytest.raises(UsageError, match="raise --k"):
         audit(service)
     assert len(service.people) == 600
-
-
-def test_metrics_that_are_not_to_be_read(service: StubService) -> None:
-    service.refuse = lambda one: problem(403, "forbidden") if one.url.path == "/metrics" else None
-    found = audit(service, targets=1)
-    assert found.suspects is None
-    assert "not known" in audit_notes(found)
 
 
 def test_table_and_document_agree(service: StubService) -> None:

@@ -26,9 +26,11 @@ def test_every_route(service: StubService) -> None:
         token = client.issue_token("ann", expires_in_s=60)
         ann = client.with_key(token.token)
         receipt = ann.report("ann", *HERE)
-        assert (receipt.status, receipt.waits, receipt.is_spent, receipt.publishes_at) == (
-            "published", False, False, None,
-        )  # fmt: skip
+        assert (receipt.status, receipt.waits, receipt.publishes_at) == ("published", False, None)
+        service.at_once = False
+        waiting = ann.report("ann", *HERE)
+        assert (waiting.status, waiting.waits, waiting.publishes_at) == ("taken", True, 5000.0)
+        service.at_once = True
         assert "ann" not in ann.nearby(*HERE, k=5)
         assert client.nearby(*HERE, k=5)[0] == "ann"
         assert ann.withdraw("ann")
@@ -38,7 +40,7 @@ def test_every_route(service: StubService) -> None:
         assert client.advance_epoch() == 101
         assert client.intervals().document["number"] == 0
         assert client.put_intervals("{}") == 102
-        assert "suspects" in client.metrics()
+        assert "nearveil_reports_total" in client.metrics()
         assert [client.delete_person("ann"), client.delete_person("ann")] == [True, False]
         with pytest.raises(FrozenInstanceError):
             receipt.status = "else"  # type: ignore[misc]

@@ -7,7 +7,6 @@ import pytest
 
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.gi_lia import GILIA
-from nearveil.attacks.oracle import OracleError
 from nearveil.client.http import ServiceError
 from nearveil.client.oracle import Attacker, Epochs, MadeUpAccounts, NoEpochError, Patience, degrees_of
 from nearveil.region import Region
@@ -79,8 +78,8 @@ def test_moves_are_published_together_before_the_next_question(service: StubServ
     assert service.epoch == 101
 
 
-def test_an_account_whose_budget_is_spent_is_replaced_unnoticed(service: StubService) -> None:
-    service.new_places = 2
+def test_where_places_have_to_last_every_move_is_a_new_account_unnoticed(service: StubService) -> None:
+    service.at_once = False
     accounts, attacker = attacker_at(service)
     oracle = attacker.oracle()
     for number in range(5):
@@ -88,9 +87,21 @@ def test_an_account_whose_budget_is_spent_is_replaced_unnoticed(service: StubSer
         assert oracle.nearby((100.0 * number, 0.0))[0] == "colluder-0"
         assert sum(person.startswith(accounts.prefix) for person in service.published) == 1
     assert sum("-colluder-" in person for person in service.people) == 1
-    service.new_places = 0
-    with pytest.raises(OracleError, match="publishes no location of a new account"):
-        oracle.put("colluder-0", (0.0, 50.0))
+    # Off the map and back is a move too.
+    oracle.put("colluder-0", None)
+    assert "colluder-0" not in oracle.nearby((0.0, 0.0))
+    oracle.put("colluder-0", (0.0, 50.0))
+    assert oracle.nearby((0.0, 50.0))[0] == "colluder-0"
+
+
+def test_without_protection_one_account_makes_all_moves(service: StubService) -> None:
+    _, attacker = attacker_at(service)
+    oracle = attacker.oracle()
+    for number in range(5):
+        oracle.put("colluder-0", (100.0 * number, 0.0))
+        assert oracle.nearby((100.0 * number, 0.0))[0] == "colluder-0"
+    made = [one for one in service.requests if one.url.path == "/v1/people"]
+    assert len(made) == 2
 
 
 def test_a_border_that_comes_soon_is_waited_for(service: StubService) -> None:

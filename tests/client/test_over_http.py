@@ -49,8 +49,6 @@ def test_without_protection_everybody_is_found(tmp_path: Path) -> None:
     assert found.protection == "off"
     assert [row.found for row in found.rows] == [TARGETS] * 3
     assert found.not_listed == 0
-    assert found.suspects is not None
-    assert found.suspects[1] > found.suspects[0]
 
 
 @pytest.mark.statistical

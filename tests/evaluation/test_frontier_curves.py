@@ -7,18 +7,16 @@ import pytest
 
 from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.defences import Defence
-from nearveil.evaluation.experiments.frontier import (
-    Family,
+from nearveil.evaluation.experiments.frontier_curves import (
     FrontierPoint,
-    all_families,
     beats_clearly,
     margin_over_others,
     recall_at,
-    sound_families,
     spread_at,
     standings,
     winner_rows,
 )
+from nearveil.evaluation.families import Family
 
 
 def curve(label: str, *points: tuple[float, float], dataset: str = "town", half_width: float | None = None,
@@ -166,17 +164,3 @@ def test_by_acc_less_is_more_private() -> None:
     clear = replace(line[1], utility={"recall@10": Mean(0.6, 0.05)})
     assert beats_clearly(clear, [clear, *rival], "acc")
     assert not beats_clearly(replace(clear, acc=Mean(0.5, 0.01)), [clear, *rival, *line[:1]], "error")
-
-
-def test_families_are_told_apart_and_their_ends_kept() -> None:
-    families = all_families()
-    assert len({family.label for family in families}) == len(families)
-    assert {family.label for family in sound_families()} <= {family.label for family in families if family.sound}
-    assert not any(family.sound for family in families if family.label.startswith("paper"))
-    for family in families:
-        assert all(member.label == family.label for member in family.members)
-        thin = family.thinned(3)
-        assert (thin.members[0], thin.members[-1]) == (family.members[0], family.members[-1])
-        assert set(thin.members) <= set(family.members)
-        assert len(thin.members) == 3
-        assert family.inner().members == family.members[1:-1]

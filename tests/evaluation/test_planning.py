@@ -9,7 +9,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.cells import best_guess_of, publish
 from nearveil.evaluation.defences import Defence, FreeCells
-from nearveil.evaluation.experiments.frontier import family_of_cells, sound_families
+from nearveil.evaluation.families import family_of_cells, sound_families
 from nearveil.evaluation.planning import plan as planning
 from nearveil.evaluation.planning import search as searching
 from nearveil.evaluation.planning.goal import Goal, fitted_to, parameter_of

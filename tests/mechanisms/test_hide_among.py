@@ -3,6 +3,7 @@
 import math
 import pickle
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from nearveil.mechanisms.cells import Calibration, Cells
 from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
-from nearveil.mechanisms.step_channel import StepChannel, _high_product, calibrated
+from nearveil.mechanisms.step_channel import StepChannel, _high_product, calibrated, draw_places
 from nearveil.privacy.guarantee import Basis, Notion, guarantee_from_dict
 from nearveil.randomness import numbered_rows
 from nearveil.region import Region
@@ -131,6 +132,73 @@ def test_the_number_of_people_is_kept_on_average(cells: Cells, city: FloatArray)
         nearer = [(np.hypot(*(place_m - place_m[row]).T) < moved_m[row]).sum() - 1 for row in range(0, len(city), 5)]
         counted.append(np.mean(np.sort(nearer)[: int(0.98 * len(nearer))]))
     assert np.allclose(np.array(counted) / (50, 200, 800), 1, atol=0.4)
+
+
+def drawn_ranges(channel: StepChannel, source: int) -> list[list[tuple[int, int]]]:
+    """For each cell, the ranges of whole numbers below Z for which it is drawn: as one in reach, and as any cell."""
+    ranges: list[list[tuple[int, int]]] = [[] for _ in range(len(channel.cells))]
+    least, passed = int(channel.falls[-1]), 0
+    for cell, steps in zip(*(part.tolist() for part in channel.reach.of(source)), strict=True):
+        width = (int(channel.falls[steps]) - least) * int(channel.weights[cell])
+        ranges[cell].append((passed, passed + width))
+        passed += width
+    for cell, weight in enumerate(channel.weights.tolist()):
+        ranges[cell].append((passed, passed + least * weight))
+        passed += least * weight
+    assert passed == channel.sums[source]
+    return ranges
+
+
+def first_word(number: int, total: int) -> int:
+    """The first 64-bit number whose product with Z has upper bits of at least this."""
+    return -(-(number << 64) // total)
+
+
+@pytest.fixture(scope="module")
+def rare_channel() -> StepChannel:
+    """So few cells that all of them can be looked at, and a fall so steep that some are drawn next to never."""
+    region = Region(37.70, -122.46, 37.74, -122.40)
+    crowd = np.tile(region.centre, (50, 1))
+    cells = cells_from_points(crowd, region, CellPlan(hide_among=20, largest_cell_m=1500, least_cell_m=200))
+    assert 10 < len(cells) < 100
+    weights = np.where(np.arange(len(cells)) % 2 == 0, np.random.default_rng(1).integers(20_000, 32767, len(cells)), 8)
+    return StepChannel(cells, 30.0, 3, weights)
+
+
+def test_choosing_by_64_bits_adds_no_more_than_is_counted(rare_channel: StepChannel) -> None:
+    """In whole numbers: how many of the 2^64 words draw each cell, against what the probabilities say."""
+    channel = rare_channel
+    share = math.expm1(channel._draw_error) / (2 + math.expm1(channel._draw_error))
+    worst, logs = 0.0, np.empty((len(channel.cells),) * 2)
+    for source in range(len(channel.cells)):
+        total = int(channel.sums[source])
+        for cell, ranges in enumerate(drawn_ranges(channel, source)):
+            words = sum(first_word(end, total) - first_word(start, total) for start, end in ranges)
+            exact = Fraction(sum(end - start for start, end in ranges), total)
+            worst = max(worst, abs(float(Fraction(words, 2**64) / exact - 1)))
+            logs[source, cell] = math.log(words) - 64 * math.log(2)
+    # Not more than is counted, and more than a quarter of it: the rarest cells have few words.
+    assert share / 4 < worst <= share
+    assert share > 1e-4
+    first, second, length = graph_of(channel.cells).edges
+    losses = np.abs(logs[first] - logs[second]).max(axis=1)
+    assert (losses <= channel.edge_bounds * length / STEP).all()
+
+
+def test_draws_change_from_cell_to_cell_at_the_words_that_were_counted(rare_channel: StepChannel) -> None:
+    """At the first and the last word of every range, from every cell."""
+    channel = rare_channel
+    for source in range(len(channel.cells)):
+        total, words, expected = int(channel.sums[source]), [], []
+        for cell, ranges in enumerate(drawn_ranges(channel, source)):
+            for start, end in ranges:
+                if first_word(start, total) < first_word(end, total):
+                    words += [first_word(start, total), first_word(end, total) - 1]
+                    expected += [cell, cell]
+        x = np.tile(channel.cells.centres[source], (len(words), 1))
+        blocks = np.column_stack([np.array(words, dtype=np.uint64), np.full(len(words), 1 << 63, dtype=np.uint64)])
+        drawn = channel.cells.find(draw_places(x, blocks, *channel.tables))
+        assert drawn.tolist() == expected
 
 
 def test_the_guarantee(mechanism: HideAmong) -> None:

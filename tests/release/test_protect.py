@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from nearveil import (
 )
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.utility import ground_distance_m
+from nearveil.mechanisms.base import Mechanism
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Ledger
 from nearveil.privacy.ledger.budget import OverspentError
@@ -257,6 +259,83 @@ def test_cells_are_paid_for_before_they_are_refused(people_csv: Path, tmp_path: 
     for refusal in (UsageError, OverspentError):
         with pytest.raises(refusal):
             fit_cells(people_csv, hide_among=100_000, read=read, ledger=ledger)
+
+
+@pytest.fixture
+def fits_ledger(tmp_path: Path) -> Ledger:
+    """A budget for one fit at 1 and not for two, and for releases at up to 0.5 per step."""
+    central = Budget(notion=Notion.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
+    elastic = Budget(notion=Notion.ELASTIC, epsilon=0.5, delta=1e-6, window=timedelta(days=1))
+    return Ledger(tmp_path / "ledger", [central, elastic])
+
+
+FEW_CELLS = 4
+REFUSED_AFTER_THE_FIT: list[tuple[str, Callable[[], Mechanism]]] = [
+    ("fewer than the 100,000 to hide among", lambda: HideAmong(100_000)),
+    (f"more than {FEW_CELLS} cells", lambda: HideAmong(**{**WIDE, "hide_among": 2})),
+    ("the elastic budget", lambda: HideAmong(**WIDE)),
+    ("leaves fewer than two intervals", lambda: DPRS(epsilon=1, centres=5, least_radius_m=90_000)),
+]
+
+
+@pytest.mark.parametrize(("sentence", "mechanism"), REFUSED_AFTER_THE_FIT)
+def test_what_is_refused_after_a_fit_is_paid_for_first(
+    people_csv: Path, tmp_path: Path, fits_ledger: Ledger, monkeypatch: pytest.MonkeyPatch, sentence: str,
+    mechanism: Callable[[], Mechanism],
+) -> None:  # fmt: skip
+    """The refusal tells something of the people; the second time there is no budget for that, and it is not told."""
+    if "cells" in sentence:
+        monkeypatch.setattr("nearveil.mechanisms.fit_cells.MOST_CELLS", FEW_CELLS)
+    arguments: dict[str, Any] = {"read": ReadOptions(person="id"), "ledger": fits_ledger}
+    with pytest.raises((UsageError, OverspentError), match=sentence):
+        protect_file(people_csv, tmp_path / "out.csv", mechanism(), **arguments)
+    assert [event.epsilon for event in fits_ledger.history("person 3")] == [1.0]
+    with pytest.raises(OverspentError, match="the central budget") as refused:
+        protect_file(people_csv, tmp_path / "out.csv", mechanism(), **arguments)
+    assert refused.value.__context__ is None
+    assert len(fits_ledger.history("person 3")) == 1
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_fit_that_makes_too_many_cells_is_paid_for(
+    people_csv: Path, fits_ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nearveil.mechanisms.fit_cells.MOST_CELLS", FEW_CELLS)
+    with pytest.raises(UsageError, match=f"more than {FEW_CELLS} cells"):
+        fit_cells(people_csv, **{**WIDE, "hide_among": 2}, read=ReadOptions(person="id"), ledger=fits_ledger)
+    assert [event.epsilon for event in fits_ledger.history("person 3")] == [1.0]
+
+
+def test_what_is_refused_before_noise_is_drawn_costs_nothing(
+    people_csv: Path, tmp_path: Path, fits_ledger: Ledger
+) -> None:
+    """One place for everybody, ids that repeat or a notion without a budget: nothing was learned of anybody."""
+    same = tmp_path / "same.csv"
+    same.write_text("id,latitude,longitude\nann,37.71,-122.41\nben,37.71,-122.41\n")
+    twice = tmp_path / "twice.csv"
+    twice.write_text("id,latitude,longitude\nann,37.71,-122.41\nann,37.72,-122.42\n")
+    for source, sentence in ((same, "all rows hold the same location"), (twice, "has the same 'id' as row 1")):
+        with pytest.raises(DataError, match=sentence):
+            protect_file(source, tmp_path / "out.csv", HideAmong(2), read=ReadOptions(person="id"), ledger=fits_ledger)
+    central = Budget(notion=Notion.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
+    ledger = Ledger(tmp_path / "other ledger", [central])
+    with pytest.raises(UsageError, match="no budget for the elastic notion"):
+        protect_file(people_csv, tmp_path / "out.csv", HideAmong(**WIDE), read=ReadOptions(person="id"), ledger=ledger)
+    assert ledger.history("person 3") == fits_ledger.history("ann") == ()
+
+
+def test_a_refused_release_whose_cost_was_known_leaves_the_fit_unpaid(people_csv: Path, tmp_path: Path) -> None:
+    """The loss per step is given, so the refusal tells nothing of the cells, which nobody will see."""
+    budgets = [
+        Budget(notion=notion, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
+        for notion in (Notion.CENTRAL, Notion.ELASTIC)
+    ]
+    ledger = Ledger(tmp_path / "ledger", budgets)
+    with pytest.raises(OverspentError, match="the elastic budget"):
+        protect_file(
+            people_csv, tmp_path / "out.csv", HideAmong(**WIDE, epsilon=2), read=ReadOptions(person="id"), ledger=ledger
+        )
+    assert ledger.history("person 3") == ()
 
 
 def test_cells_are_fitted_charged_and_used(people_csv: Path, city: FloatArray, tmp_path: Path) -> None:

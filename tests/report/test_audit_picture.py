@@ -3,22 +3,26 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from nearveil.audit.claims import Claim
 from nearveil.audit.events import DensityScore, HistogramScore, NearnessScore, OutputEvent
 from nearveil.audit.external import CallableSubject
-from nearveil.audit.pair_search import interval_pairs
+from nearveil.audit.pair_search import cell_pairs, interval_pairs
 from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import MechanismSubject
 from nearveil.audit.witness import Counts, Witness
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import named_region
 from nearveil.report.audit_picture import AuditScene, draw_audit, most_allowed, rates
@@ -113,6 +117,39 @@ def test_intervals_are_circles_in_the_legend(paper: DPRS, tmp_path: Path, monkey
     (legend,) = figure.legends
     shown = dict(zip((text.get_text() for text in legend.get_texts()), legend.legend_handles, strict=True))
     assert isinstance(shown["an interval"], Circle)
+
+
+@pytest.mark.parametrize("scaling", ["isotropic", "per-axis"])
+def test_cells_are_outlined_where_the_places_and_outputs_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scaling: Literal["isotropic", "per-axis"]
+) -> None:
+    """The reader can count the steps: each of the two places, and every output, lies in one outline."""
+    region = REGION.with_scaling(scaling)
+    cells = cells_from_points(synthetic_city(2000, region, rng=1), region, CellPlan(hide_among=200))
+    pair = cell_pairs(cells)[0]
+    mechanism = HideAmong(200, cells=cells)
+    subjects = (MechanismSubject(mechanism), CallableSubject(mechanism.perturb, region))
+    everything = HistogramScore(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(1))
+    for subject in subjects:
+        scene = AuditScene(witness_of(pair, everything, -1.0), subject, None, cells)
+        assert scene.cells is not None
+        west, south, east, north = scene.cells.T
+        for cloud, place in zip(scene.clouds, (pair.first, pair.second), strict=True):
+            x, y = cloud.place
+            (inside,) = np.flatnonzero((west <= x) & (x <= east) & (south <= y) & (y <= north))
+            assert inside == cells.find(region.to_square(np.array([place])))[0]
+            held = [((west <= x) & (x <= east) & (south <= y) & (y <= north)).any() for x, y in cloud.outputs]
+            assert np.mean(held) > 0.999
+    figures: list[Figure] = []
+    monkeypatch.setattr(plt, "close", figures.append)
+    draw_audit(witness_of(pair, everything, -1.0), subjects[0], tmp_path / "p.png", title="t", cells=cells)
+    (figure,) = figures
+    monkeypatch.undo()
+    plt.close(figure)
+    for axes in figure.axes[:2]:
+        (outlines,) = [part for part in axes.collections if isinstance(part, PolyCollection)]
+        assert 2 <= len(outlines.get_paths()) <= len(cells)
+    assert "a cell" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 @pytest.mark.parametrize("scaling", ["isotropic", "per-axis"])

@@ -95,9 +95,14 @@ def running(
 ) -> Iterator[Running]:
     clock = clock or Clock()
     settings = Settings.load(None, {}, {"console": False, **options})
-    service = Service(settings, wrapped(store or SqliteStore.in_memory()), keys or new_keys(), clock=clock)
+    store = wrapped(store or SqliteStore.in_memory())
     try:
+        service = Service(settings, store, keys or new_keys(), clock=clock)
         service.check()
+    except BaseException:
+        store.close()
+        raise
+    try:
         secret, kept = new_platform_key("tests")
         service.store.add_key(kept)
         service.start()

@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
+import httpx
 import pytest
 
+from nearveil.client.http import person_path
+from nearveil.errors import DataError, UsageError
 from nearveil.nearby.stores.base import StoreError
 from nearveil.server.asgi import MOST_BYTES
 from nearveil.server.logs import set_up_logs
@@ -113,6 +116,7 @@ WRONG_QUESTION = {
     "within nothing": f'{{{_PLACE},"within_m":0}}',
     "within NaN": f'{{{_PLACE},"within_m":NaN}}',
     "an id that is none": f'{{{_PLACE},"asker":"a b"}}',
+    "an id of dots": f'{{{_PLACE},"asker":".."}}',
     "an empty id": f'{{{_PLACE},"asker":""}}',
     "a long id": f'{{{_PLACE},"asker":"{"a" * 129}"}}',
     "an id with a line break": f'{{{_PLACE},"asker":"ann\\n"}}',
@@ -141,6 +145,9 @@ def test_wrong_questions_are_422(place: Running, body: str) -> None:
     [
         ("/v1/people", '{"ids":["a b"]}'),
         ("/v1/people", '{"ids":[""]}'),
+        ("/v1/people", '{"ids":["ann","."]}'),
+        ("/v1/people", '{"ids":[".."]}'),
+        ("/v1/people/%2e%2e/tokens", "{}"),
         ("/v1/people", '{"ids":[7]}'),
         ("/v1/people", '{"ids":"ann"}'),
         ("/v1/people", json.dumps({"ids": [f"p{number}" for number in range(10_001)]})),
@@ -216,7 +223,11 @@ def test_another_content_type_is_415(place: Running, route: tuple[str, str], kin
 @pytest.mark.parametrize(
     ("status", "path"),
     [
-        (404, "/v1/people/%2e%2e/location"),
+        (422, "/v1/people/%2e%2e/location"),
+        (422, "/v1/people/%2e/location"),
+        (422, "/v1/people/./location"),
+        (422, "/v1/people/../location"),
+        (422, "/v1/people/.../location"),
         (404, "/v1/people/ann%2flocation/location"),
         (404, "/v1/people/ann/location/"),
         (404, "/v1/people//location"),
@@ -242,6 +253,30 @@ def test_path_tricks_lead_nowhere(place: Running, status: int, path: str) -> Non
     assert found == status
     assert json.loads(body)["status"] == status
     assert place.state() == before
+
+
+@pytest.mark.parametrize("dots", [".", ".."])
+def test_a_client_that_tidies_paths_up_reaches_nobody_else(place: Running, dots: str) -> None:
+    """Whoever has the id "." would report as the person "location", so nobody can have it."""
+    tidied = httpx.URL(f"http://service/v1/people/{dots}/location").path
+    assert tidied in ("/v1/people/location", "/v1/location")
+    before = place.state()
+    assert place.call("POST", "/v1/people", json={"ids": ["eve", dots]}).status_code == 422
+    assert place.call("PUT", f"/v1/people/{quote_dots(dots)}").status_code == 422
+    with pytest.raises(DataError, match="dots"):
+        place.service.store.add_people([dots])
+    with pytest.raises(UsageError, match="dots"):
+        place.service.access.issue_token(dots, 7, 60)
+    with pytest.raises(UsageError, match="dots"):
+        person_path(dots, "/location")
+    assert place.state() == before
+    # Dots beside other characters are no trick.
+    assert place.call("PUT", "/v1/people/..ann.").status_code == 201
+    assert place.call("DELETE", "/v1/people/..ann.").status_code == 204
+
+
+def quote_dots(dots: str) -> str:
+    return dots.replace(".", "%2E")
 
 
 async def _raw(place: Running, method: str, path: str) -> tuple[int, bytes]:

@@ -1,6 +1,7 @@
 """Who calls is told apart by keys and tokens alone, and a key that is removed stops working."""
 
 import hashlib
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -12,6 +13,7 @@ from nearveil.nearby.stores.base import PlatformKey, Store, StoreError
 from nearveil.server import auth as access_module
 from nearveil.server.auth import HORIZON_S, Access, Caller, new_platform_key
 from nearveil.server.problems import Problem
+from nearveil.server.scopes import ALL_SCOPES, Scope
 from tests.server.clocks import Clock
 
 TOKEN_KEY = b"t" * 32
@@ -31,8 +33,8 @@ class KeyStore:
             raise StoreError("gone")
         return list(self.held.values())
 
-    def add(self, name: str) -> str:
-        secret, kept = new_platform_key(name)
+    def add(self, name: str, *scopes: Scope) -> str:
+        secret, kept = new_platform_key(name, frozenset(scopes) or ALL_SCOPES)
         self.held[name] = kept
         return f"Bearer {secret}"
 
@@ -59,13 +61,13 @@ def refused(access: Access, header: str | None) -> str:
 
 
 def test_platforms_and_people(access: Access, store: KeyStore) -> None:
-    shop, news = store.add("shop"), store.add("news")
+    shop, news = store.add("shop"), store.add("news", Scope.ASK, Scope.PEOPLE)
     token, _ = access.issue_token("ann", 7, 60)
     for _ in range(2):
-        assert access.identify(shop) == Caller("platform", "shop")
-        assert access.identify(news) == Caller("platform", "news")
+        assert access.identify(shop) == Caller("platform", "shop", scopes=ALL_SCOPES)
+        assert access.identify(news) == Caller("platform", "news", scopes=frozenset({"ask", "people"}))
         assert access.identify(f"Bearer {token}") == Caller("person", "ann", 7)
-    assert access.identify(shop.replace("Bearer", "bearer")) == Caller("platform", "shop")
+    assert access.identify(shop.replace("Bearer", "bearer")).name == "shop"
 
 
 def test_only_a_digest_of_the_whole_secret_is_kept(store: KeyStore) -> None:
@@ -165,13 +167,69 @@ def test_unknown_keys_do_not_burden_the_store(access: Access, store: KeyStore, c
     assert store.reads == 2
 
 
-def test_a_store_that_cannot_be_read_lets_nobody_in(access: Access, store: KeyStore, clock: Clock) -> None:
-    header = store.add("shop")
-    access.identify(header)
-    store.broken = True
-    assert access.identify(header).name == "shop"
-    clock.pass_time(HORIZON_S)
-    assert refused(access, header) == "not-ready"
+class TestWhileTheStoreIsAway:
+    """Keys that were read before count for the grace period, and no other ones."""
+
+    def test_known_keys_count_until_the_grace_period_ends(self, store: KeyStore, clock: Clock) -> None:
+        access = Access(cast(Store, store), TOKEN_KEY, clock, grace_s=60)
+        header = store.add("shop")
+        access.identify(header)
+        store.broken = True
+        for _ in range(59):
+            clock.pass_time(1)
+            assert access.identify(header).name == "shop"
+        clock.pass_time(1)
+        assert refused(access, header) == "not-ready"
+        store.broken = False
+        assert access.identify(header).name == "shop"
+
+    def test_a_key_that_was_not_read_may_be_one_or_not(self, access: Access, store: KeyStore, clock: Clock) -> None:
+        access.identify(store.add("shop"))
+        later = store.add("news")
+        store.broken = True
+        clock.pass_time(HORIZON_S)
+        assert refused(access, later) == "not-ready"
+        store.broken = False
+        clock.pass_time(1)
+        assert access.identify(later).name == "news"
+
+    def test_a_removed_key_stops_working_when_the_store_is_back(
+        self, access: Access, store: KeyStore, clock: Clock
+    ) -> None:
+        header = store.add("shop")
+        access.identify(header)
+        store.broken = True
+        clock.pass_time(100)
+        assert access.identify(header).name == "shop"
+        del store.held["shop"]
+        store.broken = False
+        clock.pass_time(HORIZON_S)
+        assert refused(access, header) == "unauthorised"
+
+    def test_a_key_that_this_process_removed_is_not_remembered(self, access: Access, store: KeyStore) -> None:
+        header = store.add("shop")
+        access.identify(header)
+        access.reread()
+        store.broken = True
+        assert refused(access, header) == "not-ready"
+
+    def test_nobody_waits_for_a_store_that_is_asked_ahead_of_time(
+        self, access: Access, store: KeyStore, clock: Clock
+    ) -> None:
+        header = store.add("shop")
+        access.identify(header)
+        due = [access.is_refresh_due]
+        clock.pass_time(1)
+        assert [*due, access.is_refresh_due] == [False, True]
+        access.refresh()
+        assert (store.reads, access.is_refresh_due) == (2, False)
+        store.broken = True
+        clock.pass_time(HORIZON_S - 0.5)
+        access.refresh()
+        clock.pass_time(1)
+        # The key is looked up again, in what was read and not in the store.
+        assert access.identify(header).name == "shop"
+        assert store.reads == 3
 
 
 def test_keys_are_looked_up_at_once_after_a_change(access: Access, store: KeyStore) -> None:
@@ -198,7 +256,24 @@ def test_what_is_remembered_is_bounded_and_holds_no_secret(
     assert repr(access) == "Access(1 platform keys)"
 
 
-@pytest.mark.parametrize("name", ["", "a" * 65, "a b", "a/b", "ä"])
+@pytest.mark.parametrize("name", ["", "a" * 65, "a b", "a/b", "ä", ".", "..", "...", "a\n"])
 def test_names_of_keys(name: str) -> None:
     with pytest.raises(UsageError, match="name"):
         new_platform_key(name)
+
+
+def test_a_key_has_a_scope() -> None:
+    with pytest.raises(UsageError, match="without a scope"):
+        new_platform_key("shop", frozenset())
+    assert new_platform_key("..shop.", {Scope.ASK})[1].scopes == {"ask"}
+
+
+def test_a_key_that_is_replaced_by_a_narrower_one_loses_its_scopes(
+    access: Access, store: KeyStore, clock: Clock
+) -> None:
+    """The same secret with other scopes, as a store might be changed by hand."""
+    header = store.add("shop")
+    assert access.identify(header).scopes == ALL_SCOPES
+    store.held["shop"] = replace(store.held["shop"], scopes=frozenset({"report"}))
+    clock.pass_time(HORIZON_S)
+    assert access.identify(header).scopes == {"report"}

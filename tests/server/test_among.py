@@ -1,14 +1,20 @@
 """A service that hides among people: what it answers, stores and promises, and what other cells cost."""
 
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nearveil.errors import UsageError
+import nearveil.mechanisms.hide_among as hide_among_module
+from nearveil.errors import NearveilError, UsageError
 from nearveil.io.synthetic import synthetic_city
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import cells_from_points
-from nearveil.nearby.publishing.keys import new_keys, redraw_noise
+from nearveil.mechanisms.step_channel import StepChannel, channel_for_people
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys, redraw_noise
 from nearveil.region import named_region
 from tests.server.running import HERE, Clock, Running, in_folder, running
 from tests.services.leaks import leaks
@@ -37,18 +43,22 @@ def charged(place: Running) -> int:
 
 
 def report(place: Running) -> None:
-    assert place.report("ann").status_code == 202
-    place.next_epoch()
+    """Report in as many epochs as a place must last for."""
+    for _ in range(place.service.protection.dwell_epochs):
+        assert place.report("ann").status_code == 202
+        place.next_epoch()
 
 
 def test_reports_are_answered_and_nothing_true_is_stored(files: tuple[Path, Path], tmp_path: Path) -> None:
     with running(in_folder(tmp_path), hide_among=40, cells=files[0]) as place:
         place.add("ann")
         answer = place.report("ann").json()
-        assert answer["status"] == "pending"
+        assert answer["status"] == "taken"
         place.next_epoch()
         assert place.nearby() == ["ann"]
-        assert place.report("ann").json()["status"] == "same place"
+        first = point(place)
+        report(place)
+        assert (point(place), charged(place)) == (first, 1)
         card = place.call("GET", "/v1/guarantee").json()
         assert (card["guarantee"]["notion"], card["guarantee"]["unit"]) == ("elastic", "per step")
         assert "taken as stated" in card["text"]
@@ -75,17 +85,84 @@ def test_other_cells_are_refused_unless_asked_for_and_are_charged(files: tuple[P
         # What is published stays until somebody reports, and then it counts as a new place.
         assert (point(place), charged(place)) == (first, 1)
         report(place)
-        assert (point(place) != first, charged(place)) == (True, 2)
+        # A point that is drawn near the one before is replaced by it, so that the number alone tells.
+        assert charged(place) == 2
+        second = point(place)
         assert "drawn anew" in place.call("GET", "/v1/guarantee").json()["text"]
     # Back to a distance: one place too many. And back to the first cells: the first point.
     with running(in_folder(tmp_path), hide_within="500m", redraw_noise=True, **options) as place:
-        assert place.report("ann").json()["status"] == "budget spent"
+        report(place)
+        assert (point(place), charged(place)) == (second, 2)
     with running(in_folder(tmp_path), hide_among=40, cells=files[0], redraw_noise=True, **options) as place:
         report(place)
         assert (point(place), charged(place)) == (first, 2)
     with running(in_folder(tmp_path), hide_among=40, cells=files[0], **options) as place:
         clock.now += place.service.protection.schedule.window.total_seconds()
         assert "drawn anew" not in place.call("GET", "/v1/guarantee").json()["text"]
+
+
+def settings_kept(folder: Path) -> dict[str, str]:
+    """Everything that a store remembers beside people."""
+    with closing(sqlite3.connect(folder / "nearveil.db")) as connection:
+        return dict(connection.execute("SELECT name, value FROM settings").fetchall())
+
+
+def calibrates(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that grows by a number of people whenever a channel is calibrated for it."""
+    found: list[int] = []
+
+    def watched(cells: Cells, people: int) -> StepChannel:
+        found.append(people)
+        return channel_for_people(cells, people)
+
+    monkeypatch.setattr(hide_among_module, "channel_for_people", watched)
+    return found
+
+
+def other_noise_key(keys: SecretKeys) -> SecretKeys:
+    return replace(new_keys(), tokens=keys.tokens)
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"cells": 1}, "another hide-within, hide-among or cells"),
+        ({"hide_among": 50}, "another hide-within, hide-among or cells"),
+        ({"epoch": "30m", "redraw_noise": True}, "another key file, region"),
+        ({"hide_among": 50, "redraw_noise": True, "keys": other_noise_key}, "the key of the noise is not the one"),
+        ({"hide_among": 50, "redraw_noise": True, "intervals": Path("none.json")}, "the intervals file none.json"),
+    ],
+    ids=["cells", "people", "epoch", "noise key", "intervals"],
+)
+def test_a_store_that_is_refused_stays_as_it_is(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any], words: str
+) -> None:
+    """Neither another identity nor another channel is kept, and the channel is not even calibrated."""
+    options: dict[str, Any] = {"keys": new_keys(), "clock": Clock(), "hide_among": 40, "cells": files[0]}
+    with running(in_folder(tmp_path), **options):
+        pass
+    before, calibrated = settings_kept(tmp_path), calibrates(monkeypatch)
+    changed = {**options, **other, "cells": files[other.get("cells", 0)]}
+    changed["keys"] = other["keys"](options["keys"]) if "keys" in other else options["keys"]
+    with pytest.raises(NearveilError, match=words), running(in_folder(tmp_path), **changed):
+        pass
+    assert calibrated == []
+    assert settings_kept(tmp_path) == before
+    # With what it was made with, it goes on, and the channel of the store is used.
+    with running(in_folder(tmp_path), **options) as place:
+        assert "drawn anew" not in place.call("GET", "/v1/guarantee").json()["text"]
+
+
+def test_a_number_that_the_cells_do_not_hold_leaves_a_new_store_free(files: tuple[Path, Path], tmp_path: Path) -> None:
+    options: dict[str, Any] = {"keys": new_keys(), "cells": files[0]}
+    with (
+        pytest.raises(UsageError, match="fewer than the 5,000"),
+        running(in_folder(tmp_path), hide_among=5000, **options),
+    ):
+        pass
+    assert settings_kept(tmp_path) == {}
+    with running(in_folder(tmp_path), hide_among=40, **options):
+        pass
 
 
 def test_a_process_with_other_cells_takes_no_more_reports(files: tuple[Path, Path], tmp_path: Path) -> None:

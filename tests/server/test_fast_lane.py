@@ -97,6 +97,10 @@ FAST, USUAL = b"/v1/nearby", b"/v1/nearby?"
         json.dumps({**PLACE, "k": 3, "within_m": 500}).encode(),
         json.dumps({"latitude": 0.5, "longitude": 0.5, "k": 3}).encode(),
         json.dumps({**PLACE, "k": 3, "more": 1}).encode(),
+        json.dumps({**PLACE, "k": 3, "asker": PEOPLE[0]}).encode(),
+        json.dumps({**PLACE, "k": 3, "asker": "nobody"}).encode(),
+        json.dumps({**PLACE, "k": 3, "asker": "a b"}).encode(),
+        json.dumps({"latitude": 0.5, "longitude": 0.5, "k": 3, "asker": "nobody"}).encode(),
     ],
 )
 def test_both_ways_answer_alike(service: RunningService, body: bytes) -> None:
@@ -113,6 +117,19 @@ def test_the_answer_is_right(service: RunningService) -> None:
     with connection(service) as line:
         status, _, body = ask(line, service, b"POST", FAST, QUESTION)
     assert (status, json.loads(body)) == (200, {"ids": PEOPLE[:3]})
+
+
+def test_an_asker_of_whom_only_the_store_knows_is_looked_up(service: RunningService) -> None:
+    """These questions leave the fast lane when they are complete, with others behind them."""
+    newcomer = json.dumps({**PLACE, "k": 1, "asker": "newcomer"}).encode()
+    escaped = newcomer.replace(b'"asker"', b'"\\u0061sker"')
+    stranger = newcomer.replace(b"newcomer", b"stranger")
+    with connection(service) as line:
+        assert ask(line, service, b"PUT", b"/v1/people/newcomer", b"")[0] == 201
+        line.sendall(
+            b"".join(request(service, b"POST", FAST, body) for body in (stranger, escaped, newcomer, QUESTION))
+        )
+        assert [read(line)[0] for _ in range(4)] == [422, 200, 200, 200]
 
 
 def test_pipelined_requests_are_answered_in_order(service: RunningService) -> None:

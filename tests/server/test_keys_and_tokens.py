@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,20 @@ from nearveil.nearby.stores.sqlite import SqliteStore
 from tests.server.running import HERE, HOUR_S, Clock, Running, in_folder, running
 
 WINDOW_EPOCHS = 720
+
+
+AWAY = {"latitude": 37.612345, "longitude": -122.512345}
+
+
+def exported(service: Running) -> Any:
+    return service.call("GET", "/v1/people/ann").json()["published"]
+
+
+def held(service: Running) -> dict[str, Any]:
+    """What whoever has the store sees of ann."""
+    record = service.service.store.internal_record("ann")
+    assert record is not None
+    return record
 
 
 @pytest.fixture
@@ -42,10 +57,16 @@ class TestTokens:
 
 class TestPlatformKeys:
     def test_a_key_is_made_used_and_removed(self, here: Running) -> None:
-        made = here.call("POST", "/v1/platform-keys/shop")
+        made = here.call("POST", "/v1/platform-keys/shop", json={"scopes": ["report", "admin"]})
         assert made.status_code == 201
         secret = made.json()["key"]
-        assert here.call("GET", "/v1/platform-keys", key=secret).json() == {"names": ["shop", "tests"]}
+        assert made.json()["scopes"] == ["admin", "report"]
+        assert here.call("GET", "/v1/platform-keys", key=secret).json() == {
+            "keys": [
+                {"name": "shop", "scopes": ["admin", "report"]},
+                {"name": "tests", "scopes": ["admin", "ask", "metrics", "people", "report"]},
+            ]
+        }
         assert here.call("DELETE", "/v1/platform-keys/shop").status_code == 204
         assert here.call("GET", "/v1/platform-keys", key=secret).status_code == 401
         assert here.call("DELETE", "/v1/platform-keys/shop").status_code == 404
@@ -53,16 +74,17 @@ class TestPlatformKeys:
     def test_no_key_is_replaced_and_the_last_one_stays(self, here: Running) -> None:
         state = here.state()
         for method, problem in (("POST", "name"), ("DELETE", "last")):
-            answer = here.call(method, "/v1/platform-keys/tests")
+            answer = here.call(method, "/v1/platform-keys/tests", json={"scopes": ["ask"]})
             assert (answer.status_code, problem in answer.json()["detail"]) == (409, True)
         assert here.call("GET", "/v1/ledger").status_code == 200
         assert here.state() == state
 
-    @pytest.mark.parametrize("name", ["a%20b", "a" * 65, "%C3%A4"])
+    @pytest.mark.parametrize("name", ["a%20b", "a" * 65, "%C3%A4", "...", "%2E", "%2e%2e"])
     def test_a_name_is_a_name(self, here: Running, name: str) -> None:
         state = here.state()
         for method in ("POST", "DELETE"):
-            assert here.call(method, f"/v1/platform-keys/{name}").status_code == 422
+            answer = here.call(method, f"/v1/platform-keys/{name}", json={"scopes": ["ask"]})
+            assert answer.status_code == 422
         assert here.state() == state
 
     def test_people_have_nothing_to_do_with_them(self, here: Running) -> None:
@@ -94,7 +116,7 @@ def test_answers_to_reports_are_all_as_long() -> None:
         service.next_epoch()
         answers.append(service.report("ann"))
         answers.append(service.report("ann", {"latitude": 37.79, "longitude": -122.45}))
-        assert [answer.json()["status"] for answer in answers] == ["pending", "same place", "budget spent"]
+        assert [answer.json()["status"] for answer in answers] == ["taken"] * 3
         assert len({len(answer.content) for answer in answers}) == 1
         assert len({tuple(answer.headers) for answer in answers}) == 1
 
@@ -105,15 +127,14 @@ def test_a_report_of_nobody_leaves_no_trail(here: Running) -> None:
 
 
 def test_what_waits_is_shown_to_nobody(here: Running) -> None:
-    """Draws that are replaced before the border are not charged, so whoever sees many could average them."""
+    """Not even that something waits: whoever reports for somebody could tell by it whether a place was new."""
     with running(policy="fresh") as service:
         service.add("ann")
         for caller in (service, here):
             caller.report("ann")
             for key in ("", caller.token("ann")):
                 record = caller.call("GET", "/v1/people/ann", key=key).json()
-                assert set(record["pending"]) == {"window", "receipt", "publishes_in_epoch"}
-                assert record["published"] is None
+                assert (set(record), record["published"]) == ({"id", "created", "published"}, None)
 
 
 class _Failing(SqliteStore):
@@ -156,7 +177,7 @@ def test_the_card_promises_what_the_window_has(tmp_path: Path) -> None:
         service.report("ann")
     with running(in_folder(tmp_path), keys=keys, clock=clock, new_places=3) as service:
         card, ledger = (service.call("GET", f"/v1/{name}").json() for name in ("guarantee", "ledger"))
-        assert "at most 8 different places" in card["text"].replace("\n", " ")
+        assert "at most 8 new places" in card["text"].replace("\n", " ")
         assert ledger["new_places_per_window"] == 8
 
 
@@ -190,7 +211,40 @@ def test_a_running_service_takes_a_new_key_when_its_window_begins(tmp_path: Path
         service.report("ann")
         service.clock.now += WINDOW_EPOCHS * HOUR_S
         service.service.scheduler.turn()
-        assert service.report("ann").json()["status"] == "pending"
+        home = exported(service)
+        service.report("ann", AWAY)
+        service.next_epoch()
+        service.report("ann", AWAY)
         clock = service.clock
     with running(in_folder(tmp_path), keys=KeyFile(path), clock=clock) as service:
-        assert service.report("ann").json()["status"] == "pending"
+        service.next_epoch()
+        away = exported(service)
+        assert away != home
+        # A new place has the new key's noise; the one that was known before keeps the noise of the old key.
+        assert held(service)["charges"] == {str(window): 1, str(window + 1): 1}
+        for _ in range(2):
+            assert service.report("ann").status_code == 202
+            service.next_epoch()
+        assert exported(service) == home
+        assert held(service)["charges"] == {str(window): 1, str(window + 1): 1}
+
+
+def test_without_the_old_key_a_known_place_is_drawn_once_more(tmp_path: Path) -> None:
+    """What `nearveil keys prune` costs: a place that was drawn with a key that is gone is a new place."""
+    keys, clock = new_keys(), Clock()
+    with running(in_folder(tmp_path), keys=keys, clock=clock) as service:
+        service.add("ann")
+        service.report("ann")
+        service.next_epoch()
+        home, window = exported(service), service.service.protection.schedule.window_of(service.service.publisher.epoch)
+        clock.now += WINDOW_EPOCHS * HOUR_S
+    rotated = SecretKeys((*keys.noise, NoiseKey(window + 1, b"n" * 32)), keys.tokens)
+    once, twice = {str(window): 1}, {str(window): 1, str(window + 1): 1}
+    for known, charges in ((rotated, once), (rotated.pruned(window + 1), twice)):
+        with running(in_folder(tmp_path), keys=known, clock=clock) as service:
+            for _ in range(2):
+                service.report("ann")
+                service.next_epoch()
+            assert held(service)["charges"] == charges
+            # New noise that falls near the point before is replaced by it, so that the charge alone tells of it.
+            assert exported(service) == home or charges == twice

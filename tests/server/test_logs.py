@@ -102,7 +102,12 @@ def test_causes_and_codes_are_named_without_their_messages(stream: io.StringIO) 
     except OSError as error:
         log_exception("reports not kept", error)
     (line,) = lines(stream)
-    assert (line["error"], line["caused_by"], line["code"], line["code_number"]) == ("OSError", "OddError", "40001", 28)
+    assert (line["error"], line["caused_by"], line["code"], line["code_number"]) == (
+        "OSError",
+        "OddError",
+        "ENOSPC",
+        28,
+    )
 
 
 def test_errors_that_cause_each_other_end(stream: io.StringIO) -> None:

@@ -25,9 +25,13 @@ ALL: dict[str, tuple[int, Callable[[], Problem]]] = {
     "too-many-requests": (429, lambda: problems.too_many_requests(2.5)),
     "unusual-behaviour": (429, lambda: problems.unusual_behaviour(60)),
     "wrong-media-type": (415, problems.wrong_media_type),
+    "too-slow": (408, problems.too_slow),
+    "headers-too-large": (431, lambda: problems.headers_too_large(100, 16_384)),
+    "too-many-connections": (503, problems.too_many_connections),
     "internal": (500, problems.internal),
     "not-ready": (503, problems.not_ready),
     "not-kept": (503, problems.not_kept),
+    "store-ahead": (503, problems.store_ahead),
     "too-busy": (503, problems.too_busy),
 }
 

@@ -29,7 +29,7 @@ class Held:
         if self.failure is not None:
             raise self.failure
         self.batches.append([report.person for report in reports])
-        return [Answer(Status.PENDING, report.person) for report in reports]
+        return [Answer(Status.TAKEN, report.person) for report in reports]
 
 
 def _run(writer: ReportWriter, scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -74,7 +74,7 @@ def test_nothing_is_acknowledged_that_the_store_did_not_keep() -> None:
         assert [outcome.status for outcome in outcomes if isinstance(outcome, Problem)] == [503, 503, 503]
         # It goes on when the store is well again.
         held.failure = None
-        assert (await writer.submit(Report("later", 0.0, 0.0))).status is Status.PENDING
+        assert (await writer.submit(Report("later", 0.0, 0.0))).status is Status.TAKEN
 
     _run(writer, scene)
     assert [len(reports) for reports, _ in told] == [1]
@@ -162,7 +162,7 @@ def test_somebody_who_left_is_no_trouble_for_the_others() -> None:
         await asyncio.to_thread(held.begun.wait, 60)
         leaving.cancel()
         held.allowed.set()
-        assert (await staying).status is Status.PENDING
+        assert (await staying).status is Status.TAKEN
 
     _run(writer, scene)
 

@@ -1,8 +1,11 @@
 """A real server process: it starts with nothing, and stopping it loses nothing that was acknowledged."""
 
+import re
 import signal
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -108,11 +111,27 @@ def test_stopping_under_load_loses_nothing_acknowledged(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "nearveil-data" / "nearveil.db")
     try:
         for person in people:
-            record = store.record(person)
+            record = store.internal_record(person)
             assert record is not None
-            assert acknowledged[person] == record["pending"]["receipt"]
+            assert acknowledged[person] == record["receipt"]
     finally:
         store.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux knows which processes are dumpable")
+def test_no_core_dump_holds_what_is_in_memory(tmp_path: Path) -> None:
+    script = (
+        "import ctypes, resource; from nearveil.server.run import forbid_core_dumps;"
+        "dumpable = lambda: ctypes.CDLL(None).prctl(3, 0, 0, 0, 0);"
+        "before = dumpable(); forbid_core_dumps();"
+        "print(before, dumpable(), *resource.getrlimit(resource.RLIMIT_CORE))"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert shown.split() == ["1", "0", "0", "0"]
+    # A service does it, as its limit shows.
+    with served(tmp_path) as service:
+        limits = Path(f"/proc/{service.process.pid}/limits").read_text()
+        assert re.search(r"Max core file size +0 +0", limits)
 
 
 def test_a_service_that_starts_with_nothing_works_and_starts_again(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
 from nearveil.server.intervals_in_use import IntervalsInUse, fingerprint
 from nearveil.server.settings import Settings
+from nearveil.server.store_tools import repair_clock
 from tests.server.running import HERE, HOUR_S, START_S, Clock, Running, in_folder, running
 
 
@@ -61,13 +62,16 @@ def test_what_is_overdue_is_published_at_the_start(tmp_path: Path) -> None:
 
 def test_a_report_after_the_border_does_not_replace_what_waited_for_it(place: Running) -> None:
     place.report("ann")
-    receipt = place.call("GET", "/v1/people/ann").json()["pending"]["receipt"]
+    waits = place.service.store.internal_record("ann")
+    assert waits is not None
+    assert (waits["pending"] is not None, waits["published"]) == (True, None)
     place.clock.now += HOUR_S
     # The thread has not seen the border yet; the report comes first.
-    place.report("ann", {"latitude": 37.6, "longitude": -122.5})
-    held = place.call("GET", "/v1/people/ann").json()
-    assert held["published"]["receipt"] == receipt
-    assert held["pending"]["receipt"] != receipt
+    receipt = place.report("ann", {"latitude": 37.6, "longitude": -122.5}).json()["receipt"]
+    held = place.service.store.internal_record("ann")
+    assert held is not None
+    assert (held["published"], held["pending"], held["receipt"]) == (waits["pending"], None, receipt)
+    assert held["candidate"] is not None
 
 
 def test_the_thread_turns_when_it_is_woken(place: Running) -> None:
@@ -297,17 +301,95 @@ def test_a_key_that_others_do_not_use_in_the_next_window_takes_no_report_into_it
         assert place.call("PUT", "/v1/people/ann/location", json=HERE).status_code == 503
 
 
-def test_a_store_ahead_of_the_clock_is_not_ready(tmp_path: Path) -> None:
-    """A clock that once was wrong leaves borders in the store that lie ahead: until then nothing is published."""
-    keys, clock = new_keys(), Clock(now=START_S + 1000 * HOUR_S)
-    with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
-        assert place.call("GET", "/readyz").status_code == 200
+class TestAStoreAheadOfTheClock:
+    """A clock that once was wrong leaves epochs in the store that lie ahead: until then nothing is published."""
+
+    def test_it_is_not_ready_and_says_why(self, tmp_path: Path) -> None:
+        keys, clock = new_keys(), Clock(now=START_S + 72 * HOUR_S)
+        with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
+            assert place.call("GET", "/readyz").status_code == 200
+            clock.now = START_S
+            place.service.scheduler.turn()
+            answer = place.call("GET", "/readyz")
+            assert (answer.status_code, answer.json()["reason"]) == (503, "clock")
+            # What is published is shown all the same.
+            assert place.call("GET", "/readyz?for=questions").status_code == 200
+            clock.now = START_S + 73 * HOUR_S
+            place.service.scheduler.turn()
+            assert place.call("GET", "/readyz").status_code == 200
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    def test_no_report_is_acknowledged_that_waits_for_days(self, tmp_path: Path, restarted: bool) -> None:
+        keys, clock = new_keys(), Clock(now=START_S + 72 * HOUR_S)
+        with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
+            place.add("ann")
+            if not restarted:
+                clock.now = START_S
+                self._refused(place)
         clock.now = START_S
-        place.service.scheduler.turn()
-        assert place.call("GET", "/readyz").status_code == 503
-        clock.now = START_S + 1001 * HOUR_S
-        place.service.scheduler.turn()
-        assert place.call("GET", "/readyz").status_code == 200
+        with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
+            self._refused(place)
+
+    def _refused(self, place: Running) -> None:
+        answer = place.report("ann")
+        assert answer.status_code == 503
+        assert "'nearveil store repair-clock'" in answer.json()["detail"]
+        assert "Retry-After" in answer.headers
+        assert place.call("GET", "/v1/people/ann").json()["pending"] is None
+
+    def test_a_clock_that_is_a_moment_behind_others_is_right_enough(self, tmp_path: Path) -> None:
+        clock = Clock(now=START_S + HOUR_S)
+        with running(in_folder(tmp_path), clock=clock) as place:
+            place.add("ann")
+            clock.now = START_S + HOUR_S - 120.0
+            assert place.report("ann").status_code == 202
+
+    def test_the_repair_lets_it_go_on_at_the_next_boundary(self, tmp_path: Path) -> None:
+        keys, clock = new_keys(), Clock()
+        with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
+            place.add("ann", "bob")
+            place.report("ann")
+            place.next_epoch()
+            clock.now += 72 * HOUR_S
+            place.report("bob")
+            charged = place.service.store.totals().charged_by_window
+            shown = place.call("GET", "/v1/people/ann").json()["published"]
+        clock.now -= 72 * HOUR_S
+        settings = Settings.load(None, {}, {"store": str(tmp_path / "nearveil.db")})
+        for dry_run in (True, False):
+            found = repair_clock(settings, dry_run=dry_run, clock=clock)
+            assert found is not None
+            assert (found.ahead.epochs, found.ahead.pending) == (1, 1)
+        assert repair_clock(settings, clock=clock) is None
+        with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
+            assert place.call("GET", "/readyz").status_code == 200
+            assert place.nearby() == ["ann"]
+            # Where she is published is not drawn again, and is not charged again.
+            assert place.report("ann").status_code == 202
+            place.next_epoch()
+            assert sorted(place.nearby()) == ["ann", "bob"]
+            after = place.call("GET", "/v1/people/ann").json()["published"]
+            assert (after["x_m"], after["y_m"]) == (shown["x_m"], shown["y_m"])
+            totals = place.service.store.totals().charged_by_window
+            assert sum(totals.values()) == sum(charged.values()) + 1
+
+    def test_intervals_that_were_put_then_hold_from_the_next_boundary_on(
+        self, tmp_path: Path, coarse: Intervals, fine: Intervals
+    ) -> None:
+        keys, clock = new_keys(), Clock()
+        with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
+            place.service.put_intervals(json.loads(coarse.to_json()))
+            place.next_epoch()
+            clock.now += 72 * HOUR_S
+            place.service.scheduler.turn()
+            place.service.put_intervals(json.loads(fine.to_json()))
+        clock.now -= 72 * HOUR_S
+        repair_clock(Settings.load(None, {}, {"store": str(tmp_path / "nearveil.db")}), dry_run=False, clock=clock)
+        with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
+            shown = place.call("GET", "/v1/intervals").json()
+            assert shown["fingerprint"] == fingerprint(coarse)
+            assert shown["next_fingerprint"] == fingerprint(fine)
+            assert shown["next_from_epoch"] == place.service.publisher.epoch + 1
 
 
 # -- a store that answers by itself ----------------------------------------------------------------------------------

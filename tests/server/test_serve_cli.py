@@ -2,12 +2,13 @@
 
 import os
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nearveil.cli.serve import serve
+from nearveil.cli.serve import announce, serve
 from nearveil.errors import NearveilError
 from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy
@@ -98,3 +99,26 @@ def test_protection_off_and_open_addresses_are_loud(tmp_path: Path) -> None:
     log = service.log.read_text()
     assert "PROTECTION IS OFF" in log
     assert "TLS" in log
+
+
+@pytest.mark.parametrize(
+    ("options", "warning"),
+    [
+        ({}, ""),
+        (
+            {"noise_lifetime": "60d"},
+            "drawn anew every 60d, so that it averages out in time; leave out --noise-lifetime",
+        ),
+        ({"window": "1d"}, "every budget window allows new places"),
+        ({"noise_lifetime": "30d", "policy": "fresh"}, ""),
+    ],
+    ids=str,
+)
+def test_what_gives_away_more_is_warned_of(
+    options: dict[str, Any], warning: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(Service.open(Settings.load(None, {}, {"store": "nearveil.db", **options}))) as service:
+        announce(service, "http://127.0.0.1:8000", None)
+    said = capsys.readouterr().err
+    assert warning in said.replace("\n", " ")
+    assert bool(said) is bool(warning)

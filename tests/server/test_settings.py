@@ -47,6 +47,7 @@ def test_defaults_are_usable_and_the_table_is_complete() -> None:
     protection = settings.protection()
     assert (protection.policy, protection.hide_within_m, protection.new_places) == (Policy.PLACE, 500.0, 20)
     assert protection.schedule.epochs_per_window == 720
+    assert (protection.noise_lifetime, protection.dwell_epochs) == (None, 2)
 
 
 def test_the_later_source_counts(tmp_path: Path) -> None:
@@ -61,10 +62,16 @@ def test_the_later_source_counts(tmp_path: Path) -> None:
 def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     values = {
         "store": "postgresql://db/x", "host": "0.0.0.0", "port": "0", "region": "fiji", "policy": "FRESH",  # noqa: S104
-        "hide_within": "0.2km", "epoch": "15m", "window": "1d", "new_places": "5", "intervals": "a.json",
+        "hide_within": "0.2km", "epoch": "15m", "window": "1d", "noise_lifetime": "90d",
+        "dwell": "3", "new_places": "5", "intervals": "a.json",
         "index": "database", "questions_per_minute": "1.5", "question_burst": "2", "key_questions_per_s": "3",
         "throttle_suspects": "yes", "open_probes": "1", "test_hooks": "on", "console": "False",
-        "tile_address": "https://t/{z}/{x}/{y}.png", "access_log": "true", "log_level": "debug", "graceful_s": "0.5",
+        "most_connections": "9", "most_connections_per_address": "0", "proxies": "10.0.0.0/8", "most_headers": "12",
+        "most_header_bytes": "2048", "head_timeout_s": "1", "body_timeout_s": "2", "idle_timeout_s": "3",
+        "send_timeout_s": "4", "limits_in_proxy": "yes", "tls_certificate": "a.crt", "tls_key": "a.key",
+        "tile_address": "https://t/{z}/{x}/{y}.png", "access_log": "true", "audit_log": "a.log", "log_level": "debug",
+        "graceful_s": "0.5",
+        "store_timeout_s": "1.5", "grace": "2m",
     }  # fmt: skip
     environ = {f"NEARVEIL_{name.upper()}": value for name, value in values.items()}
     environ |= {"NEARVEIL_KEYS": new_keys().to_json()}
@@ -74,7 +81,9 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     # A distance or people: the others are below.
     assert same == {"keys", "unprotected", "hide_among", "cells", "redraw_noise"}
     assert (settings.console, settings.throttle_suspects, settings.policy) == (False, True, Policy.FRESH)
-    assert settings.protection().hide_within_m == 200.0
+    protection = settings.protection()
+    assert (protection.hide_within_m, protection.dwell_epochs) == (200.0, 3)
+    assert protection.noise_lifetime == timedelta(days=90)
     named = Settings.load(environ={"NEARVEIL_KEYS_FILE": str(tmp_path / "k.json")})
     assert named.keys == tmp_path / "k.json"
 
@@ -102,6 +111,12 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         ("epoch", 3600, "duration"),
         ("window", "45m", "whole number of epochs"),
         ("new_places", 0, "from 1 to 10,000"),
+        ("noise_lifetime", "forever", "--noise-lifetime takes permanent, or a duration"),
+        ("noise_lifetime", "45d", "a whole number of windows of 30 days, or for good"),
+        ("noise_lifetime", "1d", "a whole number of windows"),
+        ("dwell", 0, "--dwell takes a whole number from 1 to 1,000"),
+        ("dwell", 1001, "from 1 to 1,000"),
+        ("dwell", 1.5, "whole number"),
         ("index", "disk", "memory, database"),
         ("index", "database", "PostgreSQL"),
         ("questions_per_minute", "nan", "--questions-per-minute takes a number from 0"),
@@ -115,6 +130,18 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         ("log_level", "loud", "debug, info, warning, error"),
         ("region", "atlantis", "no region named"),
         ("graceful_s", -1, "from 0 to 3,600"),
+        ("most_connections", 0, "--most-connections takes a whole number from 1"),
+        ("most_connections_per_address", -1, "whole number from 0"),
+        ("proxies", "nginx", "--proxies takes addresses or networks such as 10.0.0.5,10.1.0.0/16, or none"),
+        ("proxies", "10.0.0.5/8", "addresses or networks"),
+        ("proxies", "127.0.0.1,", "addresses or networks"),
+        ("most_header_bytes", 100, "whole number from 1,024 to 524,288"),
+        ("most_headers", 1, "whole number from 10"),
+        ("head_timeout_s", 0, "--head-timeout-s takes a number from 0.1 to 3,600"),
+        ("tls_certificate", "a.crt", "give both tls_certificate and tls_key"),
+        ("tls_key", "a.key", "give both tls_certificate and tls_key"),
+        ("store_timeout_s", 0, "from 0.1 to 60"),
+        ("grace", "0s", "--grace takes a duration"),
         ("policy", "off", "--i-understand-that-this-protects-nobody"),
     ],
 )
@@ -282,6 +309,24 @@ def test_passwords_are_masked(address: str) -> None:
     for shown in (settings.show(), repr(settings), masked(address)):
         assert "s3cret" not in shown
         assert "***" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("store", "postgresql://ann:s3cret@db/x"), ("store", "postgresql://db/x?user=ann&password=s3cret"),
+        ("store", "host=db password=s3cret"), ("store", "redis://:s3cret@cache:6379/0"),
+        ("tile_address", "https://ann:s3cret@tiles/{z}/{x}/{y}.png"),
+    ],
+)  # fmt: skip
+def test_a_password_on_the_command_line_is_refused(tmp_path: Path, name: str, address: str) -> None:
+    option = f"--{name.replace('_', '-')}"
+    with pytest.raises(UsageError, match=f"can see the password in {option}; put the address into NEARVEIL_") as caught:
+        Settings.load(options={name: address})
+    assert "s3cret" not in str(caught.value)
+    # Where other users cannot see it, it is fine.
+    assert getattr(Settings.load(environ={f"NEARVEIL_{name.upper()}": address}), name) == address
+    assert getattr(Settings.load(config(tmp_path, f'{name} = "{address}"')), name) == address
 
 
 @pytest.mark.parametrize("address", ["data/nearveil.db", "postgresql://db/x", "postgresql://ann@db:5432/x"])

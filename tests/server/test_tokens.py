@@ -100,7 +100,7 @@ def test_no_token_without_a_sensible_end(expires_in_s: float) -> None:
         token_of(expires_in_s=expires_in_s)
 
 
-@pytest.mark.parametrize("person", ["", "a" * 129, "a b", "a/b", "ä", "a\n"])
+@pytest.mark.parametrize("person", ["", "a" * 129, "a b", "a/b", "ä", "a\n", ".", ".."])
 def test_no_token_for_what_is_no_id(person: str) -> None:
     with pytest.raises(UsageError, match="id"):
         token_of(person)

@@ -9,6 +9,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 
@@ -39,7 +41,7 @@ class NoPostgresError(Exception):
     """PostgreSQL with PostGIS cannot be had here, and why."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Cluster:
     """A running server.
 
@@ -49,17 +51,42 @@ class Cluster:
         Where its programs are.
     folder : Path
         Its data, log and socket.
+    command : list of str
+        Starts it.
     """
 
     binaries: Path
     folder: Path
     port: int
+    command: list[str]
     process: subprocess.Popen[bytes]
     owner: int
 
     def address(self, database: str) -> str:
         """Return a connection string."""
         return f"postgresql://tester:no-secret@127.0.0.1:{self.port}/{database}"
+
+    def halt(self) -> None:
+        """End the server as a crash would, all connections with it; `resume` starts it again."""
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(60)
+
+    def resume(self) -> None:
+        """Start the server after `halt`, and return when it answers."""
+        self.process = _run(self.command, self.folder)
+        _wait_until_ready(self)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let the server and all its processes stand still: connections stay, and nobody answers."""
+        processes = [psutil.Process(self.process.pid), *psutil.Process(self.process.pid).children(recursive=True)]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in reversed(processes):
+                process.resume()
 
     def stop(self) -> None:
         """End it and remove its folder, unless this is a copy in a forked process."""
@@ -94,9 +121,20 @@ def cluster() -> Cluster:
 
 
 @contextmanager
-def private_database() -> Iterator[str]:
+def own_cluster() -> Iterator[Cluster]:
+    """Give a server that nobody else uses, to be halted and resumed."""
+    started = _start(cluster().binaries)
+    try:
+        _make_template(started)
+        yield started
+    finally:
+        started.stop()
+
+
+@contextmanager
+def private_database(server: Cluster | None = None) -> Iterator[str]:
     """Give the address of a fresh database with PostGIS, gone after the block."""
-    server = cluster()
+    server = server or cluster()
     name = f"test_{secrets.token_hex(8)}"
     run_sql(server.address("postgres"), f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
     try:
@@ -157,11 +195,15 @@ def _start(binaries: Path) -> Cluster:
     port = _free_port()
     settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
     server = [str(binaries / "postgres"), "-D", str(data), "-p", str(port), "-k", str(folder), *settings]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([*as_user, *server], stdout=log, stderr=log)
-    started = Cluster(binaries, folder, port, process, os.getpid())
+    command = [*as_user, *server]
+    started = Cluster(binaries, folder, port, command, _run(command, folder), os.getpid())
     _wait_until_ready(started)
     return started
+
+
+def _run(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log)
 
 
 def _as_another_user(folder: Path) -> list[str]:

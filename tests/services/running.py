@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -26,31 +27,41 @@ class RunningService:
     """`nearveil serve` with options, its log in a file, and the platform's key at hand."""
 
     def __init__(
-        self, folder: Path, options: Sequence[str] = (), *, store: str | None = None, key: str | None = None
+        self,
+        folder: Path,
+        options: Sequence[str] = (),
+        *,
+        store: str | None = None,
+        key: str | None = None,
+        trust: ssl.SSLContext | None = None,
     ) -> None:
         self.folder = folder
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'https' if trust else 'http'}://127.0.0.1:{self.port}"
         self.log = folder / "service.log"
         address = store or str(folder / "data" / "nearveil.db")
         self._command = [
             *(sys.executable, "-c", "from nearveil.cli.main import main; main()", "serve"),
-            *("--store", address, "--port", str(self.port), *options),
+            *("--port", str(self.port), *options),
         ]
+        # In a variable: an address with a password is refused on the command line.
+        self._environment = {**os.environ, "NEARVEIL_STORE": address}
         self._given_key = key
+        self._trust = trust
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start, and wait until it answers questions."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=dict(os.environ))
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
         end = time.monotonic() + START_S
         while time.monotonic() < end:
             if self._process.poll() is not None:
                 raise AssertionError(f"the service ended: {self.log.read_text()[-2000:]}")
             try:
-                if httpx.get(f"{self.url}/readyz", headers=self.headers, timeout=2.0).status_code == 200:
+                ready = httpx.get(f"{self.url}/readyz", headers=self.headers, timeout=2.0, verify=self._trust or True)
+                if ready.status_code == 200:
                     return
             except (httpx.TransportError, FileNotFoundError):
                 pass

@@ -20,6 +20,8 @@ OPTIONS = (
     "1s",
     "--window",
     "1h",
+    "--dwell",
+    "1",
     "--new-places",
     "500",
     "--questions-per-minute",

@@ -29,9 +29,9 @@ PEOPLE = 120
 PLACES_EACH = 7
 NEW_PLACES = 4
 REGION = named_region("san-francisco")
-# Epochs every second, so that kills fall on them too.
+# Epochs every second, so that kills fall on them too, and places that count as soon as they are reported.
 OPTIONS = (
-    "--epoch", "1s", "--window", "1h", "--new-places", str(NEW_PLACES),
+    "--epoch", "1s", "--window", "1h", "--dwell", "1", "--new-places", str(NEW_PLACES),
     "--questions-per-minute", "0", "--key-questions-per-s", "0",
 )  # fmt: skip
 
@@ -85,27 +85,38 @@ def check(address: str, people: list[Person]) -> list[str]:
 
 
 def _check_person(store: Store, person: Person) -> list[str]:
-    record = store.record(person.name)
-    if record is None:
+    record = store.internal_record(person.name)
+    with store.writing() as writing:
+        # Windows are counted one by one in the record.
+        held = writing.held([person.name], window=0).get(person.name)
+    if record is None or held is None:
         return [f"{person.name} is gone"]
     faults = []
-    held = record["pending"] or record["published"]
-    if person.receipt and not person.in_flight and (held is None or held["receipt"] != person.receipt):
-        faults.append(f"{person.name}: an acknowledged draw is neither pending nor published")
-    if any(number > NEW_PLACES for number in record["charges"].values()):
+    if person.receipt and not person.in_flight and record["receipt"] != person.receipt:
+        faults.append(f"{person.name}: an acknowledged report is not the last one")
+    spent = max(record["charges"].values(), default=0)
+    if spent > NEW_PLACES:
         faults.append(f"{person.name}: more places were charged than the budget has")
-    published = record["published"]
-    if published and published["tag"] not in record["tags"]:
+    published, pending = held.published, held.pending
+    if published and held.known.get(published.tag) != (published.x_steps, published.y_steps):
         faults.append(f"{person.name}: a published place was not charged")
+    # Who was last elsewhere than what is published has that place waiting, unless the budget forbids it.
+    candidate = held.standing.candidate if held.standing else None
+    is_held = any(location is not None and location.tag == candidate for location in (pending, published))
+    if candidate is not None and not is_held and (spent < NEW_PLACES or candidate in held.known):
+        faults.append(f"{person.name}: the place of the last report is neither pending nor published")
+    if person.receipt and not (published or pending or candidate or record["tags"]):
+        faults.append(f"{person.name}: nothing is left of the reports")
     # What was in flight when the service was killed was kept or not; from here on the store says which.
-    person.receipt = held["receipt"] if held else None
+    person.receipt = record["receipt"]
     person.in_flight = False
     return faults
 
 
 def _check_totals(store: Store, people: list[Person]) -> list[str]:
     charged = sum(store.totals().charged_by_window.values())
-    recorded = sum(sum((store.record(person.name) or {"charges": {}})["charges"].values()) for person in people)
+    records = [store.internal_record(person.name) or {"charges": {}} for person in people]
+    recorded = sum(sum(record["charges"].values()) for record in records)
     return [] if charged == recorded else [f"{charged} charges in all, but {recorded} of people"]
 
 

@@ -302,6 +302,8 @@ def _audit(
     covered = _within_reach(pairs, claim, attainable)
     suspects = _two_rounds(sampler, covered, int(samples * (_ROUNDS_SHARE if searches else _EXPLORING_SHARE)), aim)
     witness = _confirmed(sampler, suspects[0], claim, confidence, samples, seed) if suspects else None
+    if witness is not None and by_steps and cells is not None:
+        witness = replace(witness, cells=cells.digest)
     verdict = Verdict.INCONCLUSIVE
     if witness is not None:
         verdict = Verdict.VIOLATED if witness.violates else Verdict.CONSISTENT

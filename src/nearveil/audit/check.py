@@ -14,7 +14,6 @@ from nearveil.audit.fit import DEFAULT_FITS, VIEWS, describe_fit, fit_from_dict,
 from nearveil.audit.fit_witness import FORMAT as FIT_FORMAT
 from nearveil.audit.fit_witness import FitWitness, fit_witness_from_json, recheck_fit
 from nearveil.audit.pair_search import with_intervals, with_steps
-from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import MechanismSubject, ReleasedSubject, Subject, describe_mechanism, own_subject
 from nearveil.audit.witness import Witness, recheck, witness_from_json
 from nearveil.errors import DataError, UsageError
@@ -47,12 +46,15 @@ class WitnessCheck:
         What was drawn from.
     subject : Subject or None
         The same, to draw from; None for a fit.
+    cells : Cells or None
+        Between which steps were counted, for an elastic claim.
     """
 
     verdict: Verdict
     witness: Witness | FitWitness
     audited: str
     subject: Subject | None = None
+    cells: Cells | None = None
 
     @property
     def epsilon_lower(self) -> float:
@@ -98,7 +100,8 @@ def check_witness(
     timeout_s : float
         Seconds that one call of the function or the command may take.
     cells : Cells, optional
-        The cells that an elastic claim about a function or a command counts steps between.
+        The cells that an elastic claim about a function or a command counts steps between. The witness names them by
+        their digest, and other cells are refused.
     samples : int, optional
         Outputs to draw in all, or fits to make; by default twice as many as the witness has, within reason.
     confidence : float
@@ -125,12 +128,15 @@ def check_witness(
     if intervals is not None:
         # Whether the places share an interval is computed, not taken from the file.
         witness = replace(witness, pair=with_intervals([witness.pair], intervals)[0])
-    if witness.claim.notion is Notion.ELASTIC:
-        witness = replace(witness, pair=_with_own_steps(witness.pair, found, cells))
+    counted_in = _own_cells(witness, found, cells) if witness.claim.notion is Notion.ELASTIC else None
+    if counted_in is not None:
+        # Steps in the file may be wrong.
+        witness = replace(witness, pair=with_steps([witness.pair], counted_in)[0])
     number = samples or min(max(LEAST_SAMPLES, 2 * witness.counts.trials), _MOST_SAMPLES)
     with closed_after(found), progress("checking", number) as advance:
         fresh = recheck(witness, found, samples=number, seed=seed, progress=advance)
-    return WitnessCheck(verdict=_verdict(witness, fresh), witness=fresh, audited=audited, subject=found)
+    verdict = _verdict(witness, fresh)
+    return WitnessCheck(verdict=verdict, witness=fresh, audited=audited, subject=found, cells=counted_in)
 
 
 def read_witness(path: str | Path) -> Witness | FitWitness:
@@ -188,16 +194,18 @@ def _intervals_of(subject: Subject | None) -> Intervals | None:
     return mechanism.current_intervals if isinstance(mechanism, DPRS) else None
 
 
-def _with_own_steps(pair: Pair, subject: Subject, cells: Cells | None) -> Pair:
-    """Count the steps between the places by the cells at hand; those in the file may be wrong."""
+def _own_cells(witness: Witness, subject: Subject, cells: Cells | None) -> Cells:
+    """Return the cells that steps are counted between: those of the mechanism, or else those given."""
     mechanism = subject.mechanism if isinstance(subject, MechanismSubject | ReleasedSubject) else None
     if isinstance(mechanism, HideAmong):
-        cells = mechanism.current_cells
+        return mechanism.current_cells
     if cells is None:
         raise UsageError("the witness is about an elastic claim, which counts steps between cells; give the cells")
     if cells.region != subject.region:
         raise UsageError("the cells are of another region than the witness; give those of its region")
-    return with_steps([pair], cells)[0]
+    if witness.cells is not None and cells.digest != witness.cells:
+        raise UsageError("the witness counts steps between other cells than these; give the cells that the audit had")
+    return cells
 
 
 def _verdict(witness: Witness | FitWitness, fresh: Witness | FitWitness) -> Verdict:

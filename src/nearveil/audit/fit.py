@@ -59,8 +59,11 @@ PEOPLE_PER_CENTRE = 2
 _CENTRES_SHARE = 0.025
 # What the cells show is what is claimed. The noisy counts that they are made from show sooner that noise is missing.
 _COUNTS_SHARE = 0.5
-TREE_LEVELS = 2
-"""How often a largest box may be halved in the audit of cells; a deeper tree hardly loses more."""
+TREE_LEVELS = 6
+"""How often a largest box may be halved in the audit of cells: a tree whose bias is missing loses with every level."""
+COUNTED_LEVELS = 2
+"""The same in the audit of the noisy counts, whose claim grows with every level: the smaller it is, the sooner less
+noise shows."""
 _NOT_WRITTEN = ("seed", "intervals", "cells", "calibration", "region")
 
 _EXPLORING_SHARE = 0.25
@@ -189,18 +192,21 @@ def audit_fit(
         looks = _looks_at_cells(mechanism, stated, data, fits)
     reports = []
     for look in looks:
-        fit = fit_of(mechanism, look.view, progress)
+        fit = fit_of(look.mechanism, look.view, progress)
         found = _audit_view(
             fit, look.claim, look.data, mechanism.resolved_region, look.fits, confidence, seed, audits=len(looks)
         )
-        witness = replace(found.witness, subject=fit_to_dict(mechanism, look.view))
+        witness = replace(found.witness, subject=fit_to_dict(look.mechanism, look.view))
         reports.append(replace(found, witness=witness, view=look.view, fits=fits))
     # The first that is violated, or else the first, which shows most.
     return next((found for found in reports if found.verdict is Verdict.VIOLATED), reports[0])
 
 
-def fit_to_audit(mechanism: DPRS | HideAmong) -> DPRS | HideAmong:
-    """Return a mechanism whose fit takes little time, so that thousands can be made: few centres, or few cells."""
+def fit_to_audit(mechanism: DPRS | HideAmong, levels: int = TREE_LEVELS) -> DPRS | HideAmong:
+    """Return a mechanism whose fit takes little time, so that thousands can be made: few centres, or few cells.
+
+    ``levels`` is how often a largest box of cells may be halved.
+    """
     if mechanism.given_learned is not None:
         raise UsageError(f"the {mechanism.learns} are given, so that there is no fit to audit; leave them out")
     if isinstance(mechanism, DPRS):
@@ -208,7 +214,7 @@ def fit_to_audit(mechanism: DPRS | HideAmong) -> DPRS | HideAmong:
     sides_m = np.array(mechanism.resolved_region.half_extent_m) * 2
     # Two largest boxes at least, because one cell alone is none. A hair more or less, so that rounding changes nothing.
     largest_m = float(sides_m.max()) / 2 * (1 + 1e-9)
-    least_m = float((sides_m / np.ceil(sides_m / largest_m)).min()) / 2**TREE_LEVELS * (1 - 1e-9)
+    least_m = float((sides_m / np.ceil(sides_m / largest_m)).min()) / 2**levels * (1 - 1e-9)
     return mechanism.with_params(largest_cell_m=largest_m, least_cell_m=least_m)
 
 
@@ -216,13 +222,15 @@ def describe_fit(mechanism: DPRS | HideAmong) -> str:
     """Say which fit is audited."""
     if isinstance(mechanism, DPRS):
         return f"the fit of dprs by {mechanism.fit_plan.method}, {mechanism.centres} centres"
-    return f"the fit of hide-among by a private quadtree of {TREE_LEVELS} levels, fit epsilon {mechanism.fit_epsilon:g}"
+    levels = mechanism.cell_plan.layout(mechanism.resolved_region).levels
+    return f"the fit of hide-among by a private quadtree of {levels} levels, fit epsilon {mechanism.fit_epsilon:g}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Look:
-    """One look at a fit: what of it, what is claimed for that, on which data, and how many fits."""
+    """One look at a fit: whose, what of it, what is claimed for that, on which data, and how many fits."""
 
+    mechanism: DPRS | HideAmong
     view: str
     claim: Claim
     data: Sequence[DataPair]
@@ -240,7 +248,10 @@ def _looks_at_intervals(
         fitted = DPRS(**{**mechanism.get_params(), "seed": 0}).fit(data[0].without)
         claim = own_claim(fitted.intervals_.guarantee(mechanism.delta))
     of_centres = max(int(_CENTRES_SHARE * fits), LEAST_FITS * len(data))
-    return (_Look("answers", claim, data, fits - of_centres), _Look("centres", claim, data, of_centres))
+    return (
+        _Look(mechanism, "answers", claim, data, fits - of_centres),
+        _Look(mechanism, "centres", claim, data, of_centres),
+    )
 
 
 def _looks_at_cells(
@@ -252,17 +263,23 @@ def _looks_at_cells(
     looked at where all of them are far above it: each then costs 1 / scale of its noise, and all together their sum.
     """
     region, plan, epsilon = mechanism.resolved_region, mechanism.cell_plan, mechanism.fit_epsilon
-    *near, far_above = tree_data(region, plan, epsilon)
-    near_data, far_data = (data or near), (data or (far_above,))
+    near = tree_data(region, plan, epsilon)[:-1]
+    near_data = data or near
     if claim is not None:
-        return (_Look("cells", claim, near_data, fits),)
+        return (_Look(mechanism, "cells", claim, near_data, fits),)
     stated = own_claim(build_private_cells(near[0].without, region, epsilon=epsilon, plan=plan, rng=0).guarantee())
-    noise, levels = tree_noise(epsilon, plan), plan.layout(region).levels
+    counting = fit_to_audit(mechanism, COUNTED_LEVELS)
+    assert isinstance(counting, HideAmong)  # noqa: S101
+    far_data = data or tree_data(region, counting.cell_plan, epsilon)[-1:]
+    noise, levels = tree_noise(epsilon, counting.cell_plan), counting.cell_plan.layout(region).levels
     together = levels / noise.scale + 1 / noise.counting_scale
     text = f"the noisy counts of {levels} levels and of people, as they add up to it: epsilon = {together:.4g}"
     counts = replace(stated, epsilon=together, text=f"{stated.text}; {text}")
     of_counts = max(int(_COUNTS_SHARE * fits), LEAST_FITS * len(far_data))
-    return (_Look("cells", stated, near_data, fits - of_counts), _Look("answers", counts, far_data, of_counts))
+    return (
+        _Look(mechanism, "cells", stated, near_data, fits - of_counts),
+        _Look(counting, "answers", counts, far_data, of_counts),
+    )
 
 
 def fit_of(mechanism: DPRS | HideAmong, view: str, progress: Progress | None = None) -> Fit | KnowingFit:
@@ -526,14 +543,14 @@ class CellsFit:
     def about(self, data: DataPair) -> Fit:
         """Return the fit as somebody sees it who knows the others."""
         layout, place = self.plan.layout(self.region), self.region.to_square(data.person[None])
-        others, everybody = (
-            PlacesInMemory(self.region.check(places), self.region).counts_in_cells(layout.columns, layout.rows)
-            for places in (data.without, data.with_person)
-        )
+        # Read and counted once, for all fits on either of the two.
+        people = [_FewPlaces(self.region.check(places), self.region) for places in (data.without, data.with_person)]
+        others, everybody = (known.counts_in_cells(layout.columns, layout.rows) for known in people)
         box = int(np.argmax(everybody - others))
 
         def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
-            cells = build_private_cells(points, self.region, epsilon=self.epsilon, plan=self.plan, rng=rng)
+            known = people[len(points) - len(data.without)]
+            cells = build_private_cells(known, self.region, epsilon=self.epsilon, plan=self.plan, rng=rng)
             if self.advance is not None:
                 self.advance(1)
             halved = np.arange(layout.levels) < cells.depths[cells.find(place)[0]]

@@ -225,19 +225,21 @@ def worst_case_data(region: Region, people: int) -> tuple[DataPair, ...]:
     return tuple(DataPair(name, _places(region, others), _places(region, place)) for name, others, place in settings)
 
 
-def tree_data(region: Region, plan: CellPlan, epsilon: float) -> tuple[DataPair, DataPair, DataPair]:
-    """Return crowds that one person more shows in as much as they can, if a private quadtree is made from them.
+def tree_data(region: Region, plan: CellPlan, epsilon: float) -> tuple[DataPair, ...]:
+    """Return four crowds that one person more shows in as much as they can, if a private quadtree is made from them.
 
     In the first one the count of the deepest box that may be halved comes out, less its bias, at the least that
     matters: there the depths lose most together. In the second one the person takes it to the threshold, where noise
-    that is far too narrow shows. In the third one all counts are so far above the threshold that every box around the
-    crowd is halved.
+    that is far too narrow shows. In the third one the person takes the crowd itself to the threshold, before any bias:
+    if no bias is taken off, all depths are at the threshold, and every one of them loses. In the fourth one all counts
+    are so far above the threshold that every box around the crowd is halved.
     """
     noise, levels = tree_noise(epsilon, plan), plan.layout(region).levels
     deepest = noise.threshold + max(levels - 1, 0) * noise.bias
     crowds = {
         "in a crowd below the threshold": deepest - noise.bias,
         "who takes a crowd to the threshold": deepest - FIXED_POINT,
+        "who takes a crowd to the threshold of no bias": noise.threshold - FIXED_POINT,
         "in a crowd far above the threshold": deepest + noise.bias + _FAR_ABOVE * noise.scale * FIXED_POINT,
     }
     # Well inside the boxes of a few levels.
@@ -247,7 +249,7 @@ def tree_data(region: Region, plan: CellPlan, epsilon: float) -> tuple[DataPair,
         people = max(math.ceil(counts / FIXED_POINT), 1)
         others = np.vstack([np.tile(crowded, (people, 1)), elsewhere])
         pairs.append(DataPair(name, _places(region, others), _places(region, crowded)))
-    return pairs[0], pairs[1], pairs[2]
+    return tuple(pairs)
 
 
 def _places(region: Region, shares: FloatArray) -> FloatArray:

@@ -21,7 +21,7 @@ from nearveil.types import FloatArray, Progress
 FORMAT = "nearveil-witness"
 FORMAT_VERSION = 2
 _READS = (1, FORMAT_VERSION)
-"""Version 1 had no steps between places."""
+"""Version 1 had no steps between places, and no cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,8 @@ class Witness:
         The audit's seed.
     subject : dict
         How to find the mechanism again, for the caller who wrote the witness; opaque here.
+    cells : str, optional
+        Elastic claim: the digest of the cells that steps are counted between (`nearveil.Cells.digest`).
     """
 
     claim: Claim
@@ -70,6 +72,7 @@ class Witness:
     events_counted: int
     seed: int
     subject: dict[str, Any] = field(default_factory=dict)
+    cells: str | None = None
 
     @property
     def bound(self) -> float:
@@ -108,6 +111,7 @@ class Witness:
             "claimed_loss": self.claimed_loss if math.isfinite(self.claimed_loss) else None,
             "seed": self.seed,
             "subject": self.subject,
+            "cells": self.cells,
         }
         return json.dumps(document, indent=1, allow_nan=False)
 
@@ -131,6 +135,9 @@ def _from_document(document: dict[str, Any]) -> Witness:
     events_counted = int(document["events_counted"])
     if not (0 < confidence < 1 and events_counted >= 1 and isinstance(document["subject"], dict)):
         raise ValueError("confidence")
+    cells = document.get("cells")
+    if not (cells is None or isinstance(cells, str)):
+        raise ValueError("cells")
     return Witness(
         claim=claim_from_dict(document["claim"]),
         pair=pair_from_dict(document["pair"]),
@@ -140,6 +147,7 @@ def _from_document(document: dict[str, Any]) -> Witness:
         events_counted=events_counted,
         seed=int(document["seed"]),
         subject=document["subject"],
+        cells=cells,
     )
 
 

@@ -239,6 +239,15 @@ PublishedWithinOption = Annotated[
         rich_help_panel="Mechanism",
     ),
 ]
+PublishedStoreOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Cells: make them from the locations that a service has published, at no further cost. STORE is its "
+        "SQLite file or postgresql://…; it states the noise, and is only read.",
+        metavar="STORE",
+        rich_help_panel="Mechanism",
+    ),
+]
 LeastCellOption = Annotated[
     str | None,
     typer.Option(
@@ -275,7 +284,7 @@ _DPRS_OPTIONS = (
 )
 # What hide-among has of them, too.
 _SHARED_OPTIONS = ("fit_epsilon", "population")
-_CELL_SOURCES = ("cells", "density", "published")
+_CELL_SOURCES = ("cells", "density", "published", "published_store")
 _HIDE_AMONG_OPTIONS = (
     "hide_among",
     *_CELL_SOURCES,
@@ -313,6 +322,7 @@ class ProtectionOptions:
     density_column: str | None = None
     published: Path | None = None
     published_within: str | None = None
+    published_store: str | None = None
     least_cell: str | None = None
     largest_cell: str | None = None
 
@@ -492,10 +502,30 @@ def _hide_among(protection: ProtectionOptions, region: Region, seed: int | None)
     )
 
 
-def given_cells(protection: ProtectionOptions, region: Region, read: ReadOptions | None = None) -> Cells | None:
+def refuse_input_as_public(source: str | Path, *, density: Path | None, published: Path | None) -> None:
+    """Refuse to take the people of INPUT for public data: cells from them would not be free."""
+    for option, path in (("--density", density), ("--published", published)):
+        if is_same_file(source, path):
+            raise UsageError(
+                f"{option} is the INPUT, whose true locations are not public; leave it out, and the cells are fitted "
+                "at a cost, or name another file"
+            )
+
+
+def is_same_file(path: str | Path, other: str | Path | None) -> bool:
+    """Whether two paths name one file, perhaps by a second name of it."""
+    if other is None:
+        return False
+    first, second = Path(path), Path(other)
+    return first.resolve() == second.resolve() or (first.exists() and second.exists() and first.samefile(second))
+
+
+def given_cells(
+    protection: ProtectionOptions, region: Region, read: ReadOptions | None = None, *, region_is_chosen: bool = True
+) -> Cells | None:
     """Return the cells given, or make them from public or published data; None where they are to be fitted.
 
-    ``read`` says how the columns of that data are called.
+    ``read`` says how the columns of that data are called. A region that is only the default gives way to a store's.
     """
     sources = _names_given(protection, *_CELL_SOURCES)
     if len(sources) > 1:
@@ -503,6 +533,8 @@ def given_cells(protection: ProtectionOptions, region: Region, read: ReadOptions
     if protection.density is None:
         _refuse(protection, "hide-among", "density_column", hint="it is a column of the --density file; add this")
         _refuse(protection, "hide-among", "population", hint="it is for --density, whose counts it scales")
+    if protection.published_store is not None:
+        _refuse(protection, "--published-store", "published_within", hint="the store states its noise; leave it out")
     if protection.published is None:
         _refuse(protection, "hide-among", "published_within", hint="it is about the --published file; add this")
     if protection.density is not None:
@@ -527,6 +559,11 @@ def given_cells(protection: ProtectionOptions, region: Region, read: ReadOptions
         places = places_in_region(people, region, clip=read is not None and read.clip)
         plan = protection.cell_plan
         return _holding(cells_from_published(places, region, within_m, plan), plan)
+    if protection.published_store is not None:
+        from nearveil.nearby.publishing.stated_noise import cells_from_published_store  # noqa: PLC0415 - slow to load
+
+        plan, own = protection.cell_plan, region if region_is_chosen else None
+        return _holding(cells_from_published_store(protection.published_store, plan, region=own), plan)
     return protection.cells
 
 

@@ -39,7 +39,7 @@ UrlOption = Annotated[
 KeyOption = Annotated[
     str | None,
     typer.Option(
-        help="File with the platform key of the service, or the key itself.",
+        help="File with the platform key of the service.",
         metavar="FILE",
         show_default=KEY_VARIABLE,
         rich_help_panel=_PANEL,
@@ -127,14 +127,17 @@ def attack_service(
 
 
 def platform_key(given: str | None, environ: Mapping[str, str]) -> str:
-    """Return the platform key: given directly, from a file, or from the environment. Errors never show it."""
-    text = given or environ.get(KEY_VARIABLE, "")
+    """Return the platform key from a file or the environment. Errors never show it."""
+    if given and given.startswith(_PLATFORM_PREFIX):
+        raise UsageError(
+            f"every user of this machine can see a key on the command line: give --key a file, or set {KEY_VARIABLE}, "
+            "and replace this key"
+        )
+    text = _read_key(Path(given)) if given else environ.get(KEY_VARIABLE, "")
     if not text:
         raise UsageError(
             f"only a service of your own can be attacked: give its platform key with --key FILE or in {KEY_VARIABLE}"
         )
-    if given and not given.startswith(_PLATFORM_PREFIX):
-        text = _read_key(Path(given))
     if not text.startswith(_PLATFORM_PREFIX):
         raise UsageError(
             f"this is not a platform key, which begins with {_PLATFORM_PREFIX}; make one with 'nearveil keys platform'"

@@ -65,6 +65,7 @@ from nearveil.errors import DataError, NearveilError, UsageError, require_packag
 from nearveil.io.atomic import check_output, read_text, replacing
 from nearveil.io.synthetic import PEOPLE, SEED
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
@@ -284,7 +285,7 @@ def audit(
     external = _External(function, command, timeout)
     effort = _Effort(samples=samples, confidence=confidence, seed=seed, as_json=json)
     if check is not None:
-        # An elastic claim about somebody else's mechanism counts steps between cells, which the witness does not hold.
+        # An elastic claim about somebody else's mechanism counts steps between cells. The witness only names them.
         others = replace(protection, cells=None, cells_file=None) if external.is_given else protection
         if others.is_more_than_a_name or any((region, scaling, claim, place, stage is not StageName.RELEASE)):
             raise UsageError(
@@ -307,13 +308,15 @@ def _audit_release(
     claim = _read_claim(text)
     if external.is_given:
         subject: Subject = external.subject(box)
-        intervals, audited = protection.intervals, f"{external.function or external.command} in {box}"
+        intervals, cells = protection.intervals, protection.cells
+        audited = f"{external.function or external.command} in {box}"
         samples = effort.samples or DEFAULT_EXTERNAL_SAMPLES
     else:
         built = build_mechanism(protection, box)
         mechanism = fitted_on_made_up_people(built)
         subject, audited = own_subject(mechanism), _describe(mechanism, text, made_up=built.is_to_be_fitted)
         intervals = mechanism.current_intervals if isinstance(mechanism, DPRS) else None
+        cells = mechanism.current_cells if isinstance(mechanism, HideAmong) else None
         samples = effort.samples or DEFAULT_SAMPLES
     with closed_after(subject):
         with progress_bar("auditing", samples) as advance:
@@ -322,7 +325,7 @@ def _audit_release(
                 claim,
                 places=places,
                 intervals=intervals,
-                cells=protection.cells if external.is_given else None,
+                cells=cells,
                 samples=samples,
                 confidence=effort.confidence,
                 seed=effort.seed,
@@ -336,7 +339,8 @@ def _audit_release(
                 say("To draw it: --picture audit.png")
         # Last, so that the verdict is printed even if a file cannot be written.
         files.write_witness(None if report.witness is None else report.witness.to_json())
-        files.draw(report.witness, subject, intervals, headline(report.verdict, report.claim, report.epsilon_lower))
+        title = headline(report.verdict, report.claim, report.epsilon_lower)
+        files.draw(report.witness, subject, title, intervals=intervals, cells=cells)
     return report.verdict
 
 
@@ -393,7 +397,7 @@ def _check(
     if isinstance(check.witness, Witness) and check.subject is not None:
         title = printable(headline(check.verdict, check.witness.claim, check.epsilon_lower))
         with closed_after(check.subject):
-            files.draw(check.witness, check.subject, check.intervals, title)
+            files.draw(check.witness, check.subject, title, intervals=check.intervals, cells=check.cells)
     return check.verdict
 
 
@@ -539,7 +543,9 @@ class _OutputFiles:
         with replacing(self.witness, force=self.force) as partial:
             partial.write_text(text, encoding="utf-8")
 
-    def draw(self, witness: Witness | None, subject: Subject, intervals: Intervals | None, title: str) -> None:
+    def draw(
+        self, witness: Witness | None, subject: Subject, title: str, *, intervals: Intervals | None, cells: Cells | None
+    ) -> None:
         """Draw the picture if there is a witness and --picture is given."""
         if self.picture is None:
             return
@@ -549,4 +555,4 @@ class _OutputFiles:
         from nearveil.report.audit_picture import draw_audit  # noqa: PLC0415
 
         with replacing(self.picture, force=self.force) as partial:
-            draw_audit(witness, subject, partial, title=title, intervals=intervals)
+            draw_audit(witness, subject, partial, title=title, intervals=intervals, cells=cells)

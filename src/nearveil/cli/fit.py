@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -41,6 +42,7 @@ from nearveil.cli._protection import (
     LeastCellOption,
     ProtectionOptions,
     PublishedOption,
+    PublishedStoreOption,
     PublishedWithinOption,
     given_cells,
 )
@@ -62,8 +64,8 @@ def fit(
         list[Path],
         typer.Argument(
             metavar="[INPUT] OUTPUT",
-            help="CSV, GeoJSON or Parquet file of true locations (left out with --density or --published), and the "
-            "file to write: intervals (.json), or cells (.geojson, .json or .parquet).",
+            help="CSV, GeoJSON or Parquet file of true locations (left out with --density, --published or "
+            "--published-store), and the file to write: intervals (.json), or cells (.geojson, .json or .parquet).",
         ),
     ],
     *,
@@ -82,6 +84,7 @@ def fit(
     density_column: DensityColumnOption = None,
     published: PublishedOption = None,
     published_within: PublishedWithinOption = None,
+    published_store: PublishedStoreOption = None,
     least_cell: LeastCellOption = None,
     largest_cell: LargestCellOption = None,
     person: PersonOption = None,
@@ -103,8 +106,8 @@ def fit(
 ) -> None:
     """Find the intervals of dprs or the cells of hide-among, and write them to a file.
 
-    Both are found with differential privacy, at the cost of --epsilon. Any option of hide-among makes cells. --density
-    or --published names public data to make them from, at no cost and in place of INPUT, as in
+    Both are found with differential privacy, at the cost of --epsilon. Any option of hide-among makes cells. --density,
+    --published or --published-store names public data to make them from, at no cost and in place of INPUT, as in
     nearveil fit --hide-among 100 --density census.csv cells.geojson
     """
     protection = ProtectionOptions(
@@ -113,16 +116,14 @@ def fit(
         density_column=density_column,
         published=published,
         published_within=published_within,
+        published_store=published_store,
         least_cell=least_cell,
         largest_cell=largest_cell,
         population=population,
     )
-    from_data = next((f"--{name}" for name in ("density", "published") if getattr(protection, name) is not None), None)
-    if len(files) != (2 if from_data is None else 1):
-        if from_data is not None:
-            raise UsageError(f"{from_data} takes the place of INPUT; name OUTPUT alone")
-        raise UsageError("name INPUT, the file of true locations, and OUTPUT, the file to write")
-    source, output = files[0], files[-1]
+    sources = {"--density": density, "--published": published, "--published-store": published_store}
+    from_data = next((option for option, value in sources.items() if value is not None), None)
+    source, output = _input_and_output(files, sources, from_data)
     if protection.makes_cells:
         check_cells_file(output)
         _refuse_given(
@@ -138,12 +139,18 @@ def fit(
             from_data, "such cells cost nobody anything, and nothing is drawn; leave it out",
             epsilon=epsilon, ledger=ledger, budget=budget, person=person, per_row=per_row or None, seed=seed,
         )  # fmt: skip
+    if published_store is not None:
+        _refuse_given(
+            "--published-store", "a store has no columns, and its places are in its region; leave it out",
+            latitude=latitude, longitude=longitude, clip=clip or None,
+        )  # fmt: skip
     read = ReadOptions(latitude=latitude, longitude=longitude, person=person, per_row=per_row, clip=clip)
     box, epsilon = chosen_region(region, scaling, None), 1.0 if epsilon is None else epsilon
     if protection.makes_cells:
         check_output(output, force=force)
         # Of cells that are to be fitted, this refuses options that do not go together.
-        cells, plan = given_cells(protection, box, read), protection.cell_plan
+        chosen, plan = region is not None or scaling is not None, protection.cell_plan
+        cells = given_cells(protection, box, read, region_is_chosen=chosen)
         fitted = (
             FittedCells(calibrated(cells), cells.guarantee().with_note(GIVEN_CELLS), ())
             if cells is not None
@@ -189,6 +196,20 @@ def fit(
     with replacing(output, force=force) as partial:
         partial.write_text(found.intervals.to_json(), encoding="utf-8")
     _report(found.intervals, found.guarantee, output, card, as_json=json)
+
+
+def _input_and_output(
+    files: list[Path], sources: Mapping[str, Path | str | None], from_data: str | None
+) -> tuple[Path, Path]:
+    if len(files) != (2 if from_data is None else 1):
+        if from_data is not None:
+            raise UsageError(f"{from_data} takes the place of INPUT; name OUTPUT alone")
+        raise UsageError("name INPUT, the file of true locations, and OUTPUT, the file to write")
+    output = files[-1]
+    for option, value in sources.items():
+        if value is not None and output.exists() and Path(value).exists() and output.samefile(value):
+            raise UsageError(f"OUTPUT is the same file as {option}; name another file")
+    return files[0], output
 
 
 def _fit_method(name: FitMethodName | None, delta: float | None, rounds: int | None) -> FitMethod:

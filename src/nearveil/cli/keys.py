@@ -23,8 +23,10 @@ from nearveil.nearby.publishing.keys import (
 )
 from nearveil.nearby.publishing.protection import Schedule
 from nearveil.nearby.stores import is_postgres, open_store
-from nearveil.nearby.stores.base import Store
+from nearveil.nearby.stores.base import Store, is_person_id
+from nearveil.server.audit_log import audit_id
 from nearveil.server.auth import new_platform_key
+from nearveil.server.scopes import ABOUT, Scope, parse_scopes
 from nearveil.server.settings import Settings
 
 keys_app = typer.Typer(
@@ -46,8 +48,7 @@ _StoreOption = Annotated[
     typer.Option(
         help="Store of the service: a SQLite file, or postgresql://…",
         metavar="ADDRESS",
-        envvar="NEARVEIL_STORE",
-        show_default=Settings().store,
+        show_default=f"NEARVEIL_STORE, or {Settings().store}",
     ),
 ]
 
@@ -76,15 +77,16 @@ def rotate(
     epoch: _EpochOption = None,
     window: _WindowOption = None,
 ) -> None:
-    """Add a noise key that is used from the next budget window on, and delete keys of past windows.
+    """Add a noise key that is used for new places from the next budget window on.
 
+    Places that are known keep their noise, for which the keys before are kept: 'nearveil keys prune' deletes these.
     A running service that reads this file loads the key by itself. Restart a service that has its keys in
     NEARVEIL_KEYS before that window begins. People's tokens stay valid. Epoch and window are read from the key file.
     """
     keys = read_keys(file)
     schedule = _schedule(keys, _settings(config, epoch, window))
     first_window = _next_unused(schedule)
-    rotated = keys.rotated(first_window, in_use_window=_current(schedule))
+    rotated = keys.rotated(first_window)
     write_keys(file, replace(rotated, schedule=schedule), replace_existing=True)
     say(f"a new key is used from {_beginning(schedule, first_window)} on; keep a copy of the file")
 
@@ -124,8 +126,9 @@ def prune(
     epoch: _EpochOption = None,
     window: _WindowOption = None,
 ) -> None:
-    """Delete keys of past budget windows, so that they can no longer help to find the locations reported then.
+    """Delete keys before the one in use, so that they can no longer help to find the locations reported then.
 
+    Whoever is back at a place that was drawn with a deleted key gets new noise for it: one more release of that place.
     Destroy copies of the file yourself. Epoch and window are read from the key file.
     """
     before = read_keys(file)
@@ -140,29 +143,51 @@ def prune(
 @keys_app.command()
 def platform(
     *,
+    config: _ConfigOption = None,
     store: _StoreOption = None,
     name: Annotated[
         str | None, typer.Option(help="Create a key with this name, or replace it.", metavar="NAME")
+    ] = None,
+    scopes: Annotated[
+        str | None,
+        typer.Option(help=f"What the key may do: some of {', '.join(Scope)}, or all.", metavar="SCOPE,SCOPE"),
     ] = None,
     remove: Annotated[str | None, typer.Option(help="Remove the key with this name.", metavar="NAME")] = None,
 ) -> None:
     """Create a platform key and print it, or remove one.
 
+    Give a key only the scopes that its program needs: one that only reports cannot ask who is near.
+
     A service on PostgreSQL notices within seconds. A running service locks its SQLite store: stop it, or use POST and
-    DELETE /v1/platform-keys/NAME with a valid key.
+    DELETE /v1/platform-keys/NAME with a key that has the scope admin.
     """
     if (name is None) == (remove is None):
         raise UsageError("give either --name, to create a key, or --remove, to remove one")
-    with closing(open_store(store or Settings().store)) as opened:
+    if (name is None) != (scopes is None):
+        raise UsageError(f"--name goes with --scopes, which says what the key may do: {', '.join(Scope)}, or all")
+    allowed = parse_scopes(scopes) if scopes is not None else frozenset()
+    with closing(open_store(_settings(config, None, None, store).store)) as opened:
         if remove is not None:
             if not opened.remove_key(remove):
                 raise DataError("there is no key with that name; nothing was changed")
             say("the key was removed")
         elif name is not None:
-            secret, kept = new_platform_key(name)
+            secret, kept = new_platform_key(name, allowed)
             opened.add_key(kept)
-            warn("this key is shown only once and is not stored; anyone who has it has full access to the service")
+            may = "; ".join(ABOUT[scope] for scope in Scope if scope in allowed)
+            warn(f"this key is shown only once and is not stored; anyone who has it may: {may}")
             say(secret)
+
+
+@keys_app.command("audit-id")
+def audit_id_of(
+    file: _FileArgument,
+    person: Annotated[str, typer.Argument(help="A person's id in the service.", metavar="PERSON")],
+) -> None:
+    """Print what a person is called in the audit log and the access log of the service with these keys."""
+    if not is_person_id(person):
+        raise UsageError("a person's id has 1 to 128 letters, digits or any of _ . : @ -, and not only dots")
+    say(audit_id(read_keys(file).tokens, person))
 
 
 def _settings(config: Path | None, epoch: str | None, window: str | None, store: str | None = None) -> Settings:

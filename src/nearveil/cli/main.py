@@ -36,8 +36,9 @@ VERBS = {
     "region": "Show the bounds, size and scale of a region; without REGION, list the named regions.",
     "datasets": "List the four populations of the paper, with their sources and sizes.",
     "keys": "Manage the secret keys of a service, and the keys of the platforms that may use it.",
+    "store": "Look after the store of a service.",
 }
-_GROUPS = ("datasets", "keys")
+_GROUPS = ("datasets", "keys", "store")
 # A region may start with a minus sign.
 _SETTINGS: dict[str, dict[str, Any]] = {"region": {"ignore_unknown_options": True}}
 

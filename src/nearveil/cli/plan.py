@@ -18,6 +18,7 @@ from nearveil.cli._options import (
     SeedOption,
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn
+from nearveil.cli._protection import refuse_input_as_public
 from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.defences import FreeCells
 from nearveil.evaluation.planning.goal import Goal
@@ -161,6 +162,7 @@ def plan(
     the share of people whom it names. The output is computed from true locations and no guarantee covers it, unless
     --private-epsilon is given. Even then an error message about INPUT can name its rows.
     """
+    refuse_input_as_public(source, density=density, published=published)
     goal = _goal(attacker_error, recall, hide_within, hide_among, named, named_sparsest, k)
     public_region = as_region(DEFAULT_REGION if region is None else region)
     _check_picture(picture, force=force)

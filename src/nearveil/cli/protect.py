@@ -42,6 +42,8 @@ from nearveil.cli._output import progress_bar, say, say_json, warn, write_privat
 from nearveil.cli._protection import (
     ProtectionOptions,
     build_mechanism,
+    is_same_file,
+    refuse_input_as_public,
     takes_protection,
 )
 from nearveil.errors import UsageError
@@ -94,13 +96,7 @@ def protect(
     spark.check(engine, seed, keep_order=keep_order)
     other_inputs = {"the --ledger": ledger, **protection.input_files, "the --region file": region}
     _check_distinct("OUTPUT", output, other_inputs)
-    # Cells from the very people would not be free.
-    for option in ("--density", "--published"):
-        if _is_same_file(source, protection.input_files[f"the {option} file"]):
-            raise UsageError(
-                f"{option} is the INPUT, whose true locations are not public; leave it out, and the cells are fitted "
-                "at --fit-epsilon, or name another file"
-            )
+    refuse_input_as_public(source, density=protection.density, published=protection.published)
     if true_figures is not None:
         _check_distinct("--true-figures", true_figures, {"the INPUT": source, "the OUTPUT": output, **other_inputs})
         check_output(true_figures, force=force)
@@ -146,13 +142,5 @@ def _as_text(result: ProtectResult, output: str, seconds: float, *, full_card: b
 def _check_distinct(what: str, path: str | Path, others: Mapping[str, str | Path | None]) -> None:
     """Refuse an output that is also another file of this command, which ``--force`` would overwrite."""
     for name, other in others.items():
-        if _is_same_file(path, other):
+        if is_same_file(path, other):
             raise UsageError(f"{what} is the same file as {name}; name another file")
-
-
-def _is_same_file(path: str | Path, other: str | Path | None) -> bool:
-    if other is None:
-        return False
-    first, second = Path(path), Path(other)
-    # A second name of the same file counts, too.
-    return first.resolve() == second.resolve() or (first.exists() and second.exists() and first.samefile(second))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Iterator
 from datetime import timedelta
@@ -14,7 +13,7 @@ import typer
 
 from nearveil.cli._output import say, warn
 from nearveil.nearby.publishing.protection import Policy
-from nearveil.server.settings import KNOWN_SETTINGS, Setting, Settings
+from nearveil.server.settings import KNOWN_SETTINGS, Setting, Settings, is_loopback
 
 _SHORT_WINDOW = timedelta(days=7)
 
@@ -66,6 +65,10 @@ def _serve(settings: Settings) -> None:
     from nearveil.server.logs import set_up_logs  # noqa: PLC0415
     from nearveil.server.service import Service  # noqa: PLC0415
 
+    run.check_server(settings)
+    if settings.workers > 1:
+        _serve_with_workers(settings)
+        return
     folder = run.make_data_folder(settings)
     listening = run.listen(settings)
     try:
@@ -75,8 +78,27 @@ def _serve(settings: Settings) -> None:
         listening.close()
         raise
     set_up_logs(settings.log_level)
-    announce(service, run.address_of(listening), key_file)
+    announce(service, run.address_of(listening, has_tls=settings.tls_key is not None), key_file)
     run.run(service, listening)
+
+
+def _serve_with_workers(settings: Settings) -> None:
+    from nearveil.server import run, workers  # noqa: PLC0415
+    from nearveil.server.logs import set_up_logs  # noqa: PLC0415
+    from nearveil.server.service import Service  # noqa: PLC0415
+
+    reserved, settings = workers.reserve(settings)
+    with reserved:
+        # Opened once, so that what is wrong is said once, and closed before the workers open it.
+        service = Service.open(settings)
+        try:
+            announce(service, run.address_of(reserved, has_tls=settings.tls_key is not None), None)
+        finally:
+            service.close()
+        if settings.shared_limits is None and (settings.questions_per_minute or settings.key_questions_per_s):
+            warn("each worker has its own limits, so that callers may ask more often; share them with --shared-limits")
+        set_up_logs(settings.log_level)
+        workers.run_workers(settings, when_ready=lambda: say(f"{settings.workers} workers are ready"))
 
 
 def announce(service: Any, address: str, key_file: Path | None) -> None:
@@ -90,21 +112,23 @@ def announce(service: Any, address: str, key_file: Path | None) -> None:
         say(f"platform key: in {key_file}; keep it secret")
     if settings.keys is None and settings.keys_text is None:
         say("secret keys: in the folder of the store; a copy of the folder discloses both, so keep them apart (--keys)")
-    if not _is_loopback(settings.host):
-        warn("other machines can reach this address, and keys and locations are not encrypted; put TLS in front")
+    if not is_loopback(settings.host) and settings.tls_key is None:
+        warn(
+            "other machines can reach this address, and keys and locations are not encrypted; give --tls-certificate "
+            "and --tls-key, or put a reverse proxy with TLS in front"
+        )
+    lifetime = service.protection.noise_lifetime
+    if service.protection.policy is Policy.PLACE and lifetime is not None:
+        warn(
+            f"the noise of a location is drawn anew every {settings.noise_lifetime}, so that it averages out in time; "
+            "leave out --noise-lifetime to keep it for good"
+        )
     if service.protection.policy is Policy.PLACE and service.protection.schedule.window < _SHORT_WINDOW:
         warn(
-            "every budget window draws new noise for the same location, so with windows this short the noise soon "
-            "averages out; choose a longer --window, such as 30d"
+            "every budget window allows new places, so with windows this short whoever moves a lot gives away more; "
+            "choose a longer --window, such as 30d"
         )
     if settings.test_hooks:
         warn("test hooks are on: a platform key can advance the epoch")
     if service.is_unprotected:
         warn("PROTECTION IS OFF: true locations are published, and anyone can find anyone")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

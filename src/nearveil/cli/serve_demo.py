@@ -10,8 +10,11 @@ import typer
 
 from nearveil.cli._output import progress_bar, say
 from nearveil.cli.serve import announce
+from nearveil.errors import UsageError
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
+from nearveil.mechanisms.fit_cells import check_hide_among
 from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M
+from nearveil.nearby.publishing.keys import OtherStoreError
 from nearveil.region import Region
 from nearveil.report.maps import land_in
 from nearveil.server.settings import Settings
@@ -28,16 +31,28 @@ def serve_demo(
     out: Annotated[Path, typer.Option(help="Folder for the store and the keys; may be deleted.")] = Path("serve-demo"),
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free port.", min=0, max=65_535)] = 8000,
     hide_within: Annotated[
-        str, typer.Option(help="Mean distance that the noise adds.", metavar="LENGTH")
-    ] = f"{DEFAULT_HIDE_WITHIN_M:.0f}m",
+        str | None,
+        typer.Option(
+            help="Mean distance that the noise adds.", metavar="LENGTH", show_default=f"{DEFAULT_HIDE_WITHIN_M:.0f}m"
+        ),
+    ] = None,
+    hide_among: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of people to hide among, in place of --hide-within. The cells are made from other made-up "
+            "people and written to the folder.",
+            metavar="NUMBER",
+        ),
+    ] = None,
     epoch: Annotated[str, typer.Option(help="Time between two publications.", metavar="TIME")] = "1m",
 ) -> None:
     """Run the service with 25,000 made-up people of San Francisco, and print commands to try."""
     # Imported here, so that --help does not wait for the web server.
     from nearveil.server import run  # noqa: PLC0415
     from nearveil.server.logs import set_up_logs  # noqa: PLC0415
-    from nearveil.server.service import Service  # noqa: PLC0415
 
+    if hide_within is not None and hide_among is not None:
+        raise UsageError("the demo hides within a distance or among people; give --hide-within or --hide-among")
     options = {
         "store": str(out / "nearveil.db"),
         "port": port,
@@ -47,12 +62,17 @@ def serve_demo(
         "log_level": "warning",
     }
     settings = Settings.load(options=options)
+    region = settings.protection().region
+    if hide_among is not None:
+        check_hide_among(hide_among)
     folder = run.make_data_folder(settings)
     listening = run.listen(settings)
     try:
-        region = settings.protection().region
+        if hide_among is not None:
+            cells = _cells_file(out, hide_among, region)
+            settings = Settings.load(options={**options, "hide_among": hide_among, "cells": cells})
         set_up_logs(settings.log_level)
-        service = Service.open(settings)
+        service = _opened(settings, out)
         if not service.store.totals().published:
             _add_people(service, synthetic_city(PEOPLE, region, rng=SEED, land=land_in(region)))
         key_file = run.first_platform_key(service.store, folder) or out / run.PLATFORM_KEY_FILE
@@ -64,9 +84,34 @@ def serve_demo(
     run.run(service, listening, when_ready=lambda: say(_commands_to_try(address, key_file, region)))
 
 
+def _cells_file(folder: Path, hide_among: int, region: Region) -> Path:
+    """Return the file of the cells, made at the first start: another version could make others for the same store."""
+    from nearveil.server.console.demonstration import cells_of_city  # noqa: PLC0415 - slow to load
+
+    path = folder / f"cells-{hide_among}.geojson"
+    if not path.exists():
+        cells = cells_of_city(hide_among, region)
+        cells.check_holds(hide_among)
+        cells.save(path)
+        say(f"cells to hide among {hide_among:,} people: from other people of the made-up city, written to {path}")
+    return path
+
+
+def _opened(settings: Settings, folder: Path) -> Service:
+    from nearveil.server.service import Service  # noqa: PLC0415 - loads the web server
+
+    try:
+        return Service.open(settings)
+    except OtherStoreError:
+        raise UsageError(
+            f"the demo in {folder} was started with another --hide-within, --hide-among or --epoch; start it with "
+            "these, delete the folder, or choose another with --out"
+        ) from None
+
+
 def _add_people(service: Service, locations: FloatArray) -> None:
     people = [person_id(number) for number in range(len(locations))]
-    service.store.add_people(people)
+    service.publisher.add_people(people)
     with progress_bar("people report where they are", len(people)) as advance:
         for start in range(0, len(people), _BATCH):
             batch = slice(start, start + _BATCH)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -192,8 +191,6 @@ class ServiceAudit:
         Policy of the service, as the service states it; empty if it does not.
     not_listed : int
         Number of targets that could not be attacked, because no location near them lists them.
-    suspects : (int, int) or None
-        Suspicions that the service's metric counted before and after; None if the metric could not be read.
     epochs : int
         Number of epochs that the audit advanced with the test hook.
     accounts : int
@@ -206,7 +203,6 @@ class ServiceAudit:
     tau_m: float
     targets: int
     not_listed: int
-    suspects: tuple[int, int] | None
     epochs: int
     accounts: int
 
@@ -218,8 +214,6 @@ class ServiceAudit:
             "tau_m": self.tau_m,
             "targets": self.targets,
             "not_listed": self.not_listed,
-            "suspects_before": None if self.suspects is None else self.suspects[0],
-            "suspects_after": None if self.suspects is None else self.suspects[1],
             "epochs_advanced": self.epochs,
             "accounts_removed": self.accounts,
             "attacks": [row.document() for row in self.rows],
@@ -234,9 +228,6 @@ def _median_or_none(values: Sequence[float]) -> float | None:
 #
 # The audit creates its targets as well as its colluders. It knows their true locations and can measure errors without
 # the location of any real person.
-
-
-_SUSPECTS = re.compile(r"^nearveil_suspects_total(?:\{[^}]*\})?\s+([0-9.eE+]+)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +245,7 @@ def check_platform_key(client: Client) -> None:
             raise
         raise UsageError(
             "the service does not accept this platform key, and only a service of your own can be audited; give a key "
-            "that 'nearveil keys platform' made for it"
+            "that 'nearveil keys platform --scopes ask,report,people,metrics' made for it"
         ) from None
 
 
@@ -295,7 +286,6 @@ class Audit:
     def run(self, progress: Progress) -> ServiceAudit:
         """Attack and measure; all accounts are removed, also after an error."""
         check_platform_key(self._client)
-        before = self._suspects()
         accounts = MadeUpAccounts(self._client, pause=self._pause)
         with accounts:
             targets = self._targets(accounts)
@@ -303,7 +293,6 @@ class Audit:
             rows = tuple(
                 self._attack_all(accounts, attack_setup, starts, progress) for attack_setup in self._attack_setups
             )
-            after = self._suspects()
         if not starts:
             raise UsageError(
                 "no location near a target lists it, because the service has too many people for lists of this length; "
@@ -316,7 +305,6 @@ class Audit:
             tau_m=self._plan.tau_m,
             targets=len(targets),
             not_listed=len(targets) - len(starts),
-            suspects=None if before is None or after is None else (before, after),
             epochs=self._epochs.advanced,
             accounts=accounts.removed,
         )
@@ -398,13 +386,6 @@ class Audit:
 
     # -- what the service states -------------------------------------------------------------------------------
 
-    def _suspects(self) -> int | None:
-        """Return the number of suspicions that the service counted; None if its metrics cannot be read."""
-        try:
-            return round(sum(float(value) for value in _SUSPECTS.findall(self._client.metrics())))
-        except ServiceError:
-            return None
-
     def _protection(self) -> str:
         policy = self._client.guarantee().document.get("protection")
         return policy if isinstance(policy, str) else ""
@@ -425,7 +406,7 @@ def audit_table(found: ServiceAudit) -> str:
 
 
 def audit_notes(found: ServiceAudit) -> str:
-    """Explain the columns, and say whether the service noticed and what the audit changed."""
+    """Explain the columns, and say what the audit changed."""
     lines = [
         f"Protection of the service: {found.protection or 'not stated'}. Lists of {found.k}.",
         f"found: share of targets located to within {found.tau_m:g} m. Without any question, guessing the start gives "
@@ -438,7 +419,9 @@ def audit_notes(found: ServiceAudit) -> str:
             f"{found.not_listed} of {found.targets} targets were not attacked, because no location near them lists "
             "them."
         )
-    lines.append(_suspicions(found))
+    lines.append(
+        "Whether the service suspected the attacker is in its log alone ('unusual questions'): no caller can see it."
+    )
     if found.epochs:
         lines.append(
             f"The test hook advanced the service by {found.epochs:,} epochs, which can begin a new budget window."
@@ -462,15 +445,6 @@ def _cells(row: AttackAudit) -> list[str]:
         "–" if row.first_refusal is None else f"{row.first_refusal:g}",
         str(row.stopped),
     ]
-
-
-def _suspicions(found: ServiceAudit) -> str:
-    if found.suspects is None:
-        return "It is not known whether the service suspected the attacker, because its metrics cannot be read."
-    seen = found.suspects[1] - found.suspects[0]
-    if seen <= 0:
-        return "The service suspected nobody during the audit."
-    return f"The service counted {seen:,} suspicious questions and moves during the audit."
 
 
 def _metres(value: float) -> str:

@@ -79,11 +79,11 @@ class Receipt:
     Attributes
     ----------
     status : str
-        "pending", "same place", "budget spent" or "published".
+        "taken", or "published" where protection is off.
     receipt : str
-        Names the noisy location that holds for the person now.
+        Names the report.
     publishes_at : float or None
-        When it is published, in seconds since 1970.
+        The next epoch boundary, in seconds since 1970.
     """
 
     status: str
@@ -92,13 +92,8 @@ class Receipt:
 
     @property
     def waits(self) -> bool:
-        """Whether it is published at the next epoch boundary only."""
-        return self.status == "pending"
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether the person's budget of new locations in this window is spent."""
-        return self.status == "budget spent"
+        """Whether it is published at an epoch boundary only."""
+        return self.status == "taken"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -335,7 +330,7 @@ def checked_key(key: str) -> str:
 def checked_id(person: str) -> str:
     """Return an id that a service takes."""
     if not is_person_id(person):
-        raise UsageError(f"an id is 1 to {LONGEST_ID} of the characters A-Z a-z 0-9 _ . : @ -")
+        raise UsageError(f"an id is 1 to {LONGEST_ID} of the characters A-Z a-z 0-9 _ . : @ -, and not only dots")
     return person
 
 

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 import numpy as np
 
 from nearveil.attacks.base import rank_of, step_from
-from nearveil.attacks.oracle import CountedOracle, OracleError, OutOfQueriesError, Spot
+from nearveil.attacks.oracle import CountedOracle, OutOfQueriesError, Spot
 from nearveil.client.http import TOO_MANY, Client, Receipt, ServiceError
 from nearveil.nearby.index import Person
 from nearveil.region import Region
@@ -63,8 +63,9 @@ def degrees_of(region: Region, spot: Spot) -> tuple[float, float]:
 class Attacker:
     """One attacker of a running service: accounts that ask, which are not on the map, and colluders, which are.
 
-    Moves are reported at once; those that wait for an epoch are published together before the next question. An
-    account that has used up its budget of new locations is replaced by a new one, which the attack does not notice.
+    Moves are reported at once; those that wait for an epoch are published together before the next question. A
+    protected service publishes the first place of an account at the next epoch, and others only when they have lasted:
+    so every move is made by a new account, which the attack does not notice.
 
     Parameters
     ----------
@@ -98,6 +99,7 @@ class Attacker:
         self._names = tuple(f"colluder-{number}" for number in range(colluders))
         self._sessions: dict[Person, AccountSession] = {}
         self._name_of: dict[str, Person] = {}
+        self._placed: set[Person] = set()
         self._publishes_at: float | None = None
         self._waits = False
         self._asked = 0
@@ -127,13 +129,11 @@ class Attacker:
             self._withdraw(colluder)
             return
         latitude, longitude = degrees_of(self._region, place)
-        receipt = self._call(lambda: self._session(colluder).report(latitude, longitude))
-        if receipt.is_spent:
+        if colluder in self._placed:
             self._retire(colluder)
-            receipt = self._call(lambda: self._session(colluder).report(latitude, longitude))
-            if receipt.is_spent:
-                raise OracleError("the service publishes no location of a new account; raise its new_places setting")
+        receipt = self._call(lambda: self._session(colluder).report(latitude, longitude))
         if receipt.waits:
+            self._placed.add(colluder)
             self._waits, self._publishes_at = True, receipt.publishes_at
 
     def _withdraw(self, colluder: Person) -> None:
@@ -157,6 +157,7 @@ class Attacker:
 
     def _retire(self, colluder: Person) -> None:
         person = self._sessions.pop(colluder).person
+        self._placed.discard(colluder)
         self._accounts.remove([person])
         del self._name_of[person]
 
@@ -364,7 +365,7 @@ class Epochs:
         try:
             self._client.advance_epoch()
         except ServiceError as error:
-            if error.status != 404:
+            if error.status != 404 and error.name != "missing-scope":
                 raise
             self._has_hook = False
         return self._has_hook

@@ -12,14 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from nearveil.attacks.bayes import (
-    NAMING_TARGETS,
-    TENTHS,
-    BayesAttacker,
-    prior_from_points,
-    score_naming,
-)
+from nearveil.attacks.bayes import BayesAttacker, prior_from_points
 from nearveil.attacks.channels import channel_of
+from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, score_naming
 from nearveil.evaluation.attack_experiment import AttackExperiment, Mean, Share, share_over_runs
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.mechanisms.base import Mechanism

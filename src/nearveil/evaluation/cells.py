@@ -9,16 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearveil.attacks.bayes import (
-    NAMING_TARGETS,
-    TENTHS,
-    BayesAttacker,
-    naming_targets,
-    prior_from_points,
-    score_attacker,
-    score_naming,
-)
+from nearveil.attacks.bayes import BayesAttacker, prior_from_points
 from nearveil.attacks.registry import attack_class
+from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, naming_targets, score_attacker, score_naming
 from nearveil.audit.auditor import audit
 from nearveil.audit.subjects import MechanismSubject
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, ScoredAttack

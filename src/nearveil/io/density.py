@@ -1,7 +1,9 @@
-"""Density: public data on where people in general are, as points or as a grid with counts."""
+"""Density: public data on where people in general are, as points, or as a grid or polygons with counts."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -13,12 +15,12 @@ from nearveil.errors import DataError, UsageError, require_package
 from nearveil.io.columns import find_counts, numbers_column
 from nearveil.io.people import ReadOptions
 from nearveil.region import Region
-from nearveil.types import FloatArray
+from nearveil.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Density:
-    """Numbers of people at places, each a point or the middle of a box of degrees.
+    """Numbers of people at places, each a point, the middle of a box of degrees, or a polygon.
 
     Attributes
     ----------
@@ -27,13 +29,16 @@ class Density:
     counts : ndarray of shape (n,)
         How many people each stands for.
     height_deg, width_deg : ndarray of shape (n,)
-        Extent of each box in latitude and longitude; 0 for a point.
+        Extent of each box in latitude and longitude; 0 for a point. Of a polygon, its bounding box.
+    polygons : ndarray of shape (n,), optional
+        Polygons and multipolygons of shapely, in longitude and latitude: people are spread over them, not their boxes.
     """
 
     points: FloatArray
     counts: FloatArray
     height_deg: FloatArray
     width_deg: FloatArray
+    polygons: ObjectArray | None = None
 
     def __post_init__(self) -> None:
         if not len(self.points):
@@ -60,6 +65,101 @@ class Density:
         height, width = (spacing[0], spacing[1]) if all(spacing) else (0.0, 0.0)
         return cls(points, counts, np.full(len(points), height), np.full(len(points), width))
 
+    @classmethod
+    def of_polygons(cls, polygons: ObjectArray, counts: FloatArray) -> Self:
+        """Return the density of counts in polygons of shapely, which are in longitude and latitude."""
+        _check_polygons(polygons)
+        import shapely  # noqa: PLC0415 - an extra
+
+        west, south, east, north = shapely.bounds(polygons).T
+        middles = np.column_stack([(south + north) / 2, (west + east) / 2])
+        return cls(middles, counts, north - south, east - west, polygons)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rings:
+    """The rings of polygons within a region.
+
+    Attributes
+    ----------
+    points : ndarray of shape (m, 2)
+        Latitude, longitude of their corners; each ring is closed.
+    starts : ndarray of shape (r + 1,)
+        Where each ring begins and ends.
+    rows : ndarray of shape (r,)
+        The polygon that a ring belongs to, in order.
+    is_hole : ndarray of shape (r,)
+        Whether it bounds a hole.
+    counts : ndarray of shape (n,)
+        How many people of each polygon are within the region.
+    """
+
+    points: FloatArray
+    starts: IntArray
+    rows: IntArray
+    is_hole: BoolArray
+    counts: FloatArray
+
+
+_SIDES_PER_REGION = 64
+
+
+def rings_in(polygons: ObjectArray, counts: FloatArray, region: Region) -> Rings:
+    """Cut polygons with counts at a region's edge, and return their rings."""
+    import shapely  # noqa: PLC0415 - an extra
+
+    spans = [(region.west, region.east)]
+    if region.west > region.east:
+        spans = [(region.west, 180.0), (-180.0, region.east)]
+    edges = shapely.union_all([shapely.box(west, region.south, east, region.north) for west, east in spans])
+    # Sides are straight in degrees, and only nearly so in metres: so they are short.
+    longest_deg = max(region.height_deg, region.width_deg) / _SIDES_PER_REGION
+    polygons, edges = shapely.segmentize(polygons, longest_deg), shapely.segmentize(edges, longest_deg)
+    found = shapely.intersection(polygons, edges)
+    inside = counts * shapely.area(_equal_area(found)) / shapely.area(_equal_area(polygons))
+    parts, rows = shapely.get_parts(found, return_index=True)
+    # Where a polygon only touches the region, a line or a point of it is left, which has no rings.
+    rings, of_part = shapely.get_rings(parts, return_index=True)
+    points, of_ring = shapely.get_coordinates(rings, return_index=True)
+    # The first ring of a part is its outline.
+    is_hole = np.diff(of_part, prepend=-1) == 0
+    starts = np.searchsorted(of_ring, np.arange(len(rings) + 1))
+    return Rings(np.ascontiguousarray(points[:, ::-1]), starts, rows[of_part], is_hole, inside)
+
+
+def _equal_area(polygons: ObjectArray) -> ObjectArray:
+    """Map polygons so that areas are as on the ground (Lambert's cylindrical projection)."""
+    import shapely  # noqa: PLC0415 - an extra
+
+    mapped: ObjectArray = shapely.transform(
+        polygons, lambda places: np.column_stack([np.radians(places[:, 0]), np.sin(np.radians(places[:, 1]))])
+    )
+    return mapped
+
+
+def _check_polygons(polygons: ObjectArray) -> None:
+    """Refuse what people cannot be spread over, by its row."""
+    import shapely  # noqa: PLC0415 - an extra
+
+    flat = (shapely.GeometryType.POLYGON, shapely.GeometryType.MULTIPOLYGON)
+    west, south, east, north = shapely.bounds(polygons).T
+    wrong = {
+        "has no polygon that can be read; give every row a Polygon or MultiPolygon": ~np.isin(
+            shapely.get_type_id(polygons), flat
+        ),
+        "has an empty polygon; leave the row out": shapely.is_empty(polygons),
+        "has a polygon that is no place in degrees; check its longitude and latitude": ~(
+            (west >= -180) & (east <= 180) & (south >= -90) & (north <= 90)
+        ),
+        "has a polygon that crosses itself, or whose parts overlap; repair it ('Fix geometries' in QGIS)": ~(
+            shapely.is_valid(polygons)
+        ),
+        "has a polygon without an area; leave the row out": shapely.area(polygons) <= 0,
+    }
+    for words, is_wrong in wrong.items():
+        if is_wrong.any():
+            raise DataError(f"row {int(np.argmax(is_wrong)) + 1} of the density {words}")
+
 
 def read_density(
     path: str | Path,
@@ -72,8 +172,8 @@ def read_density(
     r"""Read public data on where people are.
 
     Without counts, every row of a file of points is one person. With counts, points whose coordinates are evenly
-    spaced are the middles of a grid's boxes. Polygons count by their bounding boxes. Of a GeoTIFF the first band
-    counts.
+    spaced are the middles of a grid's boxes. The people of a polygon are spread evenly over it. Of a GeoTIFF the first
+    band counts.
 
     Parameters
     ----------
@@ -106,10 +206,10 @@ def read_density(
 def _from_table(path: Path, column: str | None, read: ReadOptions) -> Density:
     from nearveil.io.files import open_people  # noqa: PLC0415 - loads the formats
 
-    if path.suffix.lower() in (".parquet", ".geoparquet") and path.is_file():
-        boxes = _from_polygons(path, column)
-        if boxes is not None:
-            return boxes
+    of_polygons = _POLYGONS_BY_SUFFIX.get(path.suffix.lower())
+    density = of_polygons(path, column, read) if of_polygons and path.is_file() else None
+    if density is not None:
+        return density
     people = open_people(path, read, carry=False).read_all()
     counts = _counts(people.carried, column)
     return Density.of_points(people.points) if counts is None else Density.of_grid(people.points, counts)
@@ -132,10 +232,26 @@ def _spacing(values: FloatArray) -> float:
     return spacing if is_even else 0.0
 
 
-# GeoParquet with polygons.
+# GeoJSON and GeoParquet with polygons.
 
 
-def _from_polygons(path: Path, column: str | None) -> Density | None:
+def _geojson_polygons(path: Path, column: str | None, read: ReadOptions) -> Density | None:
+    """Read polygons with counts; None if the file has none."""
+    from nearveil.io.geojson_file import properties_table, read_features, refuse_columns  # noqa: PLC0415
+
+    features = read_features(path)
+    if not all(isinstance(feature, dict) for feature in features):
+        return None
+    geometries = [feature.get("geometry") for feature in features]
+    if not any(isinstance(geometry, dict) and geometry.get("type") in _FLAT for geometry in geometries):
+        return None
+    refuse_columns(read)
+    texts = [json.dumps(geometry) for geometry in geometries]
+    properties = properties_table(features)
+    return _with_counts(path, column, properties, lambda shapely: shapely.from_geojson(texts, on_invalid="ignore"))
+
+
+def _parquet_polygons(path: Path, column: str | None, _read: ReadOptions) -> Density | None:
     """Read polygons with counts; None if the file has points."""
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to load
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -151,24 +267,30 @@ def _from_polygons(path: Path, column: str | None) -> Density | None:
     # A point in well-known binary takes 21 bytes, a polygon more.
     if not len(geometry) or pc.max(pc.binary_length(geometry)).as_py() == _POINT_BYTES:
         return None
+    properties = table.drop_columns(geo.primary)
+    return _with_counts(
+        path, column, properties, lambda shapely: shapely.from_wkb(geometry.to_pylist(), on_invalid="ignore")
+    )
+
+
+def _with_counts(path: Path, column: str | None, properties: pa.Table, read: Callable[[Any], ObjectArray]) -> Density:
     require_package("shapely", "a density of polygons")
     import shapely  # noqa: PLC0415 - an extra
 
-    counts = _counts(table.drop_columns(geo.primary), column)
+    counts = _counts(properties, column)
     if counts is None:
         raise DataError(f"{path} has polygons without counts; name the column of counts with --density-column")
-    try:
-        edges = shapely.bounds(shapely.from_wkb(geometry.to_pylist()))
-    except shapely.errors.ShapelyError:
-        raise DataError(f"{path} holds geometries that cannot be read; export it again") from None
-    if not np.isfinite(edges).all():
-        row = int(np.argmin(np.isfinite(edges).all(axis=1))) + 1
-        raise DataError(f"row {row}: the geometry is missing or empty; leave the row out")
-    west, south, east, north = edges.T
-    return Density(np.column_stack([(south + north) / 2, (west + east) / 2]), counts, north - south, east - west)
+    return Density.of_polygons(shapely.force_2d(read(shapely)), counts)
 
 
+_FLAT = ("Polygon", "MultiPolygon")
 _POINT_BYTES = 21
+_POLYGONS_BY_SUFFIX = {
+    ".geojson": _geojson_polygons,
+    ".json": _geojson_polygons,
+    ".parquet": _parquet_polygons,
+    ".geoparquet": _parquet_polygons,
+}
 
 
 # GeoTIFF.

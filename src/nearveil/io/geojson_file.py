@@ -21,11 +21,10 @@ _CARRIED_MEMBERS = {"type", "id", "properties"}
 
 def open_geojson(path: Path, read: ReadOptions, *, carry: bool = True) -> PeopleStream:
     """Read people from a FeatureCollection of points; positions are longitude, latitude."""
-    if read.latitude is not None or read.longitude is not None:
-        raise DataError("a GeoJSON file has its locations in its geometries; leave out --latitude and --longitude")
-    features = _features(path)
+    refuse_columns(read)
+    features = read_features(path)
     points = np.array([_point(feature, row) for row, feature in enumerate(features, start=1)])
-    properties = _properties_table(features)
+    properties = properties_table(features)
     carried = properties.select(kept_columns(properties.column_names, read.drop))
     members = _members_to_carry(features, read.drop)
     warnings = (*check_carried(carried, points), *_left_out(features, members, read.drop)) if carry else ()
@@ -33,7 +32,14 @@ def open_geojson(path: Path, read: ReadOptions, *, carry: bool = True) -> People
     return PeopleInMemory(People(points, carried, Layout(geometry=LocationColumn("geometry", 0)), kept, warnings))
 
 
-def _features(path: Path) -> list[dict[str, Any]]:
+def refuse_columns(read: ReadOptions) -> None:
+    """Refuse names of coordinate columns."""
+    if read.latitude is not None or read.longitude is not None:
+        raise DataError("a GeoJSON file has its locations in its geometries; leave out --latitude and --longitude")
+
+
+def read_features(path: Path) -> list[dict[str, Any]]:
+    """Return the features of a FeatureCollection in degrees."""
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -73,7 +79,8 @@ def _is_wgs84(crs: Any) -> bool:
     return crs is None or "CRS84" in text or "4326" in text
 
 
-def _properties_table(features: list[dict[str, Any]]) -> pa.Table:
+def properties_table(features: list[dict[str, Any]]) -> pa.Table:
+    """Return the properties of features as columns, and their ids if no property is called so."""
     names: dict[str, None] = {}
     for row, feature in enumerate(features, start=1):
         properties = feature.get("properties")

@@ -52,6 +52,20 @@ class Learned(Protocol):
         """Return it as one JSON document."""
 
 
+class FitRefusedError(UsageError):
+    """A private fit has looked at people and cannot be used. That tells something of them, at the cost of the fit.
+
+    Attributes
+    ----------
+    cost : Guarantee
+        What the fit costs each person. With a ledger it is charged before the refusal is told.
+    """
+
+    def __init__(self, message: str, cost: Guarantee) -> None:
+        super().__init__(message)
+        self.cost = cost
+
+
 class Mechanism(ABC):
     """Moves people: true places in, published places out.
 
@@ -116,10 +130,13 @@ class Mechanism(ABC):
     @property
     def learned(self) -> Learned | None:
         """What is in use of what `fit` learns: as given, or else as learned; None before that, or if nothing is."""
-        if self.learns is None:
-            return None
         given = self.given_learned
-        found: Learned | None = getattr(self, f"{self.learns}_", None) if given is None else given
+        return self.fitted if given is None else given
+
+    @property
+    def fitted(self) -> Learned | None:
+        """What `fit` learned, as it came out; None before that, or if nothing is learned."""
+        found: Learned | None = None if self.learns is None else getattr(self, f"{self.learns}_", None)
         return found
 
     @property
@@ -132,6 +149,11 @@ class Mechanism(ABC):
     def is_to_be_fitted(self) -> bool:
         """Whether `fit` would learn something from people."""
         return self.learns is not None and self.given_learned is None
+
+    @property
+    def cost_follows_fit(self) -> bool:
+        """Whether the cost of a release depends on what `fit` learned: what is said of the cost then tells of that."""
+        return self.learns is not None
 
     @property
     def fit_steps(self) -> int:

@@ -6,6 +6,7 @@ people are dense: a quadtree. `nearveil.mechanisms.cell_steps` counts the steps 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from dataclasses import dataclass
@@ -104,6 +105,10 @@ def layout_for(region: Region, *, least_cell_m: float, largest_cell_m: float) ->
     if columns * rows > MOST_CELLS:
         raise UsageError(f"the region has more than {MOST_CELLS:,} cells of the largest size; allow larger cells")
     levels = int(math.log2(max(1.0, min(width_m / columns, height_m / rows) / least_cell_m)))
+    if columns * rows << 2 * levels < 2:
+        raise UsageError(
+            "the region would be one cell, in which nothing is left of where people are; allow smaller cells"
+        )
     while columns * rows << 2 * levels > _MOST_BOXES:
         levels -= 1
     return Layout(region, columns, rows, min(levels, _MOST_LEVELS))
@@ -270,6 +275,14 @@ class Cells:
 
     # -- places and neighbours -------------------------------------------------------------------------------
 
+    @property
+    def digest(self) -> str:
+        """What all cells with the same boundaries have in common, and no others: the same steps between places."""
+        region, layout = self.region, self.layout
+        edges = [region.south, region.west, region.north, region.east, region.scaling]
+        header = json.dumps([*edges, layout.columns, layout.rows, layout.levels])
+        return hashlib.sha256(header.encode() + self.depths.astype(np.int8).tobytes()).hexdigest()
+
     def find(self, x: FloatArray) -> ShortIntArray:
         """Return the number of the cell of each place of the square, shape (n, 2)."""
         place, find = np.ascontiguousarray(x, dtype=np.float64), finder(self)
@@ -304,41 +317,12 @@ class Cells:
     def guarantee(self, delta: float = 0.0) -> Guarantee:
         """Return what holds for the cells themselves, once they are published; no delta makes it any less."""
         del delta
-        private = self.source == "privtree"
-        promise = Guarantee(
-            title="The cells",
-            notion=Notion.CENTRAL,
-            epsilon=self.fit_epsilon,
-            unit="per person",
-            delta=self._fit_delta,
-            neighbours="the data that the cells are made from, with and without one row",
-            promise=(
-                "how much the cells can depend on any one row is bounded by epsilon"
-                if private
-                else f"the cells were made from {SOURCE_NAMES[self.source]}, and cost nobody anything more"
-            ),
-            not_covered="the cells show where people in general are; replacing the place of one row counts twice"
-            if private
-            else "",
-            basis=Basis.THEOREM,
-            because=(
-                "PrivTree (Zhang, Xiao and Xie, 2016): noisy counts with a bias that grows with the depth lose at most "
-                "one epsilon, however deep the tree; the numbers of people have Laplace noise and cost the rest"
-                if private
-                else "what looks at public or published data alone adds nothing to what that has cost"
-            ),
-            notes=(SEEDED_CELLS_NOTE,) if self.seeded else (),
+        promise = (
+            _free_guarantee(self.source)
+            if self.is_free
+            else private_cells_guarantee(self.fit_epsilon, self.layout.levels, seeded=self.seeded)
         )
         return promise if self.unit == "person" else promise.counted_per_row()
-
-    @property
-    def _fit_delta(self) -> float:
-        """What the finite range of the noise adds: one noisy count a level for each person, and one in the end."""
-        if not self.fit_epsilon:
-            return 0.0
-        tree, counting = (1 - COUNTING_SHARE) * self.fit_epsilon, COUNTING_SHARE * self.fit_epsilon
-        levels = (self.layout.levels + 1) * math.exp(tree / PRIVTREE_RATIO - EXPONENTIAL_REACH)
-        return min(1.0, 4 * (levels + math.exp(counting - EXPONENTIAL_REACH)))
 
     # -- one file --------------------------------------------------------------------------------------------
 
@@ -426,6 +410,46 @@ class Cells:
 
 _JSON_SUFFIXES = (".json", ".geojson")
 _PARQUET_SUFFIXES = (".parquet", ".geoparquet")
+
+
+def private_cells_guarantee(fit_epsilon: float, levels: int, *, seeded: bool = False) -> Guarantee:
+    """Return what cells from a private quadtree of so many levels cost each person they are made from."""
+    # The finite range of the noise adds a delta: one noisy count a level for each person, and one in the end.
+    tree, counting = (1 - COUNTING_SHARE) * fit_epsilon, COUNTING_SHARE * fit_epsilon
+    in_tree = (levels + 1) * math.exp(tree / PRIVTREE_RATIO - EXPONENTIAL_REACH)
+    return Guarantee(
+        title="The cells",
+        notion=Notion.CENTRAL,
+        epsilon=fit_epsilon,
+        unit="per person",
+        delta=min(1.0, 4 * (in_tree + math.exp(counting - EXPONENTIAL_REACH))),
+        neighbours=(
+            "the data that the cells are made from, with and without one row, both such as can be fitted at all (two "
+            "people or more, not all at one place)"
+        ),
+        promise="how much the cells can depend on any one row is bounded by epsilon",
+        not_covered="the cells show where people in general are; replacing the place of one row counts twice",
+        basis=Basis.THEOREM,
+        because=(
+            "PrivTree (Zhang, Xiao and Xie, 2016): noisy counts with a bias that grows with the depth lose at most "
+            "one epsilon, however deep the tree; the numbers of people have Laplace noise and cost the rest"
+        ),
+        notes=(SEEDED_CELLS_NOTE,) if seeded else (),
+    )
+
+
+def _free_guarantee(source: CellSource) -> Guarantee:
+    return Guarantee(
+        title="The cells",
+        notion=Notion.CENTRAL,
+        epsilon=0.0,
+        unit="per person",
+        delta=0.0,
+        neighbours="the data that the cells are made from, with and without one row",
+        promise=f"the cells were made from {SOURCE_NAMES[source]}, and cost nobody anything more",
+        basis=Basis.THEOREM,
+        because="what looks at public or published data alone adds nothing to what that has cost",
+    )
 
 
 def check_cells_file(path: Path) -> None:

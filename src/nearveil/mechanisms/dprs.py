@@ -217,6 +217,11 @@ class DPRS(Mechanism):
         return intervals if self.least_radius_m is None else _thinned(intervals, self.least_radius_m)
 
     @property
+    def cost_follows_fit(self) -> bool:
+        """Whether the cost of a release depends on the intervals: the loss of ``paper`` is computed from them."""
+        return self.chosen_release == "paper"
+
+    @property
     def resolved_region(self) -> Region:
         """The region of the intervals where they are given, the operator's otherwise."""
         return self.intervals.region if self.intervals is not None else super().resolved_region

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.density import Density
+from nearveil.io.density import Density, Rings, rings_in
 from nearveil.kernels import kernel
+from nearveil.mechanisms.base import FitRefusedError
 from nearveil.mechanisms.cells import (
     CELLS_TO_HIDE_AMONG,
     COUNTING_SHARE,
@@ -20,6 +21,7 @@ from nearveil.mechanisms.cells import (
     CellSource,
     Layout,
     layout_for,
+    private_cells_guarantee,
 )
 from nearveil.mechanisms.fit_pic import FIXED_POINT, Question, Watch, as_answers, fixed_point_laplace
 from nearveil.mechanisms.morton import interleave
@@ -77,7 +79,7 @@ def check_hide_among(hide_among: int) -> int:
 def cells_from_density(
     density: Density, region: Region, plan: CellPlan | None = None, *, population: int | None = None
 ) -> Cells:
-    """Make cells from public data: points, or a grid with counts. That costs nobody anything.
+    """Make cells from public data: points, or a grid or polygons with counts. That costs nobody anything.
 
     Parameters
     ----------
@@ -155,8 +157,8 @@ def _pyramid(counts: FloatArray | IntArray, layout: Layout) -> list[FloatArray]:
     """Return the counts in the boxes of each depth, the largest first."""
     found: list[FloatArray] = [counts.reshape(layout.shape).astype(np.float64)]
     for _ in range(layout.levels):
-        rows, columns = found[-1].shape
-        found.append(found[-1].reshape(rows // 2, 2, columns // 2, 2).sum(axis=(1, 3)))
+        pairs = found[-1][::2] + found[-1][1::2]
+        found.append(pairs[:, ::2] + pairs[:, 1::2])
     return found[::-1]
 
 
@@ -188,7 +190,9 @@ def _grown(
 
 
 def _spread_counts(density: Density, layout: Layout) -> FloatArray:
-    """Return how many people each smallest box holds; those of a box of the density are spread evenly over it."""
+    """Return how many people each smallest box holds; those of a box or polygon of the density are spread over it."""
+    if density.polygons is not None:
+        return _spread_polygons(rings_in(density.polygons, density.counts, layout.region), layout)
     half_height, half_width = density.height_deg / 2, density.width_deg / 2
     corners = [
         density.points + np.column_stack([up * half_height, across * half_width]) for up, across in ((-1, -1), (1, 1))
@@ -200,6 +204,14 @@ def _spread_counts(density: Density, layout: Layout) -> FloatArray:
     full_low, full_high = corners[0][inside], corners[1][inside]
     share = _share_inside(full_low, full_high, region)
     _add_boxes(low, high, density.counts[inside] * share, boxes)
+    return boxes
+
+
+def _spread_polygons(rings: Rings, layout: Layout) -> FloatArray:
+    boxes = np.zeros(layout.shape)
+    if len(rings.rows):
+        places = np.clip(_in_boxes(rings.points, layout), 0.0, layout.shape[::-1])
+        _add_polygons(places, rings.starts, rings.rows, rings.is_hole, rings.counts, boxes)
     return boxes
 
 
@@ -245,6 +257,68 @@ def _add_boxes(low: FloatArray, high: FloatArray, counts: FloatArray, boxes: Flo
             for column in range(first_column, min(math.ceil(east), columns)):
                 width = min(east, column + 1.0) - max(west, float(column))
                 boxes[row, column] += density * height * width
+
+
+@kernel
+def _add_polygons(
+    places: FloatArray, starts: IntArray, rows: IntArray, is_hole: BoolArray, counts: FloatArray, boxes: FloatArray
+) -> None:
+    """Spread the people of each polygon over boxes, by the share of its area that lies in each."""
+    first = 0
+    while first < len(rows):
+        last = first
+        while last < len(rows) and rows[last] == rows[first]:
+            last += 1
+        own = places[starts[first] : starts[last]]
+        west, south = int(own[:, 0].min()), int(own[:, 1].min())
+        # A column more than needed, which takes what lies beyond the last one.
+        covered = np.zeros((int(own[:, 1].max()) - south + 1, int(own[:, 0].max()) - west + 2))
+        for ring in range(first, last):
+            corners = places[starts[ring] : starts[ring + 1]] - np.array([float(west), float(south)])
+            area = 0.0
+            for i in range(len(corners) - 1):
+                area += corners[i, 0] * corners[i + 1, 1] - corners[i + 1, 0] * corners[i, 1]
+            # Either way around counts as area, but for a hole.
+            sign = (1.0 if area < 0 else -1.0) * (-1.0 if is_hole[ring] else 1.0)
+            for i in range(len(corners) - 1):
+                _add_side(corners[i], corners[i + 1], sign, covered)
+        total = 0.0
+        for row in range(len(covered)):
+            for column in range(1, covered.shape[1]):
+                covered[row, column] += covered[row, column - 1]
+            total += covered[row].sum()
+        if total > 0:
+            for row in range(min(len(covered), len(boxes) - south)):
+                for column in range(min(covered.shape[1], boxes.shape[1] - west)):
+                    boxes[south + row, west + column] += counts[rows[first]] * max(0.0, covered[row, column]) / total
+        first = last
+
+
+@kernel
+def _add_side(start: FloatArray, end: FloatArray, sign: float, covered: FloatArray) -> None:
+    """Add what a side of a ring covers to its east; sums along a row of boxes then give areas.
+
+    Sides that go north count with the sign, sides that go south against it. A box takes what it has of the side's
+    east itself, and the next one in the row the rest up to the whole height.
+    """
+    if start[1] == end[1]:
+        return
+    if start[1] > end[1]:
+        start, end, sign = end, start, -sign
+    slope = (end[0] - start[0]) / (end[1] - start[1])
+    for row in range(int(start[1]), min(int(end[1]) + 1, len(covered))):
+        low, high = max(start[1], float(row)), min(end[1], row + 1.0)
+        if high <= low:
+            continue
+        x_low, x_high = start[0] + slope * (low - start[1]), start[0] + slope * (high - start[1])
+        left, right = min(x_low, x_high), max(x_low, x_high)
+        for column in range(max(0, int(left)), min(int(right) + 1, covered.shape[1] - 1)):
+            # The part of the side above this box.
+            near, far = max(left, float(column)), min(right, column + 1.0)
+            height = (high - low) if right == left else (high - low) * (far - near) / (right - left)
+            share = height * (column + 1.0 - (near + far) / 2)
+            covered[row, column] += sign * share
+            covered[row, column + 1] += sign * (height - share)
 
 
 # Cells from noisy places: the noise is taken out of the density.
@@ -390,20 +464,24 @@ def build_private_cells(
             watch(_biased_counts(layout, depth, column, row, noise), noisy)
         return noisy > noise.threshold / FIXED_POINT
 
-    depths, _, _ = _grown(layout, is_split)
-    exact = pyramid[0].ravel().astype(np.int64) * int(FIXED_POINT)
-    counted = fixed_point_laplace(exact, noise.counting_scale, randomness.generator)
-    if watch:
-        watch(lambda about: about.counts_in_cells(layout.columns, layout.rows) * int(FIXED_POINT), counted)
-    return Cells(
-        layout=layout,
-        depths=depths.astype(np.int8),
-        people=_people_by_cell(counted, noise.counting_scale, depths, layout),
-        people_per_cell=plan.people_per_cell,
-        source="privtree",
-        fit_epsilon=epsilon,
-        seeded=randomness.seeded,
-    )
+    try:
+        depths, _, _ = _grown(layout, is_split)
+        exact = pyramid[0].ravel().astype(np.int64) * int(FIXED_POINT)
+        counted = fixed_point_laplace(exact, noise.counting_scale, randomness.generator)
+        if watch:
+            watch(lambda about: about.counts_in_cells(layout.columns, layout.rows) * int(FIXED_POINT), counted)
+        return Cells(
+            layout=layout,
+            depths=depths.astype(np.int8),
+            people=_people_by_cell(counted, noise.counting_scale, depths, layout),
+            people_per_cell=plan.people_per_cell,
+            source="privtree",
+            fit_epsilon=epsilon,
+            seeded=randomness.seeded,
+        )
+    except UsageError as refusal:
+        # Too many cells, or too few: the noisy counts say so.
+        raise FitRefusedError(str(refusal), private_cells_guarantee(epsilon, layout.levels)) from None
 
 
 def _biased(counts: FloatArray, depth: int, noise: TreeNoise) -> IntArray:

@@ -149,6 +149,11 @@ class HideAmong(Mechanism):
         return cells
 
     @property
+    def cost_follows_fit(self) -> bool:
+        """Whether the loss per step is found from the cells, and not given."""
+        return self.epsilon is None
+
+    @property
     def resolved_region(self) -> Region:
         """The region of the cells where they are given, the operator's otherwise."""
         return self.cells.region if self.cells is not None else super().resolved_region

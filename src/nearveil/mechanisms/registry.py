@@ -111,7 +111,7 @@ MECHANISMS: dict[str, MechanismEntry] = {
             name="dprs",
             label="DPRS",
             mechanism=DPRS,
-            # Its releases, fits and centres are families of their own: `evaluation.experiments.frontier`.
+            # Its releases, fits and centres are families of their own: `evaluation.families`.
             in_plans=False,
             seconds_per_guess=0.018,
             look=("blue", "o", "-"),

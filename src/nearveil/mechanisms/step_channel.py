@@ -181,6 +181,17 @@ class StepChannel:
         return float(_sums(self.reach, near, people) @ people / people.sum())
 
     @cached_property
+    def mean_steps(self) -> float:
+        """How many steps away a cell is published, on average over people; what lies beyond M counts as M."""
+        people = self.cells.people
+        falls = self.falls.astype(np.float64)
+        steps = np.arange(self.reach.most + 1) / STEP
+        weights = self.weights.astype(np.float64)
+        # The last entry of each table stands for everything beyond.
+        means = _sums(self.reach, falls * steps, weights) / _sums(self.reach, falls, weights)
+        return float(means @ people / people.sum()) if people.any() else float(means.mean())
+
+    @cached_property
     def tables(self) -> tuple[Any, ...]:
         """What compiled code draws from."""
         cells, reach = self.cells, self.reach

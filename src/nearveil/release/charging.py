@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import secrets
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import pyarrow as pa
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import DataError, NearveilError, UsageError
 from nearveil.io.people import People, ReadOptions
-from nearveil.mechanisms.base import Learned, Mechanism
+from nearveil.mechanisms.base import FitRefusedError, Mechanism
+from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.ledger import Fit, Ledger, Release
 from nearveil.privacy.ledger.events import Event
+
+Result = TypeVar("Result")
 
 
 def check_charged(read: ReadOptions, seed: int | None) -> None:
@@ -25,22 +29,58 @@ def check_charged(read: ReadOptions, seed: int | None) -> None:
 
 
 def charge_release(ledger: Ledger, mechanism: Mechanism, ids: Iterable[object], *, fitted_here: bool) -> None:
-    """Put the release on record, and the fit if what was learned is from the same people, or refuse both."""
+    """Put the release on record, and the fit if what was learned is from the same people, or refuse both.
+
+    Where the cost of the release follows from what was learned, its refusal tells something of that, and the fit is on
+    record first.
+    """
     if not mechanism.guarantee.is_promised:
         raise UsageError("this mechanism promises nothing, so that there is no loss to charge; leave the ledger out")
     who, when, draw_id = account_names(ids), datetime.now(UTC), secrets.token_hex(16)
     events: list[Event] = [Release.under(mechanism.guarantee, who=who, when=when, draw_id=f"release/{draw_id}")]
     learned = mechanism.learned
     if fitted_here and learned is not None:
-        fitted = learned.guarantee(getattr(mechanism, "delta", 0.0))
-        events.append(Fit.under(fitted, who=who, when=when, draw_id=f"fit/{draw_id}"))
-    ledger.record_all(events)
+        fitted = learned.guarantee(_delta(mechanism))
+        events.insert(0, Fit.under(fitted, who=who, when=when, draw_id=f"fit/{draw_id}"))
+    if not mechanism.cost_follows_fit:
+        ledger.record_all(events)
+        return
+    for event in events:
+        ledger.budget(event.notion)
+    for event in events:
+        ledger.record(event)
 
 
-def charge_fit(ledger: Ledger, learned: Learned, delta: float, ids: Iterable[object]) -> None:
-    """Put the fit of these intervals or cells on record, or refuse it."""
-    cost, draw_id = learned.guarantee(delta), f"fit/{secrets.token_hex(16)}"
+def charge_fit(ledger: Ledger, cost: Guarantee, ids: Iterable[object]) -> None:
+    """Put a fit at this cost on record, or refuse it."""
+    draw_id = f"fit/{secrets.token_hex(16)}"
     ledger.record(Fit.under(cost, who=account_names(ids), when=datetime.now(UTC), draw_id=draw_id))
+
+
+def with_refusals_charged(
+    fit: Callable[[], Result], ledger: Ledger | None, mechanism: Mechanism, ids: Iterable[object]
+) -> Result:
+    """Run a fit and what may be refused because of it. Charge a refusal before it is told, if people were looked at.
+
+    Such a refusal tells something of them, as the intervals or cells would. One that comes before is not charged.
+    """
+    before = mechanism.fitted
+    try:
+        return fit()
+    except NearveilError as error:
+        refusal = error
+    # Not in the handler: if the fit cannot be afforded, the error that says so does not carry the refusal along.
+    fitted = mechanism.fitted
+    if ledger is not None:
+        if isinstance(refusal, FitRefusedError):
+            charge_fit(ledger, refusal.cost, ids)
+        elif fitted is not None and fitted is not before:
+            charge_fit(ledger, fitted.guarantee(_delta(mechanism)), ids)
+    raise refusal
+
+
+def _delta(mechanism: Mechanism) -> float:
+    return float(getattr(mechanism, "delta", 0.0))
 
 
 def checked_ids(people: People, person: str) -> list[object]:

@@ -15,7 +15,7 @@ from nearveil.geodesy import Faults
 from nearveil.io.files import open_people
 from nearveil.io.people import People, PeopleStream, ReadOptions
 from nearveil.kernels import kernel
-from nearveil.mechanisms.base import Learned
+from nearveil.mechanisms.base import FitRefusedError
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells
 from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers
@@ -245,11 +245,11 @@ class _Fit:
         """Whose data the cost counts."""
         return "row" if self._watch.several_rows else "person"
 
-    def charge(self, learned: Learned, delta: float = 0.0) -> None:
-        """Put what was learned on record, or refuse it."""
+    def charge(self, cost: Guarantee) -> None:
+        """Put the fit on record, or refuse it."""
         if self._ledger is not None:
             ids = checked_ids(self._watch.people_by_id(), str(self._read.person))
-            charge_fit(self._ledger, learned, delta, ids)
+            charge_fit(self._ledger, cost, ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,8 +317,9 @@ def fit_intervals(
     with bar("finding intervals", plan.steps) as advance:
         found = build_intervals(people.answers, chosen, plan, budget, rng=people.randomness, progress=advance)
     found = replace(found, unit=people.unit)
-    people.charge(found, delta)
-    return FittedIntervals(found, found.guarantee(delta), people.warnings)
+    cost = found.guarantee(delta)
+    people.charge(cost)
+    return FittedIntervals(found, cost, people.warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,11 +386,18 @@ def fit_cells(
     plan = CellPlan(hide_among=hide_among, least_cell_m=least_cell_m, largest_cell_m=largest_cell_m)
     check_epsilon(epsilon)
     people = _Fit(source, chosen, read, ledger, seed, bar)
+    refusal = None
     with bar("finding cells", 1) as advance:
-        found = build_private_cells(people.answers, chosen, epsilon=epsilon, plan=plan, rng=people.randomness)
+        try:
+            found = build_private_cells(people.answers, chosen, epsilon=epsilon, plan=plan, rng=people.randomness)
+        except FitRefusedError as error:
+            refusal = error
         advance(1)
-    found = replace(found, unit=people.unit)
-    people.charge(found)
     # A refusal tells something of the cells, so it comes after they are paid for.
+    if refusal is not None:
+        people.charge(refusal.cost)
+        raise refusal
+    found = replace(found, unit=people.unit)
+    people.charge(found.guarantee())
     found.check_holds(hide_among)
     return FittedCells(calibrated(found), found.guarantee(), people.warnings)

@@ -1,7 +1,8 @@
 """Protect a file or a frame: true places in, published places out, and what that promises.
 
 Privacy depends on the order of the steps, and the order is here: open and check, fit if the mechanism learns, publish a
-batch at a time, charge everybody, and only then give the output its name. Nothing true is written anywhere.
+batch at a time, charge everybody, and only then give the output its name. A refusal that comes after a fit is charged
+before it is told. Nothing true is written anywhere.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from nearveil.privacy.guarantee import SEEDED_NOTE, Guarantee, Notion
 from nearveil.privacy.ledger import Ledger
 from nearveil.region import Region
 from nearveil.release.card import CLIPPED, KEPT_ORDER, card_of, check_mechanism
-from nearveil.release.charging import charge_release, check_charged, checked_ids
+from nearveil.release.charging import charge_release, check_charged, checked_ids, with_refusals_charged
 from nearveil.release.fitting import PlacesInStream
 from nearveil.release.publishing import publish_stream
 from nearveil.release.row_shuffle import RowShuffle
@@ -293,9 +294,9 @@ class LocalEngine:
             raise UsageError("OUTPUT is the INPUT, whose true places would be lost; write to another file")
         check_people_output(output, force=job.force)
         stream = open_people(source, read)
-        watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=job.ledger is not None)
-        if job.is_to_be_fitted:
-            _fit(mechanism, stream, read, job.progress)
+        ids = _fit(job, stream) if job.is_to_be_fitted else None
+        keep_ids = job.ledger is not None and ids is None
+        watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=keep_ids)
         shuffle = None if job.keep_order else RowShuffle(output.resolve().parent, mechanism.seed)
         steps = None if stream.rows is None else stream.rows * (1 if job.keep_order else 2)
         with people_writer(output, force=job.force, metadata=file_metadata(mechanism)) as writer:
@@ -306,7 +307,7 @@ class LocalEngine:
             # Whole on disk, and charged, before it gets its name.
             writer.finish()
             if job.ledger is not None:
-                ids = checked_ids(watch.people_by_id(), str(read.person))
+                ids = ids or checked_ids(watch.people_by_id(), str(read.person))
                 charge_release(job.ledger, mechanism, ids, fitted_here=job.is_to_be_fitted)
         return ProtectResult(
             rows=published.rows,
@@ -342,11 +343,25 @@ def _in_region(mechanism: Mechanism | None, region: Region | str | None) -> Mech
     return mechanism if region is None else mechanism.with_params(region=region)
 
 
-def _fit(mechanism: Mechanism, stream: PeopleStream, read: ReadOptions, progress: ProgressBar) -> None:
-    with progress("reading people", stream.rows) as advance:
-        answers = PlacesInStream(stream, mechanism.resolved_region, clip=read.clip, progress=advance)
-    with progress(f"finding {mechanism.learns}", mechanism.fit_steps) as advance:
-        mechanism.fit(answers, progress=advance)
+def _fit(job: ProtectJob, stream: PeopleStream) -> list[object] | None:
+    """Fit the mechanism on everybody; return their ids if there is a ledger to charge them in."""
+    mechanism, read, watch, ids = job.mechanism, job.read, None, None
+    if job.ledger is not None:
+        watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=True)
+    with job.progress("reading people", stream.rows) as advance:
+        answers = PlacesInStream(stream, mechanism.resolved_region, watch, clip=read.clip, progress=advance)
+    if watch is not None:
+        watch.finish(stream)
+        ids = checked_ids(watch.people_by_id(), str(read.person))
+
+    def fit() -> None:
+        with job.progress(f"finding {mechanism.learns}", mechanism.fit_steps) as advance:
+            mechanism.fit(answers, progress=advance)
+        # What cannot be drawn by is refused here, and not later.
+        mechanism._prepare()
+
+    with_refusals_charged(fit, job.ledger, mechanism, ids or ())
+    return ids
 
 
 def _unseen_persons(read: ReadOptions) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from nearveil.audit.bounds import clopper_pearson_high, clopper_pearson_low
 from nearveil.audit.events import TELL_TALES
 from nearveil.audit.subjects import Subject
 from nearveil.audit.witness import Witness, shared_confidence
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.intervals import Intervals, cell_polygons
 from nearveil.region import Region
 from nearveil.report.style import (
@@ -39,7 +40,13 @@ _PANELS = (0.0, 0.0, 1.0, 0.87)
 
 
 def draw_audit(
-    witness: Witness, subject: Subject, path: Path, *, title: str, intervals: Intervals | None = None
+    witness: Witness,
+    subject: Subject,
+    path: Path,
+    *,
+    title: str,
+    intervals: Intervals | None = None,
+    cells: Cells | None = None,
 ) -> None:
     """Draw the outputs of both locations of a witness, the boundary, the event and its frequencies; save as PNG.
 
@@ -55,12 +62,14 @@ def draw_audit(
         The verdict.
     intervals : Intervals, optional
         To show discs and the borders between their cells.
+    cells : Cells, optional
+        To show the outlines of cells, so that the steps between the two places can be counted.
     """
     # Heavy, and only needed where a picture is drawn.
     from matplotlib import pyplot as plt  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
-    scene = AuditScene(witness, subject, intervals)
+    scene = AuditScene(witness, subject, intervals, cells)
     with house_style():
         figure, axes = plt.subplots(
             1, 3, figsize=(15, 6.6), layout=ConstrainedLayoutEngine(rect=_PANELS), width_ratios=(1, 1, 0.62)
@@ -97,6 +106,8 @@ def _add_legend(figure: Figure, scene: AuditScene) -> None:
             disc_handle("an interval", DISC_COLOUR),
             Line2D([], [], color=INK, linewidth=0.8, linestyle=BORDER_DASHES, label="boundary between cells"),
         ]
+    if scene.cells is not None:
+        handles.append(Patch(fill=False, edgecolor=CELL_COLOUR, linewidth=CELL_LINE, label="a cell"))
     figure.legend(
         handles=handles, loc="outside lower left", ncols=len(handles), frameon=False, fontsize=9,
         handler_map=disc_handlers(),
@@ -147,7 +158,9 @@ class AuditView:
 class AuditScene:
     """Samples outputs of both locations of a witness, and computes the layout of the picture."""
 
-    def __init__(self, witness: Witness, subject: Subject, intervals: Intervals | None) -> None:
+    def __init__(
+        self, witness: Witness, subject: Subject, intervals: Intervals | None, cells: Cells | None = None
+    ) -> None:
         self.witness, self._subject = witness, subject
         self._scale = metres_per_output_unit(subject)
         places = [subject.in_outputs(place) for place in (witness.pair.first, witness.pair.second)]
@@ -155,6 +168,7 @@ class AuditScene:
         self.clouds = tuple(self._cloud(side, place) for side, place in enumerate(places))
         self.discs = None if intervals is None else self._discs(intervals)
         self.borders = np.empty((0, 2, 2)) if intervals is None else self._borders(intervals)
+        self.cells = None if cells is None else self._boxes(cells)
 
     @property
     def views(self) -> tuple[AuditView, AuditView]:
@@ -193,6 +207,11 @@ class AuditScene:
         unit = _metres_per_square_unit(intervals.region)
         centres = intervals.centres * unit - self._middle * self._scale
         return np.column_stack([centres, intervals.radii[:, None] * unit])
+
+    def _boxes(self, cells: Cells) -> FloatArray:
+        """Rows of west, south, east and north edge."""
+        boxes: FloatArray = cells.boxes() * np.tile(_metres_per_square_unit(cells.region), 2)
+        return boxes - np.tile(self._middle * self._scale, 2)
 
     def _borders(self, intervals: Intervals) -> FloatArray:
         """Sides of cells as pairs of points; each once, though two cells share it."""
@@ -233,6 +252,8 @@ def _view_of(points: FloatArray) -> AuditView:
 COLOURS = {"first": TRUE_COLOUR, "second": PUBLISHED_COLOUR}
 EVENT_COLOUR = "#F0E442"
 BORDER_DASHES = (0, (5, 3))
+CELL_COLOUR = "#6B7280"
+CELL_LINE = 0.5
 
 _GRID = 360
 _LETTERS = {"first": "A", "second": "B"}
@@ -244,11 +265,12 @@ def letter(side: str) -> str:
 
 
 def draw_map(axes: Axes, scene: AuditScene, cloud: Cloud, view: AuditView) -> None:
-    """Draw one cloud over the event, the intervals and both places."""
+    """Draw one cloud over the event, the intervals or cells, and both places."""
     unit, name = (1.0, "m") if view.half < 5_000 else (1000.0, "km")
     if scene.has_areas:
         _shade_event(axes, scene, view, unit)
     _draw_intervals(axes, scene, view, unit)
+    _draw_cells(axes, scene, view, unit)
     _draw_outputs(axes, cloud, unit)
     for other in scene.clouds:
         _mark_place(axes, other, view, unit, here=other is cloud)
@@ -289,6 +311,21 @@ def _draw_intervals(axes: Axes, scene: AuditScene, view: AuditView, unit: float)
     near = np.abs(scene.discs[:, :2] - view.middle) <= view.half + scene.discs[:, 2:]
     for x, y, width, height in scene.discs[near.all(axis=1)] / unit:
         axes.add_patch(Ellipse((x, y), 2 * width, 2 * height, fill=False, edgecolor=DISC_COLOUR, linewidth=1.4))
+
+
+def _draw_cells(axes: Axes, scene: AuditScene, view: AuditView, unit: float) -> None:
+    """Draw the outlines of the cells in the window, thin and over the outputs, whose dots would hide small ones."""
+    from matplotlib.collections import PolyCollection  # noqa: PLC0415
+
+    if scene.cells is None:
+        return
+    (west, east), (south, north) = view.limits
+    boxes = scene.cells
+    seen = (boxes[:, 0] < east) & (boxes[:, 2] > west) & (boxes[:, 1] < north) & (boxes[:, 3] > south)
+    corners = boxes[seen][:, [[0, 1], [2, 1], [2, 3], [0, 3]]] / unit
+    axes.add_collection(
+        PolyCollection(list(corners), facecolors="none", edgecolors=CELL_COLOUR, linewidths=CELL_LINE, zorder=2.2)
+    )
 
 
 def _draw_outputs(axes: Axes, cloud: Cloud, unit: float) -> None:

@@ -6,7 +6,7 @@ import textwrap
 
 from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.defences import Defence
-from nearveil.evaluation.experiments.frontier import promise
+from nearveil.evaluation.families import promise
 from nearveil.evaluation.planning.plan import Plan
 from nearveil.evaluation.planning.search import Contender
 from nearveil.report.tables import text_table

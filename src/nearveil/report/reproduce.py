@@ -20,9 +20,9 @@ import numpy as np
 from nearveil.attacks.base import Attack
 from nearveil.attacks.registry import ATTACKS, attack_class, attack_reference
 from nearveil.errors import OutputError, UsageError
-from nearveil.evaluation.experiments.frontier import all_families
 from nearveil.evaluation.experiments.registry import EXPERIMENTS, findings
 from nearveil.evaluation.experiments.scope import Results, Scope
+from nearveil.evaluation.families import all_families
 from nearveil.evaluation.results import ExperimentResult, KeyFinding
 from nearveil.evaluation.runner import code_fingerprint, data_fingerprint, open_journal, run_cells
 from nearveil.io.datasets import Dataset, DatasetName, find_check_ins, load_dataset

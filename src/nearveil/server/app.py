@@ -21,7 +21,7 @@ from nearveil.server.service import Service
 def create_app(service: Service) -> App:
     """Return the application of a service; the caller starts and closes the service."""
     app: App = create_api(service).state.hot
-    return AccessLog(app) if service.settings.access_log else app
+    return AccessLog(app, service.audit_log.caller_name) if service.settings.access_log else app
 
 
 def create_api(service: Service) -> FastAPI:

@@ -13,18 +13,24 @@ import math
 import re
 import secrets
 import struct
+import threading
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from nearveil.errors import UsageError
 from nearveil.nearby.stores.base import PlatformKey, Store, StoreError, is_person_id
-from nearveil.server.problems import not_ready, unauthorised
+from nearveil.server.problems import Problem, forbidden, missing_scope, not_ready, unauthorised
+from nearveil.server.scopes import ALL_SCOPES, Rule, Scope
 
 TOKEN_PREFIX = "nvt_"  # noqa: S105 - how a token begins, no secret
-KEY_NAME_PATTERN = r"[A-Za-z0-9_.-]{1,64}"
+LONGEST_KEY_NAME = 64
+KEY_NAME_PATTERN = r"\.*[A-Za-z0-9_-][A-Za-z0-9_.-]*"
+"""Not only dots: clients that tidy paths up would make another path of them."""
 LONGEST_TOKEN_S = 30 * 86_400
 """No token is valid for longer."""
 
@@ -55,7 +61,7 @@ class TokenClaims:
 def write_token(key: bytes, person: str, mark: int, *, now: float, expires_in_s: float) -> tuple[str, TokenClaims]:
     """Sign a token; return it and its content."""
     if not is_person_id(person):
-        raise UsageError("a person's id has 1 to 128 letters, digits or any of _ . : @ -")
+        raise UsageError("a person's id has 1 to 128 letters, digits or any of _ . : @ -, and not only dots")
     if not (math.isfinite(expires_in_s) and 0 < expires_in_s <= LONGEST_TOKEN_S):
         raise UsageError(f"a token is valid for more than 0 and at most {LONGEST_TOKEN_S:,} seconds (30 days)")
     ends_ms = math.floor((now + expires_in_s) * 1000)
@@ -101,11 +107,21 @@ def _from_text(text: str) -> bytes | None:
 HORIZON_S = 5.0
 """How long somebody is known here at most, and a key or token works, after another process erased or revoked it."""
 
-_MOST_PEOPLE_REMEMBERED = 50_000
+DEFAULT_GRACE_S = 600.0
+_MOST_PEOPLE_REMEMBERED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    """The mark of a person's tokens, when the store confirmed it, and until when it is not asked again."""
+
+    mark: int
+    confirmed_at: float
+    fresh_until: float
 
 
 class KnownPeople:
-    """Remembers for a few seconds who is known, and the mark of their tokens.
+    """Remembers who is known, and the mark of their tokens: for a few seconds, and longer while the store is away.
 
     Parameters
     ----------
@@ -113,12 +129,18 @@ class KnownPeople:
         Knows for certain.
     clock : callable, optional
         Seconds, from any moment on.
+    grace_s : float
+        How long what the store confirmed counts while the store cannot be asked.
     """
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, store: Store, clock: Callable[[], float] = time.monotonic, *, grace_s: float = DEFAULT_GRACE_S
+    ) -> None:
         self._store = store
         self._clock = clock
-        self._found: dict[str, tuple[float, int | None]] = {}
+        self._grace_s = grace_s
+        self._found: dict[str, _Remembered] = {}
+        self._forgotten = 0
 
     def has(self, person: str) -> bool:
         """Whether somebody is known."""
@@ -126,32 +148,53 @@ class KnownPeople:
 
     def token_mark(self, person: str) -> int | None:
         """Return the mark that a person's tokens bear; None if not known."""
-        now = self._clock()
-        until, mark = self._found.get(person, (now, None))
-        if until > now:
-            return mark
-        found = self._store.token_mark(person)
-        if found is None:
-            self._found.pop(person, None)
-            return None
-        if len(self._found) >= _MOST_PEOPLE_REMEMBERED:
-            self._found.clear()
-        self._found[person] = (now + HORIZON_S, found)
-        return found
+        now, held = self._clock(), self._found.get(person)
+        return held.mark if held is not None and held.fresh_until > now else self._ask(person, held, now)
 
-    def remembers(self, person: str, mark: int) -> bool:
-        """Whether it is remembered that a person's tokens bear this mark."""
-        now = self._clock()
-        until, found = self._found.get(person, (now, None))
-        return until > now and found == mark
+    def has_mark(self, person: str, mark: int) -> bool:
+        """Whether a person's tokens bear this mark; what is remembered may be from before a revocation."""
+        return self.remembers(person, mark) or self._ask(person, self._found.get(person), self._clock()) == mark
+
+    def remembers(self, person: str, mark: int | None = None) -> bool:
+        """Whether it is remembered that a person's tokens bear this mark, or that there is such a person."""
+        held = self._found.get(person)
+        return held is not None and held.fresh_until > self._clock() and mark in (None, held.mark)
 
     def forget(self, person: str) -> None:
-        """Ask the store the next time."""
+        """Ask the store the next time, and believe nothing else."""
+        self._forgotten += 1
         self._found.pop(person, None)
 
-    def forget_all(self) -> None:
-        """Ask the store about everybody."""
-        self._found.clear()
+    def doubt_all(self) -> None:
+        """Ask the store about everybody, if it can be asked."""
+        self._forgotten += 1
+        for person, held in list(self._found.items()):
+            self._found[person] = replace(held, fresh_until=-math.inf)
+
+    def _ask(self, person: str, held: _Remembered | None, now: float) -> int | None:
+        forgotten = self._forgotten
+        try:
+            mark = self._store.token_mark(person)
+            confirmed_at = now
+        except StoreError:
+            if held is None or now >= held.confirmed_at + self._grace_s:
+                raise
+            mark, confirmed_at = held.mark, held.confirmed_at
+        if mark is None:
+            self._found.pop(person, None)
+        elif forgotten == self._forgotten:
+            # Nobody was forgotten meanwhile, who would be remembered again by this.
+            fresh_until = min(now + HORIZON_S, confirmed_at + max(self._grace_s, HORIZON_S))
+            self._remember(person, _Remembered(mark, confirmed_at, fresh_until))
+        return mark
+
+    def _remember(self, person: str, held: _Remembered) -> None:
+        if len(self._found) >= _MOST_PEOPLE_REMEMBERED:
+            for oldest in list(self._found)[: _MOST_PEOPLE_REMEMBERED // 4]:
+                self._found.pop(oldest, None)
+        # Those who were confirmed last are forgotten last.
+        self._found.pop(person, None)
+        self._found[person] = held
 
 
 # Access: who is calling, by a platform's key or by a person's token.
@@ -161,6 +204,8 @@ KEY_PREFIX = "nvk_"
 
 _SECRET_BYTES = 32
 _SECOND_LOOK_S = 1.0
+# With the limit of the store's answer still less than the horizon.
+_REFRESH_S = 1.0
 _LONGEST_HEADER = 300
 _MOST_REMEMBERED = 20_000
 _KEY = re.compile(rf"{KEY_PREFIX}[A-Za-z0-9_-]{{43}}")
@@ -169,26 +214,50 @@ _KEY_NAME = re.compile(KEY_NAME_PATTERN)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is calling: a platform by the name of its key, or a person by their id and the mark on their token."""
+    """Who is calling: a platform by the name of its key, or a person by their id and the mark on their token.
+
+    Attributes
+    ----------
+    scopes : frozenset of str
+        What the platform's key may do; a person's token has none and its own rights.
+    """
 
     kind: Literal["platform", "person"]
     name: str
     mark: int = 0
+    scopes: frozenset[str] = frozenset()
+
+    def check(self, rule: Rule | None, person: str | None = None) -> None:
+        """Raise a problem unless the rule of a route lets this caller in; ``person`` is the id in the path."""
+        if rule is None:
+            raise forbidden()
+        if self.kind == "platform":
+            self.check_scopes(rule.scopes)
+        elif rule.person is None or (rule.person == "own" and self.name != person):
+            raise forbidden()
+
+    def check_scopes(self, needed: Iterable[Scope]) -> None:
+        """Raise a problem that names the first of these scopes that the platform's key does not have."""
+        for scope in needed:
+            if scope not in self.scopes:
+                raise missing_scope(scope)
 
 
-def new_platform_key(name: str) -> tuple[str, PlatformKey]:
+def new_platform_key(name: str, scopes: AbstractSet[Scope] = ALL_SCOPES) -> tuple[str, PlatformKey]:
     """Return a fresh secret, to be shown once, and what is kept of it.
 
     Examples
     --------
-    >>> secret, kept = new_platform_key("web-shop")
-    >>> secret[:4], kept.name, len(kept.digest)
-    ('nvk_', 'web-shop', 32)
+    >>> secret, kept = new_platform_key("web-shop", {Scope.REPORT})
+    >>> secret[:4], kept.name, len(kept.digest), set(kept.scopes)
+    ('nvk_', 'web-shop', 32, {'report'})
     """
-    if _KEY_NAME.fullmatch(name) is None:
-        raise UsageError("a key's name has 1 to 64 letters, digits or any of _ . -")
+    if _KEY_NAME.fullmatch(name) is None or len(name) > LONGEST_KEY_NAME:
+        raise UsageError("a key's name has 1 to 64 letters, digits or any of _ . -, and not only dots")
+    if not scopes:
+        raise UsageError(f"a key without a scope may do nothing; give it some of {', '.join(Scope)}")
     secret = KEY_PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
-    return secret, PlatformKey(name=name, digest=_digest(secret))
+    return secret, PlatformKey(name=name, digest=_digest(secret), scopes=frozenset(scope.value for scope in scopes))
 
 
 class Access:
@@ -202,12 +271,24 @@ class Access:
         Signs people's tokens.
     clock : callable, optional
         Seconds since 1970.
+    grace_s : float
+        How long the keys that were read last count while the store cannot be read.
     """
 
-    def __init__(self, store: Store, token_key: bytes, clock: Callable[[], float] = time.time) -> None:
-        self._store, self._token_key, self._clock = store, token_key, clock
+    def __init__(
+        self,
+        store: Store,
+        token_key: bytes,
+        clock: Callable[[], float] = time.time,
+        *,
+        grace_s: float = DEFAULT_GRACE_S,
+    ) -> None:
+        self._store, self._token_key, self._clock, self._grace_s = store, token_key, clock, grace_s
         self._keys: list[PlatformKey] = []
+        # When the keys were read, and when that was last tried.
         self._read_at: float | None = None
+        self._tried_at: float | None = None
+        self._reading = threading.Lock()
         self._known: dict[bytes, _Known] = {}
 
     def __repr__(self) -> str:
@@ -239,8 +320,19 @@ class Access:
 
     def reread(self) -> None:
         """Look into the store at the next call: keys were made or removed."""
-        self._read_at = None
+        self._read_at = self._tried_at = None
         self._known.clear()
+
+    @property
+    def is_refresh_due(self) -> bool:
+        """Whether the keys should be read again soon, so that no caller has to wait for that."""
+        return self._tried_at is not None and not 0 <= self._clock() - self._tried_at < _REFRESH_S
+
+    def refresh(self) -> None:
+        """Read the keys again."""
+        # Who calls next gets the problem.
+        with suppress(Problem):
+            self._read_keys_after(_REFRESH_S, self._clock())
 
     # -- finding out -------------------------------------------------------------------------------------------
 
@@ -251,34 +343,43 @@ class Access:
             if token is not None:
                 return _Known(Caller("person", token.person, token.mark), now, token.expires_at)
         elif scheme.lower() == "bearer" and _KEY.fullmatch(secret):
-            name = self._platform(_digest(secret), now)
-            if name is not None and self._read_at is not None:
-                return _Known(Caller("platform", name), now, self._read_at + HORIZON_S)
+            key = self._platform(_digest(secret), now)
+            if key is not None and self._read_at is not None and self._tried_at is not None:
+                until = min(self._tried_at + HORIZON_S, self._read_at + max(self._grace_s, HORIZON_S))
+                return _Known(Caller("platform", key.name, scopes=key.scopes), now, until)
         raise unauthorised()
 
-    def _platform(self, digest: bytes, now: float) -> str | None:
-        """Return the name of a key, looking into the store if what was read before is too old."""
+    def _platform(self, digest: bytes, now: float) -> PlatformKey | None:
+        """Return what is kept of a key, looking into the store if what was read before is too old."""
         self._read_keys_after(HORIZON_S, now)
-        name = self._name_of(digest)
-        if name is None and self._read_keys_after(_SECOND_LOOK_S, now):
-            name = self._name_of(digest)
-        return name
+        key = self._key_with(digest)
+        if key is None and self._read_keys_after(_SECOND_LOOK_S, now):
+            key = self._key_with(digest)
+        if key is None and self._tried_at != self._read_at:
+            # It may have been made since the store was last read.
+            raise not_ready()
+        return key
 
-    def _name_of(self, digest: bytes) -> str | None:
+    def _key_with(self, digest: bytes) -> PlatformKey | None:
         # All keys are compared, whichever fits.
-        fitting = [key.name for key in self._keys if hmac.compare_digest(key.digest, digest)]
+        fitting = [key for key in self._keys if hmac.compare_digest(key.digest, digest)]
         return fitting[0] if fitting else None
 
     def _read_keys_after(self, age_s: float, now: float) -> bool:
-        # A clock that was set back must not keep a removed key alive.
-        if self._read_at is not None and 0 <= now - self._read_at < age_s:
-            return False
-        try:
-            self._keys = self._store.keys()
-        except StoreError:
-            raise not_ready() from None
-        self._read_at = now
-        return True
+        """Read the keys if that was not tried for so long; whether they were read."""
+        with self._reading:
+            # A clock that was set back must not keep a removed key alive.
+            if self._tried_at is not None and 0 <= now - self._tried_at < age_s:
+                return False
+            try:
+                self._keys = self._store.keys()
+            except StoreError:
+                if self._read_at is None or not 0 <= now - self._read_at < self._grace_s:
+                    raise not_ready() from None
+                self._tried_at = now
+                return False
+            self._read_at = self._tried_at = now
+            return True
 
     def _remember(self, digest: bytes, known: _Known) -> None:
         if len(self._known) >= _MOST_REMEMBERED:

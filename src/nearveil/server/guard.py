@@ -5,9 +5,9 @@ Who calls is found out before anything else is looked at.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import time
+from collections.abc import Callable
 
 from nearveil.server.asgi import (
     MOST_BYTES_OF_INTERVALS,
@@ -21,11 +21,15 @@ from nearveil.server.asgi import (
     Send,
     authorization_of,
 )
+from nearveil.server.auth import Caller
 from nearveil.server.logs import log_event
 from nearveil.server.problems import Problem, problem_of, too_large
+from nearveil.server.scopes import ROUTES
 from nearveil.server.service import Service
+from nearveil.server.settings import is_loopback
 
 CALLER = "nearveil.caller"
+OPEN_PROBE = "nearveil.open_probe"
 OPENAPI_PATH = "/openapi.json"
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
@@ -34,6 +38,8 @@ METRICS_PATH = "/metrics"
 _PROBES = frozenset({READY_PATH, METRICS_PATH})
 _NEEDS_KEY = frozenset({OPENAPI_PATH, *_PROBES})
 _FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip"})
+# [::1]:8000, or a name or an address of IPv4 with or without a port.
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+))(?::[0-9]+)?")
 _HARDENED = (
     # The console's page brings a policy of its own.
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -77,9 +83,24 @@ class Guard:
         path: str = scope["path"]
         if not (path.startswith("/v1/") or path in _NEEDS_KEY):
             return
-        if path in _PROBES and self._service.settings.open_probes and _is_from_here(scope):
+        if path in _PROBES and self._service.settings.open_probes and self._is_open_probe(scope):
+            scope[OPEN_PROBE] = True
             return
         scope[CALLER] = await self._service.admit(authorization_of(scope["headers"]))
+
+    def _is_open_probe(self, scope: Scope) -> bool:
+        """Whether a request comes from this machine, not through a proxy on it, and not from a page in a browser.
+
+        A page can point its own name at this machine (DNS rebinding) and then read what it answers, but the Host header
+        has that name.
+        """
+        client, headers = scope.get("client"), scope["headers"]
+        hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
+        if not client or len(hosts) != 1 or any(name in _FORWARDED for name, _ in headers):
+            return False
+        named = _HOST.fullmatch(hosts[0])
+        host = (named[1] or named[2]).lower() if named else ""
+        return is_loopback(client[0]) and (is_loopback(host) or host == self._service.settings.host.lower())
 
     async def _refuse(self, answering: _Answering, send: Send, problem: Problem) -> None:
         self._service.metrics.rejected(problem.name)
@@ -104,17 +125,6 @@ class _Answering:
         await self._send(message)
 
 
-def _is_from_here(scope: Scope) -> bool:
-    """Whether a request comes from this machine and not through a proxy on it."""
-    client = scope.get("client")
-    if not client or any(name in _FORWARDED for name, _ in scope["headers"]):
-        return False
-    try:
-        return ipaddress.ip_address(client[0]).is_loopback
-    except ValueError:
-        return False
-
-
 def _limited(receive: Receive) -> Receive:
     """Let no route read more than the largest body there is, whatever its own limit."""
     size = 0
@@ -130,9 +140,9 @@ def _limited(receive: Receive) -> Receive:
     return receive_some
 
 
-_PERSON = re.compile(r"^(/v1/people/)[^/]+")
-_KNOWN = re.compile(r"/(healthz|readyz|metrics|openapi\.json|v1/(nearby|guarantee|ledger|intervals|epoch|people))?")
-_KNOWN_OF_PERSON = re.compile(r"/v1/people/\{id\}(/(location|tokens))?")
+_CHOSEN = {"people": "{id}", "platform-keys": "{name}"}
+_NAMED = re.compile(r"^/v1/(people|platform-keys)/[^/]+")
+_KNOWN = {"/", HEALTH_PATH, *(path for _, path in ROUTES)}
 
 
 class AccessLog:
@@ -142,10 +152,13 @@ class AccessLog:
     ----------
     app : ASGI application
         What answers.
+    caller_name : callable
+        Returns how to name a caller, without a person's id.
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, caller_name: Callable[[Caller], str]) -> None:
         self._app = app
+        self._caller_name = caller_name
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -163,7 +176,15 @@ class AccessLog:
             await self._app(scope, receive, send_and_see)
         finally:
             milliseconds = round(1000 * (time.perf_counter() - started), 3)
-            log_event("request", method=scope["method"], route=kind_of(scope["path"]), status=status, ms=milliseconds)
+            caller: Caller | None = scope.get(CALLER)
+            log_event(
+                "request",
+                method=scope["method"],
+                route=kind_of(scope["path"]),
+                **({} if caller is None else {"caller": self._caller_name(caller)}),
+                status=status,
+                ms=milliseconds,
+            )
 
 
 def kind_of(path: str) -> str:
@@ -174,5 +195,5 @@ def kind_of(path: str) -> str:
     >>> kind_of("/v1/people/ann/location"), kind_of("/37.77,-122.42")
     ('/v1/people/{id}/location', 'other')
     """
-    kind = _PERSON.sub(r"\1{id}", path)
-    return kind if _KNOWN.fullmatch(kind) or _KNOWN_OF_PERSON.fullmatch(kind) else "other"
+    kind = _NAMED.sub(lambda found: f"/v1/{found[1]}/{_CHOSEN[found[1]]}", path)
+    return kind if kind in _KNOWN else "other"

@@ -5,14 +5,11 @@ They do what the other routes do, in the same order: who calls, how often, whose
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
 
 from pydantic import ValidationError
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nearveil.errors import DataError
 from nearveil.nearby.publishing.publisher import Answer, Report, Status
@@ -35,7 +32,6 @@ from nearveil.server.auth import Caller
 from nearveil.server.guard import CALLER
 from nearveil.server.models import Place, Question, validation_problem
 from nearveil.server.problems import (
-    Problem,
     forbidden,
     invalid,
     not_found,
@@ -44,6 +40,7 @@ from nearveil.server.problems import (
     problem_body,
     problem_of,
 )
+from nearveil.server.scopes import ROUTES
 from nearveil.server.service import Service
 
 NEARBY_PATH = "/v1/nearby"
@@ -51,6 +48,8 @@ _LOCATION = re.compile(r"/v1/people/[^/]+/location")
 Wanted = tuple[float, float, int, str | None, float | None]
 """Location in metres, k, the id to leave out, and the largest distance in metres."""
 
+_ASK_RULE = ROUTES["POST", NEARBY_PATH]
+_REPORT_RULE = ROUTES["PUT", "/v1/people/{id}/location"]
 _QUESTION_FIELDS = frozenset(Question.model_fields)
 _PLACE_FIELDS = frozenset(Place.model_fields)
 _ANSWER_BYTES = 128
@@ -82,7 +81,9 @@ class HotRoutes:
                 await self._guarded(self.ask, scope, receive, send)
                 return
             if method == "PUT" and _LOCATION.fullmatch(scope["path"]):
-                await self._guarded(self.report, scope, receive, send)
+                arrived = time.perf_counter()
+                if await self._guarded(self.report, scope, receive, send):
+                    self._service.metrics.report_answered(time.perf_counter() - arrived)
                 return
         await self._rest(scope, receive, send)
 
@@ -92,31 +93,38 @@ class HotRoutes:
         scope: Scope,
         receive: Receive,
         send: Send,
-    ) -> None:
+    ) -> bool:
+        """Answer a request; whether it was not refused."""
         try:
             status, body = await handle(scope, receive)
         except ClientLeftError:
-            return
+            return False
         except Exception as error:
             problem = problem_of(error)
             self._service.metrics.rejected(problem.name)
             await self._answers.send_problem(send, problem)
-        else:
-            await self._answers.send_json(send, status, body)
+            return False
+        await self._answers.send_json(send, status, body)
+        return True
 
     # -- questions -------------------------------------------------------------------------------------------
 
     async def ask(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         """Answer who is near."""
         service, headers = self._service, scope["headers"]
-        caller = scope.get(CALLER) or await service.admit(authorization_of(headers))
+        caller = scope[CALLER] = scope.get(CALLER) or await service.admit(authorization_of(headers))
         body = await read_body(receive, headers, MOST_BYTES)
         started = time.perf_counter()
-        wanted = self._wanted(caller, body)
+        question = self._question(caller, body)
+        asker = _asker(caller, question)
+        x_m, y_m = self._place(question, asker, caller)
+        if caller.kind == "platform" and asker is not None and not await service.knows(asker):
+            raise invalid("asker: there is no person with this id.")
+        wanted = self._wanted(question, asker, x_m, y_m)
         if self.answers_at_once:
-            ids = self._service.index.ranked_metres(*wanted)
+            ids = service.index.ranked_metres(*wanted)
         else:
-            ids = await asyncio.to_thread(self._service.index.ranked_metres, *wanted)
+            ids = await service.in_store(service.index.ranked_metres, *wanted)
         return 200, self._found(ids, started)
 
     @property
@@ -128,13 +136,25 @@ class HotRoutes:
         """Return the caller, if the store is not needed for that."""
         return self._service.known_caller(authorization_of(headers))
 
+    def needs_store(self, caller: Caller, body: bytes) -> bool:
+        """Whether a question names an asker of whom only the store can say whether there is such a person."""
+        if caller.kind != "platform" or not (b"asker" in body or b"\\" in body):
+            return False
+        try:
+            asker = self._parse_question(body).asker
+        except ValidationError:
+            return False
+        return asker is not None and not self._service.remembers(asker)
+
     def answer_now(self, caller: Caller, headers: RawHeaders, body: bytes) -> tuple[int, RawHeaders, bytes]:
-        """Answer a question that has arrived whole: its status, headers and body."""
+        """Answer a question that has arrived whole and does not need the store: its status, headers and body."""
         try:
             self._service.spend(caller)
             check_headers(headers, MOST_BYTES)
             started = time.perf_counter()
-            wanted = self._wanted(caller, check_size(body, MOST_BYTES))
+            question = self._question(caller, check_size(body, MOST_BYTES))
+            asker = _asker(caller, question)
+            wanted = self._wanted(question, asker, *self._place(question, asker, caller))
             answer = self._found(self._service.index.ranked_metres(*wanted), started)
         except Exception as error:
             problem = problem_of(error)
@@ -143,14 +163,18 @@ class HotRoutes:
             return problem.status, self._answers.problem_headers(problem, body), body
         return 200, self._answers.json_headers(200, answer), answer
 
-    def _wanted(self, caller: Caller, body: bytes) -> Wanted:
-        """Return what is asked for, once it is known that the caller may ask it."""
+    def _question(self, caller: Caller, body: bytes) -> Question:
+        caller.check(_ASK_RULE)
         try:
-            question = self._parse_question(body)
+            question: Question = self._parse_question(body)
         except ValidationError as error:
             raise validation_problem(error, _QUESTION_FIELDS) from None
-        asker = _asker(caller, question)
-        x_m, y_m = self._place(question, asker, caller)
+        return question
+
+    def _wanted(self, question: Question, asker: str | None, x_m: float, y_m: float) -> Wanted:
+        """Return what is asked for, once the asker was watched."""
+        if asker is not None:
+            self._service.watch_question(asker, x_m, y_m)
         return x_m, y_m, question.k, asker, question.within_m
 
     def _found(self, ids: list[str], started: float) -> bytes:
@@ -160,16 +184,11 @@ class HotRoutes:
 
     def _place(self, question: Question, asker: str | None, caller: Caller) -> tuple[float, float]:
         """Return the place asked about, once it is known to be one and the asker may ask."""
-        service = self._service
-        if service.scheduler.epoch is None:
+        if self._service.scheduler.epoch is None:
             raise not_ready()
         x_m, y_m = self._to_metres(question)
-        if asker is not None:
-            if caller.kind == "platform":
-                service.spend_for(asker)
-                if not service.knows(asker):
-                    raise invalid("asker: there is no person with this id.")
-            service.watch_question(asker, x_m, y_m)
+        if asker is not None and caller.kind == "platform":
+            self._service.spend_for(asker)
         return x_m, y_m
 
     # -- reports ---------------------------------------------------------------------------------------------
@@ -177,12 +196,11 @@ class HotRoutes:
     async def report(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         """Take a report, and answer when it is kept."""
         service, headers = self._service, scope["headers"]
-        caller = scope.get(CALLER) or await service.admit(authorization_of(headers))
+        caller = scope[CALLER] = scope.get(CALLER) or await service.admit(authorization_of(headers))
         person = scope["path"].split("/")[3]
         if not is_person_id(person):
             raise invalid("The id in the path is not valid.")
-        if caller.kind == "person" and caller.name != person:
-            raise forbidden()
+        caller.check(_REPORT_RULE, person)
         body = await read_body(receive, headers, MOST_BYTES)
         try:
             place = self._parse_place(body)
@@ -191,13 +209,7 @@ class HotRoutes:
         x_m, y_m = self._to_metres(place)
         if caller.kind == "platform":
             service.spend_for(person)
-        # Recorded before the report is stored, so that a concurrent erasure of the person erases this too.
-        service.watch_move(person, x_m, y_m)
-        try:
-            answer = await service.reports.submit(Report(person, x_m, y_m))
-        except Problem:
-            service.suspicion.forget(person)
-            raise
+        answer = await service.reports.submit(Report(person, x_m, y_m))
         if answer.status is Status.UNKNOWN_PERSON:
             service.forget(person)
             raise not_found()
@@ -220,75 +232,7 @@ def _asker(caller: Caller, question: Question) -> str | None:
 
 
 def _report_taken(answer: Answer) -> bytes:
-    """Return the answer to a report, always of the same length, which must not reveal whether the person has moved."""
+    """Return the answer to a report, which is the same wherever the person is or was."""
     when = "null" if answer.publishes_at is None else repr(answer.publishes_at)
     text = f'{{"status":"{answer.status.value}","receipt":"{answer.receipt}","publishes_at":{when}}}'
     return text.ljust(_ANSWER_BYTES).encode()
-
-
-# The fast lane: questions are answered right after parsing, without a task of their own.
-#
-# Most of the cost of a small request in an ASGI server is not the answer. A question does not wait for anything, so it
-# can be answered at once. Every other request takes the ordinary route, which gives the same answers.
-
-
-_URL = NEARBY_PATH.encode()
-_STATUS_LINES = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
-}
-
-
-def fast_lane(routes: HotRoutes) -> type[HttpToolsProtocol]:
-    """Return uvicorn's protocol with a fast lane for the questions of a service."""
-    return type("FastLaneProtocol", (_FastLane,), {"routes": routes})
-
-
-class _FastLane(HttpToolsProtocol):
-    routes: HotRoutes
-    _question: bytes | None = None
-    _caller: Caller | None = None
-
-    def on_headers_complete(self) -> None:
-        """Decide which way a request takes."""
-        self._question = self._caller = None
-        if self.url == _URL and self.parser.get_method() == b"POST" and self._is_plain():
-            self._caller = self.routes.known_caller(self.headers)
-        if self._caller is None:
-            super().on_headers_complete()
-        else:
-            self._question = b""
-
-    def on_body(self, body: bytes) -> None:
-        """Collect a question's body, up to the first byte too many: a longer one is refused by its length."""
-        if self._question is None:
-            super().on_body(body)
-        elif len(self._question) <= MOST_BYTES:
-            self._question += body
-
-    def on_message_complete(self) -> None:
-        """Answer a question that is complete."""
-        if self._question is None or self._caller is None:
-            super().on_message_complete()
-            return
-        question, self._question = self._question, None
-        status, headers, answer = self.routes.answer_now(self._caller, self.headers, question)
-        closes = not self.parser.should_keep_alive() or (b"connection", b"close") in headers
-        self.transport.write(_head(status, headers) + answer)
-        if closes:
-            self.transport.close()
-        self.on_response_complete()
-
-    def _is_plain(self) -> bool:
-        """Whether nothing else is under way on this connection, and it reads what it is sent."""
-        return (
-            self.routes.answers_at_once
-            and (self.cycle is None or self.cycle.response_complete)
-            and not (self.flow.write_paused or self.expect_100_continue)
-            and self.parser.get_http_version() == "1.1"
-            and not self.parser.should_upgrade()
-        )
-
-
-def _head(status: int, headers: RawHeaders) -> bytes:
-    lines = b"".join([b"%b: %b\r\n" % header for header in headers])
-    return b"%b%b\r\n" % (_STATUS_LINES[status], lines)

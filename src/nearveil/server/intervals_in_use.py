@@ -83,6 +83,14 @@ class IntervalsInUse:
         self.put(intervals, epoch=epoch, from_epoch=0 if never_published else epoch + 1)
         self._store.keep_setting(FILE_SETTING, fingerprint(intervals))
 
+    def set_back(self, epoch: int) -> None:
+        """Let what was to hold from a later epoch on hold from the next one on: a clock was ahead when it was put."""
+        for name, latest in ((CURRENT_SETTING, epoch), (NEXT_SETTING, epoch + 1)):
+            text = self._store.setting(name)
+            dated = None if text is None else _dated(text)
+            if dated is not None and dated.from_epoch > latest:
+                self._keep(name, Dated(latest, dated.intervals))
+
     def check(self, intervals: Intervals) -> None:
         """Refuse intervals of another region."""
         if intervals.region.scaling != "isotropic" or not intervals.region.same_edges(self._region):

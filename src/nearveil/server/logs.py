@@ -7,12 +7,14 @@ repeated. Their messages, and those of errors, may hold anything.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import math
 import re
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -20,6 +22,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 _LOGGER = logging.getLogger("nearveil.service")
+AUDIT_LOGGER = logging.getLogger("nearveil.audit")
+AUDIT_LOGGER.setLevel(logging.INFO)
+AUDIT_ENTRY = "nearveil_audit_entry"
+"""Attribute of a record of the audit log: the whole line. It is written at every log level, or an error is raised."""
+
 _PACKAGE = Path(__file__).parents[1]
 _FRAMES = 6
 
@@ -31,8 +38,8 @@ _NUMBERS = frozenset(
 )  # fmt: skip
 _WORDS = frozenset(
     (
-        "by", "caused_by", "code", "error", "fingerprint", "flag", "host", "index", "key", "logger", "method", "policy",
-        "problem", "route", "signal", "store_kind", "version", "where",
+        "caller", "caused_by", "code", "error", "fingerprint", "flag", "host", "index", "logger", "method", "policy",
+        "problem", "reason", "route", "signal", "store_kind", "version", "where",
     )
 )  # fmt: skip
 _EVENT = re.compile(r"[A-Za-z][A-Za-z ,_-]{0,80}\.?")
@@ -61,6 +68,7 @@ def set_up_logs(level: str = "info", stream: TextIO | None = None) -> None:
 
     Start uvicorn with ``log_config=None``, or it takes its loggers back.
     """
+    _seldom.clear()
     handler = _Handler(stream or sys.stderr)
     handler.setFormatter(_Formatter())
     number = logging.getLevelNamesMapping()[level.upper()]
@@ -91,6 +99,24 @@ def log_exception(event: str, error: BaseException, **fields: object) -> None:
     log_event(event, level="error", **fields, **_summary(error))
 
 
+_SELDOM_S = 10.0
+_seldom: dict[tuple[str, str, str], tuple[float, int]] = {}
+_seldom_lock = threading.Lock()
+
+
+def log_seldom(event: str, error: BaseException, **fields: object) -> None:
+    """Log an error that may come with every request: of one kind at most one line in ten seconds, with their number."""
+    kind = (event, type(error).__name__ + str(getattr(error, "reason", "")), _own_lines(error))
+    now = time.monotonic()
+    with _seldom_lock:
+        since, unlogged = _seldom.get(kind, (-math.inf, 0))
+        if now - since < _SELDOM_S:
+            _seldom[kind] = since, unlogged + 1
+            return
+        _seldom[kind] = now, 0
+    log_exception(event, error, **fields, **({"count": 1 + unlogged} if unlogged else {}))
+
+
 def _take_over(logger: logging.Logger, number: int) -> None:
     logger.handlers.clear()
     logger.propagate, logger.disabled = True, False
@@ -115,18 +141,33 @@ def _is_allowed(name: str, value: object) -> bool:
 
 
 def _summary(error: BaseException) -> dict[str, object]:
-    """Return an error's type, those of the errors before it, codes that are numbers, and the lines it passed."""
+    """Return an error's type, those of the errors before it, reasons and codes by name, and the lines it passed."""
     causes = [type(cause).__name__ for cause in _causes(error)]
     summary: dict[str, object] = {"error": type(error).__name__, "where": _own_lines(error)}
     if causes:
         summary["caused_by"] = " < ".join(causes)
     for found in (error, *_causes(error)):
-        number, state = getattr(found, "errno", None), getattr(found, "sqlstate", None)
-        if isinstance(number, int):
-            summary.setdefault("code_number", number)
-        if isinstance(state, str) and re.fullmatch("[0-9A-Z]{5}", state):
-            summary.setdefault("code", state)
+        for name, value in _codes(found):
+            summary.setdefault(name, value)
     return summary
+
+
+def _codes(error: BaseException) -> Iterator[tuple[str, object]]:
+    """Name why an error arose: by a store's reason, a SQLSTATE, SQLite's name or the system's; values are not named."""
+    for name in ("reason", "code"):
+        word = getattr(error, name, None) if type(error).__module__.startswith("nearveil.") else None
+        if isinstance(word, str) and re.fullmatch("[A-Za-z][A-Za-z0-9_-]{1,60}", word):
+            yield name, word
+    state, lite = getattr(error, "sqlstate", None), getattr(error, "sqlite_errorname", None)
+    if isinstance(state, str) and re.fullmatch("[0-9A-Z]{5}", state):
+        yield "code", state
+    if isinstance(lite, str) and re.fullmatch("SQLITE_[A-Z_]{1,40}", lite):
+        yield "code", lite
+    number = getattr(error, "errno", None)
+    if isinstance(number, int):
+        yield "code_number", number
+        if number in errno.errorcode:
+            yield "code", errno.errorcode[number]
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -168,6 +209,8 @@ class _Formatter(logging.Formatter):
     """One JSON object per record; of a record that is not ours, next to nothing."""
 
     def format(self, record: logging.LogRecord) -> str:
+        if record.name == AUDIT_LOGGER.name and (entry := getattr(record, AUDIT_ENTRY, None)) is not None:
+            return json.dumps(entry)
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, object] = {"time": moment.replace("+00:00", "Z"), "level": record.levelname.lower()}
         own = getattr(record, "nearveil_fields", None) if record.name == _LOGGER.name else None
@@ -183,7 +226,9 @@ class _Formatter(logging.Formatter):
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """A handler that keeps quiet when it cannot write: Python would print the record instead."""
+    """A handler that keeps quiet when it cannot write, where Python would print the record."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the method it replaces
-        """Do nothing."""
+        """Raise the error if the record is of the audit log: what cannot be logged must not be done."""
+        if hasattr(record, AUDIT_ENTRY):
+            raise  # noqa: PLE0704 - called while the error is handled

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from nearveil.nearby.publishing.publisher import Status
+from nearveil.nearby.stores.base import Reason
 from nearveil.server.problems import PROBLEM_NAMES
-from nearveil.server.suspicion import Flag
 
 _QUESTION_SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0)
+_REPORT_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _BOUNDARY_SECONDS = (0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 _MOST_PROBLEMS = 40
 
@@ -22,42 +23,70 @@ _MOST_PROBLEMS = 40
 class Metrics:
     """Counters and gauges of one service, in a registry of their own.
 
-    `question` is for one thread, that of the event loop; all others for any.
+    `question` and `report_answered` are for one thread, that of the event loop; all others for any.
     """
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._questions = _Questions()
+        self._questions = _Times("nearveil_question_seconds", "Questions, by the time to answer.", _QUESTION_SECONDS)
         self._registry.register(self._questions)
-        reports = self._counter("nearveil_reports", "Reports, by what became of them.", "status")
-        self._reports = {status: reports.labels(status.value) for status in Status}
-        suspects = self._counter("nearveil_suspects", "Questions and moves of people who are flagged.", "flag")
-        self._suspects = {flag: suspects.labels(flag.value) for flag in Flag}
+        self._reports = Counter("nearveil_reports", "Reports that were kept.", registry=self._registry)
+        self._report_times = _Times(
+            "nearveil_report_seconds",
+            "Reports that were kept, by the time from their arrival to their answer.",
+            _REPORT_SECONDS,
+        )
+        self._registry.register(self._report_times)
         self._all_rejected = self._counter("nearveil_rejected", "Requests that were refused.", "problem")
         self._rejected = {name: self._all_rejected.labels(name) for name in sorted(PROBLEM_NAMES)}
         self._boundaries = Histogram(
             "nearveil_publication_seconds",
-            "Epochs of epochs, by the time until what was published there could be found.",
+            "Epochs, by the time until what was published at their beginning could be found.",
             buckets=_BOUNDARY_SECONDS,
             registry=self._registry,
         )
+        self._failed_epochs = Counter(
+            "nearveil_failed_epochs", "Epochs that were not published at their time.", registry=self._registry
+        )
+        failures = self._counter("nearveil_store_failures", "Failed writes to the store, by why.", "reason")
+        self._store_failures = {reason: failures.labels(reason) for reason in get_args(Reason)}
+        self._outages = Counter(
+            "nearveil_store_outages", "Times that the database could not be reached.", registry=self._registry
+        )
+        self._away = self._gauge("nearveil_store_away", "1 while the database cannot be reached.")
         self._epoch = self._gauge("nearveil_epoch", "Newest epoch that was published.")
         self._index_size = self._gauge("nearveil_index_people", "People who can be found.")
         self._people = self._gauge("nearveil_people", "People who are known.")
-        self._pending = self._gauge("nearveil_pending_draws", "Noisy locations that wait for the next epoch boundary.")
-        self._charged = self._gauge("nearveil_charged_places", "Places charged in this window, of everybody together.")
+        self._connections = self._gauge("nearveil_connections", "Open connections.")
 
     def question(self, seconds: float) -> None:
         """Count a question that was answered."""
         self._questions.observe(seconds)
 
-    def report(self, status: Status) -> None:
-        """Count a report by its result."""
-        self._reports[status].inc()
+    def reports(self, count: int) -> None:
+        """Count reports that were kept; what they led to would tell where people are."""
+        self._reports.inc(count)
 
-    def suspect(self, flag: Flag) -> None:
-        """Count a question or a move of somebody who is flagged."""
-        self._suspects[flag].inc()
+    def report_answered(self, seconds: float) -> None:
+        """Count a report that was kept and answered, by the time since it arrived."""
+        self._report_times.observe(seconds)
+
+    def epoch_failed(self) -> None:
+        """Count an epoch that was not published at its time."""
+        self._failed_epochs.inc()
+
+    def store_failed(self, reason: Reason) -> None:
+        """Count a write that failed."""
+        self._store_failures[reason].inc()
+
+    def store_away(self) -> None:
+        """Count an outage of the database, which begins."""
+        self._outages.inc()
+        self._away.set(1)
+
+    def store_back(self) -> None:
+        """Say that the outage has ended."""
+        self._away.set(0)
 
     def rejected(self, problem: str) -> None:
         """Count a request that was refused, by the problem's name."""
@@ -77,11 +106,13 @@ class Metrics:
         """Say how many people can be found."""
         self._index_size.set(people)
 
-    def set_totals(self, *, people: int, pending: int, charged: int) -> None:
-        """Say how many people are known, how many noisy locations wait, and how many places are charged."""
+    def set_people(self, people: int) -> None:
+        """Say how many people are known."""
         self._people.set(people)
-        self._pending.set(pending)
-        self._charged.set(charged)
+
+    def count_connections(self, count: Callable[[], int]) -> None:
+        """Let the number of open connections be asked for whenever the metrics are read."""
+        self._connections.set_function(count)
 
     def exposition(self) -> tuple[bytes, str]:
         """Return the metrics as text and its content type."""
@@ -94,21 +125,20 @@ class Metrics:
         return Gauge(name, help_text, registry=self._registry)
 
 
-class _Questions:
-    """A histogram without locks: it is counted once per question."""
+class _Times:
+    """A histogram without locks, for one thread: it is counted once per request."""
 
-    def __init__(self) -> None:
-        self._counts = [0] * (len(_QUESTION_SECONDS) + 1)
+    def __init__(self, name: str, help_text: str, bounds_s: Sequence[float]) -> None:
+        self._name, self._help, self._bounds_s = name, help_text, bounds_s
+        self._counts = [0] * (len(bounds_s) + 1)
         self._seconds = 0.0
 
     def observe(self, seconds: float) -> None:
-        self._counts[bisect_left(_QUESTION_SECONDS, seconds)] += 1
+        self._counts[bisect_left(self._bounds_s, seconds)] += 1
         self._seconds += seconds
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """Return the histogram as Prometheus wants it: counts up to each bound."""
-        bounds = [*(str(bound) for bound in _QUESTION_SECONDS), "+Inf"]
+        bounds = [*(str(bound) for bound in self._bounds_s), "+Inf"]
         buckets = [(bound, float(count)) for bound, count in zip(bounds, accumulate(self._counts), strict=True)]
-        yield HistogramMetricFamily(
-            "nearveil_question_seconds", "Questions, by the time to answer.", buckets=buckets, sum_value=self._seconds
-        )
+        yield HistogramMetricFamily(self._name, self._help, buckets=buckets, sum_value=self._seconds)

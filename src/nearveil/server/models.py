@@ -14,6 +14,7 @@ from pydantic_core import from_json
 from nearveil.nearby.stores.base import LONGEST_ID, PERSON_PATTERN
 from nearveil.server.auth import LONGEST_TOKEN_S
 from nearveil.server.problems import Problem, invalid, malformed_json
+from nearveil.server.scopes import Scope
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -26,7 +27,7 @@ PERSON_ID: dict[str, Any] = {
     "pattern": f"^{PERSON_PATTERN}$",
     "min_length": 1,
     "max_length": LONGEST_ID,
-    "description": f"1 to {LONGEST_ID} characters of A-Z a-z 0-9 _ . : @ -",
+    "description": f"1 to {LONGEST_ID} characters of A-Z a-z 0-9 _ . : @ -, not only dots",
     "examples": ["ann"],
 }
 PersonId = Annotated[str, Field(**PERSON_ID)]
@@ -76,6 +77,12 @@ class TokenRequest(_Model):
     expires_in_s: Annotated[int, Field(ge=1, le=LONGEST_TOKEN_S, examples=[3600])] = 3600
 
 
+class KeyRequest(_Model):
+    """What a new platform key may do: some of the scopes of the key that makes it."""
+
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(Scope), examples=[["report"]])]
+
+
 # -- answers -------------------------------------------------------------------------------------------------
 
 
@@ -113,10 +120,17 @@ class Token(_Model):
     expires_at: Annotated[float, Field(description="Seconds since 1970.", examples=[1_750_003_600.0])]
 
 
+class PlatformKeyShown(_Model):
+    """A platform key: its name, and what it may do."""
+
+    name: Annotated[str, Field(examples=["web-shop"])]
+    scopes: list[str]
+
+
 class PlatformKeys(_Model):
     """Which platform keys work."""
 
-    names: Annotated[list[str], Field(examples=[["first", "web-shop"]])]
+    keys: Annotated[list[PlatformKeyShown], Field(examples=[[{"name": "web-shop", "scopes": ["report"]}]])]
 
 
 class NewPlatformKey(_Model):
@@ -124,26 +138,26 @@ class NewPlatformKey(_Model):
 
     name: Annotated[str, Field(examples=["web-shop"])]
     key: Annotated[str, Field(examples=["nvk_…"])]
+    scopes: Annotated[list[str], Field(examples=[["report"]])]
 
 
 class ReportTaken(_Model):
-    """What became of a report."""
+    """A report was taken."""
 
     status: Annotated[
         str,
         Field(
             description=(
-                "pending: a noisy location waits for the next epoch boundary. "
-                "same place: what is published is right already. "
-                "budget spent: one new place too many in this window, what is published stays, if anything is. "
-                "published: protection is off."
+                "taken: kept, and answered alike wherever the person is or was. published: protection is off."
             ),
-            json_schema_extra={"enum": ["pending", "same place", "budget spent", "published"]},
-            examples=["pending"],
+            json_schema_extra={"enum": ["taken", "published"]},
+            examples=["taken"],
         ),
     ]
-    receipt: Annotated[str, Field(description="Names the noisy location that holds now; empty if there is none.")]
-    publishes_at: Annotated[float | None, Field(description="Seconds since 1970.", examples=[1_750_003_200.0])]
+    receipt: Annotated[str, Field(description="Names the report, at random.")]
+    publishes_at: Annotated[
+        float | None, Field(description="The next epoch boundary, in seconds since 1970.", examples=[1_750_003_200.0])
+    ]
 
 
 class Nearby(_Model):
@@ -175,14 +189,12 @@ class LedgerState(_Model):
 
     people: int
     published: int
-    pending: int
-    charged_by_window: Annotated[dict[str, int], Field(description="Places charged in each window.")]
     epoch: int
     window: int
     next_epoch_at: Annotated[float, Field(description="Seconds since 1970.")]
     policy: str
     new_places_per_window: Annotated[
-        int, Field(description="How many noisy locations of one person are published at most.")
+        int, Field(description="How many new places of one person are drawn in a window at most.")
     ]
 
 

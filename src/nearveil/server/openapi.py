@@ -20,11 +20,14 @@ from nearveil.server.problems import (
     forbidden,
     invalid,
     malformed_json,
+    missing_scope,
     not_found,
     not_kept,
+    not_logged,
     not_ready,
     outside_region,
     problem_body,
+    store_ahead,
     too_busy,
     too_large,
     too_many_requests,
@@ -32,6 +35,7 @@ from nearveil.server.problems import (
     unusual_behaviour,
     wrong_media_type,
 )
+from nearveil.server.scopes import ROUTES, Rule, Scope
 
 DESCRIPTION = """People report where they are; others ask who is near; answers are made from noisy locations.
 
@@ -46,7 +50,10 @@ _SECURITY_SCHEMES = {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "nvk_…",
-        "description": "A platform's key, made with 'nearveil keys platform' or POST /v1/platform-keys/{name}.",
+        "description": (
+            "A platform's key, made with 'nearveil keys platform' or POST /v1/platform-keys/{name}. A route names the "
+            "scopes that the key needs, all of them."
+        ),
     },
     PERSON: {
         "type": "http",
@@ -66,12 +73,14 @@ _PROBLEM_SCHEMA = {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},
+        "reason": {"type": "string", "description": "A word that says why, where programs should know."},
     },
 }
 _EXAMPLES: tuple[Problem, ...] = (
     malformed_json(),
     unauthorised(),
     forbidden(),
+    missing_scope(Scope.ASK),
     not_found(),
     conflict(),
     too_large(65_536),
@@ -82,9 +91,17 @@ _EXAMPLES: tuple[Problem, ...] = (
     unusual_behaviour(60.0),
     not_ready(),
     not_kept(),
+    not_logged(),
+    store_ahead(),
     too_busy(),
 )
-_REQUESTS: tuple[type[BaseModel], ...] = (models.Place, models.Question, models.PeopleToAdd, models.TokenRequest)
+_REQUESTS: tuple[type[BaseModel], ...] = (
+    models.Place,
+    models.Question,
+    models.PeopleToAdd,
+    models.TokenRequest,
+    models.KeyRequest,
+)
 
 ANYBODY = (401, 429, 503)
 """Statuses of problems that every route with a key can have."""
@@ -97,15 +114,10 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: _problem_answer(status) for status in sorted(set(statuses))}
 
 
-def secured(*schemes: str) -> dict[str, Any]:
-    """Return which keys a route takes."""
-    return {"security": [{scheme: []} for scheme in schemes]}
-
-
-def takes(model: type[BaseModel], example: dict[str, Any], *schemes: str) -> dict[str, Any]:
-    """Return a route's body and the keys that it takes."""
+def takes(model: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
+    """Return the body that a route takes."""
     content = {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}, "example": example}
-    return {"requestBody": {"required": True, "content": {"application/json": content}}, **secured(*schemes)}
+    return {"requestBody": {"required": True, "content": {"application/json": content}}}
 
 
 def describe(app: FastAPI) -> Callable[[], dict[str, Any]]:
@@ -138,7 +150,17 @@ def _document(app: FastAPI) -> dict[str, Any]:
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     components["securitySchemes"] = _SECURITY_SCHEMES
+    for (method, path), rule in ROUTES.items():
+        operation = document["paths"].get(path, {}).get(method.lower())
+        if operation is not None:
+            operation["security"] = _security(rule)
     return document
+
+
+def _security(rule: Rule) -> list[dict[str, list[str]]]:
+    """Return which keys a route takes; a platform's with the scopes that it needs."""
+    platform = {PLATFORM: [scope.value for scope in rule.scopes]}
+    return [platform, {PERSON: []}] if rule.person else [platform]
 
 
 def _problem_answer(status: int) -> dict[str, Any]:

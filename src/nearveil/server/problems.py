@@ -9,9 +9,10 @@ import json
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any, Literal
 
-from nearveil.nearby.stores.base import StoreError
-from nearveil.server.logs import log_exception
+from nearveil.nearby.stores.base import Reason, StoreError
+from nearveil.server.logs import log_exception, log_seldom
 
 PROBLEM_TYPE = "application/problem+json"
 URN = "urn:nearveil:problem:"
@@ -30,13 +31,21 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it so
         Kind of problem, and what to do about this one.
     headers : mapping, optional
         Headers of the answer.
+    reason : str, optional
+        A word of ours that says why, for programs.
     """
 
     def __init__(
-        self, name: str, status: int, title: str, detail: str, headers: Mapping[str, str] | None = None
+        self,
+        name: str,
+        status: int,
+        title: str,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+        reason: str | None = None,
     ) -> None:
         super().__init__(name)
-        self.name, self.status, self.title, self.detail = name, status, title, detail
+        self.name, self.status, self.title, self.detail, self.reason = name, status, title, detail, reason
         self.headers: Mapping[str, str] = MappingProxyType(dict(headers or {}))
 
 
@@ -48,8 +57,14 @@ _KINDS: dict[str, tuple[int, str, str]] = {
         "Send 'Authorization: Bearer' with a platform key or a token of a person that has not expired.",
     ),
     "forbidden": (403, "Not yours", "This key or token may not do this; use a platform key, or that person's token."),
+    "missing-scope": (
+        403,
+        "Scope missing",
+        "This platform key does not have the scopes that this takes; use a key that has them.",
+    ),
     "not-found": (404, "Not found", "There is nothing here; check the path, and whether the person exists."),
     "method-not-allowed": (405, "Method not allowed", "Use a method that the API's description has for this path."),
+    "too-slow": (408, "Too slow", "Send each request whole and without long breaks."),
     "conflict": (409, "Not as things are", "Something of this name is there already, or is still needed."),
     "too-large": (413, "The body is too large", "Send less at once."),
     "wrong-media-type": (415, "Not JSON", "Send the body with 'Content-Type: application/json'."),
@@ -61,19 +76,56 @@ _KINDS: dict[str, tuple[int, str, str]] = {
         "Unusual behaviour",
         "Recent questions and moves of this person are not those of somebody who is looking around; try again later.",
     ),
+    "headers-too-large": (431, "The headers are too large", "Send fewer and shorter headers."),
     "internal": (500, "The service failed", "This is a bug of the service; its log says where it arose."),
     "not-ready": (503, "Not ready", "The service is starting or stopping; try again in a moment."),
     "not-kept": (503, "Not kept", "The store could not keep this; nothing was changed, send it again in a moment."),
+    "too-many-connections": (503, "Too many connections", "Use few connections, and each of them for many requests."),
+    "not-logged": (503, "Not logged", "The audit log could not be written, so nothing was done; see to it first."),
+    "store-ahead": (
+        503,
+        "The store is ahead of the clock",
+        "The store has seen a later time, so this could not be published in time, and nothing was kept. The operator "
+        "sets the clock right, or stops the service and runs 'nearveil store repair-clock'.",
+    ),
     "too-busy": (503, "Too busy", "More reports wait than can be written; send it again in a moment."),
 }
+
+UnreadyReason = Literal[
+    "clock",
+    "damaged",
+    "database-away",
+    "disk-failed",
+    "disk-full",
+    "other-keys",
+    "read-only",
+    "slow",
+    "starting",
+]
+_UNREADY: dict[UnreadyReason, str] = {
+    "clock": "The store is ahead of the clock; set the clock right, or run 'nearveil store repair-clock'.",
+    "damaged": "The store is damaged; restore it from a backup.",
+    "database-away": "The database cannot be reached; reports are refused, and known callers may ask for a while.",
+    "disk-failed": "The disk of the store fails; reports are refused.",
+    "disk-full": "The disk of the store is full; reports are refused until there is room.",
+    "other-keys": "The noise key differs from the one in use; put the right key file in place.",
+    "read-only": "The store cannot be written; reports are refused.",
+    "slow": "The store does not finish a small write; reports wait.",
+    "starting": "The service is starting or stopping; try again in a moment.",
+}
+# After how many seconds it is worth to try again.
+_RETRY_S: dict[Reason, float] = {"database-away": 5.0, "disk-full": 30.0, "read-only": 30.0}
+_CLOSES = {"Connection": "close"}
 
 PROBLEM_NAMES = frozenset(_KINDS)
 """Every problem there is: metrics count them by name."""
 
 
-def _problem(name: str, detail: str | None = None, headers: Mapping[str, str] | None = None) -> Problem:
+def _problem(
+    name: str, detail: str | None = None, headers: Mapping[str, str] | None = None, reason: str | None = None
+) -> Problem:
     status, title, usual = _KINDS[name]
-    return Problem(name, status, title, detail or usual, headers)
+    return Problem(name, status, title, detail or usual, headers, reason)
 
 
 def malformed_json() -> Problem:
@@ -89,6 +141,11 @@ def unauthorised() -> Problem:
 def forbidden() -> Problem:
     """Return the problem of a caller without permission."""
     return _problem("forbidden")
+
+
+def missing_scope(scope: str) -> Problem:
+    """Return the problem of a platform key that lacks a scope."""
+    return _problem("missing-scope", f"This platform key does not have the scope '{scope}'; use a key that has it.")
 
 
 def not_found() -> Problem:
@@ -108,8 +165,7 @@ def conflict(detail: str | None = None) -> Problem:
 
 def too_large(most_bytes: int, *, closes: bool = False) -> Problem:
     """Return the problem of a body that is too large; ``closes`` closes the connection instead of reading the rest."""
-    headers = {"Connection": "close"} if closes else None
-    return _problem("too-large", f"Send at most {most_bytes:,} bytes at once.", headers)
+    return _problem("too-large", f"Send at most {most_bytes:,} bytes at once.", _CLOSES if closes else None)
 
 
 def wrong_media_type() -> Problem:
@@ -137,19 +193,45 @@ def unusual_behaviour(wait_s: float) -> Problem:
     return _problem("unusual-behaviour", headers=_retry_after(wait_s))
 
 
-def not_ready(wait_s: float = 1.0) -> Problem:
-    """Return the problem of a service that cannot answer yet."""
-    return _problem("not-ready", headers=_retry_after(wait_s))
+def not_ready(wait_s: float = 1.0, *, reason: UnreadyReason | None = None) -> Problem:
+    """Return the problem of a service that cannot answer, and why, in a word and in a sentence."""
+    return _problem("not-ready", _UNREADY[reason] if reason else None, _retry_after(wait_s), reason)
 
 
-def not_kept() -> Problem:
+def not_kept(reason: Reason | None = None) -> Problem:
     """Return the problem of a store that failed to keep what was sent."""
-    return _problem("not-kept", headers=_retry_after(1.0))
+    return _problem("not-kept", headers=_retry_after(_RETRY_S.get(reason or "failed", 1.0)))
+
+
+def store_ahead() -> Problem:
+    """Return the problem of a report that the store would publish too late, because a clock was ahead."""
+    return _problem("store-ahead", headers=_retry_after(60.0))
+
+
+def not_logged() -> Problem:
+    """Return the problem of a change that could not be written to the audit log."""
+    return _problem("not-logged", headers=_retry_after(1.0))
 
 
 def too_busy() -> Problem:
     """Return the problem of too many reports waiting to be written."""
     return _problem("too-busy", headers=_retry_after(1.0))
+
+
+def too_slow() -> Problem:
+    """Return the problem of a request that does not arrive in time."""
+    return _problem("too-slow", headers=_CLOSES)
+
+
+def headers_too_large(most_headers: int, most_bytes: int) -> Problem:
+    """Return the problem of headers that are too many or too long."""
+    detail = f"Send at most {most_headers:,} headers, of {most_bytes:,} bytes together."
+    return _problem("headers-too-large", detail, _CLOSES)
+
+
+def too_many_connections() -> Problem:
+    """Return the problem of a connection for which there is no room."""
+    return _problem("too-many-connections", headers=_CLOSES | _retry_after(1.0))
 
 
 def internal() -> Problem:
@@ -165,8 +247,8 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, StoreError):
-        log_exception("store failed", error)
-        return not_kept()
+        log_seldom("store failed", error)
+        return store_ahead() if error.reason == "clock" else not_kept(error.reason)
     log_exception("request failed", error)
     return internal()
 
@@ -178,10 +260,12 @@ def _retry_after(wait_s: float) -> dict[str, str]:
 
 def problem_body(problem: Problem) -> bytes:
     """Return the body of the answer, of type `PROBLEM_TYPE`."""
-    document = {
+    document: dict[str, Any] = {
         "type": URN + problem.name,
         "title": problem.title,
         "status": problem.status,
         "detail": problem.detail,
     }
+    if problem.reason is not None:
+        document["reason"] = problem.reason
     return json.dumps(document, ensure_ascii=False).encode()

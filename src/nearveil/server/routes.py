@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from typing import Annotated
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -12,14 +13,16 @@ from pydantic import BaseModel
 
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
+from nearveil.nearby.stores.base import StoreError
 from nearveil.server import models
 from nearveil.server.asgi import MOST_BYTES, MOST_BYTES_OF_INTERVALS, MOST_BYTES_OF_PEOPLE, read_body
-from nearveil.server.auth import KEY_NAME_PATTERN, Caller
-from nearveil.server.guard import CALLER, HEALTH_PATH, METRICS_PATH, OPENAPI_PATH, READY_PATH
+from nearveil.server.auth import KEY_NAME_PATTERN, LONGEST_KEY_NAME, Caller
+from nearveil.server.guard import CALLER, HEALTH_PATH, METRICS_PATH, OPEN_PROBE, OPENAPI_PATH, READY_PATH
 from nearveil.server.hot_path import HotRoutes
 from nearveil.server.models import PERSON_ID, parsed, parsed_document
-from nearveil.server.openapi import ANYBODY, PERSON, PLATFORM, WITH_BODY, problems, secured, takes
-from nearveil.server.problems import conflict, forbidden, invalid, not_found, not_ready, unauthorised
+from nearveil.server.openapi import ANYBODY, WITH_BODY, problems, takes
+from nearveil.server.problems import conflict, invalid, not_found, not_ready, unauthorised
+from nearveil.server.scopes import ROUTES
 from nearveil.server.service import Service
 
 # Shared by the routes: the service, the caller, ids in paths, and answers.
@@ -31,34 +34,29 @@ def service_of(request: Request) -> Service:
     return service
 
 
-def caller_of(request: Request) -> Caller:
-    """Return the caller that the guard identified."""
+async def permitted(request: Request) -> Caller | None:
+    """Return the caller, if the route is for them by `ROUTES`; None for a probe that the guard let in without a key."""
+    if request.scope.get(OPEN_PROBE):
+        return None
     caller: Caller | None = request.scope.get(CALLER)
     if caller is None:
         raise unauthorised()
+    rule = ROUTES.get((request.method, request.scope["route"].path))
+    caller.check(rule, request.path_params.get("id"))
     return caller
 
 
-def platform_of(request: Request) -> Caller:
-    """Return the calling platform; refuse people."""
-    caller = caller_of(request)
-    if caller.kind != "platform":
-        raise forbidden()
-    return caller
+def recorded(request: Request, people: Sequence[str] = (), **about: Any) -> AbstractAsyncContextManager[None]:
+    """Return a block in which a caller does what the audit log records."""
+    action = ROUTES[request.method, request.scope["route"].path].action
+    return service_of(request).audit_log.recorded(request.scope[CALLER], str(action), people=people, **about)
 
 
-def owner_of(request: Request) -> Caller:
-    """Return the caller; refuse people other than the one in the path."""
-    caller = caller_of(request)
-    if caller.kind == "person" and caller.name != request.path_params["id"]:
-        raise forbidden()
-    return caller
-
+PERMITTED = [Depends(permitted)]
+"""Dependencies of every router but the one with /healthz, so that no route can forget to check its caller."""
 
 Here = Annotated[Service, Depends(service_of)]
-AnyCaller = Annotated[Caller, Depends(caller_of)]
-PlatformOnly = Annotated[Caller, Depends(platform_of)]
-PlatformOrOwner = Annotated[Caller, Depends(owner_of)]
+Permitted = Annotated[Caller, Depends(permitted)]
 PersonInPath = Annotated[
     str, Path(alias="id", **{**PERSON_ID, "description": f"A person's id: {PERSON_ID['description']}"})
 ]
@@ -80,7 +78,7 @@ def answer(model: BaseModel, status: int = 200) -> Response:
 # they are described, and that other methods are refused as everywhere.
 
 
-locations_router = APIRouter(tags=["locations"])
+locations_router = APIRouter(tags=["locations"], dependencies=PERMITTED)
 
 
 def hot_of(request: Request) -> HotRoutes:
@@ -101,7 +99,7 @@ _EXAMPLE = {"latitude": 37.7749, "longitude": -122.4194}
         202: {"description": "The report is perturbed, and the noisy location is kept durably."},
         **problems(403, 404, *WITH_BODY, *ANYBODY),
     },
-    openapi_extra=takes(models.Place, _EXAMPLE, PLATFORM, PERSON),
+    openapi_extra=takes(models.Place, _EXAMPLE),
 )
 async def report_location(request: Request, _: PersonInPath) -> Response:
     """Report a location: noise is added on receipt, and it is published at the next epoch boundary at the earliest."""
@@ -115,12 +113,12 @@ async def report_location(request: Request, _: PersonInPath) -> Response:
     status_code=204,
     response_class=Response,
     responses={204: {"description": "Nobody finds the person any more."}, **problems(403, 404, 422, *ANYBODY)},
-    openapi_extra=secured(PLATFORM, PERSON),
 )
-async def withdraw_location(service: Here, _: PlatformOrOwner, person: PersonInPath) -> Response:
+async def withdraw_location(request: Request, service: Here, person: PersonInPath) -> Response:
     """Drop what is published and what waits; what was charged stays charged."""
-    if not await service.withdraw(person):
-        raise not_found()
+    async with recorded(request, [person]):
+        if not await service.withdraw(person):
+            raise not_found()
     return Response(status_code=204)
 
 
@@ -129,7 +127,7 @@ async def withdraw_location(service: Here, _: PlatformOrOwner, person: PersonInP
     summary="Ask who is near",
     response_model=models.Nearby,
     responses=problems(403, *WITH_BODY, *ANYBODY),
-    openapi_extra=takes(models.Question, {**_EXAMPLE, "k": 10}, PLATFORM, PERSON),
+    openapi_extra=takes(models.Question, {**_EXAMPLE, "k": 10}),
 )
 async def ask_nearby(request: Request) -> Response:
     """Return ids, nearest first, by published locations; a token's person and the asker are left out."""
@@ -140,7 +138,7 @@ async def ask_nearby(request: Request) -> Response:
 # People: create, erase, export, and their tokens.
 
 
-people_router = APIRouter(tags=["people"])
+people_router = APIRouter(tags=["people"], dependencies=PERMITTED)
 
 
 @people_router.put(
@@ -153,11 +151,11 @@ people_router = APIRouter(tags=["people"])
         200: {"description": "The person was there already.", "model": models.PersonAdded},
         **problems(403, 422, *ANYBODY),
     },
-    openapi_extra=secured(PLATFORM),
 )
-async def add_person(service: Here, _: PlatformOnly, person: PersonInPath) -> Response:
+async def add_person(request: Request, service: Here, person: PersonInPath) -> Response:
     """Create a person; nothing is published before they report a location."""
-    created = bool(await asyncio.to_thread(service.add_people, [person]))
+    async with recorded(request, [person]):
+        created = bool(await service.in_store(service.add_people, [person]))
     return answer(models.PersonAdded(id=person, created=created), 201 if created else 200)
 
 
@@ -166,12 +164,13 @@ async def add_person(service: Here, _: PlatformOnly, person: PersonInPath) -> Re
     summary="Create many people",
     response_model=models.PeopleAdded,
     responses=problems(403, *WITH_BODY, *ANYBODY),
-    openapi_extra=takes(models.PeopleToAdd, {"ids": ["ann", "bob"]}, PLATFORM),
+    openapi_extra=takes(models.PeopleToAdd, {"ids": ["ann", "bob"]}),
 )
-async def add_people(request: Request, service: Here, _: PlatformOnly) -> Response:
+async def add_people(request: Request, service: Here) -> Response:
     """Create up to 10,000 people at once."""
     body = parsed(models.PeopleToAdd, await body_of(request, MOST_BYTES_OF_PEOPLE))
-    created = await asyncio.to_thread(service.add_people, body.ids)
+    async with recorded(request, body.ids):
+        created = await service.in_store(service.add_people, body.ids)
     return answer(models.PeopleAdded(created=len(created)))
 
 
@@ -185,13 +184,13 @@ async def add_people(request: Request, service: Here, _: PlatformOnly) -> Respon
         },
         **problems(403, 404, 422, *ANYBODY),
     },
-    openapi_extra=secured(PLATFORM, PERSON),
 )
-async def export_person(service: Here, _: PlatformOrOwner, person: PersonInPath) -> Response:
+async def export_person(request: Request, service: Here, person: PersonInPath) -> Response:
     """Return everything that is stored about one person."""
-    record = await asyncio.to_thread(service.store.record, person)
-    if record is None:
-        raise not_found()
+    async with recorded(request, [person]):
+        record = await service.in_store(service.store.record, person)
+        if record is None:
+            raise not_found()
     return JSONResponse(record)
 
 
@@ -201,12 +200,12 @@ async def export_person(service: Here, _: PlatformOrOwner, person: PersonInPath)
     status_code=204,
     response_class=Response,
     responses={204: {"description": "All about the person is gone."}, **problems(403, 404, 422, *ANYBODY)},
-    openapi_extra=secured(PLATFORM, PERSON),
 )
-async def erase_person(service: Here, _: PlatformOrOwner, person: PersonInPath) -> Response:
+async def erase_person(request: Request, service: Here, person: PersonInPath) -> Response:
     """Erase locations, reports and tokens' use; the ledger keeps an anonymous total."""
-    if not await service.erase(person):
-        raise not_found()
+    async with recorded(request, [person]):
+        if not await service.erase(person):
+            raise not_found()
     return Response(status_code=204)
 
 
@@ -219,15 +218,16 @@ async def erase_person(service: Here, _: PlatformOrOwner, person: PersonInPath) 
         201: {"description": "A token that works until it expires."},
         **problems(403, 404, *WITH_BODY, *ANYBODY),
     },
-    openapi_extra=takes(models.TokenRequest, {"expires_in_s": 3600}, PLATFORM),
+    openapi_extra=takes(models.TokenRequest, {"expires_in_s": 3600}),
 )
-async def sign_token(request: Request, service: Here, _: PlatformOnly, person: PersonInPath) -> Response:
+async def sign_token(request: Request, service: Here, person: PersonInPath) -> Response:
     """Return a token with which a person can report, ask who is near, and export or erase their data."""
     body = parsed(models.TokenRequest, await body_of(request, MOST_BYTES))
-    mark = await asyncio.to_thread(service.store.token_mark, person)
-    if mark is None:
-        raise not_found()
-    token, expires_at = service.access.issue_token(person, mark, body.expires_in_s)
+    async with recorded(request, [person]):
+        mark = await service.in_store(service.store.token_mark, person)
+        if mark is None:
+            raise not_found()
+        token, expires_at = service.access.issue_token(person, mark, body.expires_in_s)
     return answer(models.Token(token=token, expires_at=expires_at), 201)
 
 
@@ -237,19 +237,19 @@ async def sign_token(request: Request, service: Here, _: PlatformOnly, person: P
     status_code=204,
     response_class=Response,
     responses={204: {"description": "No token made before works."}, **problems(403, 404, 422, *ANYBODY)},
-    openapi_extra=secured(PLATFORM, PERSON),
 )
-async def revoke_tokens(service: Here, _: PlatformOrOwner, person: PersonInPath) -> Response:
+async def revoke_tokens(request: Request, service: Here, person: PersonInPath) -> Response:
     """Revoke all tokens of a person: here at once, in other processes on the store within seconds."""
-    if not await service.revoke_tokens(person):
-        raise not_found()
+    async with recorded(request, [person]):
+        if not await service.revoke_tokens(person):
+            raise not_found()
     return Response(status_code=204)
 
 
 # Platform keys: made, listed and removed while the service runs.
 
 
-keys_router = APIRouter(tags=["operator"])
+keys_router = APIRouter(tags=["operator"], dependencies=PERMITTED)
 
 KeyName = Annotated[
     str,
@@ -257,8 +257,8 @@ KeyName = Annotated[
         alias="name",
         pattern=f"^{KEY_NAME_PATTERN}$",
         min_length=1,
-        max_length=64,
-        description="A key's name: 1 to 64 characters of A-Z a-z 0-9 _ . -",
+        max_length=LONGEST_KEY_NAME,
+        description="A key's name: 1 to 64 characters of A-Z a-z 0-9 _ . -, not only dots",
         examples=["web-shop"],
     ),
 ]
@@ -266,15 +266,15 @@ KeyName = Annotated[
 
 @keys_router.get(
     "/v1/platform-keys",
-    summary="The names of the platform keys",
+    summary="The platform keys and their scopes",
     response_model=models.PlatformKeys,
     responses=problems(403, *ANYBODY),
-    openapi_extra=secured(PLATFORM),
 )
-async def list_keys(service: Here, _: PlatformOnly) -> Response:
-    """Name the keys that work; of the keys themselves only digests are kept."""
-    kept = await asyncio.to_thread(service.store.keys)
-    return answer(models.PlatformKeys(names=[key.name for key in kept]))
+async def list_keys(service: Here) -> Response:
+    """Name the keys that work, and what each may do; of the keys themselves only digests are kept."""
+    kept = await service.in_store(service.store.keys)
+    shown = [models.PlatformKeyShown(name=key.name, scopes=sorted(key.scopes)) for key in kept]
+    return answer(models.PlatformKeys(keys=shown))
 
 
 @keys_router.post(
@@ -282,15 +282,19 @@ async def list_keys(service: Here, _: PlatformOnly) -> Response:
     summary="Make a platform key",
     response_model=models.NewPlatformKey,
     status_code=201,
-    responses={201: {"description": "The key, shown this once."}, **problems(403, 409, 422, *ANYBODY)},
-    openapi_extra=secured(PLATFORM),
+    responses={201: {"description": "The key, shown this once."}, **problems(403, 409, *WITH_BODY, *ANYBODY)},
+    openapi_extra=takes(models.KeyRequest, {"scopes": ["report"]}),
 )
-async def make_key(service: Here, caller: PlatformOnly, name: KeyName) -> Response:
-    """Make a key; one of that name is not replaced."""
-    secret = await service.make_platform_key(name, by=caller)
-    if secret is None:
-        raise conflict("There is a key of that name; remove it first, or choose another name.")
-    return answer(models.NewPlatformKey(name=name, key=secret), 201)
+async def make_key(request: Request, service: Here, caller: Permitted, name: KeyName) -> Response:
+    """Make a key with some of the caller's own scopes; one of that name is not replaced."""
+    body = parsed(models.KeyRequest, await body_of(request, MOST_BYTES))
+    caller.check_scopes(body.scopes)
+    scopes = sorted({scope.value for scope in body.scopes})
+    async with recorded(request, key=name, scopes=scopes):
+        secret = await service.make_platform_key(name, frozenset(body.scopes))
+        if secret is None:
+            raise conflict("There is a key of that name; remove it first, or choose another name.")
+    return answer(models.NewPlatformKey(name=name, key=secret, scopes=scopes), 201)
 
 
 @keys_router.delete(
@@ -299,21 +303,21 @@ async def make_key(service: Here, caller: PlatformOnly, name: KeyName) -> Respon
     status_code=204,
     response_class=Response,
     responses={204: {"description": "The key does not work any more."}, **problems(403, 404, 409, 422, *ANYBODY)},
-    openapi_extra=secured(PLATFORM),
 )
-async def remove_key(service: Here, caller: PlatformOnly, name: KeyName) -> Response:
-    """Remove a key: here at once, in other processes on the store within seconds. The last one stays."""
-    if await service.remove_platform_key(name, by=caller):
-        return Response(status_code=204)
-    if name in [key.name for key in await asyncio.to_thread(service.store.keys)]:
-        raise conflict("This is the last key; make another one first.")
-    raise not_found()
+async def remove_key(request: Request, service: Here, name: KeyName) -> Response:
+    """Remove a key: here at once, in other processes on the store within seconds. The last one with admin stays."""
+    async with recorded(request, key=name):
+        if not await service.remove_platform_key(name):
+            if name in [key.name for key in await service.in_store(service.store.keys)]:
+                raise conflict("This is the last key with the scope admin; make another one first.")
+            raise not_found()
+    return Response(status_code=204)
 
 
 # For operators and platforms: the card, the ledger, intervals, and a test hook.
 
 
-operator_router = APIRouter(tags=["operator"])
+operator_router = APIRouter(tags=["operator"], dependencies=PERMITTED)
 
 PeopleToHideAmong = Annotated[
     int, Query(ge=2, le=MOST_HIDE_AMONG, description="Among how many people to hide; a cell holds a tenth of them.")
@@ -341,11 +345,10 @@ _INTERVALS_BODY = {
     summary="The guarantee card",
     response_model=models.Card,
     responses=problems(*ANYBODY),
-    openapi_extra=secured(PLATFORM, PERSON),
 )
-async def guarantee(service: Here, _: AnyCaller) -> Response:
+async def guarantee(service: Here) -> Response:
     """Return what the service guarantees to its people, and what it does not."""
-    return answer(await asyncio.to_thread(_card, service))
+    return answer(await service.in_store(_card, service))
 
 
 @operator_router.get(
@@ -353,11 +356,13 @@ async def guarantee(service: Here, _: AnyCaller) -> Response:
     summary="The ledger's state",
     response_model=models.LedgerState,
     responses=problems(403, *ANYBODY),
-    openapi_extra=secured(PLATFORM),
 )
-async def ledger(service: Here, _: PlatformOnly) -> Response:
-    """Return totals, epoch, window and budget, without ids of people."""
-    return answer(await asyncio.to_thread(_ledger, service))
+async def ledger(service: Here) -> Response:
+    """Return how many people there are, epoch, window and budget.
+
+    Not what is charged, or waits: that would tell where people are.
+    """
+    return answer(await service.in_store(_ledger, service))
 
 
 @operator_router.put(
@@ -366,15 +371,16 @@ async def ledger(service: Here, _: PlatformOnly) -> Response:
     response_model=models.IntervalsTaken,
     status_code=202,
     responses={202: {"description": "They hold from that epoch on."}, **problems(403, *WITH_BODY, *ANYBODY)},
-    openapi_extra={**_INTERVALS_BODY, **secured(PLATFORM)},
+    openapi_extra=_INTERVALS_BODY,
 )
-async def put_intervals(request: Request, service: Here, _: PlatformOnly) -> Response:
+async def put_intervals(request: Request, service: Here) -> Response:
     """Use other intervals from the next epoch on; old and new are never mixed in one epoch."""
     document = parsed_document(await body_of(request, MOST_BYTES_OF_INTERVALS))
-    try:
-        from_epoch = await asyncio.to_thread(service.put_intervals, document)
-    except DataError:
-        raise invalid("The body is not an intervals file for the service's region; fit again.") from None
+    async with recorded(request):
+        try:
+            from_epoch = await service.in_store(service.put_intervals, document)
+        except DataError:
+            raise invalid("The body is not an intervals file for the service's region; fit again.") from None
     return answer(models.IntervalsTaken(from_epoch=from_epoch), 202)
 
 
@@ -383,11 +389,10 @@ async def put_intervals(request: Request, service: Here, _: PlatformOnly) -> Res
     summary="The intervals in use",
     response_model=models.IntervalsShown,
     responses=problems(*ANYBODY),
-    openapi_extra=secured(PLATFORM, PERSON),
 )
-async def intervals(service: Here, _: AnyCaller) -> Response:
+async def intervals(service: Here) -> Response:
     """Say which intervals are in use, and which wait for an epoch boundary."""
-    return answer(await asyncio.to_thread(_intervals, service))
+    return answer(await service.in_store(_intervals, service))
 
 
 @operator_router.get(
@@ -395,12 +400,11 @@ async def intervals(service: Here, _: AnyCaller) -> Response:
     summary="Cells from the published places",
     response_class=JSONResponse,
     responses={200: {"description": "A cells file for --cells (GeoJSON)."}, **problems(403, 409, 422, *ANYBODY)},
-    openapi_extra=secured(PLATFORM),
 )
-async def cells(service: Here, _: PlatformOnly, hide_among: PeopleToHideAmong = 100) -> Response:
+async def cells(service: Here, hide_among: PeopleToHideAmong = 100) -> Response:
     """Make cells from what is published, which costs nobody anything. To use them draws all noise anew."""
     try:
-        made = await asyncio.to_thread(service.make_cells, hide_among)
+        made = await service.in_store(service.make_cells, hide_among)
     except (DataError, UsageError) as error:
         raise conflict(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
     return Response(made.to_json(), media_type="application/json")
@@ -411,13 +415,14 @@ async def cells(service: Here, _: PlatformOnly, hide_among: PeopleToHideAmong = 
     summary="Advance the epoch (test hook)",
     response_model=models.EpochShown,
     responses=problems(403, 404, *ANYBODY),
-    openapi_extra=secured(PLATFORM),
 )
-async def advance_epoch(service: Here, _: PlatformOnly) -> Response:
+async def advance_epoch(request: Request, service: Here) -> Response:
     """Go to the next epoch at once; only where the setting test_hooks allows it."""
     if not service.settings.test_hooks:
         raise not_found()
-    return answer(models.EpochShown(epoch=await asyncio.to_thread(service.advance)))
+    async with recorded(request):
+        epoch = await service.in_store(service.advance)
+    return answer(models.EpochShown(epoch=epoch))
 
 
 def _card(service: Service) -> models.Card:
@@ -435,8 +440,6 @@ def _ledger(service: Service) -> models.LedgerState:
     return models.LedgerState(
         people=totals.people,
         published=totals.published,
-        pending=totals.pending,
-        charged_by_window={str(window): charged for window, charged in sorted(totals.charged_by_window.items())},
         epoch=epoch,
         window=protection.schedule.window_of(epoch),
         next_epoch_at=service.publisher.starts_at(epoch + 1),
@@ -462,6 +465,10 @@ def _intervals(service: Service) -> models.IntervalsShown:
 
 probes_router = APIRouter(tags=["probes"])
 
+ReadyFor = Annotated[
+    Literal["everything", "questions"], Query(alias="for", description="What the service should be ready for.")
+]
+
 
 @probes_router.get(HEALTH_PATH, summary="Whether the process answers", response_model=models.Health)
 async def health() -> Response:
@@ -471,50 +478,50 @@ async def health() -> Response:
 
 @probes_router.get(
     READY_PATH,
+    dependencies=PERMITTED,
     summary="Whether reports and questions are taken",
     response_model=models.Readiness,
-    responses=problems(403, *ANYBODY),
-    openapi_extra=secured(PLATFORM),
+    responses=problems(403, 422, *ANYBODY),
 )
-async def readiness(request: Request, service: Here) -> Response:
-    """Answer 503 until the index is loaded and while the store is out of reach."""
-    _refuse_people(request)
+async def readiness(service: Here, what: ReadyFor = "everything") -> Response:
+    """Answer 503, with a reason, until the index is loaded and while the store cannot be written.
+
+    With ``for=questions`` only while questions of known callers are not answered: during an outage of the database they
+    are, for a while.
+    """
+    if what == "everything":
+        reason = await service.why_not_ready()
+    else:
+        reason = None if service.answers_questions else "starting"
     epoch = service.scheduler.epoch
-    if epoch is None or not service.is_ready:
-        raise not_ready()
-    await asyncio.to_thread(service.store.last_epoch)
+    if epoch is None or reason is not None:
+        raise not_ready(reason=reason or "starting")
     return answer(models.Readiness(status="ready", epoch=epoch, people_on_the_map=len(service.index)))
 
 
 @probes_router.get(
     METRICS_PATH,
+    dependencies=PERMITTED,
     summary="Metrics for Prometheus",
     response_class=Response,
     responses={
         200: {"description": "Counters and gauges.", "content": {"text/plain": {"schema": {"type": "string"}}}},
         **problems(403, *ANYBODY),
     },
-    openapi_extra=secured(PLATFORM),
 )
-async def metrics(request: Request, service: Here) -> Response:
+async def metrics(service: Here) -> Response:
     """Return metrics, without ids of people or locations."""
-    _refuse_people(request)
-    await asyncio.to_thread(service.totals)
+    # In an outage the metrics are needed most; then the totals are the last ones.
+    with suppress(StoreError):
+        await service.in_store(service.totals)
     text, kind = service.metrics.exposition()
     return Response(text, media_type=kind)
 
 
-@probes_router.get(OPENAPI_PATH, include_in_schema=False)
-async def description(request: Request, _: AnyCaller) -> Response:
+@probes_router.get(OPENAPI_PATH, include_in_schema=False, dependencies=PERMITTED)
+async def description(request: Request) -> Response:
     """Return the description of this interface."""
     return Response(json.dumps(request.app.openapi()), media_type="application/json")
-
-
-def _refuse_people(request: Request) -> None:
-    """Refuse people's tokens; the guard decides whether a caller is needed."""
-    caller = request.scope.get(CALLER)
-    if caller is not None and caller.kind != "platform":
-        raise forbidden()
 
 
 ROUTERS = (probes_router, people_router, locations_router, operator_router, keys_router)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import gc
+import math
 import os
 import resource
 import signal
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import uvicorn
 
@@ -18,8 +24,11 @@ from nearveil.errors import OutputError, UsageError
 from nearveil.nearby.stores import is_postgres
 from nearveil.nearby.stores.base import Store
 from nearveil.server.app import create_app
+from nearveil.server.asgi import Answers, App
 from nearveil.server.auth import new_platform_key
-from nearveil.server.hot_path import HotRoutes, fast_lane
+from nearveil.server.connections import ConnectionLimits, Connections, connections_that_fit, tls_context
+from nearveil.server.hot_path import HotRoutes
+from nearveil.server.logs import log_event
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings
 
@@ -27,6 +36,8 @@ PLATFORM_KEY_FILE = "platform-key.txt"
 FIRST_KEY_NAME = "first"
 
 _BACKLOG = 2048
+_PR_SET_DUMPABLE = 4
+_SEND_BUFFER_BYTES = 128 * 1024
 # Threads that write and publish yield after this time, so that a question never waits long for them.
 _SWITCH_INTERVAL_S = 0.0005
 
@@ -65,8 +76,11 @@ def first_platform_key(store: Store, folder: Path | None) -> Path | None:
     return path
 
 
-def listen(settings: Settings) -> socket.socket:
-    """Return a socket that listens on the host and port of the settings."""
+def listen(settings: Settings, *, with_others: bool = False) -> socket.socket:
+    """Return a socket that listens on the host and port of the settings.
+
+    One ``with_others`` does not listen yet, and shares its port with other processes of the same user (SO_REUSEPORT).
+    """
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -76,8 +90,13 @@ def listen(settings: Settings) -> socket.socket:
         raise UsageError(f"the address {settings.host} does not exist; choose another --host") from None
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Of every connection: by itself the system keeps megabytes of answers for a client that reads nothing.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+        if with_others:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listening.bind(address)
-        listening.listen(_BACKLOG)
+        if not with_others:
+            listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
         reason = os.strerror(error.errno) if error.errno else "it is refused"
@@ -87,23 +106,52 @@ def listen(settings: Settings) -> socket.socket:
     return listening
 
 
-def address_of(listening: socket.socket) -> str:
+def address_of(listening: socket.socket, *, has_tls: bool = False) -> str:
     """Return the address of a listening socket as a URL."""
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if has_tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], None] | None = None) -> None:
+def check_server(settings: Settings) -> None:
+    """Refuse to start with a certificate that cannot be used, or with a uvicorn that cannot be limited."""
+    _tls_of(settings)
+    if not has_limits() and not settings.limits_in_proxy:
+        raise UsageError(
+            f"the installed uvicorn {uvicorn.__version__} does not let Nearveil limit connections and headers; install "
+            "one that Nearveil asks for (pip install 'nearveil[serve]'), or, if a reverse proxy has these limits, add "
+            "--limits-in-proxy"
+        )
+
+
+def has_limits() -> bool:
+    """Whether the installed uvicorn lets the service limit connections."""
+    try:
+        from nearveil.server.protocol import LimitedProtocol, fitting  # noqa: PLC0415 - may have changed
+    except ImportError:
+        return False
+    return fitting(LimitedProtocol)
+
+
+def run(
+    service: Service,
+    listening: socket.socket,
+    *,
+    when_ready: Callable[[], None] | None = None,
+    before_listening: Callable[[Callable[[], bool]], None] | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT; then refuse new requests, finish those under way, write reports, and return.
 
-    ``when_ready`` is called in a thread as soon as questions can be answered.
+    ``when_ready`` is called in a thread as soon as questions can be answered. ``before_listening`` is called when the
+    service has started, and nobody is let in until it returns. It gets a function that says whether to stop.
     """
-    app = create_app(service)
+    forbid_core_dumps()
+    settings = service.settings
+    check_server(settings)
     config = uvicorn.Config(
-        app,
+        app := create_app(service),
         loop="uvloop",
-        # With an access log all requests take the ordinary route.
-        http=fast_lane(app) if isinstance(app, HotRoutes) else "httptools",
+        http=_protocol(service, app),
         ws="none",
         lifespan="off",
         access_log=False,
@@ -111,20 +159,71 @@ def run(service: Service, listening: socket.socket, *, when_ready: Callable[[], 
         server_header=False,
         proxy_headers=False,
         backlog=_BACKLOG,
-        timeout_graceful_shutdown=max(1, round(service.settings.graceful_s)),
+        timeout_keep_alive=math.ceil(settings.idle_timeout_s),
+        timeout_graceful_shutdown=max(1, round(settings.graceful_s)),
     )
+    if not has_limits():
+        config.load()
+        config.ssl = _tls_of(settings)
     server = uvicorn.Server(config)
-    # Memory holds true locations briefly, and those that suspicion keeps for an hour: no core dumps.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _stop_on_signals(server)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
         service.start()
         threading.Thread(target=_after_loading, args=(service, when_ready), daemon=True).start()
-        server.run(sockets=[listening])
+        if before_listening is not None:
+            before_listening(lambda: server.should_exit)
+        if not server.should_exit:
+            server.run(sockets=[listening])
     finally:
         service.close()
         listening.close()
+
+
+def forbid_core_dumps() -> None:
+    """Let nobody write this process's memory to a file: it holds keys, and true locations for up to an hour.
+
+    The limit alone is not enough: Linux ignores it where core dumps are piped to a program, as many distributions do.
+    A process that is not dumpable is not dumped either way. Nor can other processes of the same user attach to it, or
+    read its variables.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux" and ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        log_event("process is still dumpable", level="warning")
+
+
+def _protocol(service: Service, app: App) -> type[asyncio.Protocol] | Literal["httptools"]:
+    """Return the protocol with limits and, if the installed uvicorn is known, with the fast lane for questions."""
+    if not has_limits():
+        log_event("no limits on connections, uvicorn is not known", level="error", version=uvicorn.__version__)
+        return "httptools"
+    from nearveil.server.protocol import FastLaneProtocol, LimitedProtocol, fitting, protocol_for  # noqa: PLC0415
+
+    settings = service.settings
+    limits = ConnectionLimits.of(settings)
+    fitting_connections = connections_that_fit(limits.connections)
+    if fitting_connections < limits.connections:
+        log_event("fewer connections, this process may open few files", level="warning", count=fitting_connections)
+    connections = Connections(replace(limits, connections=fitting_connections), refused=service.metrics.rejected)
+    service.metrics.count_connections(lambda: len(connections))
+    # With an access log all requests take the ordinary route.
+    is_fast = isinstance(app, HotRoutes)
+    if is_fast and not fitting(FastLaneProtocol):
+        log_event("no fast lane, uvicorn is not known", level="warning", version=uvicorn.__version__)
+        is_fast = False
+    return protocol_for(
+        FastLaneProtocol if is_fast else LimitedProtocol,
+        connections,
+        Answers(is_unprotected=service.is_unprotected),
+        routes=app if is_fast else None,
+        tls=_tls_of(settings),
+    )
+
+
+def _tls_of(settings: Settings) -> ssl.SSLContext | None:
+    if settings.tls_certificate is None or settings.tls_key is None:
+        return None
+    return tls_context(settings.tls_certificate, settings.tls_key)
 
 
 def _after_loading(service: Service, when_ready: Callable[[], None] | None) -> None:

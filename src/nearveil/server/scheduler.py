@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -9,10 +10,11 @@ from collections.abc import Callable
 from nearveil.nearby.index import ServiceIndex
 from nearveil.nearby.publishing.keys import Keys
 from nearveil.nearby.publishing.publisher import Publisher
-from nearveil.nearby.stores.base import Store
+from nearveil.nearby.stores.base import Store, StoreError
 from nearveil.server.intervals_in_use import IntervalsInUse
-from nearveil.server.logs import log_event, log_exception
+from nearveil.server.logs import log_event, log_seldom
 from nearveil.server.metrics import Metrics
+from nearveil.server.store_health import StoreHealth
 
 LONGEST_WAIT_S = 30.0
 """The clock is read at least this often, because clocks are adjusted and machines sleep."""
@@ -33,6 +35,8 @@ class Scheduler:
         Called with each epoch that was loaded.
     at_times : callable, optional
         Called regularly, at least twice a minute.
+    health : StoreHealth, optional
+        Told what became of publications.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class Scheduler:
         clock: Callable[[], float] = time.time,
         at_epoch: Callable[[int], None] | None = None,
         at_times: Callable[[], None] | None = None,
+        health: StoreHealth | None = None,
     ) -> None:
         self._publisher = publisher
         self._store = store
@@ -57,7 +62,11 @@ class Scheduler:
         self._clock = clock
         self._at_epoch = at_epoch
         self._at_times = at_times
-        self._is_behind = False
+        self._health = health
+        self._newest: int | None = None
+        self._was_ahead = False
+        self._due_at: float | None = None
+        self._failed_until = -math.inf
         self.loaded = threading.Event()
         self._turning = threading.Lock()
         self._loaded: tuple[int, str | None] | None = None
@@ -71,6 +80,7 @@ class Scheduler:
     def start(self) -> None:
         """Publish what is overdue at once, and load the index in the background."""
         self._publisher.publish_due()
+        self._newest = self._store.last_epoch()
         self._thread.start()
 
     def close(self) -> None:
@@ -88,7 +98,22 @@ class Scheduler:
     @property
     def is_ready(self) -> bool:
         """Whether the index is loaded, the thread that updates it runs, and the clock is right."""
-        return self._loaded is not None and not self._stopping.is_set() and not self._is_behind
+        return self._loaded is not None and not self._stopping.is_set() and not self._was_ahead
+
+    @property
+    def is_store_ahead(self) -> bool:
+        """Whether the store was ahead of the clock when that was last looked at."""
+        return self._was_ahead
+
+    def check_clock(self) -> None:
+        """Raise if what is reported now could not be published at the next boundary, because the store is ahead."""
+        # One epoch ahead is what a process may be whose clock is a moment ahead of ours.
+        self._was_ahead = self._newest is not None and self._newest > self._publisher.epoch + 1
+        if self._was_ahead:
+            raise StoreError(
+                "the store is ahead of the clock; set the clock right, or run 'nearveil store repair-clock'",
+                reason="clock",
+            )
 
     # -- epochs ----------------------------------------------------------------------------------------------
 
@@ -97,20 +122,21 @@ class Scheduler:
         with self._turning:
             started = time.perf_counter()
             self._publisher.publish_due()
-            newest = self._store.last_epoch()
-            self._look_at_clock(newest)
+            newest = self._newest = self._store.last_epoch()
+            self._look_at_clock()
             missed, self._missed_something = self._missed_something, False
             if newest is not None and (missed or self._loaded is None or newest > self._loaded[0]):
                 self._load(newest, everything=missed)
                 self._metrics.published(time.perf_counter() - started, epoch=newest)
 
-    def _look_at_clock(self, newest: int | None) -> None:
+    def _look_at_clock(self) -> None:
         """Notice that the store is ahead of the clock: until it is caught up with, nothing is published."""
-        # One epoch ahead is what a process may be whose clock is a moment ahead of ours.
-        is_behind = newest is not None and newest > self._publisher.epoch + 1
-        if is_behind and not self._is_behind:
-            log_event("the store is ahead of the clock", level="error", epoch=newest)
-        self._is_behind = is_behind
+        was_ahead = self._was_ahead
+        try:
+            self.check_clock()
+        except StoreError:
+            if not was_ahead:
+                log_event("the store is ahead of the clock", level="error", epoch=self._newest)
 
     def lost(self) -> None:
         """Load everything again soon, because changes by other processes may have been missed."""
@@ -157,8 +183,19 @@ class Scheduler:
             self.turn()
             # Relative to the loaded epoch, not to now: an epoch may have begun during loading.
             loaded = self._publisher.epoch if self._loaded is None else self._loaded[0]
-            begins_at = self._publisher.starts_at(loaded + 1)
+            begins_at = self._due_at = self._publisher.starts_at(loaded + 1)
         except Exception as error:  # after any error, the next epoch must not be missed
-            log_exception("epoch failed", error)
+            log_seldom("epoch failed", error)
+            self._count_failure(error)
             return RETRY_S
         return min(max(begins_at - self._clock(), 0.0), LONGEST_WAIT_S)
+
+    def _count_failure(self, error: Exception) -> None:
+        """Count an epoch that is due and could not be published, once however often it is tried."""
+        if self._health is not None:
+            self._health.failed(error)
+        now = self._clock()
+        if self._due_at is not None and now >= max(self._due_at, self._failed_until):
+            epoch_s = self._publisher.protection.schedule.epoch_s
+            self._failed_until = self._due_at + epoch_s * (1 + (now - self._due_at) // epoch_s)
+            self._metrics.epoch_failed()

@@ -6,8 +6,11 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -15,25 +18,41 @@ from nearveil.errors import UsageError
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
-from nearveil.nearby.index import DatabaseIndex, NearbyIndex, ServiceIndex
-from nearveil.nearby.publishing.keys import Keys, check_identity, redraw_noise, was_redrawn
+from nearveil.nearby.index import DatabaseIndex, NearbyIndex, Remap, ServiceIndex
+from nearveil.nearby.publishing.keys import (
+    Keys,
+    check_identity,
+    new_keys,
+    redraw_noise,
+    refuse_other_store,
+    was_redrawn,
+)
 from nearveil.nearby.publishing.protection import Policy, Protection
-from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status, cells_from_store
+from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status, current_epoch
+from nearveil.nearby.publishing.stated_noise import cells_from_store
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, SearchableStore, Store, StoreError, Totals
+from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
 from nearveil.release.card import GIVEN_CELLS
+from nearveil.server.audit_log import AuditLog
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
 from nearveil.server.intervals_in_use import IntervalsInUse, next_safe_epoch, read_intervals_file
 from nearveil.server.limits import Limits
 from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
-from nearveil.server.problems import too_many_requests, unauthorised, unusual_behaviour
+from nearveil.server.problems import UnreadyReason, too_many_requests, unauthorised, unusual_behaviour
 from nearveil.server.reports import ReportWriter
 from nearveil.server.scheduler import Scheduler
-from nearveil.server.settings import Settings
+from nearveil.server.scopes import Scope
+from nearveil.server.settings import Settings, duration
+from nearveil.server.shared_limits import RedisState, SharedLimits
+from nearveil.server.store_health import StoreHealth, StoreThreads
 from nearveil.server.suspicion import Suspicion
+
+_MOMENT_S = 1.0
+_Result = TypeVar("_Result")
 
 
 class Service:
@@ -59,20 +78,38 @@ class Service:
         self.store = store
         self.keys = keys
         self.clock = clock
-        self.publisher = Publisher(settings.protection(), keys, store, clock=clock, check_window=self._check_noise)
-        self.protection = self.publisher.protection
+        protection = settings.protection()
         self.answers_from_memory = settings.index == "memory"
-        self.index = _index(self.protection.region, store, in_memory=self.answers_from_memory)
-        self.intervals = IntervalsInUse(store, self.protection.region)
+        self.index = _index(protection.region, store, in_memory=self.answers_from_memory)
+        self.intervals = IntervalsInUse(store, protection.region)
+        self._named_intervals = None if settings.intervals is None else read_intervals_file(settings.intervals)
+        if self._named_intervals is not None:
+            self.intervals.check(self._named_intervals)
+        # Before the publisher, which calibrates the channel between cells and keeps it in the store.
+        epoch, redraw = current_epoch(protection.schedule, store, clock()), settings.redraw_noise
+        windows = _windows_in_use(protection, epoch) if redraw else {protection.schedule.window_of(epoch)}
+        refuse_other_store(store, protection, keys, windows, redraw=redraw)
+        self.publisher = Publisher(protection, keys, store, clock=clock, check_window=self._check_noise)
+        self.protection = self.publisher.protection
         self.metrics = Metrics()
-        self.people = KnownPeople(store)
-        self.access = Access(store, keys.tokens, clock)
+        grace_s = duration(settings.grace).total_seconds()
+        self.people = KnownPeople(store, grace_s=grace_s)
+        self.access = Access(store, keys.tokens, clock, grace_s=grace_s)
+        self.health = StoreHealth(store, self.metrics)
+        self._threads = StoreThreads()
+        self._refreshing: Future[None] | None = None
+        self.audit_log = AuditLog(keys.tokens, settings.audit_log, clock=clock)
         self.limits = Limits(
             key_per_s=settings.key_questions_per_s,
             person_per_minute=settings.questions_per_minute,
             person_burst=settings.question_burst,
         )
         self.suspicion = Suspicion()
+        self.shared_limits = (
+            None
+            if settings.shared_limits is None
+            else SharedLimits(RedisState(settings.shared_limits), self.limits, keys.tokens)
+        )
         self.scheduler = Scheduler(
             publisher=self.publisher,
             store=store,
@@ -83,7 +120,9 @@ class Service:
             clock=clock,
             at_epoch=self._at_epoch,
             at_times=self.suspicion.sweep,
+            health=self.health,
         )
+        self._flagged: dict[str, int] = {}
         self._checked_window: int | None = None
         self._has_other_keys = False
         self.reports = ReportWriter(self._receive, kept=self._kept)
@@ -93,7 +132,7 @@ class Service:
     def open(cls, settings: Settings, *, clock: Callable[[], float] = time.time) -> Service:
         """Open the store and the keys that the settings name, and check that they belong together."""
         keys = settings.secret_keys(on_trouble=lambda trouble: log_exception("key file not read", trouble))
-        store = open_store(settings.store)
+        store = open_store(settings.store, timeout_s=settings.store_timeout_s)
         try:
             service = cls(settings, store, keys, clock=clock)
             service.check()
@@ -103,19 +142,20 @@ class Service:
         return service
 
     def check(self) -> None:
-        """Refuse a store that was made with other keys, and take the intervals that the settings name."""
-        epoch, schedule = self.publisher.epoch, self.protection.schedule
-        if self.settings.redraw_noise:
-            # What waits for the next epoch counts in that epoch's window.
-            windows = {schedule.window_of(epoch), schedule.window_of(epoch + 1)}
-            if redraw_noise(self.store, self.protection, self.keys, windows):
-                log_event("noise is drawn anew", level="warning", window=schedule.window_of(epoch))
-        check_identity(self.store, self.protection, self.keys, schedule.window_of(epoch))
-        if self.settings.intervals is not None:
-            self.intervals.put_file(read_intervals_file(self.settings.intervals), epoch=epoch)
+        """Let the store remember what it is used with, and take the intervals that the settings name."""
+        epoch = self.publisher.epoch
+        window = self.protection.schedule.window_of(epoch)
+        if self.settings.redraw_noise and redraw_noise(
+            self.store, self.protection, self.keys, _windows_in_use(self.protection, epoch)
+        ):
+            log_event("noise is drawn anew", level="warning", window=window)
+        check_identity(self.store, self.protection, self.keys, window)
+        if self._named_intervals is not None:
+            self.intervals.put_file(self._named_intervals, epoch=epoch)
 
     def start(self) -> None:
-        """Publish what is overdue, begin to take reports, and load the index in the background."""
+        """Compile, publish what is overdue, begin to take reports, and load the index in the background."""
+        compile_kernels(self.protection, self.intervals.remap(self.publisher.epoch))
         # Followed from before the index is read, so that nothing falls in between.
         self.store.follow(
             on_erased=self.forget,
@@ -123,20 +163,44 @@ class Service:
             on_published_now=self._published_now,
             on_epoch=lambda _: self.scheduler.soon(),
             on_lost=self._lost_track,
+            on_away=self.health.away,
+            on_back=self._database_is_back,
         )
         self.scheduler.start()
         self.reports.start()
+        if self.shared_limits is not None:
+            self.shared_limits.start()
 
     def close(self) -> None:
         """Write what waits, stop the threads and let go of the store."""
+        if self.shared_limits is not None:
+            self.shared_limits.close()
         self.reports.close()
         self.scheduler.close()
+        self._threads.close()
         self.store.close()
 
     @property
-    def is_ready(self) -> bool:
-        """Whether reports and questions are taken."""
-        return self.scheduler.is_ready and self.reports.is_running and not self._has_other_keys
+    def answers_questions(self) -> bool:
+        """Whether questions of known callers are answered, also while the store is away."""
+        return self.scheduler.epoch is not None and self.reports.is_running
+
+    async def why_not_ready(self) -> UnreadyReason | None:
+        """Return why reports or questions are not taken; None if they are, and the store was written lately."""
+        if not self.answers_questions:
+            return "starting"
+        if self._has_other_keys:
+            return "other-keys"
+        if self.scheduler.is_store_ahead:
+            return "clock"
+        if self.health.is_probe_due:
+            # What lasts longer than a moment is seen at the next call.
+            await asyncio.wait([asyncio.wrap_future(self._threads.submit(self.health.probe))], timeout=_MOMENT_S)
+        return self.health.reason
+
+    async def in_store(self, call: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Call something that may have to wait for the store, in a thread that nobody else waits for."""
+        return await self._threads.run(call, *arguments)
 
     @property
     def is_unprotected(self) -> bool:
@@ -150,7 +214,7 @@ class Service:
         caller = self.known_caller(authorization)
         if caller is None:
             # The store may be slow; other requests must not wait for it.
-            caller = await asyncio.to_thread(self._identify, authorization)
+            caller = await self.in_store(self._identify, authorization)
         self.spend(caller)
         return caller
 
@@ -159,16 +223,16 @@ class Service:
         caller = self.access.known(authorization)
         if caller is None or (caller.kind == "person" and not self.people.remembers(caller.name, caller.mark)):
             return None
+        if self.access.is_refresh_due and (self._refreshing is None or self._refreshing.done()):
+            # Ahead of time, so that a store that hangs is noticed before anybody has to wait for it.
+            self._refreshing = self._threads.submit(self.access.refresh)
         return caller
 
     def _identify(self, authorization: str | None) -> Caller:
         caller = self.access.identify(authorization)
-        if caller.kind == "person" and not self.people.remembers(caller.name, caller.mark):
-            # What is remembered may be from before a revocation.
-            self.people.forget(caller.name)
-            if self.people.token_mark(caller.name) != caller.mark:
-                # A token outlives the person it was made for, and a revocation.
-                raise unauthorised()
+        if caller.kind == "person" and not self.people.has_mark(caller.name, caller.mark):
+            # A token outlives the person it was made for, and a revocation.
+            raise unauthorised()
         return caller
 
     def spend(self, caller: Caller) -> None:
@@ -181,64 +245,67 @@ class Service:
         """Count a request that a platform makes for a person as theirs; raise if it is one too many."""
         self.spend(Caller("person", person))
 
-    def knows(self, person: str) -> bool:
+    def remembers(self, person: str) -> bool:
+        """Whether it is known without the store that there is such a person."""
+        return person in self.index or self.people.remembers(person)
+
+    async def knows(self, person: str) -> bool:
         """Whether there is such a person."""
-        return person in self.index or self.people.has(person)
+        return self.remembers(person) or await self.in_store(self.people.has, person)
 
     def watch_question(self, person: str, x_m: float, y_m: float) -> None:
-        """Record a question for the detection of attacks; raise if the person is throttled."""
-        flag = self.suspicion.note(person, x_m, y_m)
-        if flag is not None:
-            self.metrics.suspect(flag)
-            if self.settings.throttle_suspects:
-                raise unusual_behaviour(self.suspicion.hold_left_s(person))
+        """Record a question for the detection of attacks; raise if the person is throttled.
 
-    def watch_move(self, person: str, x_m: float, y_m: float) -> None:
-        """Record a report for the detection of attacks; a report is never refused for it."""
-        flag = self.suspicion.note(person, x_m, y_m)
+        Whether a question is unusual depends on where a person asked before, so that only the operator's log counts it.
+        Reports are not watched: what somebody who reports in a person's name could see of it would tell where they are.
+        """
+        flag, shared = self.suspicion.note(person, x_m, y_m), self.shared_limits
+        left_s = 0.0 if flag is None else self.suspicion.hold_left_s(person)
         if flag is not None:
-            self.metrics.suspect(flag)
+            self._flagged[flag.value] = self._flagged.get(flag.value, 0) + 1
+        if shared is not None and left_s:
+            shared.flag(person, left_s)
+        if self.settings.throttle_suspects:
+            left_s = max(left_s, 0.0 if shared is None else shared.flag_left_s(person))
+            if flag is not None or left_s:
+                raise unusual_behaviour(left_s)
 
     # -- platforms ---------------------------------------------------------------------------------------------
 
-    async def make_platform_key(self, name: str, *, by: Caller) -> str | None:
+    async def make_platform_key(self, name: str, scopes: AbstractSet[Scope]) -> str | None:
         """Make a platform key and return it, to be shown once; None if there is one of that name."""
-        secret, kept = new_platform_key(name)
-        made = await asyncio.to_thread(self.store.add_new_key, kept)
+        secret, kept = new_platform_key(name, scopes)
+        made = await self.in_store(self.store.add_new_key, kept)
         self.access.reread()
-        if made:
-            log_event("platform key made", level="warning", key=name, by=by.name)
         return secret if made else None
 
-    async def remove_platform_key(self, name: str, *, by: Caller) -> bool:
+    async def remove_platform_key(self, name: str) -> bool:
         """Let a platform key work no more, unless it is the last one; whether it was removed."""
-        removed = await asyncio.to_thread(self.store.remove_key_but_the_last, name)
+        removed = await self.in_store(partial(self.store.remove_key_but_the_last, name, scope=Scope.ADMIN))
         self.access.reread()
-        if removed:
-            log_event("platform key removed", level="warning", key=name, by=by.name)
         return removed
 
     # -- people ------------------------------------------------------------------------------------------------
 
     def add_people(self, people: Sequence[str]) -> list[str]:
         """Add people; return those who are new."""
-        return self.store.add_people(list(dict.fromkeys(people)))
+        return self.publisher.add_people(list(dict.fromkeys(people)))
 
     async def erase(self, person: str) -> bool:
         """Erase somebody from the store, the map and memory; whether there was such a person."""
-        there = await asyncio.to_thread(self.store.erase, person)
+        there = await self.in_store(self.publisher.erase, person)
         self.forget(person)
         return there
 
     async def withdraw(self, person: str) -> bool:
         """Take somebody off the map; whether there is such a person."""
-        there = await asyncio.to_thread(self.store.withdraw, person)
+        there = await self.in_store(self.store.withdraw, person)
         self.index.remove(person)
         return there
 
     async def revoke_tokens(self, person: str) -> bool:
         """Void the tokens made for somebody so far; whether there is such a person."""
-        there = await asyncio.to_thread(self.store.renew_token_mark, person)
+        there = await self.in_store(self.store.renew_token_mark, person)
         self.people.forget(person)
         return there
 
@@ -251,9 +318,16 @@ class Service:
     # -- reports -----------------------------------------------------------------------------------------------
 
     def _receive(self, reports: Sequence[Report]) -> list[Answer]:
-        # An epoch that has just begun comes first: what waited for it must not be replaced by what comes after it.
-        self.publisher.publish_due()
-        return self.publisher.receive(reports)
+        try:
+            # An epoch that has just begun comes first: what waited for it must not be replaced by what comes after it.
+            self.publisher.publish_due()
+            self.scheduler.check_clock()
+            answers = self.publisher.receive(reports)
+        except Exception as error:
+            self.health.failed(error)
+            raise
+        self.health.written()
+        return answers
 
     def _check_noise(self, window: int) -> None:
         """Take no report into a window with a key that others on the store do not use: noise would be drawn twice."""
@@ -270,8 +344,7 @@ class Service:
         self._checked_window, self._has_other_keys = window, False
 
     def _kept(self, reports: Sequence[Report], answers: Sequence[Answer]) -> None:
-        for answer in answers:
-            self.metrics.report(answer.status)
+        self.metrics.reports(sum(answer.status is not Status.UNKNOWN_PERSON for answer in answers))
         if self.is_unprotected:
             self._published_now(published_at_once(reports, answers, self.protection.region))
 
@@ -286,8 +359,12 @@ class Service:
             self.index.move(person, x_m, y_m)
 
     def _lost_track(self) -> None:
-        self.people.forget_all()
+        self.people.doubt_all()
         self.scheduler.lost()
+
+    def _database_is_back(self, seconds: float) -> None:
+        self.health.back(seconds)
+        self.scheduler.soon()
 
     # -- the operator ------------------------------------------------------------------------------------------
 
@@ -322,10 +399,7 @@ class Service:
     def totals(self) -> Totals:
         """Return the ledger's state, and let the metrics know."""
         totals = self.store.totals()
-        window = self.protection.schedule.window_of(self.publisher.epoch)
-        self.metrics.set_totals(
-            people=totals.people, pending=totals.pending, charged=totals.charged_by_window.get(window, 0)
-        )
+        self.metrics.set_people(totals.people)
         return totals
 
     def _at_epoch(self, epoch: int) -> None:
@@ -333,6 +407,33 @@ class Service:
         self._checked_window = None
         check_identity(self.store, self.protection, self.keys, self.protection.schedule.window_of(epoch))
         self.totals()
+        flagged, self._flagged = self._flagged, {}
+        for name, number in sorted(flagged.items()):
+            log_event("unusual questions", level="warning", flag=name, number=number)
+
+
+def _windows_in_use(protection: Protection, epoch: int) -> set[int]:
+    """The windows in which places count now: what waits for the next epoch counts in that epoch's window."""
+    return {protection.schedule.window_of(epoch), protection.schedule.window_of(epoch + 1)}
+
+
+def compile_kernels(protection: Protection, remap: Remap) -> None:
+    """Take a report and answer a question of nobody, so that nothing is left to compile when the service is ready."""
+    store = SqliteStore.in_memory()
+    keys = new_keys(protection.schedule)
+    publisher = Publisher(protection, keys, store)
+    store.add_people(["nobody"])
+    publisher.report("nobody", *protection.region.centre)
+    publisher.advance()
+    store.close()
+    index: NearbyIndex[str] = NearbyIndex(protection.region)
+    x_m, y_m = index.to_metres(*protection.region.centre)
+    batch = PublishedBatch(["nobody"], np.zeros((1, 2), dtype=np.int64))
+    index.load([batch], remap, keys.tie_key(0, 0))
+    index.advance([batch], remap, keys.tie_key(0, 0))
+    index.ranked_metres(x_m, y_m, 1, "nobody", 1.0)
+    index.remove("nobody")
+    index.move("nobody", x_m, y_m)
 
 
 def _index(region: Region, store: Store, *, in_memory: bool) -> ServiceIndex:

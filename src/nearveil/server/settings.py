@@ -7,6 +7,7 @@ Each setting is declared once, in `Settings`. Its variable, its option, its key 
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import json
 import re
 import tomllib
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
+from urllib.parse import urlsplit
 
 from annotated_types import Ge, Le
 from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field, Strict, ValidationError
@@ -42,6 +44,7 @@ _SHARED_KEYS = (
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LONGEST = timedelta(days=36_525)
+PERMANENT = "permanent"
 _DURATION = "a duration from 1s to 100 years such as 90s, 15m, 1h or 30d"
 
 
@@ -105,11 +108,44 @@ def _duration_as_written(value: str) -> str:
     return value.strip()
 
 
+def _lifetime_as_written(value: str) -> str:
+    return value.strip() if value.strip() == PERMANENT else _duration_as_written(value)
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def networks(text: str) -> tuple[Network, ...]:
+    """Read addresses and networks, separated by commas; ``none`` for none.
+
+    Examples
+    --------
+    >>> networks("127.0.0.1, 10.0.0.0/8")
+    (IPv4Network('127.0.0.1/32'), IPv4Network('10.0.0.0/8'))
+    """
+    if text.strip().lower() == "none":
+        return ()
+    return tuple(ipaddress.ip_network(part.strip()) for part in text.split(","))
+
+
+def _networks_as_written(value: str) -> str:
+    networks(value)
+    return value.strip()
+
+
 def _tile_address(value: str) -> str:
     has_parts = all(part in value for part in ("{z}", "{x}", "{y}"))
     if not has_parts or re.fullmatch(r"https?://[^\s\"'<>]+", value.strip()) is None:
         raise ValueError("not an address of tiles")
     return _one_line(value)
+
+
+def _redis_address(value: str) -> str:
+    parts = urlsplit(_one_line(value))
+    is_there = bool(parts.path) if parts.scheme == "unix" else parts.scheme in ("redis", "rediss") and parts.hostname
+    if not is_there or (parts.scheme != "unix" and parts.port == 0):
+        raise ValueError("not an address of Redis")
+    return value.strip()
 
 
 _Text = Annotated[str, AfterValidator(_one_line), _Takes("text in one line")]
@@ -122,9 +158,20 @@ _Length = Annotated[
 _People = Annotated[
     int | None, Strict(), _number_from(int), _Takes(f"a whole number from 2 to {MOST_HIDE_AMONG:,}", "NUMBER")
 ]
+_Lifetime = Annotated[str, AfterValidator(_lifetime_as_written), _Takes(f"{PERMANENT}, or {_DURATION}", "TIME")]
 _Duration = Annotated[str, AfterValidator(_duration_as_written), _Takes(_DURATION, "TIME")]
+_Networks = Annotated[
+    str,
+    AfterValidator(_networks_as_written),
+    _Takes("addresses or networks such as 10.0.0.5,10.1.0.0/16, or none", "ADDRESSES"),
+]
 _File = Annotated[Path | None, BeforeValidator(_file), _Takes("text in one line", "FILE")]
 _Keys = Annotated[str | None, AfterValidator(_keys_as_json), _Takes("keys as JSON")]
+_Redis = Annotated[
+    str | None,
+    AfterValidator(_redis_address),
+    _Takes("an address of Redis or Valkey such as redis://cache:6379/0, rediss://… or unix:///run/redis.sock", "URL"),
+]
 _TileAddress = Annotated[
     str | None,
     AfterValidator(_tile_address),
@@ -175,6 +222,9 @@ class Settings(BaseSettings):
     )
     host: _Text = _setting("127.0.0.1", "Address to listen on.")
     port: _Whole = _setting(8000, "Port to listen on; 0 for any free port.", least=0, most=65_535)
+    workers: _Whole = _setting(
+        1, "Number of processes that listen on the address; more than one needs PostgreSQL.", least=1, most=64
+    )
     region: _Text = _setting(
         DEFAULT_REGION, "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
     )
@@ -199,12 +249,24 @@ class Settings(BaseSettings):
     epoch: _Duration = _setting("1h", "Time between two publications, such as 15m or 1h.", panel="Protection")
     window: _Duration = _setting(
         "30d",
-        "Time for which a location keeps its noise and new locations are counted: a whole number of epochs.",
+        "Time in which new locations are counted against the budget: a whole number of epochs.",
         panel="Protection",
+    )
+    noise_lifetime: _Lifetime = _setting(
+        "permanent",
+        "Time for which a location keeps its noise: permanent, or a whole number of windows.",
+        panel="Protection",
+    )
+    dwell: _Whole = _setting(
+        2,
+        "Number of epochs in which a location must be reported, with no other between, before it counts.",
+        panel="Protection",
+        least=1,
+        most=1000,
     )
     new_places: _Whole = _setting(
         20,
-        "Number of different locations of a person that are published in a window.",
+        "Number of new locations of a person that are drawn in a window.",
         panel="Protection",
         least=1,
         most=10_000,
@@ -219,6 +281,10 @@ class Settings(BaseSettings):
         variable="NEARVEIL_KEYS_FILE",
     )
     keys_text: _Keys = _setting(None, "The secret keys as JSON.", variable="NEARVEIL_KEYS", only="environment")
+    store_timeout_s: _Number = _setting(
+        3.0, "Seconds for a database to connect, and to answer; then it counts as away.", least=0.1, most=60
+    )
+    grace: _Duration = _setting("10m", "Time for which known callers may ask while the database is away.")
     index: Annotated[Literal["memory", "database"], BeforeValidator(_word)] = _setting(
         "memory", "Index that answers questions: memory, or database."
     )
@@ -234,11 +300,55 @@ class Settings(BaseSettings):
     throttle_suspects: _YesNo = _setting(
         False, "Refuse questions of people whose behaviour is flagged.", panel="Limits"
     )
+    shared_limits: _Redis = _setting(
+        None, "Redis or Valkey through which processes share limits and flags, such as redis://cache.", panel="Limits"
+    )
+    most_connections: _Whole = _setting(4096, "Open connections at once.", panel="Limits", least=1, most=500_000)
+    most_connections_per_address: _Whole = _setting(
+        256,
+        "Open connections of one client address, or of one /64 of IPv6; 0 for no limit.",
+        panel="Limits",
+        least=0,
+        most=500_000,
+    )
+    proxies: _Networks = _setting(
+        "127.0.0.1,::1",
+        "Reverse proxies, to which the limit per address does not apply: addresses or networks, or none.",
+        panel="Limits",
+    )
+    most_header_bytes: _Whole = _setting(
+        16_384, "Bytes of a request before its body.", panel="Limits", least=1024, most=524_288
+    )
+    most_headers: _Whole = _setting(100, "Headers of a request.", panel="Limits", least=10, most=10_000)
+    head_timeout_s: _Number = _setting(
+        10.0,
+        "Seconds for the headers of a request, of the first one from the connection on.",
+        panel="Limits",
+        least=0.1,
+        most=3600,
+    )
+    body_timeout_s: _Number = _setting(30.0, "Seconds for the body of a request.", panel="Limits", least=0.1, most=3600)
+    idle_timeout_s: _Number = _setting(
+        30.0, "Seconds between an answer and the next request of a connection.", panel="Limits", least=0.1, most=3600
+    )
+    send_timeout_s: _Number = _setting(
+        30.0, "Seconds for a client to read an answer.", panel="Limits", least=0.1, most=3600
+    )
+    limits_in_proxy: _YesNo = _setting(
+        False,
+        "Start even if the installed uvicorn does not let Nearveil limit connections: a reverse proxy does it.",
+        panel="Limits",
+    )
+    tls_certificate: _File = _setting(None, "Certificate for TLS, with those above it (PEM); needs tls-key.")
+    tls_key: _File = _setting(None, "Secret key of the certificate (PEM, without a password).")
     open_probes: _YesNo = _setting(False, "Allow /readyz and /metrics from this machine without a key.")
     test_hooks: _YesNo = _setting(False, "Allow a platform key to advance the epoch; for tests only.")
     console: _YesNo = _setting(True, "Serve the operator's console at /.")
     tile_address: _TileAddress = _setting(None, "Address of map tiles for the console, with {z}, {x} and {y}.")
-    access_log: _YesNo = _setting(False, "Log one line per request: only method, route, status and time.")
+    access_log: _YesNo = _setting(False, "Log one line per request: only method, route, caller, status and time.")
+    audit_log: _File = _setting(
+        None, "File of the audit log: who changed what, ids hashed. Without it, its entries are lines of the log."
+    )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_word)] = _setting(
         "info", "Least severe level to log: debug, info, warning, or error."
     )
@@ -300,8 +410,15 @@ class Settings(BaseSettings):
             raise UsageError(f"the policy off publishes true locations; if all people are made up, add {LOUD_OPTION}")
         if self.index == "database" and not is_postgres(self.store):
             raise UsageError("the index database needs PostgreSQL: choose the index memory, or a store postgresql://…")
+        if self.workers > 1 and not is_postgres(self.store):
+            raise UsageError(
+                "several workers need PostgreSQL, because one process at a time may use a SQLite file: choose a store "
+                "postgresql://…, or leave out workers"
+            )
         if self.keys is not None and self.keys_text is not None:
             raise UsageError("keys are given both in a file and in NEARVEIL_KEYS; leave out one of them")
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise UsageError("TLS needs a certificate and its key; give both tls_certificate and tls_key, or neither")
         if self.hide_among is not None and self.hide_within is not None:
             raise UsageError("people are hidden within a distance or among people; give hide_within or hide_among")
         if self.hide_among is not None and self.cells is None:
@@ -323,6 +440,8 @@ class Settings(BaseSettings):
             hide_within_m=None if self.hide_within is None else metres(self.hide_within, "hide_within"),
             among=self._hidden_among(),
             new_places=self.new_places,
+            dwell_epochs=self.dwell,
+            noise_lifetime=None if self.noise_lifetime == PERMANENT else duration(self.noise_lifetime),
             schedule=Schedule(epoch=duration(self.epoch), window=duration(self.window)),
         )
 
@@ -369,6 +488,14 @@ def read_cells_file(path: Path) -> Cells:
         return cells_from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         raise DataError(f"the cells file {path} cannot be read; name a file from 'nearveil fit --hide-among'") from None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or a name is this machine's own, which no other machine reaches."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _make_folder(folder: Path) -> None:
@@ -498,6 +625,12 @@ def _from_options(options: Mapping[str, Any]) -> _Given:
         setting = _named(name, "the command line")
         if setting.only == "environment":
             raise UsageError(f"every user of this machine could see {name}; put it into {setting.variable}")
+        if has_password(options[name]):
+            raise UsageError(
+                f"every user of this machine can see the password in {setting.option}; put the address into "
+                f"{setting.variable} or a settings file, or leave the password out and let a password file have it "
+                "(PGPASSFILE)"
+            )
     values = {name: value for name, value in options.items() if value is not None}
     return _Given(values, lambda setting: f"option {setting.option}", lambda setting: setting.option)
 
@@ -530,6 +663,17 @@ def _as_toml(setting: Setting, value: object, source: str) -> str:
     shown = value if isinstance(value, bool | int | float) else masked(str(value))
     line = f"{setting.name} = {json.dumps(shown, ensure_ascii=False)}  # {source}"
     return f"# {line}" if setting.only == "option" else line
+
+
+def has_password(value: object) -> bool:
+    """Whether a value is an address or a connection string with a password; in doubt it has one.
+
+    Examples
+    --------
+    >>> has_password("redis://:secret@cache:6379"), has_password("postgresql://ann@db/nearveil")
+    (True, False)
+    """
+    return isinstance(value, str) and masked(value) != value
 
 
 def masked(address: str) -> str:

@@ -10,6 +10,10 @@ Two patterns of inference attacks are detected, at scales beyond the errors of a
 An attack within the error of a phone's location cannot be told from a phone, and one that is slow or spread over many
 accounts cannot be told from ordinary people. This is a second line of defence; the noise is the first. Trails are never
 printed and never stored.
+
+Processes that share limits (`nearveil.server.shared_limits`) share only that a person is flagged, and until when, by a
+keyed hash of the id. Trails are true locations, which leave the memory of a process for nobody. So an attacker whose
+questions are spread over several processes is seen later, by the questions that one of them gets.
 """
 
 from __future__ import annotations

@@ -14,8 +14,10 @@ from nearveil.mechanisms.fit_cells import build_private_cells, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys
+from nearveil.nearby.publishing.noise import ReportNoise, _NearInSteps
 from nearveil.nearby.publishing.protection import LEAST_MARGIN_M, PlaceCells, Policy, Protection, Schedule
-from nearveil.nearby.publishing.publisher import Publisher, Status, cells_from_store, with_settled_channel
+from nearveil.nearby.publishing.publisher import Publisher, with_settled_channel
+from nearveil.nearby.publishing.stated_noise import cells_from_store
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.privacy.guarantee import Notion
@@ -137,20 +139,48 @@ def test_staying_and_returning_repeat_a_point_and_cost_nothing(protection: Prote
     store.add_people(["ann"])
     publisher = Publisher(protection, KEYS, store, clock=lambda: now_s)
     far = np.argsort(steps_from(grid.cells, usual_cell(grid.cells)))[[0, -1]]
-    said, points = [], []
-    for cell in (far[0], far[0], far[1], far[0], *far[1:], far[0] // 2, far[0] // 3):
-        said.append(publisher.report("ann", *TOWN.from_metres(centre_m(grid, int(cell))[None])[0]).status)
-        now_s += 3600.0
-        publisher.publish_due()
+    points = []
+    # One window: a first place counts at once, and the others after two epochs.
+    for epochs, cell in (
+        (1, far[0]),
+        (1, far[0]),
+        (2, far[1]),
+        (1, far[0]),
+        (1, far[0]),
+        (2, far[0] // 2),
+        (1, far[0]),
+    ):
+        for _ in range(epochs):
+            publisher.report("ann", *TOWN.from_metres(centre_m(grid, int(cell))[None])[0])
+            now_s += 3600.0
+            publisher.publish_due()
         with store.writing() as writing:
             published = writing.held(["ann"], 0)["ann"].published
         assert published is not None
         points.append((published.x_steps, published.y_steps))
-    assert said[1] is Status.SAME_PLACE
-    assert points[0] == points[1] == points[3] != points[2] == points[4]
-    # Three places are in the budget, and the fourth is not.
-    assert (said[-1], points[-1]) == (Status.BUDGET_SPENT, points[-2])
+    assert points[0] == points[1] == points[4] != points[2] == points[3]
+    assert points[-1] == points[-2]
     assert store.totals().charged_by_window == {0: 3}
+
+
+def test_a_new_point_few_steps_from_an_earlier_one_is_replaced_by_it(protection: Protection, grid: PlaceCells) -> None:
+    """All pairs of one person's points are farther apart than that; so many draws from one place have few points."""
+    channel = ReportNoise(protection)._near
+    assert isinstance(channel, _NearInSteps)
+    points: list[tuple[int, int]] = []
+    rng = np.random.default_rng(1)
+    half_m = np.array(TOWN.half_extent_m)
+    for x_m, y_m in rng.uniform(-half_m, half_m, (300, 2)):
+        point = (round(x_m / STEP_M), round(y_m / STEP_M))
+        found = channel.replaced(point, points)
+        cells = grid.cells.find(np.array([point, *points]) * STEP_M / TOWN.metres_per_unit)
+        steps = steps_from(grid.cells, int(cells[0]))[cells[1:]]
+        if found == point:
+            assert not points or steps.min() > channel.most_steps
+            points.append(point)
+        else:
+            assert steps[points.index(found)] == steps.min() <= channel.most_steps
+    assert 1 < len(points) < 300
 
 
 def test_somebody_at_a_border_does_not_flicker(protection: Protection, grid: PlaceCells) -> None:

@@ -47,7 +47,14 @@ def test_a_window_costs_as_much_as_its_places_together() -> None:
 def test_the_place_card_says_what_is_not_hidden() -> None:
     card = Protection(region=named_region("paris")).guarantee.card(full=True)
     words = " ".join(card.replace("│", " ").split())
-    for said in ("back at a place", "losses of windows add up", "does not have the key", "at most 20 different places"):
+    for said in (
+        "back at a place",
+        "losses of new places add up over all windows",
+        "lasts for good",
+        "reported in 2 epochs",
+        "does not have the key",
+        "at most 20 new places",
+    ):
         assert said in words
 
 

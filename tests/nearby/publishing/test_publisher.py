@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearveil.errors import DataError
+from nearveil.errors import DataError, UsageError
 from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, new_keys, place_tag, service_key
-from nearveil.nearby.publishing.protection import Policy, Protection, Schedule, grid_for
-from nearveil.nearby.publishing.publisher import BUDGET_SETTING, Publisher, Status
-from nearveil.nearby.stores.base import STEP_M, NoisyLocation
+from nearveil.nearby.publishing.protection import NEAR_SHARE, Policy, Protection, Schedule, grid_for
+from nearveil.nearby.publishing.publisher import BUDGET_SETTING, MOST_CHANGES, Publisher, Status
+from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
 from nearveil.types import FloatArray
@@ -24,15 +24,37 @@ HOME = (0.0, 0.0)
 SIDE_M = grid_for(500.0).side_m
 
 
+WORK, GYM, FAR = (4500.0, 0.0), (0.0, 4500.0), (-4500.0, -3000.0)
+"""So far apart that no noisy place falls near another's: less than once in 10,000 times."""
+
+
 class World:
     """A service with one clock, a store in memory and people ann and bob."""
 
-    def __init__(self, policy: Policy = Policy.PLACE, *, new_places: int = 3, keys: SecretKeys | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy = Policy.PLACE,
+        *,
+        new_places: int = 3,
+        dwell_epochs: int = 2,
+        noise_lifetime: timedelta | None = None,
+        keys: SecretKeys | None = None,
+    ) -> None:
         self.now_s = 0.0
         self.store = SqliteStore.in_memory()
-        self.store.add_people(["ann", "bob"])
-        self.protection = Protection(region=PARIS, policy=policy, new_places=new_places, schedule=SCHEDULE)
-        self.publisher = Publisher(self.protection, keys or new_keys(), self.store, clock=lambda: self.now_s)
+        self.protection = Protection(
+            region=PARIS,
+            policy=policy,
+            new_places=new_places,
+            dwell_epochs=dwell_epochs,
+            noise_lifetime=noise_lifetime,
+            schedule=SCHEDULE,
+        )
+        self.publisher = self.publisher_with(keys or new_keys())
+        self.publisher.add_people(["ann", "bob"])
+
+    def publisher_with(self, keys: SecretKeys, **changed: Any) -> Publisher:
+        return Publisher(replace(self.protection, **changed), keys, self.store, clock=lambda: self.now_s)
 
     def report(self, person: str, place_m: tuple[float, float]) -> Status:
         latitude, longitude = PARIS.from_metres(np.array([place_m]))[0]
@@ -42,9 +64,23 @@ class World:
         self.now_s += 3600.0
         assert self.publisher.publish_due()
 
-    def published(self, person: str) -> NoisyLocation | None:
+    def stay(self, person: str, place_m: tuple[float, float], epochs: int = 2) -> tuple[int, int] | None:
+        """Report from a place once in each of some epochs; return what is published then."""
+        for _ in range(epochs):
+            self.report(person, place_m)
+            self.next_epoch()
+        return self.point(person)
+
+    def next_window(self) -> None:
+        self.now_s = SCHEDULE.starts_at((self.window + 1) * SCHEDULE.epochs_per_window)
+        self.publisher.publish_due()
+
+    def held(self, person: str) -> Held:
         with self.store.writing() as writing:
-            return writing.held([person], self.window)[person].published
+            return writing.held([person], self.window)[person]
+
+    def published(self, person: str) -> NoisyLocation | None:
+        return self.held(person).published
 
     def point(self, person: str) -> tuple[int, int] | None:
         draw = self.published(person)
@@ -63,8 +99,8 @@ def world() -> World:
     return World()
 
 
-def test_nothing_is_published_before_the_border(world: World) -> None:
-    assert world.report("ann", HOME) is Status.PENDING
+def test_nothing_is_published_before_the_boundary(world: World) -> None:
+    assert world.report("ann", HOME) is Status.TAKEN
     assert world.published("ann") is None
     assert not world.publisher.publish_due() or world.published("ann") is None
     world.next_epoch()
@@ -72,56 +108,192 @@ def test_nothing_is_published_before_the_border(world: World) -> None:
     assert world.published("bob") is None
 
 
-def test_the_answer_says_when(world: World) -> None:
-    world.now_s = 5000.0
-    answer = world.publisher.report("ann", *PARIS.from_metres(np.array([HOME]))[0])
-    assert answer.publishes_at == 7200.0
-    assert len(answer.receipt) == 24
+def test_the_answer_is_the_same_wherever_somebody_is(world: World) -> None:
+    """First place, the same again, a new one, back, a budget that is spent, and too many in an epoch."""
+    answers = []
+    for place in [HOME, HOME, WORK, HOME, WORK, WORK, GYM, GYM, FAR, FAR, *((500.0 * n, 900.0) for n in range(20))]:
+        answer = world.publisher.report("ann", *PARIS.from_metres(np.array([place]))[0])
+        assert answer.publishes_at == world.now_s + 3600.0
+        answers.append(answer)
+        if len(answers) < 12:
+            world.next_epoch()
+    assert {answer.status for answer in answers} == {Status.TAKEN}
+    assert {len(answer.receipt) for answer in answers} == {24}
+    assert len({answer.receipt for answer in answers}) == len(answers)
+
+
+# Noise that lasts.
 
 
 def test_staying_and_coming_back_publish_the_same_point_and_cost_once(world: World) -> None:
-    points = []
-    for place in [HOME, HOME, (20.0, -30.0), (900.0, 900.0), HOME, (900.0, 900.0)]:
-        world.report("ann", place)
-        world.next_epoch()
-        points.append(world.point("ann"))
+    points = [world.stay("ann", place) for place in [HOME, HOME, (20.0, -30.0), WORK, HOME, WORK]]
     assert points[0] == points[1] == points[2] == points[4]
     assert points[3] == points[5] != points[0]
     assert world.charged() == 2
 
 
-def test_noise_is_large_and_differs_between_people_keys_and_windows() -> None:
-    points = set()
-    for person in ("ann", "bob"):
+def test_noise_is_large_and_differs_between_people_and_keys() -> None:
+    points = {World().stay(person, HOME) for person in ("ann", "bob") for _ in range(2)}
+    assert len(points) == 4
+
+
+def test_noise_lasts_for_good(world: World) -> None:
+    home, work = world.stay("ann", HOME), world.stay("ann", WORK)
+    for _ in range(5):
+        world.next_window()
+        assert world.stay("ann", HOME) == home
+        assert world.stay("ann", WORK) == work
+    assert world.store.totals().charged_by_window == {0: 2}
+
+
+def test_noise_with_a_lifetime_is_drawn_anew_after_it() -> None:
+    world = World(noise_lifetime=2 * SCHEDULE.window)
+    people = [f"person-{number}" for number in range(30)]
+    world.publisher.add_people(people)
+    points: dict[str, list[tuple[int, int] | None]] = {person: [] for person in people}
+    for _ in range(6):
         for _ in range(2):
-            world = World()
-            for _ in range(2):
+            for person in people:
                 world.report(person, HOME)
-                world.next_epoch()
-                points.add(world.point(person))
-                world.now_s += 36_000.0
-    # Two people, two keys, two windows each.
-    assert len(points) == 8
+            world.next_epoch()
+        for person in people:
+            points[person].append(world.point(person))
+        world.next_window()
+    for seen in points.values():
+        assert (seen[0], seen[2], seen[4]) == (seen[1], seen[3], seen[5])
+    # A noisy place that falls near the one before it is replaced by that; nobody's are all near in 1e-6 of cases.
+    assert any(len(set(seen)) == 3 for seen in points.values())
+    assert world.store.totals().charged_by_window == {0: 30, 2: 30, 4: 30}
 
 
-def test_a_new_window_is_a_new_draw_and_a_new_charge(world: World) -> None:
-    world.report("ann", HOME)
-    world.next_epoch()
-    first = world.point("ann")
-    world.now_s += 36_000.0
-    assert world.report("ann", HOME) is Status.PENDING
-    world.next_epoch()
-    assert world.point("ann") != first
-    assert world.store.totals().charged_by_window == {0: 1, 1: 1}
+@pytest.mark.parametrize("lifetime", [timedelta(hours=5), timedelta(hours=15), timedelta(0)])
+def test_a_lifetime_is_a_whole_number_of_windows(lifetime: timedelta) -> None:
+    with pytest.raises(UsageError, match="whole number of windows"):
+        Protection(region=PARIS, schedule=SCHEDULE, noise_lifetime=lifetime)
 
 
-def test_a_later_report_replaces_the_pending_draw_which_costs_nothing(world: World) -> None:
-    for distance_m in (0.0, 500.0, 1000.0, 1500.0, 2000.0):
-        assert world.report("ann", (distance_m, 0.0)) is Status.PENDING
-    assert world.charged() == 0
-    world.next_epoch()
+def test_a_new_key_is_for_new_places_and_the_old_one_still_knows_the_others() -> None:
+    keys = new_keys()
+    world = World(keys=keys)
+    home = world.stay("ann", HOME)
+    world.next_window()
+    rotated = keys.rotated(1)
+    world.publisher = world.publisher_with(rotated)
+    work = world.stay("ann", WORK)
+    assert world.stay("ann", HOME) == home
+    assert world.charged() == 2
+    assert (draw := world.published("ann")) is not None
+    own = service_key(keys.noise_key(0), world.protection)
+    assert draw.tag == place_tag(own, "ann", (0, 0), 0, SIDE_M)
+    # Without the old key home is a place like any other, and is drawn anew.
+    world.publisher = world.publisher_with(rotated.pruned(1))
+    assert world.stay("ann", WORK) == work
+    world.stay("ann", HOME)
+    assert world.charged() == 3
+
+
+def test_other_keys_with_the_same_noise_window_are_refused(world: World) -> None:
+    world.stay("ann", HOME)
+    world.next_window()
+    world.publisher = world.publisher_with(new_keys())
+    with pytest.raises(StoreError, match="not the one that this store was used with"):
+        world.report("ann", HOME)
+
+
+# Places that last before they count.
+
+
+def test_a_first_place_counts_at_once_and_others_when_they_have_lasted(world: World) -> None:
+    home = world.stay("ann", HOME, epochs=1)
+    assert home is not None
+    assert world.stay("ann", WORK, epochs=1) == home
+    assert world.stay("ann", WORK, epochs=1) != home
+    assert world.charged() == 2
+
+
+def test_a_bad_fix_costs_nothing(world: World) -> None:
+    home = world.stay("ann", HOME)
+    for number in range(8):
+        assert world.stay("ann", (400.0 * (number + 1), 0.0), epochs=1) == home
+        assert world.stay("ann", HOME, epochs=1) == home
     assert world.charged() == 1
-    assert world.report("ann", (2000.0, 0.0)) is Status.SAME_PLACE
+
+
+def test_several_reports_in_one_epoch_do_not_make_a_place_last(world: World) -> None:
+    home = world.stay("ann", HOME)
+    for _ in range(5):
+        world.report("ann", WORK)
+    world.next_epoch()
+    assert world.point("ann") == home
+
+
+def test_a_place_lasts_over_epochs_without_a_report(world: World) -> None:
+    """Phones report when they can: what counts is that nothing else was reported in between."""
+    home = world.stay("ann", HOME)
+    world.report("ann", WORK)
+    for _ in range(4):
+        world.next_epoch()
+    assert world.stay("ann", WORK, epochs=1) != home
+
+
+@pytest.mark.parametrize("dwell_epochs", [1, 3])
+def test_how_long_a_place_must_last_can_be_chosen(dwell_epochs: int) -> None:
+    world = World(dwell_epochs=dwell_epochs)
+    home = world.stay("ann", HOME)
+    for _ in range(dwell_epochs - 1):
+        assert world.stay("ann", WORK, epochs=1) == home
+    assert world.stay("ann", WORK, epochs=1) != home
+
+
+def test_one_report_from_home_undoes_what_others_report(world: World) -> None:
+    """Somebody else reports for ann, in every epoch and at any time, while her phone reports from home."""
+    home = world.stay("ann", HOME)
+    for number in range(12):
+        for place in ((WORK, HOME, WORK), (WORK, WORK, HOME), (HOME, WORK))[number % 3]:
+            world.report("ann", place)
+        world.next_epoch()
+        assert world.point("ann") == home
+    # Never was anything published; what was drawn meanwhile is charged, once.
+    assert world.charged() <= 2
+
+
+def test_all_reports_of_a_batch_are_heard(world: World) -> None:
+    home = world.stay("ann", HOME)
+    world.report("ann", WORK)
+    world.next_epoch()
+    degrees = PARIS.from_metres(np.array([HOME, WORK]))
+    reports = [world.publisher.accept("ann", *place) for place in degrees]
+    answers = world.publisher.receive([*reports, world.publisher.accept("nobody", *degrees[0])])
+    assert [answer.status for answer in answers] == [Status.TAKEN, Status.TAKEN, Status.UNKNOWN_PERSON]
+    world.next_epoch()
+    assert world.point("ann") == home
+
+
+def test_too_many_places_in_one_epoch_and_none_of_them_counts() -> None:
+    world = World(dwell_epochs=1, new_places=50)
+    home = world.stay("ann", HOME)
+    for number in range(MOST_CHANGES + 1):
+        world.report("ann", (600.0 * (number - 6), 4500.0))
+    for _ in range(3):
+        world.report("ann", WORK)
+    world.next_epoch()
+    assert world.point("ann") == home
+    # What was drawn is charged, published or not.
+    assert world.charged() == 1 + MOST_CHANGES
+    assert world.stay("ann", WORK, epochs=1) != home
+
+
+def test_what_waits_is_replaced_and_charged() -> None:
+    world = World(dwell_epochs=1)
+    world.stay("ann", HOME)
+    for place in (WORK, GYM):
+        world.report("ann", place)
+    world.next_epoch()
+    assert world.charged() == 3
+    gym = world.point("ann")
+    # Paid for, but never seen: it is free now.
+    assert world.stay("ann", WORK) != gym
+    assert world.charged() == 3
 
 
 def test_somebody_at_a_border_does_not_flicker(world: World) -> None:
@@ -129,16 +301,14 @@ def test_somebody_at_a_border_does_not_flicker(world: World) -> None:
     for turn in range(8):
         # To and fro across the border between two cells, and across a corner.
         step = 20.0 if turn % 2 else -20.0
-        world.report("ann", (SIDE_M / 2 + step, SIDE_M / 2 - step))
-        world.next_epoch()
-        points.add(world.point("ann"))
+        points.add(world.stay("ann", (SIDE_M / 2 + step, SIDE_M / 2 - step), epochs=1))
     assert len(points) == 1
     assert world.charged() == 1
 
 
 def test_the_error_of_a_phone_does_not_go_to_and_fro(world: World, rng: np.random.Generator) -> None:
     people = [f"person-{number}" for number in range(40)]
-    world.store.add_people(people)
+    world.publisher.add_people(people)
     homes = rng.uniform(-5000.0, 5000.0, (len(people), 2))
     seen: dict[str, list[tuple[int, int] | None]] = {person: [] for person in people}
     for _ in range(8):
@@ -151,74 +321,91 @@ def test_the_error_of_a_phone_does_not_go_to_and_fro(world: World, rng: np.rando
     for points in seen.values():
         changes = sum(first != second for first, second in itertools.pairwise(points))
         assert changes == len(set(points)) - 1
-    assert world.charged() <= 1.1 * len(people)
-
-
-def test_flicker_within_an_epoch_changes_nothing_either(world: World) -> None:
-    latitude, longitude = PARIS.from_metres(np.array([(SIDE_M / 2 - 5.0, 0.0)]))[0]
-    first = world.publisher.report("ann", latitude, longitude)
-    assert world.report("ann", (SIDE_M / 2 + 5.0, 0.0)) is Status.PENDING
-    world.next_epoch()
-    draw = world.published("ann")
-    assert draw is not None and draw.receipt == first.receipt
+    assert world.charged() <= 1.05 * len(people)
 
 
 def test_a_known_place_within_reach_is_taken_before_a_new_one(world: World) -> None:
-    for place in [HOME, (1000.0, 0.0)]:
-        world.report("ann", place)
-        world.next_epoch()
+    home = world.stay("ann", HOME)
+    world.stay("ann", WORK)
     # Just beyond the border of home's cell, and within its margin.
-    world.report("ann", (SIDE_M / 2 + 10.0, 0.0))
-    world.next_epoch()
+    assert world.stay("ann", (SIDE_M / 2 + 10.0, 0.0)) == home
     assert world.charged() == 2
 
 
+# The budget.
+
+
 def test_a_spent_budget_leaves_the_last_published_place(world: World) -> None:
-    for number in range(3):
-        world.report("ann", (1000.0 * number, 0.0))
-        world.next_epoch()
-    last = world.point("ann")
-    assert world.report("ann", (5000.0, 0.0)) is Status.BUDGET_SPENT
-    world.next_epoch()
-    assert world.point("ann") == last
+    for place in (HOME, WORK, GYM):
+        last = world.stay("ann", place, epochs=2)
+    home = world.held("ann").known
+    assert world.stay("ann", FAR) == last
     assert world.charged() == 3
     # Places paid for are still free, bob has a budget of his own, and the next window brings a new one.
-    assert world.report("ann", (0.0, 0.0)) is Status.PENDING
-    assert world.report("bob", (5000.0, 0.0)) is Status.PENDING
-    world.now_s += 36_000.0
-    assert world.report("ann", (5000.0, 0.0)) is Status.PENDING
-
-
-def test_a_spent_budget_also_keeps_back_what_waited(world: World) -> None:
-    for number in range(3):
-        world.report("ann", (1000.0 * number, 0.0))
-        world.next_epoch()
-    last = world.point("ann")
-    assert world.report("ann", (0.0, 0.0)) is Status.PENDING
-    assert world.report("ann", (5000.0, 0.0)) is Status.BUDGET_SPENT
-    world.next_epoch()
-    assert world.point("ann") == last
+    assert world.stay("ann", HOME) in home.values()
+    assert world.stay("bob", FAR) is not None
+    world.next_window()
+    assert world.stay("ann", FAR) not in (last, *home.values())
+    assert world.charged() == 5
 
 
 def test_back_at_the_published_place_nothing_waits(world: World) -> None:
+    home = world.stay("ann", HOME)
+    world.stay("ann", WORK, epochs=1)
+    world.report("ann", WORK)
+    assert world.held("ann").pending is not None
     world.report("ann", HOME)
-    world.next_epoch()
-    home = world.point("ann")
-    assert world.report("ann", (2000.0, 0.0)) is Status.PENDING
-    assert world.report("ann", HOME) is Status.SAME_PLACE
+    assert world.held("ann").pending is None
     world.next_epoch()
     assert world.point("ann") == home
-    assert world.charged() == 1
+    # Its noise was drawn, so that it counts.
+    assert world.charged() == 2
 
 
-def test_reports_in_one_batch_the_last_counts(world: World) -> None:
-    degrees = PARIS.from_metres(np.array([HOME, (3000.0, 0.0)]))
-    reports = [world.publisher.accept("ann", *place) for place in degrees]
-    answers = world.publisher.receive([*reports, world.publisher.accept("nobody", *degrees[0])])
-    assert [answer.status for answer in answers] == [Status.PENDING, Status.PENDING, Status.UNKNOWN_PERSON]
-    assert answers[0] == answers[1]
-    world.next_epoch()
-    assert world.report("ann", (3000.0, 0.0)) is Status.SAME_PLACE
+def test_erasing_and_creating_anew_brings_no_budget_within_a_window(world: World) -> None:
+    home = world.stay("ann", HOME)
+    world.stay("ann", WORK)
+    assert world.publisher.erase("ann")
+    assert not world.publisher.erase("ann")
+    assert world.publisher.add_people(["ann", "cem"]) == ["ann", "cem"]
+    # The same noise again: erasing is no way to a second draw of a place.
+    assert world.stay("ann", HOME) == home
+    assert world.stay("ann", GYM) == home
+    assert world.stay("cem", GYM) is not None
+    world.next_window()
+    assert world.stay("ann", GYM) != home
+
+
+# A new noisy place near an earlier one is replaced by it.
+
+
+def test_noisy_places_of_one_person_are_never_near_each_other(rng: np.random.Generator) -> None:
+    world = World(new_places=500, dwell_epochs=1)
+    for place in rng.uniform(-1500.0, 1500.0, (60, 2)):
+        world.stay("ann", tuple(place), epochs=1)
+    points = np.array(sorted({point for point in world.held("ann").known.values() if point is not None})) * STEP_M
+    away = np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))[~np.eye(len(points), dtype=bool)]
+    assert 1 < len(points) < 40
+    assert away.min() > NEAR_SHARE * 500.0
+    # Somebody at a place that shares its noisy place with another stays there.
+    for _ in range(3):
+        assert len({world.stay("ann", tuple(place), epochs=1) for place in np.zeros((3, 2))}) == 1
+
+
+@pytest.mark.statistical
+def test_a_guess_at_the_place_next_door_mostly_looks_like_a_right_one() -> None:
+    """Replaced in 0.57 of cases (by a simulation of two planar Laplace noises 250 m apart); off by 0.1 in 2e-6."""
+    world = World(new_places=500, dwell_epochs=1)
+    people = [f"person-{number}" for number in range(600)]
+    world.publisher.add_people(people)
+    before = []
+    for place in (HOME, (250.0, 0.0)):
+        for person in people:
+            world.report(person, place)
+        world.next_epoch()
+        before.append([world.point(person) for person in people])
+    same = np.mean([one == two for one, two in zip(*before, strict=True)])
+    assert abs(same - 0.57) < 0.1
 
 
 def test_fresh_noise_differs_at_every_border_and_is_charged_each_time() -> None:
@@ -256,16 +443,16 @@ def test_the_hook_for_tests_goes_on_by_one_epoch(world: World) -> None:
     assert world.publisher.starts_at(before + 2) == 3600.0
 
 
-def test_draws_stay_in_the_region(world: World) -> None:
+def test_draws_stay_in_the_region() -> None:
     half = np.array(PARIS.half_extent_m)
-    # From a corner three draws of four would leave; each window brings another.
+    # From a corner three draws of four would leave.
     for _ in range(10):
+        world = World()
         world.publisher.report("ann", PARIS.north, PARIS.east)
         world.next_epoch()
         point = world.point("ann")
         assert point is not None
         assert (np.abs(np.array(point)) * STEP_M <= half + STEP_M).all()
-        world.now_s += 36_000.0
 
 
 @pytest.mark.parametrize("place", [(10.0, 10.0), (float("nan"), 2.3), (float("inf"), 2.3), (48.8, 200.0)])
@@ -282,34 +469,31 @@ def test_a_report_does_not_print_where(world: World) -> None:
 
 
 def test_a_budget_is_not_raised_in_the_middle_of_a_window() -> None:
-    world = World(new_places=1)
-    assert world.report("ann", HOME) is Status.PENDING
-    world.next_epoch()
-    raised = Protection(region=PARIS, new_places=3, schedule=SCHEDULE)
-    world.publisher = Publisher(raised, world.publisher._keys, world.store, clock=lambda: world.now_s)
-    assert world.report("ann", (900.0, 900.0)) is Status.BUDGET_SPENT
+    keys = new_keys()
+    world = World(new_places=1, keys=keys)
+    home = world.stay("ann", HOME)
+    world.publisher = world.publisher_with(keys, new_places=3)
+    assert world.stay("ann", WORK) == home
     assert world.publisher.most_charges(0) == 1
-    for _ in range(9):
-        world.next_epoch()
-    # The border that publishes this belongs to the next window.
-    assert world.report("ann", (900.0, 900.0)) is Status.PENDING
-    assert world.report("ann", HOME) is Status.PENDING
+    world.next_window()
+    assert world.stay("ann", WORK) != home
     assert world.publisher.most_charges(1) == 3
 
 
 def test_everybody_on_a_store_has_the_budget_that_the_window_began_with() -> None:
-    world = World(new_places=3)
+    keys = new_keys()
+    world = World(new_places=3, keys=keys)
     assert world.publisher.most_charges(0) == 3
-    lowered = Publisher(Protection(region=PARIS, new_places=1, schedule=SCHEDULE), new_keys(), world.store)
+    lowered = world.publisher_with(keys, new_places=1)
     assert (lowered.most_charges(0), lowered.most_charges(1)) == (3, 1)
     assert world.publisher.most_charges(1) == 1
 
 
 def test_what_is_promised_is_the_budget_of_the_window() -> None:
-    world = World(new_places=3)
-    assert world.report("ann", HOME) is Status.PENDING
-    raised = Protection(region=PARIS, new_places=7, schedule=SCHEDULE)
-    publisher = Publisher(raised, new_keys(), world.store, clock=lambda: world.now_s)
+    keys = new_keys()
+    world = World(new_places=3, keys=keys)
+    assert world.report("ann", HOME) is Status.TAKEN
+    publisher = world.publisher_with(keys, new_places=7)
     assert publisher.promised.new_places == 3
     world.now_s = 10 * 3600.0
     assert publisher.promised.new_places == 7
@@ -368,21 +552,17 @@ def test_one_key_on_two_services_draws_nothing_twice(other: dict[str, Any]) -> N
     assert abs(np.corrcoef(abs(one), abs(two))[0, 1]) < 0.35  # exceeded by chance in 1e-9 of cases
 
 
-def test_a_window_that_began_with_a_shared_key_ends_with_it() -> None:
+def test_noise_that_began_with_a_shared_key_stays_with_it() -> None:
     """A store from before services had keys of their own: nobody's noise is drawn a second time."""
     world = World(keys=SHARED)
     world.store.settle(f"{BUDGET_SETTING} 0", "3")
     before = place_tag(SHARED.noise_key(0), "ann", (0, 0), 0, SIDE_M)
-    assert world.report("ann", HOME) is Status.PENDING
-    world.next_epoch()
+    home = world.stay("ann", HOME)
     assert (draw := world.published("ann")) is not None
     assert draw.tag == before
-    # Another process, and another start, agree.
-    again = Publisher(world.protection, SHARED, world.store, clock=lambda: world.now_s)
-    assert again.report("ann", *PARIS.from_metres(np.array([HOME]))[0]).status is Status.SAME_PLACE
-    world.now_s = 36_000.0
-    assert world.report("ann", HOME) is Status.PENDING
-    world.next_epoch()
-    own = service_key(SHARED.noise_key(1), world.protection)
-    assert (draw := world.published("ann")) is not None
-    assert draw.tag == place_tag(own, "ann", (0, 0), 1, SIDE_M)
+    # Another process, another start and another window agree.
+    world.publisher = world.publisher_with(SHARED)
+    assert world.stay("ann", HOME) == home
+    world.next_window()
+    assert world.stay("ann", HOME) == home
+    assert world.charged() == 1

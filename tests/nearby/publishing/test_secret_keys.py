@@ -101,19 +101,18 @@ def test_a_rotated_key_counts_from_its_window_on() -> None:
     assert rotated.noise_key(9) != keys.noise_key(9)
     assert rotated.noise_key(100) == rotated.noise_key(9)
     assert rotated.tokens == keys.tokens
-    again = rotated.rotated(from_window=10, in_use_window=9)
+    again = rotated.rotated(from_window=10)
     assert again.noise_key(9) == rotated.noise_key(9)
-    assert [key.from_window for key in again.noise] == [9, 10]
-
-
-def test_rotating_again_keeps_every_key_from_the_one_in_use_on() -> None:
-    keys = new_keys().rotated(from_window=3).rotated(from_window=9)
-    again = keys.rotated(from_window=10, in_use_window=8)
-    assert [key.from_window for key in again.noise] == [3, 9, 10]
-    assert [again.noise_key(window) for window in (8, 9)] == [keys.noise_key(window) for window in (8, 9)]
-    assert [key.from_window for key in keys.rotated(from_window=10).noise] == [0, 3, 9, 10]
+    # Places that are known keep their noise, and are known by the keys before.
+    assert again.from_windows == (0, 9, 10)
     with pytest.raises(UsageError, match="already"):
-        again.rotated(from_window=10, in_use_window=8)
+        again.rotated(from_window=10)
+
+
+def test_pruning_keeps_every_key_from_the_one_in_use_on() -> None:
+    keys = new_keys().rotated(from_window=3).rotated(from_window=9).rotated(from_window=10)
+    assert keys.pruned(8).from_windows == (3, 9, 10)
+    assert [keys.pruned(8).noise_key(window) for window in (8, 9)] == [keys.noise_key(window) for window in (8, 9)]
 
 
 def test_keys_know_their_schedule(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Draws for tests, and what a store says about somebody."""
 
+from dataclasses import replace
 from typing import Any
 
-from nearveil.nearby.stores.base import Held, NoisyLocation, Store
+from nearveil.nearby.stores.base import Held, NoisyLocation, Point, Standing, Store
 
 WINDOW = 5
 EPOCH = 100
@@ -21,13 +22,46 @@ def draw(person: str, place: int = 1, *, window: int = WINDOW, receipt: str | No
     )
 
 
+def standing(number: int) -> Standing:
+    """A standing of which every part depends on the number."""
+    return Standing(
+        receipt=f"report {number}",
+        epoch=EPOCH + number,
+        candidate=number.to_bytes(2, "big") * 8 if number % 3 else None,
+        candidate_epoch=EPOCH - number,
+        seen=number + 1,
+        changes=number + 2,
+    )
+
+
+def elsewhere(location: NoisyLocation, other: NoisyLocation | None = None) -> NoisyLocation:
+    """The same place with another noisy place."""
+    point = (7, -7) if other is None else (other.x_steps, other.y_steps)
+    return replace(location, x_steps=point[0], y_steps=point[1])
+
+
 def put(store: Store, *draws: NoisyLocation, epoch: int = EPOCH) -> None:
     with store.writing() as writing:
         writing.put_pending(draws, epoch)
 
 
-def publish(store: Store, epoch: int = EPOCH, oldest_window: int = OLDEST) -> bool:
-    return store.publish(epoch, oldest_window=oldest_window)
+def charge(store: Store, *draws: NoisyLocation) -> None:
+    with store.writing() as writing:
+        writing.charge(draws)
+
+
+def stand(store: Store, **standings: Standing) -> None:
+    with store.writing() as writing:
+        writing.put_standings(standings)
+
+
+def publish(store: Store, epoch: int = EPOCH, *, window: int = WINDOW, oldest_window: int = OLDEST) -> bool:
+    return store.publish(epoch, window=window, oldest_window=oldest_window)
+
+
+def known_places(*draws: NoisyLocation) -> dict[bytes, Point | None]:
+    """What is held of places that were charged."""
+    return {one.tag: (one.x_steps, one.y_steps) for one in draws}
 
 
 def held(store: Store, person: str, window: int = WINDOW) -> Held | None:
@@ -35,7 +69,22 @@ def held(store: Store, person: str, window: int = WINDOW) -> Held | None:
         return writing.held([person], window).get(person)
 
 
+def charged_in(store: Store, person: str, window: int = WINDOW) -> int:
+    """How much of a window's budget is spent."""
+    found = held(store, person, window)
+    assert found is not None
+    return found.charged
+
+
 def known(store: Store, person: str) -> dict[str, Any]:
+    """Everything that is held."""
+    record = store.internal_record(person)
+    assert record is not None
+    return record
+
+
+def shown(store: Store, person: str) -> dict[str, Any]:
+    """What callers see."""
     record = store.record(person)
     assert record is not None
     return record

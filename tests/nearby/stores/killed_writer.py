@@ -2,8 +2,8 @@
 
 Run as ``python killed_writer.py <address>``. For every line that arrives it starts a process that writes, names it by a
 line, and says so by another when it has ended. The line is the number of the first transaction, and after how many
-statements the process kills itself; with 0 it waits to be killed. Transaction number n puts a draw for every person,
-all with n in their receipts; every third one is followed by a border.
+statements the process kills itself; with 0 it waits to be killed. Transaction number n puts a draw for every person and
+names n as their last report; every second one charges a place besides, and every third one is followed by a border.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from typing import Any
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores._postgis_connections import Session
 from nearveil.nearby.stores._sqlite_connections import Connection
-from nearveil.nearby.stores.base import NoisyLocation
+from nearveil.nearby.stores.base import NoisyLocation, Standing
 
 PEOPLE = tuple(f"person {number}" for number in range(40))
 WINDOW = 1
@@ -23,9 +23,14 @@ WINDOW = 1
 _statements = 0
 
 
-def draws(number: int) -> list[NoisyLocation]:
+def tag_of(number: int, *, published: bool = True) -> bytes:
+    """The tag of the places of a transaction, that of those that are never published another one."""
+    return number.to_bytes(8, "big") * (1 if published else 2)
+
+
+def draws(number: int, *, published: bool = True) -> list[NoisyLocation]:
     """All draws of a transaction; every one is a place of its own."""
-    tag = number.to_bytes(16, "big")
+    tag = tag_of(number, published=published)
     return [
         NoisyLocation(person=person, x_steps=number, y_steps=-number, tag=tag, window=WINDOW, receipt=str(number))
         for person in PEOPLE
@@ -59,9 +64,13 @@ def write(address: str, first: int, statements: int) -> None:
         with store.writing() as writing:
             writing.held(PEOPLE, WINDOW)
             writing.put_pending(draws(number), number)
+            if number % 2 == 0:
+                writing.charge(draws(number, published=False))
+            standing = Standing(receipt=str(number), epoch=number, candidate=tag_of(number), candidate_epoch=number)
+            writing.put_standings(dict.fromkeys(PEOPLE, standing))
         print("kept", number, flush=True)
         if number % 3 == 0:
-            store.publish(number, oldest_window=0)
+            store.publish(number, window=WINDOW, oldest_window=0)
             print("published", number, flush=True)
 
 

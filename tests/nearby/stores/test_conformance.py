@@ -1,7 +1,5 @@
 """What every store does, one suite for all."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -13,10 +11,27 @@ from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores import postgis, sqlite
-from nearveil.nearby.stores.base import Held, PlatformKey, Store, StoreError
+from nearveil.nearby.stores.base import ErasedMark, Held, PlatformKey, Standing, Store, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import Region
-from tests.nearby.stores.draws import EPOCH, WINDOW, draw, held, known, publish, published_steps, put
+from tests.nearby.stores.draws import (
+    EPOCH,
+    OLDEST,
+    WINDOW,
+    charge,
+    charged_in,
+    draw,
+    elsewhere,
+    held,
+    known,
+    known_places,
+    publish,
+    published_steps,
+    put,
+    shown,
+    stand,
+    standing,
+)
 
 NOBODY = "nobody"
 
@@ -57,10 +72,12 @@ class TestPeople:
         put(store, draw(person))
         assert publish(store)
         assert published_steps(store) == {person: (1000, -1001)}
-        assert known(store, person)["id"] == person
-        assert store.erase(person)
+        assert known(store, person)["id"] == shown(store, person)["id"] == person
+        assert store.erase(person, ErasedMark(b"mark", WINDOW))
+        assert store.add_people([person], [ErasedMark(b"mark", WINDOW)]) == [person]
+        assert charged_in(store, person) == 1
 
-    @pytest.mark.parametrize("person", ["", "x" * 129, "a\0b", "a\nb", "\ud800"])
+    @pytest.mark.parametrize("person", ["", "x" * 129, "a\0b", "a\nb", "\ud800", ".", ".."])
     def test_other_ids_are_refused_and_unknown(self, store: Store, person: str) -> None:
         with pytest.raises(DataError, match="id number 2 must be 1 to 128 printable"):
             store.add_people(["fay", person])
@@ -69,7 +86,11 @@ class TestPeople:
         assert not store.erase(person)
         assert not store.withdraw(person)
         assert store.record(person) is None
+        assert store.internal_record(person) is None
         assert held(store, person) is None
+        charge(store, draw(person))
+        stand(store, **{person: Standing(receipt="last", epoch=EPOCH)})
+        assert store.totals().charged_by_window == {}
 
 
 class TestReports:
@@ -78,15 +99,20 @@ class TestReports:
         assert held(store, "ann") == Held(pending=draw("ann"))
         assert held(store, "cem") == Held()
         assert held(store, NOBODY) is None
-        assert store.totals().pending == 2
+        assert known(store, "bob")["pending"] == (2000, -2001)
+        assert known(store, "cem")["pending"] is None
         assert published_steps(store) == {}
 
     def test_a_later_draw_replaces_it(self, store: Store) -> None:
         put(store, draw("ann", 1), draw("bob", 1))
         put(store, draw("ann", 2), epoch=EPOCH + 1)
         assert held(store, "ann") == Held(pending=draw("ann", 2))
-        assert known(store, "ann")["pending"]["publishes_in_epoch"] == EPOCH + 1
         assert held(store, "bob") == Held(pending=draw("bob", 1))
+        # It waits for the later epoch.
+        publish(store, EPOCH)
+        assert list(published_steps(store)) == ["bob"]
+        publish(store, EPOCH + 1)
+        assert published_steps(store)["ann"] == (2000, -2001)
 
     def test_of_two_draws_at_once_the_last_counts(self, store: Store) -> None:
         put(store, draw("ann", 1), draw("ann", 2))
@@ -104,22 +130,45 @@ class TestReports:
         put(store, draw(NOBODY), draw("ann"))
         with store.writing() as writing:
             writing.publish_now([draw(NOBODY)], EPOCH)
-        assert store.totals().pending == 1
+            writing.charge([draw(NOBODY), draw("bob", 2), draw(NOBODY, 2)])
+            writing.put_standings(dict.fromkeys([NOBODY, "ann"], Standing(receipt="last", epoch=EPOCH)))
         assert store.totals().published == 0
+        assert store.totals().charged_by_window == {WINDOW: 1}
+        assert held(store, "ann") == Held(pending=draw("ann"), standing=Standing(receipt="last", epoch=EPOCH))
+        assert held(store, "bob") == Held(known=known_places(draw("bob", 2)), charged=1)
+        # Nor does it come to light when somebody is called so.
+        store.add_people([NOBODY])
+        assert held(store, NOBODY) == Held()
+        publish(store)
+        assert list(published_steps(store)) == ["ann"]
 
     def test_a_transaction_sees_what_it_wrote(self, store: Store) -> None:
         with store.writing() as writing:
             writing.put_pending([draw("ann")], EPOCH)
-            assert writing.held(["ann"], WINDOW)["ann"].pending == draw("ann")
+            writing.charge([draw("ann", 2)])
+            last = Standing(receipt="last", epoch=EPOCH)
+            writing.put_standings({"ann": last})
+            assert writing.held(["ann"], WINDOW)["ann"] == Held(
+                pending=draw("ann"), known=known_places(draw("ann", 2)), charged=1, standing=last
+            )
 
     def test_many_at_once(self, store: Store) -> None:
         people = [f"person {number}" for number in range(3000)]
         store.add_people(people)
         put(store, *(draw(person, 1 + number % 200) for number, person in enumerate(people)))
+        charge(store, *(draw(person, 201 + number % 50) for number, person in enumerate(people)))
+        standings = {person: standing(number) for number, person in enumerate(people)}
+        stand(store, **standings)
         with store.writing() as writing:
             found = writing.held([*people, NOBODY], WINDOW)
         assert found.keys() == set(people)
-        assert all(found[person].pending == draw(person, 1 + i % 200) for i, person in enumerate(people))
+        for number, person in enumerate(people):
+            assert found[person] == Held(
+                pending=draw(person, 1 + number % 200),
+                known=known_places(draw(person, 201 + number % 50)),
+                charged=1,
+                standing=standings[person],
+            )
 
     def test_an_error_undoes_all_of_it(self, store: Store) -> None:
         put(store, draw("ann", 1))
@@ -127,10 +176,13 @@ class TestReports:
             writing.put_pending([draw("ann", 2), draw("bob")], EPOCH)
             writing.publish_now([draw("cem")], EPOCH)
             writing.drop_pending(["ann"])
+            writing.charge([draw("bob", 3)])
+            writing.put_standings({"bob": Standing(receipt="last", epoch=EPOCH)})
             raise OSError("of the caller")
         assert held(store, "ann") == Held(pending=draw("ann", 1))
         assert held(store, "bob") == Held()
         assert held(store, "cem") == Held()
+        assert store.totals().charged_by_window == {}
 
     def test_the_largest_steps_are_kept(self, store: Store) -> None:
         far = draw("ann", 200)
@@ -139,6 +191,7 @@ class TestReports:
         put(store, far)
         publish(store)
         assert published_steps(store) == {"ann": (2**31 - 1, -(2**31))}
+        assert held(store, "ann") == Held(published=far, known=known_places(far), charged=1)
 
 
 class TestBorders:
@@ -148,9 +201,9 @@ class TestBorders:
         assert publish(store)
         assert store.last_epoch() == EPOCH
         assert published_steps(store) == {"ann": (1000, -1001), "bob": (2000, -2001)}
-        assert held(store, "ann") == Held(published=draw("ann"), charged=frozenset([draw("ann").tag]))
+        assert held(store, "ann") == Held(published=draw("ann"), known=known_places(draw("ann")), charged=1)
         totals = store.totals()
-        assert (totals.people, totals.published, totals.pending) == (3, 2, 0)
+        assert (totals.people, totals.published) == (3, 2)
         assert totals.charged_by_window == {WINDOW: 2}
 
     def test_an_epoch_is_published_once(self, store: Store) -> None:
@@ -175,7 +228,8 @@ class TestBorders:
     def test_a_border_that_nobody_kept_is_made_up_for(self, store: Store) -> None:
         put(store, draw("ann"), epoch=EPOCH)
         assert publish(store, EPOCH + 7)
-        assert known(store, "ann")["published"]["epoch"] == EPOCH + 7
+        assert published_steps(store, EPOCH + 7) == {"ann": (1000, -1001)}
+        assert published_steps(store, EPOCH + 8) == {}
 
     def test_only_new_places_are_charged(self, store: Store) -> None:
         for step, place in enumerate([1, 2, 1, 1, 3]):
@@ -183,7 +237,8 @@ class TestBorders:
             publish(store, EPOCH + step)
         ann = held(store, "ann")
         assert ann is not None
-        assert ann.charged == {bytes([place]) * 16 for place in (1, 2, 3)}
+        assert ann.charged == 3
+        assert ann.known == known_places(*(draw("ann", place) for place in (1, 2, 3)))
         assert ann.published == draw("ann", 3)
         assert store.totals().charged_by_window == {WINDOW: 4}
         assert known(store, "ann")["charges"] == {str(WINDOW): 3}
@@ -191,14 +246,36 @@ class TestBorders:
     def test_windows_are_charged_apart(self, store: Store) -> None:
         put(store, draw("ann", 1, window=WINDOW))
         publish(store, EPOCH)
-        put(store, draw("ann", 1, window=WINDOW + 1), epoch=EPOCH + 1)
-        publish(store, EPOCH + 1)
-        for window in (WINDOW, WINDOW + 1):
-            found = held(store, "ann", window)
-            assert found is not None
-            assert found.charged == {bytes([1]) * 16}
-        assert held(store, "ann", WINDOW + 2) == Held(published=draw("ann", 1, window=WINDOW + 1))
+        put(store, draw("ann", 2, window=WINDOW + 1), epoch=EPOCH + 1)
+        publish(store, EPOCH + 1, window=WINDOW + 1)
+        for window, charged in ((WINDOW - 1, 0), (WINDOW, 1), (WINDOW + 1, 1), (WINDOW + 2, 0)):
+            assert held(store, "ann", window) == Held(
+                published=draw("ann", 2, window=WINDOW + 1),
+                known=known_places(draw("ann", 1), draw("ann", 2)),
+                charged=charged,
+            )
         assert store.totals().charged_by_window == {WINDOW: 1, WINDOW + 1: 1}
+
+    def test_a_place_is_charged_in_the_first_of_its_windows(self, store: Store) -> None:
+        """Its noise lasts, so that coming back to it costs nothing more."""
+        put(store, draw("ann", 1))
+        publish(store, EPOCH)
+        for later in (1, 2):
+            put(store, draw("ann", 1, window=WINDOW + later), epoch=EPOCH + later)
+            publish(store, EPOCH + later, window=WINDOW + later)
+        assert known(store, "ann")["charges"] == {str(WINDOW): 1}
+        assert charged_in(store, "ann", WINDOW + 2) == 0
+        assert store.totals().charged_by_window == {WINDOW: 1}
+
+    def test_a_place_that_is_drawn_again_is_kept_as_published(self, store: Store) -> None:
+        """A place of before may have been kept without its noisy place."""
+        with store.writing() as writing:
+            writing.charge([draw("ann", 1)])
+        again = elsewhere(draw("ann", 1))
+        put(store, again)
+        publish(store)
+        assert held(store, "ann") == Held(published=again, known=known_places(again), charged=1)
+        assert store.totals().charged_by_window == {WINDOW: 1}
 
     def test_old_tags_are_forgotten_and_totals_stay(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         for borders in (sqlite, postgis):
@@ -206,14 +283,22 @@ class TestBorders:
         put(store, draw("ann"), draw("bob"), draw("cem", 2))
         publish(store, EPOCH)
         put(store, draw("ann", 3, window=WINDOW + 1), epoch=EPOCH + 1)
-        publish(store, EPOCH + 1, oldest_window=WINDOW)
+        publish(store, EPOCH + 1, window=WINDOW + 1, oldest_window=WINDOW)
         assert known(store, "ann")["charges"] == {str(WINDOW): 1, str(WINDOW + 1): 1}
-        publish(store, EPOCH + 2, oldest_window=WINDOW + 1)
+        publish(store, EPOCH + 2, window=WINDOW + 2, oldest_window=WINDOW + 1)
         assert known(store, "ann")["charges"] == {str(WINDOW + 1): 1}
         assert known(store, "ann")["tags"] == [draw("ann", 3).tag.hex()]
         assert known(store, "bob")["tags"] == known(store, "cem")["tags"] == []
-        assert known(store, "bob")["published"]["receipt"] == "bob at 1"
+        assert held(store, "bob") == Held(published=draw("bob"))
         assert store.totals().charged_by_window == {WINDOW: 3, WINDOW + 1: 1}
+
+    def test_places_last_as_long_as_they_are_to(self, store: Store) -> None:
+        put(store, draw("ann"))
+        charge(store, draw("bob", 2))
+        for later in range(4):
+            publish(store, EPOCH + later, window=WINDOW + later, oldest_window=0)
+        assert held(store, "ann", WINDOW + 3) == Held(published=draw("ann"), known=known_places(draw("ann")))
+        assert held(store, "bob", WINDOW + 3) == Held(known=known_places(draw("bob", 2)))
 
     def test_publishing_now_costs_nothing_and_drops_what_waits(self, store: Store) -> None:
         put(store, draw("ann", 1), draw("bob", 1))
@@ -223,7 +308,8 @@ class TestBorders:
         assert held(store, "ann") == Held(published=draw("ann", 2))
         assert store.totals().charged_by_window == {}
         assert store.last_epoch() is None
-        assert known(store, "ann")["published"]["epoch"] == EPOCH - 1
+        assert published_steps(store, EPOCH - 1) == {"ann": (2000, -2001)}
+        assert published_steps(store, EPOCH) == {}
         with store.writing() as writing:
             writing.publish_now([draw("ann", 3)], EPOCH)
         assert published_steps(store) == {"ann": (3000, -3001)}
@@ -284,9 +370,10 @@ class TestLeaving:
         assert not store.erase("ann")
         assert store.token_mark("ann") is None
         assert store.record("ann") is None
+        assert store.internal_record("ann") is None
         assert list(published_steps(store)) == ["bob"]
         totals = store.totals()
-        assert (totals.people, totals.published, totals.pending) == (2, 1, 0)
+        assert (totals.people, totals.published) == (2, 1)
         assert totals.charged_by_window == {WINDOW: 2}
         # Nothing that waited is published or charged later.
         publish(store, EPOCH + 1)
@@ -295,6 +382,9 @@ class TestLeaving:
     def test_who_comes_back_begins_anew(self, store: Store) -> None:
         put(store, draw("ann"))
         publish(store)
+        charge(store, draw("ann", 2))
+        put(store, draw("ann", 3), epoch=EPOCH + 1)
+        stand(store, ann=standing(1))
         store.erase("ann")
         assert store.add_people(["ann"]) == ["ann"]
         assert held(store, "ann") == Held()
@@ -304,60 +394,46 @@ class TestLeaving:
         put(store, draw("ann", 1), draw("bob", 1))
         publish(store)
         put(store, draw("ann", 2), epoch=EPOCH + 1)
+        stand(store, ann=standing(1), bob=standing(2))
         assert store.withdraw("ann")
         assert store.withdraw("ann")
         assert not store.withdraw(NOBODY)
-        assert held(store, "ann") == Held(charged=frozenset([draw("ann", 1).tag]))
+        assert held(store, "ann") == Held(known=known_places(draw("ann", 1)), charged=1)
+        assert shown(store, "ann")["published"] is None
+        assert known(store, "bob")["receipt"] == "report 2"
         assert list(published_steps(store)) == ["bob"]
         publish(store, EPOCH + 1)
         assert list(published_steps(store)) == ["bob"]
         assert store.totals().charged_by_window == {WINDOW: 2}
 
-    def test_a_record_says_everything_but_what_waits(self, store: Store) -> None:
-        put(store, draw("ann", 2))
-        publish(store)
-        put(store, draw("ann", 1), epoch=EPOCH + 1)
-        record = known(store, "ann")
-        assert json.loads(json.dumps(record)) == record
-        assert record.pop("created").endswith("+00:00")
-        assert record.pop("token_mark") == store.token_mark("ann")
-        assert record == {
-            "id": "ann",
-            # That something waits, and not what: it is not charged yet, and may never be.
-            "pending": {"window": WINDOW, "receipt": "ann at 1", "publishes_in_epoch": EPOCH + 1},
-            "published": {
-                "x_m": 250.0, "y_m": -250.125, "tag": "02" * 16, "window": WINDOW, "receipt": "ann at 2",
-                "epoch": EPOCH,
-            },
-            "charges": {str(WINDOW): 1},
-            "tags": ["02" * 16],
-        }  # fmt: skip
-        assert known(store, "bob")["pending"] is None
-        assert store.record(NOBODY) is None
+
+def platform_key(name: str, number: int, *scopes: str) -> PlatformKey:
+    return PlatformKey(name=name, digest=bytes([number]) * 32, scopes=frozenset(scopes))
 
 
 class TestKeysAndSettings:
     def test_keys(self, store: Store) -> None:
-        store.add_key(PlatformKey(name="web", digest=b"\0" * 32))
-        store.add_key(PlatformKey(name="app", digest=b"\1" * 32))
-        store.add_key(PlatformKey(name="web", digest=b"\2" * 32))
-        assert store.keys() == [
-            PlatformKey(name="app", digest=b"\1" * 32),
-            PlatformKey(name="web", digest=b"\2" * 32),
-        ]
+        store.add_key(platform_key("web", 0, "ask", "people"))
+        store.add_key(platform_key("app", 1, "report"))
+        store.add_key(platform_key("web", 2, "ask"))
+        assert store.keys() == [platform_key("app", 1, "report"), platform_key("web", 2, "ask")]
         assert store.remove_key("web")
         assert not store.remove_key("web")
-        assert store.keys() == [PlatformKey(name="app", digest=b"\1" * 32)]
+        assert store.keys() == [platform_key("app", 1, "report")]
 
-    def test_a_key_is_made_once_and_the_last_one_stays(self, store: Store) -> None:
-        first, second = (PlatformKey(name=name, digest=name.encode() * 8) for name in ("one", "two"))
+    def test_a_key_is_made_once_and_the_last_one_with_a_scope_stays(self, store: Store) -> None:
+        first, second = platform_key("one", 1, "ask", "admin"), platform_key("two", 2, "admin")
         assert store.add_new_key(first)
-        assert not store.add_new_key(PlatformKey(name="one", digest=b"other"))
+        assert not store.add_new_key(platform_key("one", 3, "people"))
         assert store.keys() == [first]
-        assert not store.remove_key_but_the_last("one")
+        assert not store.remove_key_but_the_last("one", scope="admin")
+        # Words that only look like the scope do not count.
+        assert store.add_new_key(platform_key("other", 4, "ask", "administer", "sysadmin"))
+        assert not store.remove_key_but_the_last("one", scope="admin")
+        assert store.remove_key_but_the_last("other", scope="admin")
         assert store.add_new_key(second)
-        assert not store.remove_key_but_the_last("three")
-        assert store.remove_key_but_the_last("one")
+        assert not store.remove_key_but_the_last("three", scope="admin")
+        assert store.remove_key_but_the_last("one", scope="admin")
         assert store.keys() == [second]
 
     def test_a_setting_is_settled_once(self, store: Store) -> None:
@@ -394,11 +470,52 @@ class TestAmongPeople:
         for one in (store, store, SqliteStore.in_memory()):
             one.add_people(["ann"])
             publisher = Publisher(protection, keys, one, clock=lambda: 0.0)
-            assert publisher.report("ann", 48.0, 11.1).status == "pending"
+            assert publisher.report("ann", 48.0, 11.1).status == "taken"
             found = held(one, "ann", 0)
             assert found is not None
             assert found.pending is not None
             points.append((found.pending.x_steps, found.pending.y_steps, found.pending.tag))
         assert points[0] == points[1] == points[2]
-        assert "pending" in json.dumps(store.record("ann"))
-        assert "x_m" not in json.dumps(store.record("ann"))
+        assert known(store, "ann")["pending"] == points[0][:2]
+        assert shown(store, "ann")["published"] is None
+
+
+class TestSettingBack:
+    """A clock was ahead: the store is set back to an epoch, and loses nothing."""
+
+    AHEAD = EPOCH + 72
+
+    def _used_ahead(self, store: Store) -> None:
+        put(store, draw("ann", 1), draw("bob", 2))
+        publish(store)
+        put(store, draw("ann", 3), epoch=self.AHEAD)
+        publish(store, self.AHEAD)
+        put(store, draw("cem", 4), epoch=self.AHEAD + 1)
+
+    def test_nothing_is_lost_and_what_waits_is_published_next(self, store: Store) -> None:
+        self._used_ahead(store)
+        before, charged = published_steps(store), store.totals().charged_by_window
+        ahead = store.set_back(EPOCH + 5, oldest_window=OLDEST)
+        assert (ahead.first_epoch, ahead.last_epoch) == (EPOCH, self.AHEAD)
+        assert (ahead.epochs, ahead.published, ahead.pending) == (1, 1, 1)
+        assert store.last_epoch() == EPOCH + 5
+        assert published_steps(store) == before
+        assert store.totals().charged_by_window == charged
+        assert set(published_steps(store, since_epoch=EPOCH + 5)) == {"ann"}
+        assert not publish(store, EPOCH + 5)
+        assert publish(store, EPOCH + 6)
+        assert published_steps(store, since_epoch=EPOCH + 6) == {"cem": (4000, -4001)}
+        # Once more it has nothing to do.
+        assert store.set_back(EPOCH + 6, oldest_window=OLDEST).epochs == 0
+
+    def test_a_dry_run_only_counts(self, store: Store) -> None:
+        self._used_ahead(store)
+        before = [known(store, person) for person in ("ann", "bob", "cem")]
+        ahead = store.set_back(EPOCH + 5, oldest_window=OLDEST, dry_run=True)
+        assert (ahead.epochs, ahead.published, ahead.pending) == (1, 1, 1)
+        assert store.last_epoch() == self.AHEAD
+        assert [known(store, person) for person in ("ann", "bob", "cem")] == before
+
+    def test_an_empty_store(self, store: Store) -> None:
+        ahead = store.set_back(EPOCH, oldest_window=OLDEST, dry_run=True)
+        assert (ahead.first_epoch, ahead.last_epoch, ahead.epochs) == (None, None, 0)

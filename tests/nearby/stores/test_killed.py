@@ -14,7 +14,7 @@ import pytest
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import Store
 from tests.nearby.stores.draws import known
-from tests.nearby.stores.killed_writer import PEOPLE, WINDOW
+from tests.nearby.stores.killed_writer import PEOPLE, WINDOW, tag_of
 
 KILLS = 24
 FROM_OUTSIDE = 8
@@ -57,17 +57,24 @@ def start(writers: subprocess.Popen[str], first: int, statements: int) -> tuple[
 def newest(store: Store) -> int:
     """Return the number of the last transaction, after checking that all people are in it alike."""
     records = [known(store, person) for person in PEOPLE]
-    for kind in ("pending", "published"):
-        assert len({record[kind] and record[kind]["receipt"] for record in records}) == 1
-    charges = {tuple(record["tags"]) for record in records}
-    assert len(charges) == 1
-    tags = charges.pop()
-    assert store.totals().charged_by_window.get(WINDOW, 0) == len(tags) * len(PEOPLE)
-    published = records[0]["published"]
-    assert (published["tag"] in tags) if published else not tags
-    assert store.last_epoch() == (published and published["epoch"])
-    held = records[0]["pending"] or published
-    return int(held["receipt"]) if held else 0
+    for kind in ("pending", "published", "receipt", "candidate", "tags", "charges"):
+        assert len({repr(record[kind]) for record in records}) == 1
+    record = records[0]
+    number = int(record["receipt"] or 0)
+    assert store.totals().charged_by_window.get(WINDOW, 0) == len(record["tags"]) * len(PEOPLE)
+    assert record["charges"].get(str(WINDOW), 0) == len(record["tags"]) == len(set(record["tags"]))
+    besides = {tag_of(even, published=False).hex() for even in range(2, number + 1, 2)}
+    places = set(record["tags"]) - besides
+    assert besides <= set(record["tags"])
+    # Places are charged when they are published, and at borders only.
+    published = record["published"][0] if record["published"] else None
+    assert places <= {tag_of(third).hex() for third in range(3, number + 1, 3)}
+    assert (tag_of(published).hex() in places) if published else not places
+    assert store.last_epoch() == published
+    if number:
+        assert record["candidate"] == tag_of(number).hex()
+        assert (record["pending"] or record["published"])[0] == number
+    return number
 
 
 def test_kill_nine(address: str, writers: subprocess.Popen[str]) -> None:

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from nearveil.nearby.stores import _postgis_connections
-from nearveil.nearby.stores.base import Held, Store, StoreError
+from nearveil.nearby.stores.base import ErasedMark, Held, Standing, Store, StoreError
 from nearveil.nearby.stores.postgis import PostgisStore
-from tests.nearby.stores.draws import EPOCH, draw, held, publish, put
+from tests.nearby.stores.draws import EPOCH, WINDOW, charge, draw, held, publish, put, stand
 from tests.services.postgres import cluster, dump, run_sql
 
 PATIENCE_S = 60.0
@@ -195,6 +195,17 @@ class TestDatabase:
         with pytest.raises(StoreError, match="later version of Nearveil"):
             PostgisStore(postgis_address)
 
+    def test_a_key_made_before_scopes_may_do_everything(
+        self, postgis_address: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as before:
+            before.setattr(_postgis_connections, "MIGRATIONS", _postgis_connections.MIGRATIONS[:2])
+            PostgisStore(postgis_address).close()
+        run_sql(postgis_address, "INSERT INTO nearveil.platform_keys (name, digest) VALUES ('shop', '\\x00')")
+        store = PostgisStore(postgis_address)
+        assert store.keys()[0].scopes == {"ask", "report", "people", "metrics", "admin"}
+        store.close()
+
     def test_a_database_without_postgis(self, postgis_address: str) -> None:
         run_sql(postgis_address, "DROP EXTENSION postgis", "CREATE ROLE plain LOGIN")
         try:
@@ -246,12 +257,17 @@ def test_a_backup_holds_nothing_of_the_erased(store: PostgisStore, postgis_addre
     publish(store)
     store.keep_places([(["somebody-to-be-erased", "ann"], np.zeros((2, 2)))])
     put(store, draw("somebody-to-be-erased", 202), epoch=EPOCH + 1)
-    traces = [b"somebody-to-be-erased", b"c8" * 16, b"ca" * 16]
+    charge(store, draw("somebody-to-be-erased", 203))
+    stand(store, **{"somebody-to-be-erased": Standing(receipt="last", epoch=EPOCH, candidate=b"\xcc" * 16)})
+    traces = [b"somebody-to-be-erased", *(tag * 16 for tag in (b"c8", b"ca", b"cb", b"cc"))]
     assert all(trace in dump(postgis_address) for trace in traces)
-    store.erase("somebody-to-be-erased")
+    store.erase("somebody-to-be-erased", ErasedMark(b"\xcd" * 16, WINDOW))
     left = dump(postgis_address)
     assert not any(trace in left for trace in traces)
     assert b"c9" * 16 in left
+    assert b"cd" * 16 in left
+    publish(store, EPOCH + 1, window=WINDOW + 1)
+    assert b"cd" * 16 not in dump(postgis_address)
 
 
 class TestErrors:
@@ -274,20 +290,22 @@ class TestErrors:
         assert "\n" not in str(caught.value)
 
     def test_why_there_is_no_connection(self, postgis_cluster: object) -> None:
-        with pytest.raises(StoreError, match=r"the database people on 127.0.0.1 cannot be used .*Connection refused"):
+        refused = r"the database people on 127.0.0.1 cannot be used .*Connection refused"
+        with pytest.raises(StoreError, match=refused) as caught:
             PostgisStore("postgresql://127.0.0.1:1/people")
+        assert (caught.value.reason, caught.value.code) == ("database-away", "ECONNREFUSED")
         with pytest.raises(StoreError, match=r'nowhere on 127.0.0.1 cannot be used \(.*"nowhere" does not exist\)'):
             PostgisStore(cluster().address("nowhere"))
 
-    def test_a_database_that_is_gone(self, store: PostgisStore, postgis_address: str, monkeypatch: Any) -> None:
+    def test_a_database_that_is_gone(self, store: PostgisStore, postgis_address: str) -> None:
         store.add_people(["ann"])
         database = postgis_address.rpartition("/")[2]
-        monkeypatch.setattr(store._database._pool, "timeout", 0.5)
         run_sql(cluster().address("postgres"), f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
         try:
             run_sql(cluster().address("postgres"), END_OTHERS.replace("current_database()", f"'{database}'"))
-            with pytest.raises(StoreError, match="does not answer"):
+            with pytest.raises(StoreError, match="is not currently accepting connections") as caught:
                 store.token_mark("ann")
+            assert caught.value.reason == "database-away"
         finally:
             run_sql(cluster().address("postgres"), f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
 

@@ -11,11 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearveil.nearby.stores import _sqlite_connections
+from nearveil.nearby.stores import _sqlite_connections, sqlite
 from nearveil.nearby.stores._sqlite_connections import Connection
-from nearveil.nearby.stores.base import Held, Store, StoreError
+from nearveil.nearby.stores.base import ErasedMark, Held, Standing, Store, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
-from tests.nearby.stores.draws import EPOCH, OLDEST, WINDOW, draw, held, publish, published_steps, put
+from tests.nearby.stores.draws import (
+    EPOCH,
+    WINDOW,
+    charge,
+    draw,
+    held,
+    publish,
+    published_steps,
+    put,
+    stand,
+)
 
 
 @pytest.fixture
@@ -149,9 +159,12 @@ class TestFile:
             store = SqliteStore(path)
             with store._connections.writing() as connection:
                 connection.run("INSERT INTO people (id, created_s) VALUES ('ann', 1)")
+                connection.run("INSERT INTO platform_keys (name, digest) VALUES ('shop', x'00')")
             store.close()
         store = SqliteStore(path)
         assert store.token_mark("ann") == 0
+        # A key made before scopes may do everything, as before.
+        assert store.keys()[0].scopes == {"ask", "report", "people", "metrics", "admin"}
         put(store, draw("ann"))
         assert store.renew_token_mark("ann")
         store.close()
@@ -165,11 +178,24 @@ class TestErasing:
         put(store, draw(secret, 65), draw(other, 66))
         publish(store)
         put(store, draw(secret, 67), epoch=EPOCH + 1)
-        traces = [secret.encode(), b"A" * 16, b"C" * 16]
+        charge(store, draw(secret, 68))
+        stand(store, **{secret: Standing(receipt="of the last report", epoch=EPOCH, candidate=b"E" * 16)})
+        traces = [secret.encode(), b"A" * 16, b"C" * 16, b"D" * 16, b"E" * 16, b"of the last report"]
         assert all(trace in bytes_of(path) for trace in traces)
-        store.erase(secret)
+        store.erase(secret, ErasedMark(b"M" * 16, WINDOW))
         assert not any(trace in bytes_of(path) for trace in traces)
         assert other.encode() in bytes_of(path)
+        store.close()
+
+    def test_the_mark_of_somebody_erased_goes_with_the_window(self, path: Path) -> None:
+        store = SqliteStore(path)
+        store.add_people(["ann"])
+        publish(store, EPOCH)
+        store.erase("ann", ErasedMark(b"M" * 16, WINDOW))
+        publish(store, EPOCH + 1)
+        assert b"M" * 16 in bytes_of(path)
+        publish(store, EPOCH + 2, window=WINDOW + 1)
+        assert b"M" * 16 not in bytes_of(path)
         store.close()
 
     def test_what_was_replaced_or_withdrawn_is_gone_too(self, path: Path) -> None:
@@ -177,10 +203,14 @@ class TestErasing:
         store.add_people(["ann", "bob"])
         put(store, draw("ann", 65), draw("bob", 66))
         put(store, draw("ann", 67), draw("bob", 66))
+        stand(store, ann=Standing(receipt="ann before", epoch=EPOCH, candidate=b"D" * 16))
+        stand(store, ann=Standing(receipt="ann after", epoch=EPOCH), bob=Standing(receipt="bob after", epoch=EPOCH))
         publish(store)
         assert b"A" * 16 not in bytes_of(path)
+        assert b"ann after" in bytes_of(path)
+        assert not any(trace in bytes_of(path) for trace in (b"D" * 16, b"ann before"))
         store.withdraw("bob")
-        assert b"bob at 66" not in bytes_of(path)
+        assert not any(trace in bytes_of(path) for trace in (b"bob at 66", b"bob after"))
         store.close()
 
     def test_a_reader_only_delays_it(self, path: Path) -> None:
@@ -217,7 +247,7 @@ class TestErasing:
                 with store._connections.writing() as connection:
                     for person in leaving:
                         connection.run("DELETE FROM people WHERE id = ?", (person,))
-        store.publish(EPOCH + 1, oldest_window=OLDEST + 1)
+        publish(store, EPOCH + 1, window=WINDOW + 1, oldest_window=0)
         content = bytes_of(path)
         assert not [person for person in gone if person.encode() in content]
         assert all(person.encode() in content for person in here)
@@ -257,6 +287,21 @@ class TestThreads:
         with store.writing() as writing:
             writing.held(people, WINDOW)
             writing.put_pending([draw(person) for person in people], EPOCH)
+            writing.charge([draw(person) for person in people])
             writing.drop_pending(people)
+            writing.put_standings({person: Standing(receipt="last", epoch=EPOCH) for person in people})
+        assert len(statements) == 8
+        statements.clear()
+        store.add_people([f"new {person}" for person in people], [ErasedMark(b"mark", WINDOW)] * len(people))
         assert len(statements) == 5
         store.close()
+
+    def test_marks_are_looked_up_and_not_searched_for(self, path: Path) -> None:
+        """Else whoever erases many people makes everything wait when others are added."""
+        store = SqliteStore(path)
+        with store._connections.reading() as connection:
+            parameters = {"rows": "[]", "marks": b"", "window": WINDOW}
+            plan = [row[-1] for row in connection.rows(f"EXPLAIN QUERY PLAN {sqlite._SPENT_BEFORE}", parameters)]
+        store.close()
+        assert any(step.startswith("SEARCH erased USING PRIMARY KEY") for step in plan), plan
+        assert any(step.startswith("SEARCH people USING") for step in plan), plan

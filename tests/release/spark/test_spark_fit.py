@@ -1,5 +1,8 @@
 """Fits with Spark: exact sums and counts as on one machine, noise once on the driver."""
 
+from datetime import timedelta
+from pathlib import Path
+
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame
@@ -8,6 +11,9 @@ from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fit_pic import PlacesInMemory, as_answers, uniform_in_region
 from nearveil.mechanisms.fitting import FitMethod
+from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.ledger import Budget, Ledger, OverspentError
 from nearveil.region import Region
 from nearveil.release.spark.api import protect
 from nearveil.release.spark.tasks import PlaceColumns, PlacesInSpark, Tally
@@ -75,6 +81,20 @@ def test_too_few_people_and_one_place_are_refused(people: DataFrame) -> None:
     together = people.selectExpr("id", "37.7d as latitude", "-122.4d as longitude")
     with pytest.raises(DataError, match="all rows hold the same location"):
         protect(together, mechanism=DPRS(centres=30), key="id")
+
+
+def test_what_is_refused_after_a_fit_is_paid_for_first(people: DataFrame, tmp_path: Path) -> None:
+    """As on one machine: the refusal tells something of the people, and is not told where that cannot be afforded."""
+    central = Budget(notion=Notion.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
+    ledger = Ledger(tmp_path / "ledger", [central])
+    for refusal in (UsageError, OverspentError):
+        with pytest.raises(refusal):
+            protect(people, mechanism=HideAmong(100_000), key="id", ledger=ledger)
+    assert [event.epsilon for event in ledger.history("17")] == [1.0]
+    together = people.selectExpr("id + 10000 as id", "37.7d as latitude", "-122.4d as longitude")
+    with pytest.raises(DataError, match="all rows hold the same location"):
+        protect(together, mechanism=HideAmong(), key="id", ledger=ledger)
+    assert ledger.history("10017") == ()
 
 
 def test_answers_are_about_one_region(asked: PlacesInSpark, san_francisco: Region) -> None:

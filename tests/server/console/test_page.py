@@ -146,7 +146,8 @@ def test_a_wrong_key_is_refused_in_words_and_a_right_one_stays_in_the_tab_until_
 def test_the_ledger_the_epoch_and_the_promise_are_shown(console: "Page") -> None:
     tiles = dict(zip(console.locator("#tiles dt").all_inner_texts(),
                      console.locator("#tiles dd:not(.note)").all_inner_texts(), strict=True))  # fmt: skip
-    assert (tiles["People"], tiles["Published"], tiles["Pending"]) == (str(PEOPLE), str(PEOPLE), "0")
+    assert list(tiles) == ["People", "Published", "New places", "Questions", "Next epoch in"]
+    assert (tiles["People"], tiles["Published"], tiles["New places"]) == (str(PEOPLE), str(PEOPLE), "20")
     assert re.fullmatch(r"(\d+:)?\d+:\d\d|now", tiles["Next epoch in"])
     assert console.locator("#statements .statement").count() == 2
     assert console.locator("#statements .broken").count() == 0

@@ -9,7 +9,7 @@ from typing import Literal
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.defences import Defence
-from nearveil.evaluation.experiments.frontier import Family
+from nearveil.evaluation.families import Family
 from nearveil.evaluation.planning.measuring import Point
 from nearveil.mechanisms.fit_cells import check_hide_among
 from nearveil.mechanisms.intervals import PAPER_CENTRES, PEOPLE_PER_CENTRE

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nearveil.attacks.bayes import NAMING_TARGETS, TENTHS, BayesAttacker, Prior, prior_from_points, score_attacker
+from nearveil.attacks.bayes import BayesAttacker, Prior, prior_from_points
+from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, score_attacker
 from nearveil.evaluation.attack_experiment import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.evaluation.cells import NAMED_FAST, TAU_M, Publication, best_guess_of, naming_of
 from nearveil.evaluation.defences import Defence, stated_loss

@@ -12,7 +12,7 @@ from typing import Any
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.defences import FreeCells
-from nearveil.evaluation.experiments.frontier import Family, family_of, family_of_cells, sound_families
+from nearveil.evaluation.families import Family, family_of, family_of_cells, sound_families
 from nearveil.evaluation.longitudinal import MONTHS, MonthsFigure
 from nearveil.evaluation.planning.goal import Goal, fitted_to, parameter_of
 from nearveil.evaluation.planning.measuring import Point, Sizes

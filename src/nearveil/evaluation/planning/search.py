@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from nearveil.evaluation.defences import Defence
-from nearveil.evaluation.experiments.frontier import Family
+from nearveil.evaluation.families import Family
 from nearveil.evaluation.planning.goal import Goal, SweptParameter
 from nearveil.evaluation.planning.measuring import Bench, Point, Sizes, measure_runs
 from nearveil.io.datasets import Dataset

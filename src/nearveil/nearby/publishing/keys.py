@@ -24,6 +24,7 @@ import numpy as np
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import make_secret_file, replace_secret_file
 from nearveil.nearby.publishing.protection import Cell, Protection, Schedule
+from nearveil.nearby.publishing.stated_noise import state_noise
 from nearveil.nearby.stores.base import Store
 from nearveil.types import FloatArray, WordArray
 
@@ -45,13 +46,17 @@ _OTHER_STRENGTH = (
     "this store was made with another hide-within, hide-among or cells; with these everybody's noise is drawn anew, "
     "which is a further release of every place and charged as a new place; start with those, or add --redraw-noise"
 )
-_OTHER_NOISE = (
+OTHER_NOISE = (
     "the key of the noise is not the one that this store was used with in this window; start with the keys that it was "
     "used with, or, if the newest key came too late, let it begin later ('nearveil keys postpone FILE --store ADDRESS')"
 )
 _UNIFORMS = 6
 _UNITS_S = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 _NO_KEYS = "these are no Nearveil keys, or damaged ones; restore the file, or make new ones with 'nearveil keys create'"
+
+
+class OtherStoreError(UsageError):
+    """A store was made, or used, with something else than it is opened with now."""
 
 
 class Keys(Protocol):
@@ -63,6 +68,10 @@ class Keys(Protocol):
 
     def noise_key(self, window: int) -> bytes:
         """Return the key in use in a window."""
+
+    @property
+    def from_windows(self) -> tuple[int, ...]:
+        """The windows with which keys of the noise begin, in order."""
 
     def tie_key(self, window: int, epoch: int) -> bytes:
         """Return 16 bytes that order people at one distance, others in every epoch."""
@@ -102,6 +111,11 @@ class SecretKeys:
         usable = [key for key in self.noise if key.from_window <= window]
         return (usable[-1] if usable else self.noise[0]).secret
 
+    @property
+    def from_windows(self) -> tuple[int, ...]:
+        """The windows with which keys of the noise begin, in order."""
+        return tuple(key.from_window for key in self.noise)
+
     def tie_key(self, window: int, epoch: int) -> bytes:
         """Return 16 bytes that order people at one distance, others in every epoch."""
         return tie_key_from(self.noise_key(window), epoch)
@@ -119,15 +133,14 @@ class SecretKeys:
                 "make keys for a new store ('nearveil keys create' with its --epoch and --window)"
             )
 
-    def rotated(self, from_window: int, *, in_use_window: int | None = None) -> SecretKeys:
-        """Return the same with a fresh key for the noise from a window on.
+    def rotated(self, from_window: int) -> SecretKeys:
+        """Return the same with a fresh key for the noise of new places from a window on.
 
-        Keys of windows before the one in use are dropped; if that is not named, none are.
+        Keys before it stay: places that were drawn with them are known by them, and keep their noise.
         """
         if self.noise[-1].from_window >= from_window:
             raise UsageError("there is a key for the next window already; rotate again when it has begun")
-        kept = self if in_use_window is None else self.pruned(in_use_window)
-        return replace(self, noise=(*kept.noise, NoiseKey(from_window, secrets.token_bytes(KEY_BYTES))))
+        return replace(self, noise=(*self.noise, NoiseKey(from_window, secrets.token_bytes(KEY_BYTES))))
 
     def postponed(self, from_window: int) -> SecretKeys:
         """Return the same with the newest key beginning later: where it was added and no service took it in time."""
@@ -196,6 +209,11 @@ class KeyFile:
         self._read_again()
         # Whichever thread comes first decides for all.
         return self._of_window.setdefault(window, self._keys.noise_key(window))
+
+    @property
+    def from_windows(self) -> tuple[int, ...]:
+        """The windows with which keys of the noise begin, in order, as last read."""
+        return self._keys.from_windows
 
     def tie_key(self, window: int, epoch: int) -> bytes:
         """Return 16 bytes that order people at one distance, others in every epoch."""
@@ -329,6 +347,11 @@ def _place(person: str, cell: Cell, window: int, grid: float | str) -> tuple[byt
     return (person.encode(), f"{' '.join(map(str, cell))} {window} {grid!r}".encode())
 
 
+def erased_mark(tokens_key: bytes, person: str) -> bytes:
+    """Return by what somebody who was erased is known until the window ends; it names nobody without the key."""
+    return keyed_bytes(tokens_key, "nearveil erased", person.encode(), size=TAG_BYTES)
+
+
 def service_key(noise_key: bytes, protection: Protection) -> bytes:
     """Return the key of one service's places.
 
@@ -346,12 +369,29 @@ def tie_key_from(noise_key: bytes, epoch: int) -> bytes:
 # -- what a store was made with
 
 
+def refuse_other_store(
+    store: Store, protection: Protection, keys: Keys, windows: Iterable[int], *, redraw: bool = False
+) -> None:
+    """Raise if a store was made with something else, or used in one of these windows with another key.
+
+    Nothing is written. With ``redraw``, another hide-within, hide-among or other cells are accepted.
+    """
+    kept, has_frame = store.setting(IDENTITY_SETTING), _has_frame(store, protection, keys)
+    if kept is not None and not (redraw and has_frame):
+        _refuse_other(kept, _made_with(protection, keys), _OTHER_STRENGTH if has_frame else _OTHER_PROTECTION)
+    if any(noise_in_use(store, keys, window) is False for window in windows):
+        raise OtherStoreError(OTHER_NOISE)
+
+
 def check_identity(store: Store, protection: Protection, keys: Keys, window: int) -> None:
     """Remember what the noise of a window comes from; raise if the store remembers otherwise."""
-    complaint = _OTHER_STRENGTH if _has_frame(store, protection, keys) else _OTHER_PROTECTION
-    _check(store, IDENTITY_SETTING, _made_with(protection, keys), complaint)
+    refuse_other_store(store, protection, keys, [window])
+    # Another process may be on the store, and faster.
+    made_with, noise = _made_with(protection, keys), _noise_identity(keys, window)
+    _refuse_other(store.settle(IDENTITY_SETTING, made_with), made_with, _OTHER_PROTECTION)
     store.settle(FRAME_SETTING, _frame(protection, keys))
-    _check(store, _noise_setting(window), _noise_identity(keys, window), _OTHER_NOISE)
+    _refuse_other(store.settle(_noise_setting(window), noise), noise, OTHER_NOISE)
+    state_noise(store, protection)
 
 
 def redraw_noise(store: Store, protection: Protection, keys: Keys, windows: Iterable[int]) -> bool:
@@ -360,11 +400,10 @@ def redraw_noise(store: Store, protection: Protection, keys: Keys, windows: Iter
     Everybody's noise is drawn anew with their next report. The ledger charges that as a new place, in the budget of
     the window in which the former places were charged: the losses add up, and `was_redrawn` says so for these windows.
     """
-    kept = store.setting(IDENTITY_SETTING)
+    kept, windows = store.setting(IDENTITY_SETTING), list(windows)
     if kept is None or hmac.compare_digest(kept, _made_with(protection, keys)):
         return False
-    if not _has_frame(store, protection, keys):
-        raise UsageError(_OTHER_PROTECTION)
+    refuse_other_store(store, protection, keys, windows, redraw=True)
     # Before the change itself: what is said too early does no harm.
     for window in windows:
         store.keep_setting(f"{REDRAWN_SETTING} {window}", "yes")
@@ -381,6 +420,12 @@ def noise_in_use(store: Store, keys: Keys, window: int) -> bool | None:
     """Whether the store was used in a window with the key that these keys have for it; None if it was not used then."""
     settled = store.setting(_noise_setting(window))
     return None if settled is None else hmac.compare_digest(settled, _noise_identity(keys, window))
+
+
+def settle_noise(store: Store, keys: Keys, window: int) -> bool:
+    """Remember the key of the noise that began with a window; whether it is the one that the store remembers."""
+    identity = _noise_identity(keys, window)
+    return hmac.compare_digest(store.settle(_noise_setting(window), identity), identity)
 
 
 def check_postponable(store: Store, keys: Keys, postponed: Keys, windows: Iterable[int]) -> None:
@@ -403,9 +448,9 @@ def _noise_identity(keys: Keys, window: int) -> str:
     return _short_digest(keys.noise_key(window), "nearveil noise identity", str(window))
 
 
-def _check(store: Store, name: str, identity: str, complaint: str) -> None:
-    if not hmac.compare_digest(store.settle(name, identity), identity):
-        raise UsageError(complaint)
+def _refuse_other(kept: str, identity: str, complaint: str) -> None:
+    if not hmac.compare_digest(kept, identity):
+        raise OtherStoreError(complaint)
 
 
 def _made_with(protection: Protection, keys: Keys) -> str:

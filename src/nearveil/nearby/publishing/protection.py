@@ -22,7 +22,7 @@ from nearveil.mechanisms.cell_steps import graph_of
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, PlanarLaplace, check_hide_within
-from nearveil.privacy.guarantee import NOT_COVERED_BY_METRIC, Basis, Guarantee, Notion
+from nearveil.privacy.guarantee import NOT_COVERED_BY_METRIC, Basis, Guarantee, Notion, check_count
 from nearveil.privacy.ledger.budget import duration_text
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -40,7 +40,12 @@ So somebody has to be a whole side away to leave a cell that they came back to, 
 LEAST_MARGIN_M = 50.0
 """The same between cells of people, at least: these may be so small that a phone's error leads beyond half a side."""
 
-"""What is hidden within if nothing is chosen."""
+NEAR_SHARE = 1.5
+"""A new noisy place this near to one that the person had before, in mean lengths of the noise, is replaced by that one.
+
+Whoever can report for somebody could guess cells otherwise, and see by what is published whether a guess was right:
+only the right cell would bring the same noisy place back. It looks at noisy places alone, and so it costs nothing.
+"""
 
 _LONGEST = timedelta(days=36_525)
 
@@ -241,7 +246,12 @@ class Protection:
     among : HideAmong, optional
         Hides among people instead, with noise per place: a place is one of its cells.
     new_places : int
-        Policy ``place``: how many places of a person are published in a window.
+        Policy ``place``: how many new places of a person are drawn in a window.
+    dwell_epochs : int
+        Policy ``place``: in how many epochs a place must be reported, with no other in between, before it counts.
+        Somebody's first place counts at once.
+    noise_lifetime : timedelta, optional
+        Policy ``place``: how long the noise of a place lasts, a whole number of windows; for good if not given.
     schedule : Schedule
         Epochs and windows.
     """
@@ -251,10 +261,19 @@ class Protection:
     hide_within_m: float | None = None
     among: HideAmong | None = None
     new_places: int = 20
+    dwell_epochs: int = 2
+    noise_lifetime: timedelta | None = None
     schedule: Schedule = field(default_factory=Schedule)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policy", _as_policy(self.policy))
+        check_count(self.dwell_epochs, "dwell_epochs", least=1, most=1000)
+        lifetime, window = self.noise_lifetime, self.schedule.window
+        if lifetime is not None and (lifetime < window or lifetime % window or lifetime > _LONGEST):
+            raise UsageError(
+                f"noise lasts a whole number of windows of {duration_text(window)}, or for good; choose for instance "
+                "permanent"
+            )
         if (
             isinstance(self.new_places, bool)
             or not isinstance(self.new_places, int)
@@ -322,6 +341,15 @@ class Protection:
             return repr(self.hide_within_m)
         return f"among {self.among.hide_among} {self.among.epsilon!r} {cells_digest(self.among.current_cells)}"
 
+    def noise_begins(self, window: int, since: int) -> int:
+        """Return the window with whose beginning the noise of a window's places began; the first one is given."""
+        if self.policy is not Policy.PLACE:
+            return window
+        if self.noise_lifetime is None or window < since:
+            return since
+        windows = self.noise_lifetime // self.schedule.window
+        return since + (window - since) // windows * windows
+
     @property
     def most_charges(self) -> int:
         """How many noisy locations of a person are published in a window at most."""
@@ -335,10 +363,11 @@ class Protection:
             return off_card()
         if self.policy is Policy.FRESH:
             return fresh_card(self._planar, draws=self.schedule.epochs_per_window, window=window)
+        lasting = Lasting(window, self.noise_lifetime, self.dwell_epochs)
         if self.among is not None:
-            return among_card(self.among, self.new_places, window)
+            return among_card(self.among, self.new_places, lasting)
         noise = self._planar
-        return place_card(noise, grid=grid_for(noise.hide_within_m), places=self.new_places, window=window)
+        return place_card(noise, grid=grid_for(noise.hide_within_m), places=self.new_places, lasting=lasting)
 
 
 def _as_policy(value: object) -> Policy:
@@ -352,11 +381,11 @@ def _as_policy(value: object) -> Policy:
 
 _KEY_NOTE = (
     "This holds against anyone who does not have the key. The noise comes from a keyed function (keyed BLAKE2b), and "
-    "the key together with the store gives away which places a person visited in the windows that the key is for."
+    "the key together with the store gives away which places a person visited since the noise began."
 )
 _RETURNS_NOTE = (
-    "It can be seen when a person is back at a place of the same window. Staying and coming back publish the same "
-    "point again; how often a person changes places can be seen too, at most once per epoch."
+    "It can be seen when a person is back at a place. Staying and coming back publish the same point again; how often "
+    "a person changes places can be seen too, at most once per epoch."
 )
 _BORDER_NOTE = (
     "Going a few metres farther can be what publishes a new point. Somebody counts as in the cell where they were last "
@@ -366,13 +395,41 @@ _CELL_BORDER_NOTE = (
     "Going a few metres farther can be what publishes a new point. Somebody counts as in the cell where they were last "
     f"until they are half a side of the smaller cell beyond it, or {LEAST_MARGIN_M:.0f} m."
 )
-_ERASED_NOTE = "Erasing somebody and creating them anew begins a new budget of places."
-_COMPOSITION = "sequential composition over the different places of a window, which the ledger counts"
+_ERASED_NOTE = "Erasing somebody and creating them anew brings no new noise, and no new budget within a window."
+_COMPOSITION = "sequential composition over the new places of a window, which the ledger counts"
 _ORDER_NOTE = "Being in the service at all, and reporting or not, are not hidden."
 
 
-def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, window: timedelta) -> Guarantee:
-    """Noise per place: one place by itself, then all places of a window together."""
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """How long things last: a budget window, the noise of a place, and a stay before it counts."""
+
+    window: timedelta
+    noise: timedelta | None
+    dwell_epochs: int
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What follows from it, for a card."""
+        lasts = (
+            "The noise of a place is drawn once and lasts for good, so that staying and coming back cost nothing more"
+            if self.noise is None
+            else f"The noise of a place lasts {duration_text(self.noise)} and is then drawn anew: of somebody who "
+            "stays, the losses add up, and averaging finds them in the end"
+        )
+        counts = (
+            f"A place counts when it was reported in {self.dwell_epochs} epochs, with no other in between."
+            if self.dwell_epochs > 1
+            else "A place counts as soon as it is reported, also by mistake."
+        )
+        return (
+            f"{lasts}. Every {_bare(self.window)} begins a new budget of new places, and the losses of new places add "
+            f"up over all windows. {counts}",
+        )
+
+
+def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, lasting: Lasting) -> Guarantee:
+    """Noise per place: one place by itself, then all new places of a window together."""
     one = noise.guarantee
     # Two people in their cells are as far apart as the cells' centres at most: their own distance and both ways there.
     offset = one.epsilon * 2 * grid.farthest_from_centre_m
@@ -392,16 +449,16 @@ def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, window: ti
         ),
         not_covered="places far apart are not hidden from each other",
         because=(
-            "planar Laplace noise around the centre of the cell, drawn once for a person, a cell and a window by a "
-            "keyed function; repeating it, moving it to the nearest interval, clamping and rounding cannot add to the "
-            "loss; the constant is for the way to the centre and back, with the margin that keeps borders from "
-            "flickering"
+            "planar Laplace noise around the centre of the cell, drawn once for a person and a cell by a keyed "
+            "function; repeating it, replacing it by an earlier noisy place near it, moving it to the nearest "
+            "interval, clamping and rounding cannot add to the loss; the constant is for the way to the centre and "
+            "back, with the margin that keeps borders from flickering"
         ),
         certificate=None,
     )
     together = replace(
         alone,
-        title=f"All places of {_a_window(window)} together",
+        title=f"All new places of {_a_window(lasting.window)} together",
         epsilon=one.epsilon * places,
         offset=offset * places,
         delta=min(1.0, one.delta * places),
@@ -413,24 +470,20 @@ def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, window: ti
         not_covered="",
         because=_COMPOSITION,
     )
-    notes = (_RETURNS_NOTE, _BORDER_NOTE, _windows_note(window), _ERASED_NOTE, _ORDER_NOTE, _KEY_NOTE)
+    notes = (_RETURNS_NOTE, _BORDER_NOTE, *lasting.notes, _ERASED_NOTE, _ORDER_NOTE, _KEY_NOTE)
     return replace(alone, also=(together,), notes=notes)
 
 
 def _together(places: int) -> str:
     return (
-        f"at most {places:,} different places are published in a window, and their losses add up; a budget that is "
-        "spent leaves the last published place where it is"
+        f"at most {places:,} new places are drawn in a window, and their losses add up; a budget that is spent leaves "
+        "the last published place where it is"
     )
 
 
-def _windows_note(window: timedelta) -> str:
-    return f"The losses of windows add up. Every {_bare(window)} begins a new window with fresh noise for all places."
-
-
 @lru_cache(maxsize=4)
-def among_card(mechanism: HideAmong, places: int, window: timedelta) -> Guarantee:
-    """Noise per place among people: one place by itself, then all places of a window together, then the cells."""
+def among_card(mechanism: HideAmong, places: int, lasting: Lasting) -> Guarantee:
+    """Noise per place among people: one place by itself, then all new places of a window together, then the cells."""
     one = mechanism.guarantee
     alone = replace(
         one,
@@ -442,15 +495,15 @@ def among_card(mechanism: HideAmong, places: int, window: timedelta) -> Guarante
         promise=f"{one.promise}, however often you report",
         not_covered="places many steps apart are not hidden from each other; crowds move after the cells were made",
         because=(
-            f"{one.because}; a new point is drawn for the cell that somebody is in, once for a person, a cell and a "
-            "window, by a keyed function; repeating it, moving it to the nearest interval and rounding cannot add to "
-            "the loss, and a stay or a return draws nothing"
+            f"{one.because}; a new point is drawn for the cell that somebody is in, once for a person and a cell, by a "
+            "keyed function; repeating it, replacing it by an earlier one near it, moving it to the nearest interval "
+            "and rounding cannot add to the loss, and a stay or a return draws nothing"
         ),
         certificate=None,
     )
     together = replace(
         alone,
-        title=f"All places of {_a_window(window)} together",
+        title=f"All new places of {_a_window(lasting.window)} together",
         epsilon=one.epsilon * places,
         delta=min(1.0, one.delta * places),
         neighbours=(
@@ -469,7 +522,7 @@ def among_card(mechanism: HideAmong, places: int, window: timedelta) -> Guarante
         for each in one.also
     ]
     notes = (
-        *one.notes, _RETURNS_NOTE, _CELL_BORDER_NOTE, _windows_note(window), _ERASED_NOTE, _ORDER_NOTE, _KEY_NOTE
+        *one.notes, _RETURNS_NOTE, _CELL_BORDER_NOTE, *lasting.notes, _ERASED_NOTE, _ORDER_NOTE, _KEY_NOTE
     )  # fmt: skip
     return replace(alone, also=(together, *cells), notes=notes)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,34 +11,45 @@ from enum import StrEnum
 
 import numpy as np
 
-from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms.cells import Calibration, Cells
-from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points, cells_from_published
-from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import displaced
-from nearveil.mechanisms.step_channel import draw_places
-from nearveil.nearby.publishing.keys import TAG_BYTES, Keys, place_tag, place_uniforms, place_words, service_key
-from nearveil.nearby.publishing.protection import Cell, Policy, Protection, cells_digest
-from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, Store, Writing
-from nearveil.randomness import exponential_from_uniforms, secure_generator
-from nearveil.types import FloatArray, IntArray
+from nearveil.errors import DataError
+from nearveil.mechanisms.cells import Calibration
+from nearveil.nearby.publishing.keys import (
+    OTHER_NOISE,
+    TAG_BYTES,
+    Keys,
+    erased_mark,
+    place_tag,
+    service_key,
+    settle_noise,
+)
+from nearveil.nearby.publishing.noise import PlaceNoise, ReportNoise, Wanted
+from nearveil.nearby.publishing.protection import Policy, Protection, Schedule, cells_digest
+from nearveil.nearby.stores.base import (
+    ErasedMark,
+    Held,
+    NoisyLocation,
+    Point,
+    Standing,
+    Store,
+    StoreError,
+    Writing,
+)
 
 OFFSET_SETTING = "epoch_offset"
 BUDGET_SETTING = "most new places of window"
 KEY_SETTING = "key of the places of window"
+NOISE_SINCE_SETTING = "noise lasts since window"
+
+RECEIPT_BYTES = 12
 
 _OWN_KEY, _SHARED_KEY = "own", "shared"
 
 
 class Status(StrEnum):
-    """What became of a report."""
+    """What became of a report: nothing that depends on where the person is, or was."""
 
-    PENDING = "pending"
-    """A noisy location waits for the next epoch boundary."""
-    SAME_PLACE = "same place"
-    """The person is where they were: what is published, or waits, is right already."""
-    BUDGET_SPENT = "budget spent"
-    """One new place too many in this window: what is published stays, if anything is."""
+    TAKEN = "taken"
+    """It was kept. What is published at the next epoch boundary takes it into account."""
     PUBLISHED = "published"
     """Protection is off: published at once."""
     UNKNOWN_PERSON = "unknown person"
@@ -53,9 +63,9 @@ class Answer:
     Attributes
     ----------
     receipt : str
-        Names the noisy location that holds for the person now; empty if there is none.
+        Names the report, at random.
     publishes_at : float or None
-        When it will be published, in seconds since 1970.
+        The next epoch boundary, in seconds since 1970.
     """
 
     status: Status
@@ -99,7 +109,7 @@ class Publisher:
     >>> _ = store.add_people(["ann"])
     >>> publisher = Publisher(Protection(region=named_region("san-francisco")), new_keys(), store)
     >>> publisher.report("ann", 37.77, -122.42).status.value
-    'pending'
+    'taken'
     """
 
     def __init__(
@@ -120,14 +130,14 @@ class Publisher:
         self._noise = ReportNoise(self.protection)
         self._published_epoch = -1
         self._most_charges: dict[int, int] = {}
-        self._has_own_key: dict[int, bool] = {}
+        self._noises_of: dict[int, tuple[PlaceNoise, ...]] = {}
 
     # -- time ------------------------------------------------------------------------------------------------
 
     @property
     def epoch(self) -> int:
         """The epoch that it is now, advanced as often as a test has asked."""
-        return self.protection.schedule.epoch_at(self._clock()) + self._offset()
+        return current_epoch(self.protection.schedule, self._store, self._clock())
 
     def starts_at(self, epoch: int) -> float:
         """Return when an epoch begins or began, in seconds since 1970."""
@@ -140,32 +150,58 @@ class Publisher:
         return self.epoch
 
     def _offset(self) -> int:
-        return int(self._store.setting(OFFSET_SETTING) or 0)
+        return _epoch_offset(self._store)
 
     def most_charges(self, window: int) -> int:
-        """Return how many noisy locations of a person are published in a window: what was set when it was first used.
+        """Return how many new places of a person are drawn in a window: what was set when it was first used.
 
         All processes on a store agree on it, and a promise that was given for a window is not changed within it.
         """
         if window not in self._most_charges:
-            wanted, name = self.protection.most_charges, f"{BUDGET_SETTING} {window}"
             # Before the budget, by which a window that is in use already is told from a new one.
-            self._settle_key(window, in_use=self._store.setting(name) is not None)
+            _ = self._noises(window)
+            wanted, name = self.protection.most_charges, f"{BUDGET_SETTING} {window}"
             self._most_charges[window] = int(self._store.settle(name, str(wanted)))
         return self._most_charges[window]
 
-    def _settle_key(self, window: int, *, in_use: bool) -> None:
-        """Settle by which key the places of a window are drawn: by one that belongs to this service alone.
+    # -- the noise that lasts ----------------------------------------------------------------------------------
 
-        A window that began before services had keys of their own ends with the one that it began with: nobody's noise
-        is drawn a second time.
+    def _noises(self, window: int) -> tuple[PlaceNoise, ...]:
+        """Return the noises that places are known by in a window, the one that new places get first.
+
+        Noise began when the store was first used, or with the window of its lifetime, and again with every key. Noise
+        whose key is no longer there, or another, is not known any more.
         """
-        kind = self._store.settle(f"{KEY_SETTING} {window}", _SHARED_KEY if in_use else _OWN_KEY)
-        self._has_own_key[window] = kind == _OWN_KEY
+        if window not in self._noises_of:
+            # The newest key must be known before it is asked when keys begin.
+            self._keys.noise_key(window)
+            began = self._noise_began(window)
+            keyed = [begins for begins in self._keys.from_windows if began < begins <= window]
+            newest, *older = sorted({began, *keyed}, reverse=True)
+            known = [begins for begins in older if settle_noise(self._store, self._keys, begins)]
+            if not settle_noise(self._store, self._keys, newest):
+                self._keys.forget(newest)
+                raise StoreError(OTHER_NOISE)
+            self._noises_of[window] = tuple(PlaceNoise(begins, self._place_key(begins)) for begins in (newest, *known))
+        return self._noises_of[window]
+
+    def _noise_began(self, window: int) -> int:
+        """Return the window with which the noise began. A store of before goes on with the noise that it has."""
+        if self.protection.policy is not Policy.PLACE:
+            return window
+        since = int(self._store.settle(NOISE_SINCE_SETTING, str(window)))
+        return self.protection.noise_begins(window, since)
 
     def _place_key(self, window: int) -> bytes:
+        """Return the key of places whose noise began with a window: one that belongs to this service alone.
+
+        Noise that began before services had keys of their own stays with the key that it has: nobody's noise is drawn
+        a second time.
+        """
+        in_use = self._store.setting(f"{BUDGET_SETTING} {window}") is not None
+        kind = self._store.settle(f"{KEY_SETTING} {window}", _SHARED_KEY if in_use else _OWN_KEY)
         key = self._keys.noise_key(window)
-        return service_key(key, self.protection) if self._has_own_key[window] else key
+        return service_key(key, self.protection) if kind == _OWN_KEY else key
 
     @property
     def promised(self) -> Protection:
@@ -191,78 +227,81 @@ class Publisher:
         return Report(person, float(x_m), float(y_m))
 
     def receive(self, reports: Sequence[Report]) -> list[Answer]:
-        """Perturb reports and keep the noisy locations, in one transaction; when it returns, they are kept durably.
+        """Take reports in one transaction; when it returns, what they lead to is kept durably.
 
-        Of several reports of one person the last counts, and all are answered alike.
+        The same is written and answered whatever the places are, so that neither tells anything about them.
         """
-        last = {report.person: report for report in reports}
-        epoch = self.epoch + 1
-        window = self.protection.schedule.window_of(epoch)
+        now = self.epoch
+        window = self.protection.schedule.window_of(now + 1)
         if self._check_window is not None:
             self._check_window(window)
         most = self.most_charges(window)
-        key = self._place_key(window)
+        receipts = [secrets.token_hex(RECEIPT_BYTES) for _ in reports]
         with self._store.writing() as writing:
-            held = writing.held(sorted(last), window)
-            verdicts = {
-                person: self._judge(report, held[person], window, most, key)
-                for person, report in last.items()
-                if person in held
-            }
-            fresh = self._noise.perturb(
-                [verdict.wanted for verdict in verdicts.values() if verdict.wanted], window, key
-            )
-            self._keep(fresh, verdicts, held, writing, epoch)
-        receipts = {location.person: location.receipt for location in fresh}
-        publishes_at = self.starts_at(epoch)
-        answers = {person: verdict.answer(receipts.get(person), publishes_at) for person, verdict in verdicts.items()}
-        return [answers.get(report.person, Answer(Status.UNKNOWN_PERSON)) for report in reports]
-
-    def _keep(
-        self,
-        fresh: list[NoisyLocation],
-        verdicts: dict[str, _Verdict],
-        held: dict[str, Held],
-        writing: Writing,
-        epoch: int,
-    ) -> None:
-        """Write what changed and nothing else."""
-        if self.protection.policy is Policy.OFF:
-            writing.publish_now(fresh, epoch - 1)
-            return
-        if fresh:
-            writing.put_pending(fresh, epoch)
-        # Somebody who is back at what is published, or may not publish where they are, has nothing waiting.
-        stale = [
-            person
-            for person, verdict in verdicts.items()
-            if held[person].pending is not None and not verdict.wanted and verdict.location is not held[person].pending
+            held = writing.held(sorted({report.person for report in reports}), window)
+            stays = {person: Stay(person, one, now, window) for person, one in held.items()}
+            for report, receipt in zip(reports, receipts, strict=True):
+                if report.person in stays:
+                    self._observe(stays[report.person], report, receipt, most)
+            self._keep(list(stays.values()), writing, now + 1)
+        is_off = self.protection.policy is Policy.OFF
+        status, at = (Status.PUBLISHED, None) if is_off else (Status.TAKEN, self.starts_at(now + 1))
+        return [
+            Answer(status, receipt, at) if report.person in held else Answer(Status.UNKNOWN_PERSON)
+            for report, receipt in zip(reports, receipts, strict=True)
         ]
-        if stale:
-            writing.drop_pending(stale)
 
-    # -- what to publish ---------------------------------------------------------------------------------------
+    def _observe(self, stay: Stay, report: Report, receipt: str, most_charges: int) -> None:
+        stay.receipt = receipt
+        if self.protection.policy is not Policy.PLACE:
+            stay.pending = Wanted(report.person, report.x_m, report.y_m)
+            stay.wanted = [stay.pending]
+            return
+        places = {
+            place_tag(noise.key, report.person, cell, noise.begins, self._grid.identity): (noise, cell)
+            for noise in self._noises(stay.window)
+            for cell in self._grid.cells_near(report.x_m, report.y_m)
+        }
+        tag = stay.observe(list(places), dwell_epochs=self.protection.dwell_epochs, most_charges=most_charges)
+        if tag is not None:
+            noise, cell = places[tag]
+            stay.draw(Wanted(report.person, *self._grid.centre_of(cell), cell=cell, tag=tag, noise=noise))
 
-    def _judge(self, report: Report, held: Held, window: int, most_charges: int, key: bytes) -> _Verdict:
+    def _keep(self, stays: Sequence[Stay], writing: Writing, epoch: int) -> None:
+        """Draw what is to be drawn, and write."""
+        earlier = {stay.person: stay.earlier_points for stay in stays if stay.wanted}
+        drawn = iter(self._noise.perturb([wanted for stay in stays for wanted in stay.wanted], earlier))
+        waiting: list[NoisyLocation] = []
+        unpublished: list[NoisyLocation] = []
+        for stay in stays:
+            for wanted in stay.wanted:
+                location = stay.location(next(drawn), wanted.tag or secrets.token_bytes(TAG_BYTES))
+                (waiting if wanted is stay.pending else unpublished).append(location)
+            if isinstance(stay.pending, NoisyLocation) and stay.pending is not stay.held.pending:
+                waiting.append(stay.pending)
+            unpublished += stay.cancelled
+        if self.protection.policy is Policy.OFF:
+            writing.publish_now(waiting, epoch - 1)
+        else:
+            writing.put_pending(waiting, epoch)
         if self.protection.policy is Policy.PLACE:
-            return self._judge_place(report, held, window, most_charges, key)
-        status = Status.PUBLISHED if self.protection.policy is Policy.OFF else Status.PENDING
-        return _Verdict(status, wanted=Wanted(report.person, report.x_m, report.y_m))
+            writing.charge(unpublished)
+        writing.drop_pending([stay.person for stay in stays if stay.held.pending and stay.pending is None])
+        writing.put_standings({stay.person: stay.standing for stay in stays})
 
-    def _judge_place(self, report: Report, held: Held, window: int, most_charges: int, key: bytes) -> _Verdict:
-        cells = self._grid.cells_near(report.x_m, report.y_m)
-        tags = {place_tag(key, report.person, cell, window, self._grid.identity): cell for cell in cells}
-        # Who was last in a cell that reaches as far as here is still in it; so borders do not flicker.
-        for location in (held.pending, held.published):
-            if location is not None and location.tag in tags:
-                return _Verdict(Status.PENDING if location is held.pending else Status.SAME_PLACE, location)
-        known = [tag for tag in tags if tag in held.charged]
-        if not known and len(held.charged) >= most_charges:
-            return _Verdict(Status.BUDGET_SPENT, held.published)
-        tag = known[0] if known else next(iter(tags))
-        return _Verdict(
-            Status.PENDING, wanted=Wanted(report.person, *self._grid.centre_of(tags[tag]), cell=tags[tag], tag=tag)
-        )
+    # -- people ------------------------------------------------------------------------------------------------
+
+    def add_people(self, people: Sequence[str]) -> list[str]:
+        """Add people; return those who are new. Who was erased in this window has no new budget."""
+        window = self.protection.schedule.window_of(self.epoch + 1)
+        return self._store.add_people(people, [self._mark(person, window) for person in people])
+
+    def erase(self, person: str) -> bool:
+        """Erase somebody; whether there was such a person."""
+        return self._store.erase(person, self._mark(person, self.protection.schedule.window_of(self.epoch + 1)))
+
+    def _mark(self, person: str, window: int) -> ErasedMark:
+        return ErasedMark(erased_mark(self._keys.tokens, person), window)
 
     # -- epochs ----------------------------------------------------------------------------------------------
 
@@ -274,24 +313,128 @@ class Publisher:
         last = self._store.last_epoch()
         done = last is None or last < epoch
         if done:
-            done = self._store.publish(epoch, oldest_window=self.protection.schedule.window_of(epoch) - 1)
+            window = self.protection.schedule.window_of(epoch)
+            # What was charged before the noise began is not known again; with fresh noise nothing is.
+            oldest = self._noise_began(window) if self.protection.policy is Policy.PLACE else window - 1
+            done = self._store.publish(epoch, window=window, oldest_window=min(oldest, window - 1))
         # Somebody else may have done it; either way it is done.
         self._published_epoch = epoch
         return done
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """What a report leads to: a noisy location that is held already, one to be drawn, or nothing."""
+def current_epoch(schedule: Schedule, store: Store, now_s: float) -> int:
+    """Return the epoch of a moment on a store, advanced as often as a test has asked."""
+    return schedule.epoch_at(now_s) + _epoch_offset(store)
 
-    status: Status
-    location: NoisyLocation | None = None
-    wanted: Wanted | None = None
 
-    def answer(self, fresh_receipt: str | None, publishes_at: float) -> Answer:
-        """Return the answer to the report."""
-        receipt = fresh_receipt or (self.location.receipt if self.location else "")
-        return Answer(self.status, receipt, publishes_at if self.status is Status.PENDING else None)
+def _epoch_offset(store: Store) -> int:
+    return int(store.setting(OFFSET_SETTING) or 0)
+
+
+# What a person's reports lead to.
+
+
+MOST_CHANGES = 12
+"""How often a person's reported place may change in an epoch before no place of that epoch counts any more."""
+
+
+class Stay:
+    """What is held about one person, and what follows from reports, one after the other.
+
+    A place counts when it was reported in enough epochs with no other place in between, and only if no report before
+    the epoch boundary says otherwise. So a bad fix, somebody who passes by, and somebody else who reports for a person
+    whose phone reports too, change nothing.
+
+    Parameters
+    ----------
+    held : Held
+        What the store holds.
+    now, window : int
+        The epoch, and the window that the next epoch counts in.
+    """
+
+    def __init__(self, person: str, held: Held, now: int, window: int) -> None:
+        self.person = person
+        self.held = held
+        self.window = window
+        self.receipt = ""
+        self.pending: NoisyLocation | Wanted | None = held.pending
+        self.wanted: list[Wanted] = []
+        self.cancelled: list[NoisyLocation] = []
+        self._now = now
+        before = held.standing or Standing(receipt="", epoch=now)
+        self._candidate, self._candidate_epoch, self._seen = before.candidate, before.candidate_epoch, before.seen
+        self._changes = before.changes if before.epoch == now else 0
+
+    @property
+    def standing(self) -> Standing:
+        """What is left for the next report."""
+        return Standing(
+            receipt=self.receipt,
+            epoch=self._now,
+            candidate=self._candidate,
+            candidate_epoch=self._candidate_epoch,
+            seen=self._seen,
+            changes=self._changes,
+        )
+
+    def observe(self, tags: Sequence[bytes], *, dwell_epochs: int, most_charges: int) -> bytes | None:
+        """Take a report from a place that these tags stand for, the likeliest first; return the tag of one to draw."""
+        held = self.held
+        # Who was last in a cell that reaches as far as here is still in it; so borders do not flicker.
+        if held.published is not None and held.published.tag in tags:
+            self._candidate = None
+            self._cancel()
+            return None
+        if self.pending is not None and self.pending.tag in tags:
+            return None
+        self._cancel()
+        if self._candidate not in tags:
+            self._changes += 1
+            self._candidate, self._seen = next((tag for tag in tags if tag in held.known), tags[0]), 0
+            self._candidate_epoch = self._now - 1
+        if self._changes > MOST_CHANGES:
+            self._candidate = None
+            return None
+        tag = self._candidate
+        if self._candidate_epoch < self._now:
+            self._candidate_epoch, self._seen = self._now, self._seen + 1
+        is_first = not held.known and held.published is None
+        if tag is None or self._seen < (1 if is_first else dwell_epochs):
+            return None
+        return self._settle(tag, most_charges)
+
+    @property
+    def earlier_points(self) -> list[Point]:
+        """The noisy places that the person has, or had."""
+        held = [(one.x_steps, one.y_steps) for one in (self.held.pending, self.held.published) if one is not None]
+        return [point for point in self.held.known.values() if point is not None] + held
+
+    def location(self, point: Point, tag: bytes) -> NoisyLocation:
+        """Return a noisy place as it is kept."""
+        return NoisyLocation(
+            person=self.person, x_steps=point[0], y_steps=point[1], tag=tag, window=self.window, receipt=self.receipt
+        )
+
+    def draw(self, wanted: Wanted) -> None:
+        """Let a noisy location wait that is still to be drawn."""
+        self.wanted.append(wanted)
+        self.pending = wanted
+
+    def _settle(self, tag: bytes, most_charges: int) -> bytes | None:
+        """A place has lasted: what is known of it waits, or else it is drawn if the budget allows."""
+        known = self.held.known.get(tag)
+        if known is not None:
+            self.pending = self.location(known, tag)
+        drawn = self.held.charged + len({*(one.tag for one in self.wanted), *(one.tag for one in self.cancelled)})
+        is_free = tag in self.held.known or any(tag == one.tag for one in self.wanted)
+        return tag if known is None and (is_free or drawn < most_charges) else None
+
+    def _cancel(self) -> None:
+        """What waited is not to be published after all; what was drawn is charged all the same."""
+        if isinstance(self.pending, NoisyLocation) and self.pending.tag not in self.held.known:
+            self.cancelled.append(self.pending)
+        self.pending = None
 
 
 # The channel between cells: calibrated once for a store, so that no other version or machine draws a little otherwise.
@@ -309,110 +452,3 @@ def with_settled_channel(protection: Protection, store: Store) -> Protection:
     kept = store.setting(name) or store.settle(name, json.dumps(among.channel.calibration.to_document()))
     calibration = Calibration.from_document(json.loads(kept))
     return replace(protection, among=among.with_params(cells=among.current_cells, calibration=calibration))
-
-
-def cells_from_store(store: Store, protection: Protection, plan: CellPlan | None = None) -> Cells:
-    """Make cells from the places that a store has published. They are noisy already, so that costs nobody anything.
-
-    Parameters
-    ----------
-    store : Store
-        With people on the map.
-    protection : Protection
-        How they were published: noise in metres is taken out of the density again.
-    plan : CellPlan, optional
-        How cells are to be made.
-    """
-    if protection.policy is Policy.OFF:
-        raise UsageError("without protection the store holds true places, and cells from them are not free")
-    region = protection.region
-    batches = [batch.steps for batch in store.published()]
-    if sum(map(len, batches)) < 2:
-        raise DataError("cells are made from two published people or more; wait until there are some")
-    places = region.clip(region.from_metres(np.vstack(batches).astype(np.float64) * STEP_M))
-    if isinstance(protection.noise, HideAmong):
-        return replace(cells_from_points(places, region, plan), source="published")
-    return cells_from_published(places, region, protection.noise.hide_within_m, plan)
-
-
-# The noise of many reports at once.
-
-
-RECEIPT_BYTES = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A noisy location to be drawn, in memory only: it never prints where.
-
-    Attributes
-    ----------
-    x_m, y_m : float
-        What the noise is drawn around: the centre of a cell or, with fresh noise, the place itself.
-    cell : Cell or None
-        Whose noise it is, where noise belongs to places.
-    tag : bytes or None
-        That of the place; random where noise does not belong to places.
-    """
-
-    person: str
-    x_m: float = field(repr=False)
-    y_m: float = field(repr=False)
-    cell: Cell | None = field(default=None, repr=False)
-    tag: bytes | None = field(default=None, repr=False)
-
-
-class ReportNoise:
-    """Draws for a protection."""
-
-    def __init__(self, protection: Protection) -> None:
-        self._policy = protection.policy
-        self._noise = protection.noise
-        self._grid = protection.grid.identity
-        # Kept here, so that no report waits until they are made again.
-        self._tables = self._noise.channel.tables if isinstance(self._noise, HideAmong) else ()
-        self._half_extent_m = np.array(protection.region.half_extent_m)
-        self._generator = secure_generator()
-        self._drawing = threading.Lock()
-
-    def perturb(self, wanted: Sequence[Wanted], window: int, key: bytes) -> list[NoisyLocation]:
-        """Return a noisy location for each, in the order asked for; the key is that of the places of the window."""
-        if not wanted:
-            return []
-        places_m = np.array([(one.x_m, one.y_m) for one in wanted])
-        if isinstance(self._noise, HideAmong):
-            unit_m = self._noise.resolved_region.metres_per_unit
-            words = place_words(key, _cells(wanted), window, self._grid, count=2)
-            places_m = draw_places(places_m / unit_m, words, *self._tables) * unit_m
-        elif self._policy is not Policy.OFF:
-            noise = exponential_from_uniforms(self._uniforms(wanted, window, key))
-            places_m = displaced(places_m, noise, self._noise.rate_per_m)
-        # Asked for once: the system is asked far more slowly than it answers.
-        own = len(wanted) * (RECEIPT_BYTES + TAG_BYTES)
-        fresh = iter(np.frombuffer(secrets.token_bytes(own), dtype=np.uint8).reshape(len(wanted), -1))
-        return [
-            NoisyLocation(
-                person=one.person,
-                x_steps=x_steps,
-                y_steps=y_steps,
-                tag=one.tag or bytes(random[RECEIPT_BYTES:]),
-                window=window,
-                receipt=bytes(random[:RECEIPT_BYTES]).hex(),
-            )
-            for one, (x_steps, y_steps), random in zip(wanted, self._steps(places_m).tolist(), fresh, strict=True)
-        ]
-
-    def _uniforms(self, wanted: Sequence[Wanted], window: int, key: bytes) -> FloatArray:
-        if self._policy is Policy.FRESH:
-            with self._drawing:
-                return self._generator.random((len(wanted), 3, 2))
-        return place_uniforms(key, _cells(wanted), window, self._grid)
-
-    def _steps(self, places_m: FloatArray) -> IntArray:
-        """Whole steps, clamped to the region's box, which looks at nothing but the noisy place."""
-        inside = np.clip(places_m, -self._half_extent_m, self._half_extent_m)
-        return np.rint(inside / STEP_M).astype(np.int64)
-
-
-def _cells(wanted: Sequence[Wanted]) -> list[tuple[str, Cell]]:
-    return [(one.person, one.cell) for one in wanted if one.cell]

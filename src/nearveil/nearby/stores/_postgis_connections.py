@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import math
+import os
 import re
 import secrets
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import numpy as np
 import psycopg
 from psycopg import Connection, errors, sql
 from psycopg.conninfo import conninfo_to_dict
-from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from nearveil.nearby.stores.base import NoisyLocation, PublishedBatch, StoreError
+from nearveil.nearby.stores._postgis_pool import LONG_S, Circuit, LimitedConnection, Pool
+from nearveil.nearby.stores.base import NoisyLocation, PublishedBatch, Reason, StoreError
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
-PATIENCE_S = 10
+DEFAULT_TIMEOUT_S = 3.0
 MOST_CONNECTIONS = 8
-# A database that is gone without a word is noticed within half a minute.
+# For statements that may last long: a machine that is gone without a word is noticed within about ten seconds.
 _DEFAULTS = {
     "application_name": "nearveil",
-    "connect_timeout": PATIENCE_S,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
     "keepalives_count": 3,
 }
+# The server lets go of the locks of a client that is gone.
+_SERVER_LIMITS = """
+    SELECT set_config('statement_timeout', %s, false), set_config('idle_in_transaction_session_timeout', '60s', false),
+        set_config('tcp_keepalives_idle', '5', false), set_config('tcp_keepalives_interval', '2', false),
+        set_config('tcp_keepalives_count', '3', false)"""
 
 _REFUSED = re.compile(r"(?:connection failed: )?connection to server .*? failed: (?:FATAL: +)?(.+)")
 
@@ -83,81 +90,128 @@ class Session:
 
 
 class Database:
-    """A pool of connections, with the tables in order.
+    """A pool of connections, with the tables in order; while the database is away, every call fails at once.
 
     Parameters
     ----------
     conninfo : str
         A connection string of PostgreSQL.
+    timeout_s : float
+        Limit for a connection, and for each statement that is not about everybody.
     """
 
-    def __init__(self, conninfo: str) -> None:
-        self._options, self.name = _options(conninfo)
+    def __init__(self, conninfo: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self._options, self.name = _options(conninfo, timeout_s)
+        self.timeout_s = timeout_s
         with self.connect() as connection, store_errors(self.name):
             self._postgis = migrate(connection)
-        self._pool = ConnectionPool(
-            kwargs=self._options,
-            min_size=1,
-            max_size=MOST_CONNECTIONS,
-            timeout=PATIENCE_S,
-            open=False,
-            configure=self._configure,
-            check=ConnectionPool.check_connection,
-        )
-        self._pool.open()
+        self._pool = Pool(self._configured, most=MOST_CONNECTIONS, limit_s=timeout_s)
+        self.circuit = Circuit(self._attempt, self.name)
 
     @contextmanager
-    def connect(self) -> Iterator[psycopg.Connection]:
+    def connect(self) -> Iterator[LimitedConnection]:
         """Give a connection outside the pool."""
         with store_errors(self.name):
-            connection: psycopg.Connection = psycopg.connect(**self._options)
+            connection = LimitedConnection.connect(**self._options)
         try:
             yield connection
         finally:
             connection.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[Session]:
-        """Begin a transaction, kept at the end of the block and undone if it raises."""
-        with store_errors(self.name):
-            connection = self._pool.getconn()
-        try:
-            yield Session(connection, self.name)
-            with store_errors(self.name):
-                connection.commit()
-        except BaseException:
-            with suppress(psycopg.Error):
-                connection.rollback()
-            raise
-        finally:
-            self._pool.putconn(connection)
+    def transaction(self, *, long: bool = False) -> Iterator[Session]:
+        """Begin a transaction, kept at the end of the block and undone if it raises.
+
+        A ``long`` one is about everybody: its statements have minutes and not seconds.
+        """
+        with self._connection() as connection:
+            try:
+                if long:
+                    connection.limit_s = LONG_S
+                    with store_errors(self.name):
+                        connection.execute(b"SET LOCAL statement_timeout = 0")
+                yield Session(connection, self.name)
+                with store_errors(self.name):
+                    connection.commit()
+            except BaseException:
+                with suppress(psycopg.Error):
+                    connection.rollback()
+                raise
+            finally:
+                connection.limit_s = self.timeout_s
 
     @contextmanager
     def looking(self) -> Iterator[Session]:
         """Give a connection for single questions, which need no transaction and half the ways to the database."""
-        with store_errors(self.name):
-            connection = self._pool.getconn()
+        with self._connection() as connection:
+            try:
+                connection.autocommit = True
+                yield Session(connection, self.name)
+            finally:
+                with suppress(psycopg.Error):
+                    connection.autocommit = False
+
+    @contextmanager
+    def _connection(self) -> Iterator[LimitedConnection]:
+        self.circuit.check()
         try:
-            connection.autocommit = True
-            yield Session(connection, self.name)
-        finally:
-            with suppress(psycopg.Error):
-                connection.autocommit = False
-            self._pool.putconn(connection)
+            with ExitStack() as stack:
+                with store_errors(self.name):
+                    connection = stack.enter_context(self._pool.connection())
+                yield connection
+        except StoreError as error:
+            self.circuit.note(error)
+            raise
 
     def close(self) -> None:
         """Let go of all connections."""
+        self.circuit.stop()
         self._pool.close()
 
-    def _configure(self, connection: psycopg.Connection) -> None:
-        # Each statement sees what was committed before it, whatever the database's default: locks rely on it.
-        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-        connection.execute(search_path(self._postgis))
-        # What is acknowledged must be on disk; a stricter setting stays.
-        connection.execute(
-            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-        )
-        connection.commit()
+    def _attempt(self) -> None:
+        """See whether the database answers."""
+        with self.connect() as connection, store_errors(self.name):
+            connection.limit_s = self.timeout_s
+            connection.execute(b"SELECT 1")
+        self._pool.drop_idle()
+
+    def _configured(self) -> LimitedConnection:
+        connection = LimitedConnection.connect(**self._options)
+        try:
+            connection.limit_s = self.timeout_s
+            # Each statement sees what was committed before it, whatever the database's default: locks rely on it.
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+            connection.execute(search_path(self._postgis))
+            # What is acknowledged must be on disk; a stricter setting stays.
+            connection.execute(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') = 'off'"
+            )
+            connection.execute(_SERVER_LIMITS, (f"{round(1000 * self.timeout_s)}ms",))
+            connection.commit()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+@contextmanager
+def reading_session(conninfo: str) -> Iterator[Session | None]:
+    """Give a session that can write nothing, on the tables as they are; None if there are none."""
+    options, name = _options(conninfo, DEFAULT_TIMEOUT_S)
+    with store_errors(name):
+        connection: psycopg.Connection = psycopg.connect(**options)
+    try:
+        connection.read_only = True
+        session = Session(connection, name)
+        if session.one("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.published",)) == (True,):
+            with store_errors(name):
+                connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(SCHEMA)))
+            yield session
+        else:
+            yield None
+    finally:
+        connection.close()
 
 
 @contextmanager
@@ -165,16 +219,56 @@ def store_errors(name: str) -> Iterator[None]:
     """Say in one sentence what is wrong and what to do; values of rows stay out of it."""
     try:
         yield
-    except (PoolTimeout, PoolClosed) as error:
-        state = "is closed" if isinstance(error, PoolClosed) else "does not answer"
-        raise StoreError(f"the database {name} {state}; see to it and try again") from None
     except psycopg.errors.DiskFull:
-        raise StoreError(f"the disk of the database {name} is full and nothing of this was kept; make room") from None
+        sentence = f"the disk of the database {name} is full and nothing of this was kept; make room"
+        raise StoreError(sentence, reason="disk-full", code="DiskFull") from None
     except psycopg.Error as error:
-        raise StoreError(f"the database {name} cannot be used ({_reason(error)}); see to it and try again") from None
+        sentence = f"the database {name} cannot be used ({_explanation(error)}); see to it and try again"
+        raise StoreError(sentence, reason=_reason(error), code=_code(error)) from None
 
 
-def _reason(error: psycopg.Error) -> str:
+# By SQLSTATE, the longest beginning that fits.
+_REASONS: dict[str, Reason] = {
+    "08": "database-away",
+    "25006": "read-only",
+    "40": "busy",
+    "53100": "disk-full",
+    "53300": "database-away",
+    "55P03": "busy",
+    "57014": "busy",
+    "57P": "database-away",
+    "58030": "disk-failed",
+    "XX001": "damaged",
+    "XX002": "damaged",
+}
+# What a server says that refuses a connection has no SQLSTATE here.
+_REFUSALS = {
+    "the database system is": "CannotConnectNow",
+    "sorry, too many clients": "TooManyConnections",
+    "remaining connection slots": "TooManyConnections",
+    "password authentication failed": "InvalidPassword",
+    "no pg_hba.conf entry": "InvalidAuthorizationSpecification",
+}
+_ERRNO_NAMES = {os.strerror(number): name for number, name in errno.errorcode.items()}
+
+
+def _reason(error: psycopg.Error) -> Reason:
+    if error.sqlstate is None:
+        # Without a word of the server there is no connection, or none any more.
+        return "database-away" if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) else "failed"
+    return next((_REASONS[error.sqlstate[:n]] for n in (5, 3, 2) if error.sqlstate[:n] in _REASONS), "failed")
+
+
+def _code(error: psycopg.Error) -> str:
+    """Return the name of an error's SQLSTATE, or of the system's error; never what the server says."""
+    refused = _REFUSED.match(str(error))
+    if error.sqlstate is None and refused:
+        found = (code for text, code in _REFUSALS.items() if refused[1].startswith(text))
+        return _ERRNO_NAMES.get(refused[1]) or next(found, type(error).__name__)
+    return type(error).__name__
+
+
+def _explanation(error: psycopg.Error) -> str:
     """Return what the server says, without details, which may quote a row; anything else could quote a password."""
     if error.diag.message_primary:
         return error.diag.message_primary
@@ -182,7 +276,7 @@ def _reason(error: psycopg.Error) -> str:
     return refused[1] if refused else f"{type(error).__name__}, no connection"
 
 
-def _options(conninfo: str) -> tuple[dict[str, Any], str]:
+def _options(conninfo: str, timeout_s: float) -> tuple[dict[str, Any], str]:
     """Return the connection's options, and a name for it without a secret."""
     try:
         given = conninfo_to_dict(conninfo)
@@ -191,7 +285,7 @@ def _options(conninfo: str) -> tuple[dict[str, Any], str]:
         raise StoreError(
             "the connection string cannot be read; write postgresql://user:password@host:5432/database"
         ) from None
-    options = {**_DEFAULTS, **given}
+    options = {**_DEFAULTS, "connect_timeout": max(1, math.ceil(timeout_s)), **given}
     name = f"{given.get('dbname') or given.get('user') or 'postgres'} on {given.get('host') or 'this machine'}"
     return options, name
 
@@ -242,6 +336,38 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX places_by_place ON places USING gist (place)",
     ),
     ("ALTER TABLE people ADD COLUMN token_mark bigint NOT NULL DEFAULT 0",),
+    # Keys made before may go on doing everything.
+    ("ALTER TABLE platform_keys ADD COLUMN scopes text NOT NULL DEFAULT 'ask report people metrics admin'",),
+    (
+        # Noise lasts: a place that was charged keeps its noisy place, by which it is known again.
+        """CREATE TABLE known_places (
+            person bigint NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+            tag bytea NOT NULL,
+            in_window bigint NOT NULL,
+            x_steps integer,
+            y_steps integer,
+            PRIMARY KEY (person, tag)
+        )""",
+        """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps)
+        SELECT charges.person, charges.tag, max(charges.in_window), max(published.x_steps), max(published.y_steps)
+        FROM charges JOIN people ON people.number = charges.person
+        LEFT JOIN published ON published.person = charges.person AND published.tag = charges.tag
+        GROUP BY charges.person, charges.tag""",
+        "CREATE INDEX known_places_by_window ON known_places (in_window)",
+        "DROP TABLE charges",
+        """CREATE TABLE standings (
+            person bigint PRIMARY KEY REFERENCES people (number) ON DELETE CASCADE,
+            receipt text NOT NULL,
+            epoch bigint NOT NULL,
+            candidate bytea,
+            candidate_epoch bigint NOT NULL,
+            seen integer NOT NULL,
+            changes integer NOT NULL
+        )""",
+        "CREATE TABLE erased (mark bytea PRIMARY KEY, in_window bigint NOT NULL, places bigint NOT NULL)",
+        "ALTER TABLE people ADD COLUMN spent_window bigint NOT NULL DEFAULT -1",
+        "ALTER TABLE people ADD COLUMN spent bigint NOT NULL DEFAULT 0",
+    ),
 )
 
 
@@ -289,10 +415,11 @@ def _postgis_schema(connection: Connection) -> str:
 
 
 CHANNEL = "nearveil"
+SERVING_LOCK = 0x6E76_0003
 # A notification holds 8,000 bytes, and an id up to 512.
 _DRAWS_AT_ONCE = 10
 _LOOK_S = 0.2
-_AGAIN_S = 1.0
+_AGAIN_S = 0.2
 _NOTIFY = "SELECT pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload"
 
 _log = logging.getLogger(__name__)
@@ -376,15 +503,24 @@ class Follower:
                 self._failure = error
                 self._listening.set()
                 return
+            self._database.circuit.note(error)
         while not self._stop.wait(_AGAIN_S):
-            with suppress(StoreError):
+            # After an outage at once, and not when the next attempt is due.
+            if not self._database.circuit.wait_until_back(_LOOK_S):
+                continue
+            try:
                 self._listen(self._on_lost)
+            except StoreError as error:
+                self._database.circuit.note(error)
 
     def _listen(self, begun: Callable[[], None]) -> None:
         """Listen until told to stop, or until the connection or a handler fails."""
         with self._database.connect() as connection:
             with store_errors(self._database.name):
+                connection.limit_s = self._database.timeout_s
                 connection.autocommit = True
+                # Held for as long as this process serves: what needs the store to itself asks for it.
+                connection.execute("SELECT pg_advisory_lock_shared(%s)", (SERVING_LOCK,))
                 connection.execute(f"LISTEN {CHANNEL}".encode())
             try:
                 begun()

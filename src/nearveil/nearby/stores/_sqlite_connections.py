@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sqlite3
@@ -11,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nearveil.nearby.stores.base import StoreError
+from nearveil.nearby.stores.base import Reason, StoreError
 
 _OLDEST_SQLITE = (3, 35)
 
@@ -183,6 +184,17 @@ _SENTENCES = {
 }
 
 
+_REASONS: dict[str, Reason] = {
+    "SQLITE_FULL": "disk-full",
+    "SQLITE_NOTADB": "damaged",
+    "SQLITE_CORRUPT": "damaged",
+    "SQLITE_BUSY": "busy",
+    "SQLITE_READONLY": "read-only",
+    "SQLITE_CANTOPEN": "disk-failed",
+    "SQLITE_IOERR": "disk-failed",
+}
+
+
 class Connection:
     """One connection. Every statement of the store goes through it, and none holds a value in its text.
 
@@ -257,8 +269,8 @@ def store_error(error: sqlite3.Error, name: str) -> StoreError:
     code = getattr(error, "sqlite_errorname", "")
     for begin, sentence in _SENTENCES.items():
         if code.startswith(begin):
-            return StoreError(sentence.format(name=name))
-    return StoreError(f"the store {name} cannot be used ({error}); see to it and try again")
+            return StoreError(sentence.format(name=name), reason=_REASONS[begin], code=code)
+    return StoreError(f"the store {name} cannot be used ({error}); see to it and try again", code=code)
 
 
 # FairLock: threads write one after the other, in the order in which they came.
@@ -345,6 +357,39 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     ),
     ("ALTER TABLE people ADD COLUMN token_mark INTEGER NOT NULL DEFAULT 0",),
+    # Keys made before may go on doing everything.
+    ("ALTER TABLE platform_keys ADD COLUMN scopes TEXT NOT NULL DEFAULT 'ask report people metrics admin'",),
+    (
+        # Noise lasts: a place that was charged keeps its noisy place, by which it is known again.
+        """CREATE TABLE known_places (
+            person INTEGER NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+            tag BLOB NOT NULL,
+            in_window INTEGER NOT NULL,
+            x_steps INTEGER,
+            y_steps INTEGER,
+            PRIMARY KEY (person, tag)
+        ) WITHOUT ROWID""",
+        """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps)
+        SELECT charges.person, charges.tag, max(charges.in_window), published.x_steps, published.y_steps
+        FROM charges JOIN people ON people.number = charges.person
+        LEFT JOIN published ON published.person = charges.person AND published.tag = charges.tag
+        GROUP BY charges.person, charges.tag""",
+        "DROP TABLE charges",
+        """CREATE TABLE standings (
+            person INTEGER PRIMARY KEY REFERENCES people (number) ON DELETE CASCADE,
+            receipt TEXT NOT NULL,
+            epoch INTEGER NOT NULL,
+            candidate BLOB,
+            candidate_epoch INTEGER NOT NULL,
+            seen INTEGER NOT NULL,
+            changes INTEGER NOT NULL
+        )""",
+        """CREATE TABLE erased (
+            mark BLOB PRIMARY KEY, in_window INTEGER NOT NULL, places INTEGER NOT NULL
+        ) WITHOUT ROWID""",
+        "ALTER TABLE people ADD COLUMN spent_window INTEGER NOT NULL DEFAULT -1",
+        "ALTER TABLE people ADD COLUMN spent INTEGER NOT NULL DEFAULT 0",
+    ),
 )
 
 
@@ -419,4 +464,8 @@ def make_private(path: Path) -> None:
 
 def _cannot(path: Path, error: OSError) -> StoreError:
     reason = error.strerror or "the system refused"
-    return StoreError(f"the store {path} cannot be opened ({reason}); see to its folder and permissions")
+    return StoreError(
+        f"the store {path} cannot be opened ({reason}); see to its folder and permissions",
+        reason="disk-full" if error.errno == errno.ENOSPC else "disk-failed",
+        code=errno.errorcode.get(error.errno or 0, ""),
+    )

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from nearveil.errors import DataError, NearveilError
 from nearveil.types import FloatArray, IntArray
@@ -22,10 +22,27 @@ STEP_M = 0.125
 """Noisy places are kept in whole steps of this length, so that no low-order bit of a sum survives."""
 
 
+Reason = Literal["busy", "clock", "damaged", "database-away", "disk-failed", "disk-full", "failed", "read-only"]
+"""Why a store cannot be used, for logs, metrics and readiness; a closed list, so that no value can be in it."""
+
+
 class StoreError(NearveilError):
-    """The store cannot be opened, read or written."""
+    """The store cannot be opened, read or written.
+
+    Attributes
+    ----------
+    reason : Reason
+        Why, in a word.
+    code : str
+        The name that the system, SQLite or PostgreSQL has for it, such as ENOSPC; empty if it has none.
+    """
 
     exit_code = 4
+
+    def __init__(self, message: str, *, reason: Reason = "failed", code: str = "") -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +69,36 @@ class NoisyLocation:
     receipt: str
 
 
+Point = tuple[int, int]
+"""A noisy place in steps of `STEP_M`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a person's last report left: a place that has not lasted yet, by its tag, and nothing about where.
+
+    Attributes
+    ----------
+    receipt : str
+        Names the last report.
+    epoch : int
+        The epoch in which it came.
+    candidate : bytes or None
+        Tag of the place that was reported and is not published.
+    candidate_epoch, seen : int
+        The last epoch in which it was reported, and in how many.
+    changes : int
+        How often the reported place changed in ``epoch``.
+    """
+
+    receipt: str
+    epoch: int
+    candidate: bytes | None = None
+    candidate_epoch: int = -1
+    seen: int = 0
+    changes: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """What is held about one person that a new report is judged by.
@@ -60,13 +107,27 @@ class Held:
     ----------
     pending, published : NoisyLocation or None
         The location that waits for the epoch boundary, and the one that is published.
-    charged : frozenset of bytes
-        Tags of the places charged in the window asked about.
+    known : dict
+        The noisy place of each place that was charged, by its tag; None where it is not kept and has to be drawn again.
+    charged : int
+        How many places were charged in the window asked about.
+    standing : Standing or None
+        What the last report left.
     """
 
     pending: NoisyLocation | None = None
     published: NoisyLocation | None = None
-    charged: frozenset[bytes] = frozenset()
+    known: Mapping[bytes, Point | None] = field(default_factory=dict)
+    charged: int = 0
+    standing: Standing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedMark:
+    """What stays of somebody who is erased, until the window ends: a keyed hash, and how much of a budget is spent."""
+
+    mark: bytes
+    window: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +142,26 @@ class Totals:
 
     people: int
     published: int
-    pending: int
     charged_by_window: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """What a store holds of epochs that have not begun, because a clock was ahead.
+
+    Attributes
+    ----------
+    first_epoch, last_epoch : int or None
+        Oldest and newest epoch that the store remembers to have published; None if none.
+    epochs, published, pending : int
+        Epochs that lie ahead, people published in them, and noisy locations that wait for one after the next.
+    """
+
+    first_epoch: int | None
+    last_epoch: int | None
+    epochs: int
+    published: int
+    pending: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,10 +174,29 @@ class PublishedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformKey:
-    """A platform's key as it is kept: its name and the SHA-256 of the secret."""
+    """A platform's key as it is kept.
+
+    Attributes
+    ----------
+    digest : bytes
+        SHA-256 of the secret.
+    scopes : frozenset of str
+        What the key may do, as words without spaces.
+    """
 
     name: str
     digest: bytes
+    scopes: frozenset[str]
+
+    @classmethod
+    def from_row(cls, name: str, digest: bytes, scopes: str) -> PlatformKey:
+        """Return what a store keeps as `row`."""
+        return cls(name=name, digest=bytes(digest), scopes=frozenset(scopes.split()))
+
+    @property
+    def row(self) -> tuple[str, bytes, str]:
+        """The key as a store keeps it: name, digest, and the scopes as one text with spaces between."""
+        return self.name, self.digest, " ".join(sorted(self.scopes))
 
 
 class Writing(Protocol):
@@ -109,6 +207,12 @@ class Writing(Protocol):
 
     def put_pending(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
         """Let locations wait for this epoch, each in place of what waited before."""
+
+    def charge(self, locations: Sequence[NoisyLocation]) -> None:
+        """Charge places that were drawn and will not be published, if they were not charged before."""
+
+    def put_standings(self, standings: Mapping[str, Standing]) -> None:
+        """Keep what people's last reports left, in place of what was left before."""
 
     def drop_pending(self, people: Sequence[str]) -> None:
         """Forget what waits."""
@@ -131,17 +235,23 @@ class Store(Protocol):
         on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
+        on_away: Callable[[StoreError], None] = lambda _: None,
+        on_back: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Call the handlers, in a thread of the store, for what other processes on it do, not for what this one does.
 
         Follow before anything is loaded, so that nothing falls in between. ``on_lost`` says that something may have
-        been missed: load everything again. A store that nobody else can be on never calls anything.
+        been missed: load everything again. ``on_away`` says that a database cannot be reached, with the error, and
+        ``on_back`` that it can again, with the seconds between. A store that nobody else can be on calls nothing.
         """
 
     # -- people ----------------------------------------------------------------------------------------------
 
-    def add_people(self, people: Sequence[str]) -> list[str]:
-        """Add people; return those who were not there before. Ids are as `ids.check_ids` says."""
+    def add_people(self, people: Sequence[str], marks: Sequence[ErasedMark] | None = None) -> list[str]:
+        """Add people; return those who were not there before. Ids are as `ids.check_ids` says.
+
+        With a mark for each, who was erased in the same window has as much of the budget left as then.
+        """
 
     def token_mark(self, person: str) -> int | None:
         """Return the number that a person's tokens bear; None if not known. Who is created anew has another one."""
@@ -149,16 +259,23 @@ class Store(Protocol):
     def renew_token_mark(self, person: str) -> bool:
         """Give a person another number for their tokens, so that those made before are void; whether known."""
 
-    def erase(self, person: str) -> bool:
-        """Erase all that is held about a person but the anonymous total; whether there was such a person."""
+    def erase(self, person: str, mark: ErasedMark | None = None) -> bool:
+        """Erase all that is held about a person but the anonymous total; whether there was such a person.
+
+        With a mark, how much of the window's budget is spent is kept with it until the window ends.
+        """
+
+    def internal_record(self, person: str) -> dict[str, Any] | None:
+        """Return everything that is held about a person, for whoever has the store; callers never see it."""
 
     def withdraw(self, person: str) -> bool:
         """Take a person off the map: forget what waits and what is published, and keep the charges; whether known."""
 
     def record(self, person: str) -> dict[str, Any] | None:
-        """Return what is held about a person as plain values, tags in hexadecimal; None if not known.
+        """Return what callers may see of what is held about a person, as plain values; None if not known.
 
-        Of a location that waits only that it does: drawn and never published, it is not charged, and nobody may see it.
+        Nothing about reports that are not published, and nothing about the ledger: a count that goes up, or does not,
+        would tell whether a place was new.
         """
 
     # -- reports and epochs ------------------------------------------------------------------------------------
@@ -166,15 +283,23 @@ class Store(Protocol):
     def writing(self) -> AbstractContextManager[Writing]:
         """Begin a transaction; it is kept at the end of the block, and undone if the block raises."""
 
-    def publish(self, epoch: int, *, oldest_window: int) -> bool:
+    def publish(self, epoch: int, *, window: int, oldest_window: int) -> bool:
         """Publish, in one transaction, what waits for this epoch or an earlier one; charge places not charged before.
 
-        Tags of windows before ``oldest_window`` are forgotten, their number stays. Returns whether this call did it:
-        an epoch is published once, however many processes try.
+        ``window`` is the epoch's: what is kept of those erased in windows before it goes. Places charged in windows
+        before ``oldest_window`` are forgotten, their number stays. Returns whether this call did it: an epoch is
+        published once, however many processes try.
         """
 
     def last_epoch(self) -> int | None:
         """Return the newest epoch that was published."""
+
+    def set_back(self, epoch: int, *, oldest_window: int, dry_run: bool = False) -> Ahead:
+        """Let this be the newest epoch, for a store that was used with a clock that was ahead; return what was ahead.
+
+        What waits for later epochs is published in the next one. Published places and charges stay. Only for a store
+        that nobody else uses: raises if a service does. A ``dry_run`` changes nothing.
+        """
 
     def published(self, *, since_epoch: int | None = None) -> Iterator[PublishedBatch]:
         """Return everybody who is published, or those published in this epoch or later, in batches."""
@@ -193,8 +318,8 @@ class Store(Protocol):
     def remove_key(self, name: str) -> bool:
         """Forget a key; whether there was one."""
 
-    def remove_key_but_the_last(self, name: str) -> bool:
-        """Forget a key if there is another one; whether it was forgotten."""
+    def remove_key_but_the_last(self, name: str, *, scope: str) -> bool:
+        """Forget a key if another one has this scope; whether it was forgotten."""
 
     def keys(self) -> list[PlatformKey]:
         """Return all keys."""
@@ -231,8 +356,10 @@ class SearchableStore(Store, Protocol):
 
 
 LONGEST_ID = 128
-PERSON_PATTERN = rf"[A-Za-z0-9_.:@-]{{1,{LONGEST_ID}}}"
-"""What ids in a service look like: of those that a store takes, the ones that a URL holds as they are."""
+PERSON_PATTERN = r"\.*[A-Za-z0-9_:@-][A-Za-z0-9_.:@-]*"
+"""What ids in a service look like, besides their length: of those that a store takes, the ones that a URL holds as
+they are. Ids of dots alone are none: clients that tidy paths up make ``/v1/people/location`` of
+``/v1/people/./location``, which is another person."""
 
 _PERSON = re.compile(PERSON_PATTERN)
 _MARK_BITS = 63
@@ -245,14 +372,16 @@ def is_id(person: str) -> bool:
 
 def is_person_id(person: str) -> bool:
     """Whether a person of a service can have this id; a service is stricter than a store."""
-    return _PERSON.fullmatch(person) is not None
+    return len(person) <= LONGEST_ID and _PERSON.fullmatch(person) is not None
 
 
 def check_ids(people: Sequence[str]) -> None:
-    """Refuse ids that are empty, too long, or hold characters that cannot be printed."""
+    """Refuse ids that are empty, too long, made of dots alone, or hold characters that cannot be printed."""
     for row, person in enumerate(people):
-        if not is_id(person):
-            raise DataError(f"id number {row + 1} must be 1 to {LONGEST_ID} printable characters; nobody was added")
+        if not is_id(person) or not person.strip("."):
+            raise DataError(
+                f"id number {row + 1} must be 1 to {LONGEST_ID} printable characters, not dots alone; nobody was added"
+            )
 
 
 def new_token_mark() -> int:
@@ -260,59 +389,37 @@ def new_token_mark() -> int:
     return secrets.randbits(_MARK_BITS)
 
 
-# A person's record: everything that a store holds about somebody, as plain values for an export.
+# A person's record: what callers may see of what a store holds about somebody.
 
 
-def person_record(
-    person: str,
-    created_s: int,
-    token_mark: int,
-    *,
-    pending: tuple[NoisyLocation, int] | None,
-    published: tuple[NoisyLocation, int] | None,
-    charges: Sequence[tuple[int, bytes]],
-) -> dict[str, Any]:
-    """Write a record; locations come with their epoch, charges as windows and tags."""
-    numbers = Counter(window for window, _ in charges)
+def person_record(person: str, created_s: int, published: tuple[int, int] | None) -> dict[str, Any]:
+    """Write a record; the published place comes in steps."""
     return {
         "id": person,
         "created": datetime.fromtimestamp(created_s, UTC).isoformat(),
-        "token_mark": token_mark,
-        "pending": _waiting_record(pending),
-        "published": _location_record(published),
-        "charges": {str(window): numbers[window] for window in sorted(numbers)},
-        "tags": [tag.hex() for _, tag in sorted(charges)],
+        "published": None if published is None else {"x_m": published[0] * STEP_M, "y_m": published[1] * STEP_M},
     }
 
 
-def held_location(person: str, row: Sequence[Any] | None) -> tuple[NoisyLocation, int] | None:
-    """Read a location and its epoch from a row of either table of locations."""
-    if row is None:
-        return None
-    x_steps, y_steps, tag, window, receipt, epoch = row
-    location = NoisyLocation(
-        person=person, x_steps=x_steps, y_steps=y_steps, tag=bytes(tag), window=window, receipt=receipt
-    )
-    return location, epoch
-
-
-def _waiting_record(held: tuple[NoisyLocation, int] | None) -> dict[str, Any] | None:
-    """That something waits, and not what: a location that is never published is not charged, so nobody may see it."""
-    if held is None:
-        return None
-    location, epoch = held
-    return {"window": location.window, "receipt": location.receipt, "publishes_in_epoch": epoch}
-
-
-def _location_record(held: tuple[NoisyLocation, int] | None) -> dict[str, Any] | None:
-    if held is None:
-        return None
-    location, epoch = held
+def internal_record(
+    person: str,
+    *,
+    token_mark: int,
+    standing: Standing | None,
+    pending: Point | None,
+    published: Point | None,
+    charges: Iterable[tuple[int, bytes]],
+) -> dict[str, Any]:
+    """Write everything that is held; charges come as windows and tags."""
+    charged = sorted(charges)
+    numbers = Counter(window for window, _ in charged)
     return {
-        "x_m": location.x_steps * STEP_M,
-        "y_m": location.y_steps * STEP_M,
-        "tag": location.tag.hex(),
-        "window": location.window,
-        "receipt": location.receipt,
-        "epoch": epoch,
+        "id": person,
+        "token_mark": token_mark,
+        "receipt": None if standing is None else standing.receipt,
+        "candidate": None if standing is None or standing.candidate is None else standing.candidate.hex(),
+        "pending": pending,
+        "published": published,
+        "charges": {str(window): numbers[window] for window in sorted(numbers)},
+        "tags": [tag.hex() for _, tag in charged],
     }

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
-from nearveil.nearby.stores._postgis_connections import Announcer, Database, Follower, Session, as_batch
+from nearveil.nearby.stores._postgis_connections import (
+    DEFAULT_TIMEOUT_S,
+    SERVING_LOCK,
+    Announcer,
+    Database,
+    Follower,
+    Session,
+    as_batch,
+)
 from nearveil.nearby.stores.base import (
+    Ahead,
+    ErasedMark,
     Held,
     NoisyLocation,
     PlatformKey,
+    Point,
     PublishedBatch,
+    Standing,
     StoreError,
     Totals,
     Writing,
     check_ids,
-    held_location,
+    internal_record,
     is_id,
     new_token_mark,
     person_record,
@@ -34,14 +46,21 @@ _ADD = """
     INSERT INTO people (id, created_s, token_mark)
     SELECT id, %s, %s FROM unnest(%s::text[]) AS new (id) ORDER BY id COLLATE "C"
     ON CONFLICT DO NOTHING RETURNING id"""
+_SPENT_BEFORE = """
+    UPDATE people SET spent_window = erased.in_window, spent = erased.places
+    FROM unnest(%s::text[], %s::bytea[]) AS wanted (id, mark) JOIN erased ON erased.mark = wanted.mark
+    WHERE erased.in_window = %s AND people.id = wanted.id"""
+_REMEMBER = """
+    INSERT INTO erased (mark, in_window, places)
+    SELECT %(mark)s, %(window)s, count(tag) + max(CASE WHEN spent_window = %(window)s THEN spent ELSE 0 END)
+    FROM people LEFT JOIN known_places ON known_places.person = people.number AND in_window = %(window)s
+    WHERE number = %(number)s
+    ON CONFLICT (mark) DO UPDATE SET in_window = excluded.in_window, places = excluded.places"""
 _PERSON = "SELECT number, created_s, token_mark FROM people WHERE id = %s"
-# An array, and not a join: so PostgreSQL looks both columns up in the index.
-_ERASE_CHARGES = "DELETE FROM charges WHERE in_window = ANY(ARRAY(SELECT in_window FROM charged)) AND person = %s"
-_CHARGES = (
-    "SELECT in_window, tag FROM charges WHERE in_window = ANY(ARRAY(SELECT in_window FROM charged)) AND person = %s"
-)
-_PENDING = "SELECT x_steps, y_steps, tag, in_window, receipt, epoch FROM pending WHERE person = %s"
-_PUBLISHED = "SELECT x_steps, y_steps, tag, in_window, receipt, epoch FROM published WHERE person = %s"
+_STANDING = "SELECT receipt, epoch, candidate, candidate_epoch, seen, changes FROM standings WHERE person = %s"
+_CHARGES = "SELECT in_window, tag FROM known_places WHERE person = %s"
+_PENDING = "SELECT x_steps, y_steps FROM pending WHERE person = %s"
+_PUBLISHED = "SELECT x_steps, y_steps FROM published WHERE person = %s"
 
 
 class PostgisPeople:
@@ -50,12 +69,16 @@ class PostgisPeople:
     _database: Database
     _announcer: Announcer
 
-    def add_people(self, people: Sequence[str]) -> list[str]:
+    def add_people(self, people: Sequence[str], marks: Sequence[ErasedMark] | None = None) -> list[str]:
         """Add people; return those who were not there before."""
         check_ids(people)
         wanted = list(dict.fromkeys(people))
         with self._database.transaction() as session:
             added = {row[0] for row in session.rows(_ADD, (int(time.time()), new_token_mark(), wanted))}
+            if marks:
+                new = [(person, mark.mark) for person, mark in zip(people, marks, strict=True) if person in added]
+                names, hashes = [person for person, _ in new], [mark for _, mark in new]
+                session.run(_SPENT_BEFORE, (names, hashes, marks[0].window))
         return [person for person in wanted if person in added]
 
     def token_mark(self, person: str) -> int | None:
@@ -70,13 +93,14 @@ class PostgisPeople:
             session.run("UPDATE people SET token_mark = %s WHERE number = %s", (new_token_mark(), number))
         return number is not None
 
-    def erase(self, person: str) -> bool:
+    def erase(self, person: str, mark: ErasedMark | None = None) -> bool:
         """Erase all that is held about a person but the anonymous total; whether there was such a person."""
         with self._locked(person) as (session, number):
             if number is None:
                 return False
-            session.run(_ERASE_CHARGES, (number,))
-            # What waits and what is published goes with the person.
+            if mark is not None:
+                session.run(_REMEMBER, {"mark": mark.mark, "window": mark.window, "number": number})
+            # Everything else goes with the person.
             session.run("DELETE FROM people WHERE number = %s", (number,))
             self._announcer.erased(session, person)
         return True
@@ -88,24 +112,33 @@ class PostgisPeople:
                 return False
             session.run("DELETE FROM pending WHERE person = %s", (number,))
             session.run("DELETE FROM published WHERE person = %s", (number,))
+            session.run("DELETE FROM standings WHERE person = %s", (number,))
             self._announcer.withdrawn(session, person)
         return True
 
     def record(self, person: str) -> dict[str, Any] | None:
-        """Return everything held about a person; None if not known."""
+        """Return what callers may see of a person; None if not known."""
+        with self._database.looking() as session:
+            known = _person(session, person)
+            if known is None:
+                return None
+            return person_record(person, known[1], _point(session.one(_PUBLISHED, (known[0],))))
+
+    def internal_record(self, person: str) -> dict[str, Any] | None:
+        """Return everything that is held about a person; None if not known."""
         with self._database.transaction() as session:
             # Between a location that waits and one that is published there must be no epoch boundary.
             share_epoch_lock(session)
             known = _person(session, person)
             if known is None:
                 return None
-            number, created_s, token_mark = known
-            return person_record(
+            number, _, token_mark = known
+            return internal_record(
                 person,
-                created_s,
-                token_mark,
-                pending=held_location(person, session.one(_PENDING, (number,))),
-                published=held_location(person, session.one(_PUBLISHED, (number,))),
+                token_mark=token_mark,
+                standing=_standing(session.one(_STANDING, (number,))),
+                pending=_point(session.one(_PENDING, (number,))),
+                published=_point(session.one(_PUBLISHED, (number,))),
                 charges=[(window, bytes(tag)) for window, tag in session.rows(_CHARGES, (number,))],
             )
 
@@ -114,6 +147,24 @@ class PostgisPeople:
         with self._database.transaction() as session:
             share_epoch_lock(session)
             yield session, lock_people(session, [person]).get(person)
+
+
+def _point(row: Sequence[Any] | None) -> Point | None:
+    return None if row is None else (row[0], row[1])
+
+
+def _standing(row: Sequence[Any] | None) -> Standing | None:
+    if row is None or row[0] is None:
+        return None
+    receipt, epoch, candidate, candidate_epoch, seen, changes = row
+    return Standing(
+        receipt=receipt,
+        epoch=epoch,
+        candidate=None if candidate is None else bytes(candidate),
+        candidate_epoch=candidate_epoch,
+        seen=seen,
+        changes=changes,
+    )
 
 
 def _person(session: Session, person: str) -> tuple[int, int, int] | None:
@@ -125,13 +176,16 @@ def _person(session: Session, person: str) -> tuple[int, int, int] | None:
 
 
 _KEEP_KEY = """
-    INSERT INTO platform_keys (name, digest) VALUES (%s, %s)
-    ON CONFLICT (name) DO UPDATE SET digest = excluded.digest"""
+    INSERT INTO platform_keys (name, digest, scopes) VALUES (%s, %s, %s)
+    ON CONFLICT (name) DO UPDATE SET digest = excluded.digest, scopes = excluded.scopes"""
 _KEEP_SETTING = """
     INSERT INTO settings (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
 
-_ADD_NEW_KEY = "INSERT INTO platform_keys (name, digest) VALUES (%s, %s) ON CONFLICT DO NOTHING"
-_REMOVE_BUT_LAST = "DELETE FROM platform_keys WHERE name = %s AND (SELECT count(*) FROM platform_keys) > 1"
+_ADD_NEW_KEY = "INSERT INTO platform_keys (name, digest, scopes) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+_REMOVE_BUT_LAST = """
+    DELETE FROM platform_keys WHERE name = %s AND EXISTS (
+        SELECT 1 FROM platform_keys AS other WHERE other.name <> %s AND ' ' || other.scopes || ' ' LIKE %s
+    )"""
 _SETTLE = "INSERT INTO settings (name, value) VALUES (%s, %s) ON CONFLICT DO NOTHING"
 
 
@@ -143,19 +197,19 @@ class PostgisSettings:
     def add_key(self, key: PlatformKey) -> None:
         """Keep a platform's key; one of the same name is replaced."""
         with self._database.transaction() as session:
-            session.run(_KEEP_KEY, (key.name, key.digest))
+            session.run(_KEEP_KEY, key.row)
 
     def add_new_key(self, key: PlatformKey) -> bool:
         """Keep a platform's key unless there is one of the same name; whether it was kept."""
         with self._database.transaction() as session:
-            return session.run(_ADD_NEW_KEY, (key.name, key.digest)) > 0
+            return session.run(_ADD_NEW_KEY, key.row) > 0
 
-    def remove_key_but_the_last(self, name: str) -> bool:
-        """Forget a key if there is another one; whether it was forgotten."""
+    def remove_key_but_the_last(self, name: str, *, scope: str) -> bool:
+        """Forget a key if another one has this scope; whether it was forgotten."""
         with self._database.transaction() as session:
             # Two who each remove the other's key must not both find two.
             session.run("LOCK TABLE platform_keys IN SHARE ROW EXCLUSIVE MODE")
-            return session.run(_REMOVE_BUT_LAST, (name,)) > 0
+            return session.run(_REMOVE_BUT_LAST, (name, name, f"% {scope} %")) > 0
 
     def remove_key(self, name: str) -> bool:
         """Forget a key; whether there was one."""
@@ -165,8 +219,8 @@ class PostgisSettings:
     def keys(self) -> list[PlatformKey]:
         """Return all keys."""
         with self._database.looking() as session:
-            rows = session.rows('SELECT name, digest FROM platform_keys ORDER BY name COLLATE "C"')
-        return [PlatformKey(name=name, digest=bytes(digest)) for name, digest in rows]
+            rows = session.rows('SELECT name, digest, scopes FROM platform_keys ORDER BY name COLLATE "C"')
+        return [PlatformKey.from_row(*row) for row in rows]
 
     def setting(self, name: str) -> str | None:
         """Return a setting kept before."""
@@ -199,13 +253,14 @@ _STEPS = (
     """INSERT INTO charged (in_window, places)
     SELECT in_window, count(*) FROM pending
     WHERE epoch <= %s AND NOT EXISTS (
-        SELECT 1 FROM charges
-        WHERE charges.in_window = pending.in_window AND charges.person = pending.person AND charges.tag = pending.tag
+        SELECT 1 FROM known_places
+        WHERE known_places.person = pending.person AND known_places.tag = pending.tag
     )
     GROUP BY in_window
     ON CONFLICT (in_window) DO UPDATE SET places = charged.places + excluded.places""",
-    """INSERT INTO charges (in_window, person, tag)
-    SELECT in_window, person, tag FROM pending WHERE epoch <= %s ON CONFLICT DO NOTHING""",
+    """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps)
+    SELECT person, tag, in_window, x_steps, y_steps FROM pending WHERE epoch <= %s
+    ON CONFLICT (person, tag) DO UPDATE SET x_steps = excluded.x_steps, y_steps = excluded.y_steps""",
     """WITH due AS (DELETE FROM pending WHERE epoch <= %s RETURNING *)
     INSERT INTO published (person, x_steps, y_steps, tag, in_window, receipt, epoch)
     SELECT person, x_steps, y_steps, tag, in_window, receipt, %s FROM due
@@ -214,9 +269,22 @@ _STEPS = (
         in_window = excluded.in_window, receipt = excluded.receipt, epoch = excluded.epoch""",
 )
 
+_AHEAD = """
+    SELECT min(epoch), max(epoch), count(*) FILTER (WHERE epoch > %(epoch)s),
+        (SELECT count(*) FROM published WHERE epoch > %(epoch)s),
+        (SELECT count(*) FROM pending WHERE epoch > %(epoch)s + 1)
+    FROM epochs"""
+_SET_BACK = (
+    "DELETE FROM epochs WHERE epoch > %(epoch)s",
+    "INSERT INTO epochs (epoch) VALUES (%(epoch)s) ON CONFLICT DO NOTHING",
+    "UPDATE published SET epoch = %(epoch)s WHERE epoch > %(epoch)s",
+    "UPDATE pending SET epoch = %(epoch)s + 1 WHERE epoch > %(epoch)s + 1",
+    "UPDATE standings SET candidate_epoch = least(candidate_epoch, %(epoch)s), epoch = least(epoch, %(epoch)s)",
+)
+
 _FORGET = """
-    DELETE FROM charges WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM charges WHERE in_window < %s LIMIT %s FOR UPDATE SKIP LOCKED
+    DELETE FROM known_places WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM known_places WHERE in_window < %s LIMIT %s FOR UPDATE SKIP LOCKED
     ))"""
 FORGET_AT_ONCE = 50_000
 
@@ -234,7 +302,7 @@ def publish_waiting(session: Session, epoch: int) -> bool:
 
 
 def forget_some(session: Session, oldest_window: int) -> bool:
-    """Forget some of the tags of windows gone by; whether there may be more."""
+    """Forget some of the places of windows gone by; whether there may be more."""
     return session.run(_FORGET, (oldest_window, FORGET_AT_ONCE)) == FORGET_AT_ONCE
 
 
@@ -307,17 +375,24 @@ def _rows(batches: Iterable[tuple[list[str], FloatArray]]) -> Iterator[tuple[str
 
 BORDER_LOCK = 0x6E76_0002
 
-_LOCK_SHARED = "SELECT pg_advisory_xact_lock_shared(%s)"
+_LOCK_SHARED = "SELECT pg_try_advisory_xact_lock_shared(%s)"
+_LOCK_PAUSE_S = 0.02
+_LONGEST_PUBLICATION_S = 60.0
 _LOCK_PEOPLE = "SELECT number, id FROM people WHERE id = ANY(%s) ORDER BY number FOR UPDATE"
 _HELD = """
     SELECT
         wanted.number,
         pending.x_steps, pending.y_steps, pending.tag, pending.in_window, pending.receipt,
         published.x_steps, published.y_steps, published.tag, published.in_window, published.receipt,
-        ARRAY(SELECT tag FROM charges WHERE in_window = %s AND person = wanted.number)
+        CASE WHEN people.spent_window = %s THEN people.spent ELSE 0 END,
+        standings.receipt, standings.epoch, standings.candidate, standings.candidate_epoch, standings.seen,
+        standings.changes
     FROM unnest(%s::bigint[]) AS wanted (number)
+    JOIN people ON people.number = wanted.number
     LEFT JOIN pending ON pending.person = wanted.number
-    LEFT JOIN published ON published.person = wanted.number"""
+    LEFT JOIN published ON published.person = wanted.number
+    LEFT JOIN standings ON standings.person = wanted.number"""
+_KNOWN_PLACES = "SELECT person, tag, in_window, x_steps, y_steps FROM known_places WHERE person = ANY(%s)"
 _PUT = """
     INSERT INTO DRAWS (person, x_steps, y_steps, tag, in_window, receipt, epoch)
     SELECT *, %s::bigint FROM unnest(%s::bigint[], %s::int[], %s::int[], %s::bytea[], %s::bigint[], %s::text[])
@@ -327,12 +402,31 @@ _PUT = """
 _PUT_PENDING = _PUT.replace("DRAWS", "pending")
 _PUT_PUBLISHED = _PUT.replace("DRAWS", "published")
 _DROP = "DELETE FROM pending WHERE person = ANY(%s)"
+_CHARGE = """
+    WITH new AS (
+        INSERT INTO known_places (person, x_steps, y_steps, tag, in_window)
+        SELECT * FROM unnest(%s::bigint[], %s::int[], %s::int[], %s::bytea[], %s::bigint[])
+        ON CONFLICT (person, tag) DO NOTHING RETURNING in_window
+    )
+    INSERT INTO charged (in_window, places) SELECT in_window, count(*) FROM new GROUP BY in_window ORDER BY in_window
+    ON CONFLICT (in_window) DO UPDATE SET places = charged.places + excluded.places"""
+_PUT_STANDINGS = """
+    INSERT INTO standings (person, receipt, epoch, candidate, candidate_epoch, seen, changes)
+    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bytea[], %s::bigint[], %s::int[], %s::int[])
+    ON CONFLICT (person) DO UPDATE SET
+        receipt = excluded.receipt, epoch = excluded.epoch, candidate = excluded.candidate,
+        candidate_epoch = excluded.candidate_epoch, seen = excluded.seen, changes = excluded.changes"""
 
 
 def share_epoch_lock(session: Session) -> None:
     """Keep epochs from being published until the transaction ends."""
-    # A statement of its own, so that the next one sees what the last publication did.
-    session.run(_LOCK_SHARED, (BORDER_LOCK,))
+    # A statement of its own, so that the next one sees what the last publication did. It does not wait in the database:
+    # a statement that waits for a publication could not be told from a database that does not answer.
+    end = time.monotonic() + _LONGEST_PUBLICATION_S
+    while session.one(_LOCK_SHARED, (BORDER_LOCK,)) != (True,):
+        if time.monotonic() > end:
+            raise StoreError("an epoch is being published and takes long; try again", reason="busy")
+        time.sleep(_LOCK_PAUSE_S)
 
 
 def lock_people(session: Session, people: Sequence[str]) -> dict[str, int]:
@@ -355,11 +449,38 @@ class PostgisWriting:
         numbers = self._known(people)
         names = {number: person for person, number in numbers.items()}
         rows = self._session.rows(_HELD, (window, list(names)))
-        return {names[row[0]]: _held(names[row[0]], row) for row in rows}
+        known: dict[int, list[tuple[bytes, int, Point | None]]] = {}
+        for number, tag, in_window, x_steps, y_steps in self._session.rows(_KNOWN_PLACES, (list(names),)):
+            point = None if x_steps is None else (x_steps, y_steps)
+            known.setdefault(number, []).append((bytes(tag), in_window, point))
+        return {names[row[0]]: _held(names[row[0]], row, known.get(row[0], []), window) for row in rows}
 
     def put_pending(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
         """Let locations wait, each in place of what waited before."""
         self._put(_PUT_PENDING, locations, epoch)
+
+    def charge(self, locations: Sequence[NoisyLocation]) -> None:
+        """Charge places that will not be published."""
+        numbers = self._known([location.person for location in locations])
+        kept = [location for location in locations if location.person in numbers]
+        if kept:
+            self._session.run(_CHARGE, self._columns(kept, numbers)[:5])
+
+    def put_standings(self, standings: Mapping[str, Standing]) -> None:
+        """Keep what people's last reports left."""
+        numbers = self._known(list(standings))
+        kept = [(numbers[person], one) for person, one in standings.items() if person in numbers]
+        columns: list[list[Any]] = [
+            [number for number, _ in kept],
+            [one.receipt for _, one in kept],
+            [one.epoch for _, one in kept],
+            [one.candidate for _, one in kept],
+            [one.candidate_epoch for _, one in kept],
+            [one.seen for _, one in kept],
+            [one.changes for _, one in kept],
+        ]
+        if kept:
+            self._session.run(_PUT_STANDINGS, columns)
 
     def drop_pending(self, people: Sequence[str]) -> None:
         """Forget what waits."""
@@ -378,16 +499,18 @@ class PostgisWriting:
         numbers = self._known(list(last))
         kept = [location for person, location in last.items() if person in numbers]
         if kept:
-            columns: list[list[Any]] = [
-                [numbers[location.person] for location in kept],
-                [location.x_steps for location in kept],
-                [location.y_steps for location in kept],
-                [location.tag for location in kept],
-                [location.window for location in kept],
-                [location.receipt for location in kept],
-            ]
-            self._session.run(statement, (epoch, *columns))
+            self._session.run(statement, (epoch, *self._columns(kept, numbers)))
         return kept
+
+    def _columns(self, kept: Sequence[NoisyLocation], numbers: Mapping[str, int]) -> list[list[Any]]:
+        return [
+            [numbers[location.person] for location in kept],
+            [location.x_steps for location in kept],
+            [location.y_steps for location in kept],
+            [location.tag for location in kept],
+            [location.window for location in kept],
+            [location.receipt for location in kept],
+        ]
 
     def _known(self, people: Sequence[str]) -> dict[str, int]:
         """Return the numbers of those who are known, and lock them if they are not locked yet."""
@@ -397,11 +520,13 @@ class PostgisWriting:
         return {person: self._numbers[person] for person in people if person in self._numbers}
 
 
-def _held(person: str, row: Sequence[Any]) -> Held:
+def _held(person: str, row: Sequence[Any], known: Sequence[tuple[bytes, int, Point | None]], window: int) -> Held:
     return Held(
         pending=_location(person, row[1:6]),
         published=_location(person, row[6:11]),
-        charged=frozenset(bytes(tag) for tag in row[11]),
+        known={tag: point for tag, _, point in known},
+        charged=row[11] + sum(in_window == window for _, in_window, _ in known),
+        standing=_standing(row[12:18]),
     )
 
 
@@ -434,6 +559,8 @@ class PostgisStore(PostgisPeople, PostgisSettings):
     ----------
     conninfo : str
         A connection string, for instance ``postgresql://user:password@host/database``. It is never printed.
+    timeout_s : float, optional
+        Limit for a connection, and for each statement that is not about everybody.
 
     Raises
     ------
@@ -441,8 +568,8 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         If the database does not answer, has no PostGIS, or is of a later version.
     """
 
-    def __init__(self, conninfo: str) -> None:
-        self._database = Database(conninfo)
+    def __init__(self, conninfo: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self._database = Database(conninfo, timeout_s=timeout_s)
         self._announcer = Announcer()
         self._followers: list[Follower] = []
 
@@ -461,8 +588,11 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
+        on_away: Callable[[StoreError], None] = lambda _: None,
+        on_back: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Call the handlers for what other processes do; returns when nothing can be missed any more."""
+        self._database.circuit.on_away, self._database.circuit.on_back = on_away, on_back
         handlers: dict[str, Callable[[Any], None]] = {
             "erased": on_erased,
             "withdrawn": on_withdrawn,
@@ -481,11 +611,12 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         with self._database.transaction() as session:
             yield PostgisWriting(session, self._announcer)
 
-    def publish(self, epoch: int, *, oldest_window: int) -> bool:
-        """Publish what waits, charge it, and forget the tags of windows gone by; whether this call did it."""
-        with self._database.transaction() as session:
+    def publish(self, epoch: int, *, window: int, oldest_window: int) -> bool:
+        """Publish what waits, charge it, and forget the places of windows gone by; whether this call did it."""
+        with self._database.transaction(long=True) as session:
             if not publish_waiting(session, epoch):
                 return False
+            session.run("DELETE FROM erased WHERE in_window < %s", (window,))
             self._announcer.epoch(session, epoch)
         # It is published, whatever becomes of the rest, which the next epoch does again.
         with suppress(StoreError):
@@ -495,7 +626,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
     def _forget(self, oldest_window: int) -> None:
         more = True
         while more:
-            with self._database.transaction() as session:
+            with self._database.transaction(long=True) as session:
                 more = forget_some(session, oldest_window)
 
     def last_epoch(self) -> int | None:
@@ -504,11 +635,24 @@ class PostgisStore(PostgisPeople, PostgisSettings):
             row = session.one("SELECT max(epoch) FROM epochs")
         return row[0] if row else None
 
+    def set_back(self, epoch: int, *, oldest_window: int, dry_run: bool = False) -> Ahead:
+        """Let this be the newest epoch; return what was ahead. Refused while a service is on the database."""
+        del oldest_window  # windows gone by are forgotten at every epoch
+        with self._database.transaction(long=True) as session:
+            if session.one("SELECT pg_try_advisory_xact_lock(%s)", (SERVING_LOCK,)) != (True,):
+                raise StoreError("a service uses the database; stop all services on it first", reason="busy")
+            session.run(_LOCK, (BORDER_LOCK,))
+            row = session.one(_AHEAD, {"epoch": epoch}) or (None, None, 0, 0, 0)
+            if not dry_run:
+                for step in _SET_BACK:
+                    session.run(step, {"epoch": epoch})
+        return Ahead(first_epoch=row[0], last_epoch=row[1], epochs=row[2], published=row[3], pending=row[4])
+
     def published(self, *, since_epoch: int | None = None) -> Iterator[PublishedBatch]:
         """Return everybody who is published, or since an epoch, as of now, in batches."""
         since = -1 if since_epoch is None else since_epoch
         with (
-            self._database.transaction() as session,
+            self._database.transaction(long=True) as session,
             closing(session.batches(_EVERYBODY, (since,), BATCH_PEOPLE)) as batches,
         ):
             for rows in batches:
@@ -517,18 +661,16 @@ class PostgisStore(PostgisPeople, PostgisSettings):
 
     def totals(self) -> Totals:
         """Return the ledger's state."""
-        with self._database.transaction() as session:
-            counts = session.one(
-                "SELECT (SELECT count(*) FROM people), (SELECT count(*) FROM published), (SELECT count(*) FROM pending)"
-            ) or (0, 0, 0)
+        with self._database.transaction(long=True) as session:
+            counts = session.one("SELECT (SELECT count(*) FROM people), (SELECT count(*) FROM published)") or (0, 0)
             charged = dict(session.rows("SELECT in_window, places FROM charged ORDER BY in_window"))
-        return Totals(people=counts[0], published=counts[1], pending=counts[2], charged_by_window=charged)
+        return Totals(people=counts[0], published=counts[1], charged_by_window=charged)
 
     # -- questions ---------------------------------------------------------------------------------------------
 
     def keep_places(self, batches: Iterable[tuple[list[str], FloatArray]]) -> None:
         """Keep where people are published after the move to the intervals, in metres, all at once."""
-        with self._database.transaction() as session:
+        with self._database.transaction(long=True) as session:
             share_epoch_lock(session)
             keep_places(session, batches)
 

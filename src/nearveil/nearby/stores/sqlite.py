@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,19 @@ import numpy as np
 
 from nearveil.nearby.stores._sqlite_connections import Connection, Connections
 from nearveil.nearby.stores.base import (
+    Ahead,
+    ErasedMark,
     Held,
     NoisyLocation,
     PlatformKey,
+    Point,
     PublishedBatch,
+    Standing,
     StoreError,
     Totals,
     Writing,
     check_ids,
-    held_location,
+    internal_record,
     is_id,
     new_token_mark,
     person_record,
@@ -33,10 +37,23 @@ from nearveil.nearby.stores.base import (
 
 _KNOWN = "SELECT json_group_array(people.id) FROM json_each(?) AS wanted CROSS JOIN people ON people.id = wanted.value"
 _ADD = "INSERT INTO people (id, created_s, token_mark) SELECT value, ?, ? FROM json_each(?)"
-_ERASE_CHARGES = "DELETE FROM charges WHERE in_window IN (SELECT in_window FROM charged) AND person = ?"
-_CHARGES = "SELECT in_window, tag FROM charges WHERE in_window IN (SELECT in_window FROM charged) AND person = ?"
-_PENDING = "SELECT x_steps, y_steps, tag, in_window, receipt, epoch FROM pending WHERE person = ?"
-_PUBLISHED = "SELECT x_steps, y_steps, tag, in_window, receipt, epoch FROM published WHERE person = ?"
+_SPENT_BEFORE = """
+    UPDATE people SET spent_window = :window, spent = found.places FROM (
+        SELECT json_extract(value, '$[0]') AS id, erased.places
+        FROM json_each(:rows) CROSS JOIN erased
+            ON erased.mark = substr(:marks, json_extract(value, '$[1]'), json_extract(value, '$[2]'))
+        WHERE erased.in_window = :window
+    ) AS found WHERE people.id = found.id"""
+_REMEMBER = """
+    INSERT INTO erased (mark, in_window, places)
+    SELECT :mark, :window, count(tag) + CASE WHEN spent_window = :window THEN spent ELSE 0 END
+    FROM people LEFT JOIN known_places ON known_places.person = people.number AND in_window = :window
+    WHERE number = :number
+    ON CONFLICT (mark) DO UPDATE SET in_window = excluded.in_window, places = excluded.places"""
+_STANDING = "SELECT receipt, epoch, candidate, candidate_epoch, seen, changes FROM standings WHERE person = ?"
+_CHARGES = "SELECT in_window, tag FROM known_places WHERE person = ?"
+_PENDING = "SELECT x_steps, y_steps FROM pending WHERE person = ?"
+_PUBLISHED = "SELECT x_steps, y_steps FROM published WHERE person = ?"
 
 
 class SqlitePeople:
@@ -44,7 +61,7 @@ class SqlitePeople:
 
     _connections: Connections
 
-    def add_people(self, people: Sequence[str]) -> list[str]:
+    def add_people(self, people: Sequence[str], marks: Sequence[ErasedMark] | None = None) -> list[str]:
         """Add people; return those who were not there before."""
         check_ids(people)
         with self._connections.writing() as connection:
@@ -52,6 +69,9 @@ class SqlitePeople:
             known = set(json.loads(row[0])) if row else set()
             added = [person for person in dict.fromkeys(people) if person not in known]
             connection.run(_ADD, (int(time.time()), new_token_mark(), json.dumps(added)))
+            if marks:
+                mark_of = {person: one.mark for person, one in zip(people, marks, strict=True)}
+                connection.run(_SPENT_BEFORE, _spent_rows([(person, mark_of[person]) for person in added], marks[0]))
         return added
 
     def token_mark(self, person: str) -> int | None:
@@ -68,14 +88,15 @@ class SqlitePeople:
             connection.run("UPDATE people SET token_mark = ? WHERE number = ?", (new_token_mark(), number))
         return number is not None
 
-    def erase(self, person: str) -> bool:
+    def erase(self, person: str, mark: ErasedMark | None = None) -> bool:
         """Erase all that is held about a person but the anonymous total; whether there was such a person."""
         with self._connections.writing() as connection:
             number = _number(connection, person)
             if number is None:
                 return False
-            connection.run(_ERASE_CHARGES, (number,))
-            # What waits and what is published goes with the person.
+            if mark is not None:
+                connection.run(_REMEMBER, {"mark": mark.mark, "window": mark.window, "number": number})
+            # Everything else goes with the person.
             connection.run("DELETE FROM people WHERE number = ?", (number,))
         self._connections.empty_log()
         return True
@@ -88,23 +109,62 @@ class SqlitePeople:
                 return False
             connection.run("DELETE FROM pending WHERE person = ?", (number,))
             connection.run("DELETE FROM published WHERE person = ?", (number,))
+            connection.run("DELETE FROM standings WHERE person = ?", (number,))
         self._connections.empty_log()
         return True
 
     def record(self, person: str) -> dict[str, Any] | None:
-        """Return everything held about a person; None if not known."""
+        """Return what callers may see of a person; None if not known."""
         with self._connections.reading() as connection:
             number = _number(connection, person)
-            if number is None:
+            made = connection.one("SELECT created_s FROM people WHERE number = ?", (number,))
+            if made is None:
                 return None
-            made = connection.one("SELECT created_s, token_mark FROM people WHERE number = ?", (number,)) or (0, 0)
-            return person_record(
+            return person_record(person, made[0], _point(connection.one(_PUBLISHED, (number,))))
+
+    def internal_record(self, person: str) -> dict[str, Any] | None:
+        """Return everything that is held about a person; None if not known."""
+        with self._connections.reading() as connection:
+            number = _number(connection, person)
+            made = connection.one("SELECT token_mark FROM people WHERE number = ?", (number,))
+            if made is None:
+                return None
+            return internal_record(
                 person,
-                *made,
-                pending=held_location(person, connection.one(_PENDING, (number,))),
-                published=held_location(person, connection.one(_PUBLISHED, (number,))),
+                token_mark=made[0],
+                standing=_standing(connection.one(_STANDING, (number,))),
+                pending=_point(connection.one(_PENDING, (number,))),
+                published=_point(connection.one(_PUBLISHED, (number,))),
                 charges=[(window, bytes(tag)) for window, tag in connection.rows(_CHARGES, (number,))],
             )
+
+
+def _spent_rows(marked: Sequence[tuple[str, bytes]], any_mark: ErasedMark) -> dict[str, Any]:
+    """Marks come as one run of bytes, so that they are looked up in the index: JSON has no bytes."""
+    rows: list[tuple[str, int, int]] = []
+    begin = 1
+    for person, mark in marked:
+        rows.append((person, begin, len(mark)))
+        begin += len(mark)
+    return {"rows": json.dumps(rows), "marks": b"".join(mark for _, mark in marked), "window": any_mark.window}
+
+
+def _point(row: Sequence[Any] | None) -> Point | None:
+    return None if row is None else (row[0], row[1])
+
+
+def _standing(row: Sequence[Any] | None) -> Standing | None:
+    if row is None:
+        return None
+    receipt, epoch, candidate, candidate_epoch, seen, changes = row
+    return Standing(
+        receipt=receipt,
+        epoch=epoch,
+        candidate=None if candidate is None else bytes(candidate),
+        candidate_epoch=candidate_epoch,
+        seen=seen,
+        changes=changes,
+    )
 
 
 def _number(connection: Connection, person: str) -> int | None:
@@ -113,6 +173,12 @@ def _number(connection: Connection, person: str) -> int | None:
 
 
 # Platforms' keys and settings in the embedded store.
+
+
+_REMOVE_BUT_LAST = """
+    DELETE FROM platform_keys WHERE name = ? AND EXISTS (
+        SELECT 1 FROM platform_keys AS other WHERE other.name <> ? AND ' ' || other.scopes || ' ' LIKE ?
+    )"""
 
 
 class SqliteSettings:
@@ -126,19 +192,18 @@ class SqliteSettings:
     def add_key(self, key: PlatformKey) -> None:
         """Keep a platform's key; one of the same name is replaced."""
         with self._connections.writing() as connection:
-            connection.run("REPLACE INTO platform_keys (name, digest) VALUES (?, ?)", (key.name, key.digest))
+            connection.run("REPLACE INTO platform_keys (name, digest, scopes) VALUES (?, ?, ?)", key.row)
 
     def add_new_key(self, key: PlatformKey) -> bool:
         """Keep a platform's key unless there is one of the same name; whether it was kept."""
         with self._connections.writing() as connection:
-            statement = "INSERT OR IGNORE INTO platform_keys (name, digest) VALUES (?, ?)"
-            return connection.count_changed(statement, (key.name, key.digest)) > 0
+            statement = "INSERT OR IGNORE INTO platform_keys (name, digest, scopes) VALUES (?, ?, ?)"
+            return connection.count_changed(statement, key.row) > 0
 
-    def remove_key_but_the_last(self, name: str) -> bool:
-        """Forget a key if there is another one; whether it was forgotten."""
+    def remove_key_but_the_last(self, name: str, *, scope: str) -> bool:
+        """Forget a key if another one has this scope; whether it was forgotten."""
         with self._connections.writing() as connection:
-            statement = "DELETE FROM platform_keys WHERE name = ? AND (SELECT count(*) FROM platform_keys) > 1"
-            return connection.count_changed(statement, (name,)) > 0
+            return connection.count_changed(_REMOVE_BUT_LAST, (name, name, f"% {scope} %")) > 0
 
     def remove_key(self, name: str) -> bool:
         """Forget a key; whether there was one."""
@@ -148,8 +213,8 @@ class SqliteSettings:
     def keys(self) -> list[PlatformKey]:
         """Return all keys."""
         with self._connections.reading() as connection:
-            rows = connection.rows("SELECT name, digest FROM platform_keys ORDER BY name")
-        return [PlatformKey(name=name, digest=bytes(digest)) for name, digest in rows]
+            rows = connection.rows("SELECT name, digest, scopes FROM platform_keys ORDER BY name")
+        return [PlatformKey.from_row(*row) for row in rows]
 
     def setting(self, name: str) -> str | None:
         """Return a setting kept before."""
@@ -177,14 +242,14 @@ _STEPS = (
     """INSERT INTO charged (in_window, places)
     SELECT in_window, count(*) FROM pending
     WHERE epoch <= :epoch AND NOT EXISTS (
-        SELECT 1 FROM charges
-        WHERE charges.in_window = pending.in_window AND charges.person = pending.person AND charges.tag = pending.tag
+        SELECT 1 FROM known_places
+        WHERE known_places.person = pending.person AND known_places.tag = pending.tag
     )
     GROUP BY in_window
     ON CONFLICT (in_window) DO UPDATE SET places = places + excluded.places""",
-    """INSERT INTO charges (in_window, person, tag)
-    SELECT in_window, person, tag FROM pending WHERE epoch <= :epoch ORDER BY in_window, person
-    ON CONFLICT DO NOTHING""",
+    """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps)
+    SELECT person, tag, in_window, x_steps, y_steps FROM pending WHERE epoch <= :epoch ORDER BY person
+    ON CONFLICT (person, tag) DO UPDATE SET x_steps = excluded.x_steps, y_steps = excluded.y_steps""",
     """INSERT INTO published (person, x_steps, y_steps, tag, in_window, receipt, epoch)
     SELECT person, x_steps, y_steps, tag, in_window, receipt, :epoch FROM pending WHERE epoch <= :epoch ORDER BY person
     ON CONFLICT (person) DO UPDATE SET
@@ -194,9 +259,21 @@ _STEPS = (
     "INSERT INTO epochs (epoch) VALUES (:epoch)",
 )
 
+_AHEAD = """
+    SELECT min(epoch), max(epoch), count(*) FILTER (WHERE epoch > :epoch),
+        (SELECT count(*) FROM published WHERE epoch > :epoch), (SELECT count(*) FROM pending WHERE epoch > :epoch + 1)
+    FROM epochs"""
+_SET_BACK = (
+    "DELETE FROM epochs WHERE epoch > :epoch",
+    "INSERT OR IGNORE INTO epochs (epoch) VALUES (:epoch)",
+    "UPDATE published SET epoch = :epoch WHERE epoch > :epoch",
+    "UPDATE pending SET epoch = :epoch + 1 WHERE epoch > :epoch + 1",
+    "UPDATE standings SET candidate_epoch = min(candidate_epoch, :epoch), epoch = min(epoch, :epoch)",
+)
+
 _FORGET = """
-    DELETE FROM charges WHERE (in_window, person, tag) IN (
-        SELECT in_window, person, tag FROM charges WHERE in_window < ? LIMIT ?
+    DELETE FROM known_places WHERE (person, tag) IN (
+        SELECT person, tag FROM known_places WHERE in_window < ? LIMIT ?
     )"""
 FORGET_AT_ONCE = 50_000
 
@@ -211,7 +288,7 @@ def publish_waiting(connection: Connection, epoch: int) -> bool:
 
 
 def forget_some(connection: Connection, oldest_window: int) -> bool:
-    """Forget some of the tags of windows gone by; whether there may be more."""
+    """Forget some of the places of windows gone by; whether there may be more."""
     return connection.count_changed(_FORGET, (oldest_window, FORGET_AT_ONCE)) == FORGET_AT_ONCE
 
 
@@ -220,8 +297,6 @@ def forget_some(connection: Connection, oldest_window: int) -> bool:
 # Each method is one statement however many people it is about, and answers in one row: Python's interpreter lock is
 # given up for every row and statement, and in a busy server it takes long to get it back.
 
-
-DRAW_COLUMNS = "x_steps, y_steps, tag, in_window, receipt"
 
 _NUMBERS = """
     SELECT json_group_array(json_array(people.id, people.number))
@@ -232,11 +307,16 @@ _HELD = """
         people.id, people.number,
         pending.x_steps, pending.y_steps, hex(pending.tag), pending.in_window, pending.receipt,
         published.x_steps, published.y_steps, hex(published.tag), published.in_window, published.receipt,
-        (SELECT group_concat(hex(tag)) FROM charges WHERE in_window = :window AND person = people.number)
+        CASE WHEN people.spent_window = :window THEN people.spent ELSE 0 END,
+        (SELECT json_group_array(json_array(hex(tag), in_window = :window, x_steps, y_steps))
+            FROM known_places WHERE person = people.number),
+        standings.receipt, standings.epoch, hex(standings.candidate), standings.candidate_epoch, standings.seen,
+        standings.changes
     ))
     FROM json_each(:people) AS wanted CROSS JOIN people ON people.id = wanted.value
     LEFT JOIN pending ON pending.person = people.number
-    LEFT JOIN published ON published.person = people.number"""
+    LEFT JOIN published ON published.person = people.number
+    LEFT JOIN standings ON standings.person = people.number"""
 
 # Tags come as one run of bytes, of which each location knows its part: JSON has no bytes.
 _PUT = """
@@ -253,6 +333,33 @@ _PUT_PENDING = _PUT.replace("DRAWS", "pending")
 _PUT_PUBLISHED = _PUT.replace("DRAWS", "published")
 
 _DROP = "DELETE FROM pending WHERE person IN (SELECT value FROM json_each(?))"
+_PLACES = """(
+        SELECT json_extract(value, '$[0]') AS person,
+            substr(:tags, json_extract(value, '$[3]'), json_extract(value, '$[4]')) AS tag,
+            json_extract(value, '$[5]') AS in_window,
+            json_extract(value, '$[1]') AS x_steps, json_extract(value, '$[2]') AS y_steps
+        FROM json_each(:rows)
+    ) AS drawn"""
+_COUNT_CHARGES = f"""
+    INSERT INTO charged (in_window, places)
+    SELECT in_window, count(*) FROM {_PLACES} WHERE NOT EXISTS (
+        SELECT 1 FROM known_places WHERE known_places.person = drawn.person AND known_places.tag = drawn.tag
+    ) GROUP BY in_window
+    ON CONFLICT (in_window) DO UPDATE SET places = places + excluded.places"""  # noqa: S608 - no values
+_CHARGE = f"""
+    INSERT INTO known_places (person, tag, in_window, x_steps, y_steps)
+    SELECT person, tag, in_window, x_steps, y_steps FROM {_PLACES} WHERE true
+    ON CONFLICT (person, tag) DO NOTHING"""  # noqa: S608 - no values
+_PUT_STANDINGS = """
+    INSERT INTO standings (person, receipt, epoch, candidate, candidate_epoch, seen, changes)
+    SELECT
+        json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+        nullif(substr(:tags, json_extract(value, '$[3]'), json_extract(value, '$[4]')), x''),
+        json_extract(value, '$[5]'), json_extract(value, '$[6]'), json_extract(value, '$[7]')
+    FROM json_each(:rows) WHERE true
+    ON CONFLICT (person) DO UPDATE SET
+        receipt = excluded.receipt, epoch = excluded.epoch, candidate = excluded.candidate,
+        candidate_epoch = excluded.candidate_epoch, seen = excluded.seen, changes = excluded.changes"""
 
 
 class SqliteWriting:
@@ -272,6 +379,28 @@ class SqliteWriting:
         """Let locations wait, each in place of what waited before."""
         self._put(_PUT_PENDING, locations, epoch)
 
+    def charge(self, locations: Sequence[NoisyLocation]) -> None:
+        """Charge places that will not be published."""
+        # Each place once, of which the first counts: what a place costs is counted before it is kept.
+        different = {(one.person, one.tag): one for one in reversed(locations)}
+        if different:
+            rows = self._rows(list(different.values()))
+            self._connection.run(_COUNT_CHARGES, rows)
+            self._connection.run(_CHARGE, rows)
+
+    def put_standings(self, standings: Mapping[str, Standing]) -> None:
+        """Keep what people's last reports left."""
+        numbers = self._known(list(standings))
+        rows: list[tuple[Any, ...]] = []
+        tags = b""
+        for person, one in standings.items():
+            if person in numbers:
+                tag = one.candidate or b""
+                place = (len(tags) + 1, len(tag), one.candidate_epoch, one.seen, one.changes)
+                rows.append((numbers[person], one.receipt, one.epoch, *place))
+                tags += tag
+        self._connection.run(_PUT_STANDINGS, {"rows": json.dumps(rows), "tags": tags})
+
     def drop_pending(self, people: Sequence[str]) -> None:
         """Forget what waits."""
         if people:
@@ -283,8 +412,10 @@ class SqliteWriting:
         self.drop_pending([location.person for location in locations])
 
     def _put(self, statement: str, locations: Sequence[NoisyLocation], epoch: int) -> None:
-        if not locations:
-            return
+        if locations:
+            self._connection.run(statement, {**self._rows(locations), "epoch": epoch})
+
+    def _rows(self, locations: Sequence[NoisyLocation]) -> dict[str, Any]:
         numbers = self._known([location.person for location in locations])
         rows: list[tuple[int, int, int, int, int, int, str]] = []
         begin = 1
@@ -295,8 +426,7 @@ class SqliteWriting:
                     (number, location.x_steps, location.y_steps, begin, length, location.window, location.receipt)
                 )
             begin += len(location.tag)
-        tags = b"".join(location.tag for location in locations)
-        self._connection.run(statement, {"rows": json.dumps(rows), "tags": tags, "epoch": epoch})
+        return {"rows": json.dumps(rows), "tags": b"".join(location.tag for location in locations)}
 
     def _known(self, people: Sequence[str]) -> dict[str, int]:
         """Return the numbers of those who are known."""
@@ -315,11 +445,17 @@ def _json_ids(people: Sequence[str]) -> str:
 
 
 def _held(row: Sequence[Any]) -> Held:
-    charged = row[12].split(",") if row[12] else []
+    known = json.loads(row[13]) if isinstance(row[13], str) else row[13]
+    standing = None
+    if row[14] is not None:
+        candidate = bytes.fromhex(row[16]) if row[16] else None
+        standing = _standing((row[14], row[15], candidate, *row[17:20]))
     return Held(
         pending=_location(row[0], row[2:7]),
         published=_location(row[0], row[7:12]),
-        charged=frozenset(bytes.fromhex(tag) for tag in charged),
+        known={bytes.fromhex(tag): None if x is None else (x, y) for tag, _, x, y in known},
+        charged=row[12] + sum(in_window for _, in_window, _, _ in known),
+        standing=standing,
     )
 
 
@@ -395,6 +531,8 @@ class SqliteStore(SqlitePeople, SqliteSettings):
         on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
+        on_away: Callable[[StoreError], None] = lambda _: None,
+        on_back: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Nothing to follow: no other process can be on the file."""
 
@@ -406,20 +544,21 @@ class SqliteStore(SqlitePeople, SqliteSettings):
         with self._connections.writing() as connection:
             yield SqliteWriting(connection)
 
-    def publish(self, epoch: int, *, oldest_window: int) -> bool:
-        """Publish what waits, charge it, and forget the tags of windows gone by; whether this call did it."""
+    def publish(self, epoch: int, *, window: int, oldest_window: int) -> bool:
+        """Publish what waits, charge it, and forget the places of windows gone by; whether this call did it."""
         with self._connections.writing() as connection:
             if not publish_waiting(connection, epoch):
                 return False
+            connection.run("DELETE FROM erased WHERE in_window < ?", (window,))
         # It is published, whatever becomes of the rest, which the next epoch does again.
         with suppress(StoreError):
-            self._tidy(oldest_window)
+            self._tidy(window, oldest_window)
         return True
 
-    def _tidy(self, oldest_window: int) -> None:
+    def _tidy(self, window: int, oldest_window: int) -> None:
         self._connections.empty_log()
         rewritten = self.setting(_REWRITTEN_SETTING)
-        if rewritten is not None and int(rewritten) >= oldest_window:
+        if rewritten is not None and int(rewritten) >= window - 1:
             return
         more = True
         while more:
@@ -427,13 +566,25 @@ class SqliteStore(SqlitePeople, SqliteSettings):
                 more = forget_some(connection, oldest_window)
         if rewritten is not None:
             self._connections.rewrite()
-        self.keep_setting(_REWRITTEN_SETTING, str(oldest_window))
+        self.keep_setting(_REWRITTEN_SETTING, str(window - 1))
 
     def last_epoch(self) -> int | None:
         """Return the newest epoch that was published."""
         with self._connections.reading() as connection:
             row = connection.one("SELECT max(epoch) FROM epochs")
         return row[0] if row else None
+
+    def set_back(self, epoch: int, *, oldest_window: int, dry_run: bool = False) -> Ahead:
+        """Let this be the newest epoch; return what was ahead. Nobody else can be on the file."""
+        with self._connections.writing() as connection:
+            row = connection.one(_AHEAD, {"epoch": epoch}) or (None, None, 0, 0, 0)
+            if not dry_run:
+                for step in _SET_BACK:
+                    connection.run(step, {"epoch": epoch})
+        rewritten = self.setting(_REWRITTEN_SETTING)
+        if not dry_run and rewritten is not None and int(rewritten) > oldest_window:
+            self.keep_setting(_REWRITTEN_SETTING, str(oldest_window))
+        return Ahead(first_epoch=row[0], last_epoch=row[1], epochs=row[2], published=row[3], pending=row[4])
 
     def published(self, *, since_epoch: int | None = None) -> Iterator[PublishedBatch]:
         """Return everybody who is published, or since an epoch, as of now, in batches."""
@@ -449,11 +600,9 @@ class SqliteStore(SqlitePeople, SqliteSettings):
     def totals(self) -> Totals:
         """Return the ledger's state."""
         with self._connections.reading() as connection:
-            counts = connection.one(
-                "SELECT (SELECT count(*) FROM people), (SELECT count(*) FROM published), (SELECT count(*) FROM pending)"
-            ) or (0, 0, 0)
+            counts = connection.one("SELECT (SELECT count(*) FROM people), (SELECT count(*) FROM published)") or (0, 0)
             charged = dict(connection.rows("SELECT in_window, places FROM charged ORDER BY in_window"))
-        return Totals(people=counts[0], published=counts[1], pending=counts[2], charged_by_window=charged)
+        return Totals(people=counts[0], published=counts[1], charged_by_window=charged)
 
 
 def _batches(connection: Connection, since_epoch: int | None) -> Iterator[PublishedBatch]:

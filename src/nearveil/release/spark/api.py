@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.ledger import Ledger
 from nearveil.randomness import subkey
 from nearveil.release.card import card_of, check_mechanism
-from nearveil.release.charging import charge_release
+from nearveil.release.charging import charge_release, with_refusals_charged
 from nearveil.release.protect import ProtectJob, ProtectResult, TrueFigures
 from nearveil.release.spark.columns import (
     Columns,
@@ -320,17 +320,27 @@ class Job:
         several_rows, suspicions = check_persons(
             df, columns, tally.rows, person=self._other_person, per_row=self.read.per_row
         )
-        mechanism, fitted_here = self._fitted(people, columns, tally)
-        clipped = tally.outside if self.read.clip else 0
-        card = card_of(mechanism, several_rows=several_rows, fitted_here=fitted_here, clip=self.read.clip)
         if self.ledger is not None:
             if several_rows:
                 raise UsageError(
                     "a ledger charges people, but some seem to have several rows; name their column (person)"
                 )
             check_key_type(df.schema, self._other_person or self.key)
-        # Executors draw by the very numbers that the card is about.
-        settled = mechanism.settled()
+        fitted_here = _is_to_be_fitted(self.mechanism)
+        # The caller's own is not changed.
+        mechanism = copy.copy(self.mechanism) if fitted_here else self.mechanism
+
+        def fit() -> tuple[Guarantee, Mechanism]:
+            if fitted_here:
+                places = people.select(f"c{columns.latitude}", f"c{columns.longitude}")
+                asked = PlacesInSpark(places, self._places(0, 1, mechanism), tally)
+                mechanism.fit(asked, progress=self.progress)
+            card = card_of(mechanism, several_rows=several_rows, fitted_here=fitted_here, clip=self.read.clip)
+            # Executors draw by the very numbers that the card is about.
+            return card, mechanism.settled()
+
+        card, settled = with_refusals_charged(fit, self.ledger, mechanism, self._ids(df))
+        clipped = tally.outside if self.read.clip else 0
         rows = released_rows(
             people,
             columns,
@@ -365,22 +375,14 @@ class Job:
         tally.refuse_faults(self.key, region, clip=self.read.clip)
         return tally
 
-    def _fitted(self, people: DataFrame, columns: Columns, tally: Tally) -> tuple[Mechanism, bool]:
-        """Return the mechanism with its intervals or cells, and whether these people paid for them."""
-        mechanism = self.mechanism
-        if not _is_to_be_fitted(mechanism):
-            return mechanism, False
-        places = people.select(f"c{columns.latitude}", f"c{columns.longitude}")
-        asked = PlacesInSpark(places, self._places(0, 1, mechanism), tally)
-        # The caller's own is not changed.
-        return copy.copy(mechanism).fit(asked, progress=self.progress), True
+    def _ids(self, df: DataFrame) -> Iterator[object]:
+        """Everybody's id, collected when it is first asked for."""
+        yield from df.select(quoted(self._other_person or self.key)).toArrow().column(0).to_pylist()
 
     def charge(self, df: DataFrame, planned: Protected) -> None:
         """Put everybody's loss on record, or refuse the release."""
-        if self.ledger is None:
-            return
-        ids = df.select(quoted(self._other_person or self.key)).toArrow().column(0)
-        charge_release(self.ledger, planned.mechanism, ids.to_pylist(), fitted_here=planned.fitted_here)
+        if self.ledger is not None:
+            charge_release(self.ledger, planned.mechanism, self._ids(df), fitted_here=planned.fitted_here)
 
 
 def _is_to_be_fitted(mechanism: Mechanism) -> bool:

@@ -21,6 +21,7 @@ from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_trials import AttackSetup, Instance, draw_instances, instances_of_person, set_up_attacks
 from nearveil.geodesy import exact_projection
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
+from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, PlanarLaplace, displaced
@@ -122,9 +123,14 @@ def _noise(options: DemonstrationOptions, region: Region) -> PlanarLaplace | Hid
 
 @lru_cache(maxsize=4)
 def hidden_among(hide_among: int, region: Region) -> HideAmong:
-    """Return what hides among people of the made-up city: its cells are from other people of it, as from a census."""
+    """Return what hides among people of the made-up city."""
+    return HideAmong(hide_among, cells=cells_of_city(hide_among, region))
+
+
+def cells_of_city(hide_among: int, region: Region) -> Cells:
+    """Return cells of the made-up city, from other people of the same neighbourhoods, as from a census."""
     others = synthetic_city(2 * PEOPLE, region, rng=SEED, land=land_in(region))[PEOPLE:]
-    return HideAmong(hide_among, cells=cells_from_points(others, region, CellPlan(hide_among=hide_among)))
+    return cells_from_points(others, region, CellPlan(hide_among=hide_among))
 
 
 def _somebody(service: SimulatedService, true_m: FloatArray, k: int, rng: np.random.Generator) -> Instance:

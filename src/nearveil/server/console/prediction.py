@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from scipy.spatial import KDTree
 
-from nearveil.attacks.bayes import BayesAttacker, prior_from_points, score_attacker
+from nearveil.attacks.bayes import BayesAttacker, prior_from_points
 from nearveil.attacks.channels import DensityChannel, Likelihood
+from nearveil.attacks.scores import score_attacker
 from nearveil.evaluation.utility import draw_queries, measure_utilities
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.hide_among import HideAmong

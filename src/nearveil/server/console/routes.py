@@ -30,7 +30,7 @@ from nearveil.server.console.demonstration import (
 from nearveil.server.console.prediction import predictions
 from nearveil.server.models import parsed
 from nearveil.server.problems import not_found
-from nearveil.server.routes import PlatformOnly, body_of
+from nearveil.server.routes import PERMITTED, Permitted, body_of
 from nearveil.server.service import Service
 
 MOST_SHOWN = 3_000
@@ -51,20 +51,20 @@ def console_router(service: Service) -> APIRouter:
     def file(request: Request, name: str) -> Response:
         return _file(request, name, _HARDENED)
 
-    @router.get("/v1/console/map")
-    def published_map(_: PlatformOnly) -> Response:
+    @router.get("/v1/console/map", dependencies=PERMITTED)
+    def published_map() -> Response:
         return _json(map_of(service))
 
-    @router.get("/v1/console/state")
-    def state(_: PlatformOnly) -> Response:
+    @router.get("/v1/console/state", dependencies=PERMITTED)
+    def state() -> Response:
         return _json(state_of(service))
 
-    @router.get("/v1/console/prediction")
-    def prediction(_: PlatformOnly) -> Response:
+    @router.get("/v1/console/prediction", dependencies=PERMITTED)
+    def prediction() -> Response:
         return _json(predictions())
 
     @router.post("/v1/console/demonstration")
-    async def demonstration(request: Request, caller: PlatformOnly) -> Response:
+    async def demonstration(request: Request, caller: Permitted) -> Response:
         options = parsed(DemonstrationOptions, await body_of(request, MOST_BYTES))
         with lock.held_by(caller.name):
             story = await run_in_threadpool(lambda: scene_to_dict(attack_somebody(options, service.protection.region)))
@@ -226,14 +226,12 @@ def _sent(plain: bytes, suffix: str, caching: str) -> PageFile:
 
 # A counter ends in _total; of a histogram, _count says how many.
 _QUESTIONS = re.compile(r"^nearveil_questions?(?:_seconds)?_(?:total|count)(?:\{[^}]*\})? (\S+)", re.MULTILINE)
-_SUSPECTS = re.compile(r"^nearveil_suspects?(?:_\w+)?_total(?:\{[^}]*\})? (\S+)", re.MULTILINE)
 
 
 def state_of(service: Service) -> dict[str, Any]:
     """Return what is known about the service as a whole."""
     publisher, protection = service.publisher, service.protection
     epoch, schedule, totals = publisher.epoch, protection.schedule, service.totals()
-    # Reports of this epoch are published, and charged, in the next one.
     window = schedule.window_of(epoch)
     return {
         "now": service.clock(),
@@ -253,12 +251,9 @@ def state_of(service: Service) -> dict[str, Any]:
         "ledger": {
             "people": totals.people,
             "published": totals.published,
-            "pending": totals.pending,
-            "charged_this_window": totals.charged_by_window.get(window, 0),
             "budget_per_person": protection.most_charges,
         },
         "questions": _counted(service, _QUESTIONS),
-        "suspects": _counted(service, _SUSPECTS),
         "guarantee": card_of(service.card()),
     }
 

@@ -41,7 +41,7 @@ export async function ask(path, body) {
 
 async function messageOf(answer) {
   if (answer.status === 401) return "This is not a valid platform key, or it was removed. Sign in with another one.";
-  if (answer.status === 403) return "This key or token may not look at the console. Sign in with a platform key.";
+  if (answer.status === 403) return "This key or token may not look at the console. Sign in with a platform key that has the scope admin.";
   if (answer.status === 429) {
     const wait = answer.headers.get("Retry-After");
     return `The service is busy with requests of this key. Try again in ${wait ?? "a few"} seconds.`;

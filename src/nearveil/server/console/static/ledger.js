@@ -10,18 +10,16 @@ export function showLedger(found) {
   ahead = found.now - Date.now() / 1000;
   const { ledger, policy } = state;
   const off = policy === "off";
-  const tile = (term, number, note, className = "") => make("div", { className }, make("dt", { textContent: term }),
+  const tile = (term, number, note) => make("div", {}, make("dt", { textContent: term }),
     make("dd", { textContent: number }), make("dd", { className: "note", textContent: note }));
   const countdown = make("dd", { id: "countdown" });
   countdown.setAttribute("role", "timer");
   $("tiles").replaceChildren(
     tile("People", count(ledger.people), "known to the service"),
     tile("Published", count(ledger.published), "on the map now"),
-    tile("Pending", count(ledger.pending), off ? "protection is off: nothing waits" : "noisy locations that wait for the next epoch"),
-    tile("Places charged", count(ledger.charged_this_window),
-      off ? "nothing is charged" : `this window; at most ${count(ledger.budget_per_person)} a person`),
+    tile("New places", off ? "–" : count(ledger.budget_per_person),
+      off ? "nothing is charged" : "of a person in a window, at most"),
     tile("Questions", count(state.questions), "since this process started"),
-    tile("Suspicious askers", count(state.suspects), "flags since it started", state.suspects ? "watch" : ""),
     make("div", {}, make("dt", { textContent: "Next epoch in" }), countdown,
       make("dd", { className: "note", textContent: `epoch ${count(state.epoch.number)} ends` })));
   tick();

@@ -1,0 +1,312 @@
+"""Curves of the frontier: who keeps most at a level of privacy, by how much, and who wins.
+
+There are four yardsticks of privacy, and nobody wins by all of them. A mechanism that seldom throws people far away has
+a large mean error, although the attacker finds most of them; the share that it finds within 100 m (Acc) shows that. In
+a dense street 100 m hold many people, and in the country one: the share of people whom the attacker names, and that
+share where people are sparsest, show who is exposed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from nearveil.evaluation.attack_experiment import Estimate, Mean, mean_over_runs
+from nearveil.evaluation.defences import Defence
+from nearveil.evaluation.families import AMONG_LABELS, Family
+from nearveil.evaluation.results import Column, Value
+
+Yardstick = Literal["error", "acc", "named", "sparsest"]
+"""How privacy is measured: the best attacker's mean error, the share of people it finds within 100 m, the share whose
+address is its first guess, or that share in the sparsest tenth."""
+
+LEVEL_FIELDS: dict[Yardstick, str] = {"error": "error_m", "acc": "acc", "named": "named", "sparsest": "sparsest"}
+_UNKNOWN = Mean(math.nan, None)
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPoint:
+    """One defence on one population: privacy as the best attacker feels it, utility as users feel it.
+
+    ``runs`` has the level by each yardstick, and ``recall`` (at 10), run by run.
+    """
+
+    dataset: str
+    family: Family
+    defence: Defence
+    error_m: Mean
+    acc: Estimate
+    utility: dict[str, Mean]
+    runs: tuple[Mapping[str, float], ...] = ()
+    named: Estimate = _UNKNOWN
+    sparsest: Estimate = _UNKNOWN
+
+    @property
+    def recall(self) -> Mean:
+        """Recall@10, by which curves are compared."""
+        return self.utility["recall@10"]
+
+    def level(self, yardstick: Yardstick) -> Estimate:
+        """How much the attacker gets, by a yardstick."""
+        found: Estimate = getattr(self, LEVEL_FIELDS[yardstick])
+        return found
+
+
+def standings(
+    points: Sequence[FrontierPoint], dataset: str, level: float, yardstick: Yardstick = "error"
+) -> list[tuple[float, Family]]:
+    """Recall@10 of each family at a level of privacy, the best first; families that do not reach it are left out."""
+    found = []
+    for family in {one.family.label: one.family for one in points}.values():
+        kept = recall_at(line_of_family(points, dataset, family.label), level, yardstick)
+        if kept is not None:
+            found.append((kept, family))
+    return sorted(found, key=lambda pair: -pair[0])
+
+
+def line_of_family(points: Sequence[FrontierPoint], dataset: str, label: str) -> list[FrontierPoint]:
+    """The points of one family on one population."""
+    return [one for one in points if one.dataset == dataset and one.family.label == label]
+
+
+def recall_at(
+    points: Sequence[FrontierPoint], level: float, yardstick: Yardstick = "error", *, at_best: bool = False
+) -> float | None:
+    """Recall@10 that a family keeps at a level of privacy: along lines between its points, as they are drawn.
+
+    A point with more privacy serves as well. None where there is never as much. ``at_best`` takes the better end of
+    every 95 % interval.
+    """
+    ends = [(_better_end(one.level(yardstick), yardstick, at_best), _up(one.recall, at_best)) for one in points]
+    return _recall_along(ends, level, yardstick)
+
+
+def spread_at(points: Sequence[FrontierPoint], level: float, yardstick: Yardstick = "error") -> list[float] | None:
+    """`recall_at` of every run on its own; None where some run does not reach the level."""
+    count = min((len(one.runs) for one in points), default=0)
+    found = [
+        _recall_along([(one.runs[run][yardstick], one.runs[run]["recall"]) for one in points], level, yardstick)
+        for run in range(count)
+    ]
+    known = [kept for kept in found if kept is not None]
+    return known if known and len(known) == count else None
+
+
+def margin_over_others(
+    point: FrontierPoint, points: Sequence[FrontierPoint], yardstick: Yardstick = "error"
+) -> float | None:
+    """How much more recall@10 than any other family keeps at the same level; None if no other reaches it."""
+    others = _kept_by_others(point, points, point.level(yardstick).value, yardstick, at_best=False)
+    return point.recall.value - max(others) if others else None
+
+
+def beats_clearly(point: FrontierPoint, points: Sequence[FrontierPoint], yardstick: Yardstick = "error") -> bool:
+    """Whether it still beats all others at the worse ends of its own 95 % intervals and the better ends of theirs."""
+    own = point.level(yardstick)
+    worse, least = own.low if yardstick == "error" else own.high, point.recall.low
+    if worse is None or least is None:
+        return False
+    others = _kept_by_others(point, points, worse, yardstick, at_best=True)
+    return bool(others) and least > max(others)
+
+
+def _kept_by_others(
+    point: FrontierPoint, points: Sequence[FrontierPoint], level: float, yardstick: Yardstick, *, at_best: bool
+) -> list[float]:
+    found = []
+    for label in dict.fromkeys(one.family.label for one in points if one.family.label != point.family.label):
+        kept = recall_at(line_of_family(points, point.dataset, label), level, yardstick, at_best=at_best)
+        if kept is not None:
+            found.append(kept)
+    return found
+
+
+def _recall_along(curve: Sequence[tuple[float, float]], level: float, yardstick: Yardstick) -> float | None:
+    wanted = _privacy(level, yardstick)
+    line = sorted((_privacy(value, yardstick), recall) for value, recall in curve)
+    kept = [recall for privacy, recall in line if privacy >= wanted]
+    for (here, low), (there, high) in pairwise(line):
+        if here < wanted <= there:
+            # The nearer end alone where the other is infinitely far.
+            share = (wanted - here) / (there - here) if math.isfinite(here) else 1.0
+            kept.append(low + share * (high - low))
+    return max(kept) if kept else None
+
+
+def _privacy(level: float, yardstick: Yardstick) -> float:
+    """More is more private; on the scale that the pictures have."""
+    if yardstick != "error":
+        return -level
+    return math.log(level) if level > 0 else -math.inf
+
+
+def _better_end(level: Estimate, yardstick: Yardstick, at_best: bool) -> float:
+    end = level.high if yardstick == "error" else level.low
+    return level.value if end is None or not at_best else max(end, 0.0)
+
+
+def _up(recall: Mean, at_best: bool) -> float:
+    return recall.value if recall.high is None or not at_best else recall.high
+
+
+# Who wins the frontier: a table by level of privacy, and remarks.
+
+
+LEVELS: dict[Yardstick, tuple[float, ...]] = {
+    "error": (50.0, 100.0, 200.0, 300.0, 500.0, 800.0, 1200.0),
+    "acc": (0.7, 0.5, 0.3, 0.2, 0.1, 0.05),
+    "named": (0.3, 0.2, 0.1, 0.05, 0.03, 0.02),
+    "sparsest": (0.5, 0.3, 0.2, 0.1, 0.05),
+}
+_LEVEL_COLUMNS: dict[Yardstick, Column] = {
+    "error": Column("attacker's error (m)", form=",.0f"),
+    "acc": Column("attacker finds at most", form=".0%"),
+    "named": Column("attacker names at most", form=".0%"),
+    "sparsest": Column("attacker names of the sparsest tenth at most", form=".0%"),
+}
+YARDSTICK_NAMES: dict[Yardstick, str] = {
+    "error": "mean error",
+    "acc": "Acc at 100 m",
+    "named": "share of people named",
+    "sparsest": "share named in the sparsest tenth",
+}
+_CONDITIONS: tuple[tuple[Yardstick, float, str], ...] = (
+    ("error", 100.0, "is wrong by 100 m"),
+    ("error", 300.0, "is wrong by 300 m"),
+    ("acc", 0.2, "finds 20 % within 100 m"),
+    ("named", 0.05, "names 5 %"),
+    ("sparsest", 0.1, "names 10 % of the sparsest tenth"),
+)
+
+
+def winner_columns(yardstick: Yardstick) -> tuple[Column, ...]:
+    """Return the columns of the table by one yardstick."""
+    return (
+        Column("dataset"),
+        _LEVEL_COLUMNS[yardstick],
+        Column("best"),
+        Column("recall@10"),
+        Column("next best"),
+        Column("its recall@10"),
+        Column("margin"),
+        Column("best that holds between all places"),
+        Column("recall@10, between all places"),
+    )
+
+
+def winner_rows(
+    points: Sequence[FrontierPoint], dataset: str, yardstick: Yardstick = "error"
+) -> list[tuple[Value, ...]]:
+    """Return the best and the next best at each level that anybody reaches."""
+    rows: list[tuple[Value, ...]] = []
+    for level in LEVELS[yardstick]:
+        ranked = standings(points, dataset, level, yardstick)
+        if not ranked:
+            continue
+        strong = next((one for one in ranked if one[1].sound and one[1].between_all_places), None)
+        runner_up = ranked[1] if len(ranked) > 1 else None
+
+        def named(one: tuple[float, Family] | None, level: float = level) -> tuple[str | None, Mean | None]:
+            return (
+                (None, None) if one is None else (one[1].label, _with_interval(points, dataset, one, level, yardstick))
+            )
+
+        margin = None if runner_up is None else margin_at(points, dataset, ranked[0], runner_up, level, yardstick)
+        rows.append((dataset, level, *named(ranked[0]), *named(runner_up), margin, *named(strong)))
+    return rows
+
+
+def margin_at(
+    points: Sequence[FrontierPoint],
+    dataset: str,
+    best: tuple[float, Family],
+    following: tuple[float, Family],
+    level: float,
+    yardstick: Yardstick,
+) -> Mean:
+    """How much more the best keeps; its interval is that of pairs, run by run, where every run reaches the level."""
+    value = best[0] - following[0]
+    first, second = (
+        spread_at(line_of_family(points, dataset, family.label), level, yardstick) for _, family in (best, following)
+    )
+    if first is None or second is None:
+        return Mean(value, None)
+    return Mean(value, mean_over_runs([a - b for a, b in zip(first, second, strict=True)]).half_width)
+
+
+def _with_interval(
+    points: Sequence[FrontierPoint], dataset: str, one: tuple[float, Family], level: float, yardstick: Yardstick
+) -> Mean:
+    spread = spread_at(line_of_family(points, dataset, one[1].label), level, yardstick)
+    return Mean(one[0], None if spread is None else mean_over_runs(spread).half_width)
+
+
+def frontier_remarks(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
+    """Say who wins where, and what the discs of the release metric do."""
+    clear = [one for one in points if all(beats_clearly(one, points, yardstick) for yardstick in LEVELS)]
+    return (
+        *(_standing(points, dataset) for dataset in dict.fromkeys(one.dataset for one in points)),
+        f"{len(clear)} of {len(points)} points beat all other families clearly by all yardsticks: {_counted(clear)}.",
+        *_remapping(points),
+        *_exposed(points),
+        "Read all yardsticks: SRR publishes most people in their own cell of the grid and throws some anywhere, which "
+        "makes the mean error large although the attacker finds many. A defence confined to small discs keeps recall "
+        "and gives the disc away. Which promise goes with a point is in the table.",
+    )
+
+
+def _standing(points: Sequence[FrontierPoint], dataset: str) -> str:
+    sentences = []
+    for yardstick, level, condition in _CONDITIONS:
+        ranked = standings(points, dataset, level, yardstick)
+        if len(ranked) > 1:
+            margin = margin_at(points, dataset, ranked[0], ranked[1], level, yardstick)
+            width = "" if margin.half_width is None else f" ± {margin.half_width:.2f}"
+            sentences.append(
+                f"{condition}, {ranked[0][1].label} ({ranked[0][0]:.2f}, {margin.value:+.2f}{width} to the next)"
+            )
+    if not sentences:
+        return f"{dataset}: no two families reach the same level of privacy."
+    return f"{dataset}: most recall@10 where the best attacker {'; '.join(sentences)}."
+
+
+def _counted(points: Sequence[FrontierPoint]) -> str:
+    counts = Counter(f"{one.family.label} on {one.dataset}" for one in points)
+    return ", ".join(f"{name} ({count})" for name, count in counts.items()) or "none"
+
+
+def _exposed(points: Sequence[FrontierPoint]) -> list[str]:
+    """How much more often those in the sparsest tenth are named than people on average."""
+    found = []
+    for label in ("planar Laplace", *AMONG_LABELS.values()):
+        own = [one for one in points if one.family.label == label and one.named.value > 0]
+        if own:
+            ratios = sorted(one.sparsest.value / one.named.value for one in own)
+            found.append(f"{label} {ratios[len(ratios) // 2]:.1f}")
+    if not found:
+        return []
+    return [
+        "How many times as often somebody of the sparsest tenth is named as people on average, median over points: "
+        f"{', '.join(found)}. Noise in metres exposes the sparsest; hiding among people is worse in metres where "
+        "people are dense, by design."
+    ]
+
+
+def _remapping(points: Sequence[FrontierPoint]) -> list[str]:
+    """What moving noisy places into the discs does, at equal noise."""
+    planar = {(one.dataset, one.defence.hide_within_m): one for one in points if one.family.label == "planar Laplace"}
+    gains = [
+        one.utility["recall@10"].value - planar[one.dataset, one.defence.hide_within_m].utility["recall@10"].value
+        for one in points
+        if one.family.label == "metric, private grid" and (one.dataset, one.defence.hide_within_m) in planar
+    ]
+    if not gains:
+        return []
+    return [
+        f"Moving noisy places into private discs (metric, private grid) changes recall@10 against the same noise "
+        f"without discs (planar Laplace) by {min(gains):+.3f} to {max(gains):+.3f}."
+    ]

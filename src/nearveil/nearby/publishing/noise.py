@@ -1,0 +1,158 @@
+"""The noise of reports: drawn for many at once, and replaced by an earlier noisy place where that is near."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nearveil.errors import UsageError
+from nearveil.mechanisms.cell_steps import STEP
+from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.mechanisms.planar_laplace import displaced
+from nearveil.mechanisms.step_channel import StepChannel, draw_places
+from nearveil.nearby.publishing.keys import place_uniforms, place_words
+from nearveil.nearby.publishing.protection import NEAR_SHARE, Cell, Policy, Protection
+from nearveil.nearby.stores.base import STEP_M, Point
+from nearveil.randomness import exponential_from_uniforms, secure_generator
+from nearveil.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceNoise:
+    """A noise that lasts: the window with which it began, and the key of its places."""
+
+    begins: int
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A noisy location to be drawn, in memory only: it never prints where.
+
+    Attributes
+    ----------
+    x_m, y_m : float
+        What the noise is drawn around: the centre of a cell or, with fresh noise, the place itself.
+    cell : Cell or None
+        Whose noise it is, where noise belongs to places.
+    tag : bytes
+        That of the place; empty where noise does not belong to places.
+    noise : PlaceNoise or None
+        Which noise of the place.
+    """
+
+    person: str
+    x_m: float = field(repr=False)
+    y_m: float = field(repr=False)
+    cell: Cell | None = field(default=None, repr=False)
+    tag: bytes = field(default=b"", repr=False)
+    noise: PlaceNoise | None = field(default=None, repr=False)
+
+
+class ReportNoise:
+    """Draws for a protection."""
+
+    def __init__(self, protection: Protection) -> None:
+        self._policy = protection.policy
+        self._noise = protection.noise
+        self._places = protection.grid
+        # Kept here, so that no report waits until they are made again.
+        self._tables = self._noise.channel.tables if isinstance(self._noise, HideAmong) else ()
+        self._half_extent_m = np.array(protection.region.half_extent_m)
+        self._near = _nearness(protection)
+        self._generator = secure_generator()
+        self._drawing = threading.Lock()
+
+    def perturb(self, wanted: Sequence[Wanted], earlier: Mapping[str, Sequence[Point]]) -> list[Point]:
+        """Return a noisy place for each, in the order asked for.
+
+        Parameters
+        ----------
+        wanted : sequence of Wanted
+            What is to be drawn.
+        earlier : mapping
+            The noisy places that each person had before.
+        """
+        if not wanted:
+            return []
+        steps: list[Point] = [(x, y) for x, y in self._steps(self._perturbed(wanted)).tolist()]
+        if self._policy is not Policy.PLACE:
+            return steps
+        points = {person: list(before) for person, before in earlier.items()}
+        for row, one in enumerate(wanted):
+            steps[row] = self._near.replaced(steps[row], points[one.person])
+            points[one.person].append(steps[row])
+        return steps
+
+    def _perturbed(self, wanted: Sequence[Wanted]) -> FloatArray:
+        places_m = np.array([(one.x_m, one.y_m) for one in wanted])
+        if self._policy is Policy.OFF:
+            return places_m
+        if self._policy is Policy.FRESH:
+            with self._drawing:
+                uniforms = self._generator.random((len(wanted), 3, 2))
+            return self._displaced(places_m, uniforms)
+        # All new places of a batch have the same noise, but for the moment in which a key changes.
+        for noise in {one.noise for one in wanted if one.noise is not None}:
+            rows = [row for row, one in enumerate(wanted) if one.noise == noise]
+            cells = [(wanted[row].person, wanted[row].cell or ()) for row in rows]
+            if isinstance(self._noise, HideAmong):
+                unit_m = self._noise.resolved_region.metres_per_unit
+                words = place_words(noise.key, cells, noise.begins, self._places.identity, count=2)
+                places_m[rows] = draw_places(places_m[rows] / unit_m, words, *self._tables) * unit_m
+            else:
+                uniforms = place_uniforms(noise.key, cells, noise.begins, self._places.identity)
+                places_m[rows] = self._displaced(places_m[rows], uniforms)
+        return places_m
+
+    def _displaced(self, places_m: FloatArray, uniforms: FloatArray) -> FloatArray:
+        if isinstance(self._noise, HideAmong):
+            raise UsageError("hiding among people keeps the noise of each place")
+        return displaced(places_m, exponential_from_uniforms(uniforms), self._noise.rate_per_m)
+
+    def _steps(self, places_m: FloatArray) -> IntArray:
+        """Whole steps, clamped to the region's box, which looks at nothing but the noisy place."""
+        inside = np.clip(places_m, -self._half_extent_m, self._half_extent_m)
+        return np.rint(inside / STEP_M).astype(np.int64)
+
+
+# Whether a new noisy place is so near to an earlier one that it is replaced by it.
+
+
+@dataclass(frozen=True, slots=True)
+class _NearInMetres:
+    radius_m: float
+
+    def replaced(self, point: Point, earlier: Sequence[Point]) -> Point:
+        """Return the nearest earlier point, if it is near, and the point itself if none is."""
+        nearest = min(earlier, key=lambda other: math.dist(point, other), default=point)
+        return nearest if math.dist(point, nearest) * STEP_M <= self.radius_m else point
+
+
+@dataclass(frozen=True, slots=True)
+class _NearInSteps:
+    channel: StepChannel
+    most_steps: float
+
+    def replaced(self, point: Point, earlier: Sequence[Point]) -> Point:
+        """The same, counted in steps between cells."""
+        if not earlier:
+            return point
+        cells = self.channel.cells
+        places = np.array([point, *earlier], dtype=np.float64) * STEP_M / cells.region.metres_per_unit
+        own, *others = cells.find(places).tolist()
+        near, away = self.channel.reach.of(own)
+        steps = dict(zip(near.tolist(), away.tolist(), strict=True))
+        best = min(range(len(others)), key=lambda number: steps.get(others[number], math.inf))
+        return earlier[best] if steps.get(others[best], math.inf) <= self.most_steps * STEP else point
+
+
+def _nearness(protection: Protection) -> _NearInMetres | _NearInSteps:
+    noise = protection.noise
+    if isinstance(noise, HideAmong):
+        return _NearInSteps(noise.channel, NEAR_SHARE * noise.channel.mean_steps)
+    return _NearInMetres(NEAR_SHARE * noise.hide_within_m)

@@ -1,0 +1,451 @@
+"""uvicorn's HTTP protocol with limits, and with a fast lane for questions.
+
+This is the only file that uses private parts of uvicorn. `pyproject.toml` bounds its version, and `fitting` tries both
+protocols out at the start: a service without the fast lane is slower, one without limits does not start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import socket
+import ssl
+import struct
+from contextlib import suppress
+from dataclasses import replace
+from enum import Enum
+from http import HTTPStatus
+from typing import Any
+
+import uvicorn
+import uvloop
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import get_remote_addr
+from uvicorn.server import ServerState
+
+from nearveil.server.asgi import MOST_BYTES, Answers, RawHeaders, Receive, Scope, Send
+from nearveil.server.auth import Caller
+from nearveil.server.connections import CLOSE_S, MOST_PIPELINED, NEVER, ConnectionLimits, Connections
+from nearveil.server.hot_path import NEARBY_PATH, HotRoutes
+from nearveil.server.problems import (
+    Problem,
+    headers_too_large,
+    problem_body,
+    too_many_connections,
+    too_many_requests,
+    too_slow,
+)
+from nearveil.server.settings import Settings
+
+_MOST_DROPPED_BYTES = 1024 * 1024
+_TRIAL_S = 10.0
+_NO_LINGER = struct.pack("ii", 1, 0)
+_STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
+}
+
+
+class _Reading(Enum):
+    """What is being received."""
+
+    NOTHING = 0
+    HEAD = 1
+    NEW_BODY = 2
+    BODY = 3
+
+
+class _RefusedError(Exception):
+    """Stops the parser."""
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, in front of whose parser bytes are counted, and times measured.
+
+    The parser gathers what belongs to one header, or to one line of a body in chunks, however long that is. So it gets
+    no more at once than a head may have, and no more after that unless it has come to an end of something.
+    """
+
+    registry: Connections
+    answers: Answers
+    tls: ssl.SSLContext | None = None
+
+    deadline = NEVER
+    write_deadline = NEVER
+    _reading = _Reading.NOTHING
+    _has_sent_a_request = False
+    _made_progress = False
+    _room_bytes = 0
+    _refusal: Problem | None = None
+    _is_dropping = False
+    _dropped_bytes = 0
+    _handshake: asyncio.Task[None] | None = None
+    _is_open = False
+
+    # -- connections -----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a new connection, or refuse it as one too many."""
+        if self._handshake is not None:
+            self._open(transport)
+            return
+        self.transport = transport
+        address = get_remote_addr(transport)
+        if not self.registry.admit(self, address[0] if address else None):
+            self._is_dropping = True
+            problem = too_many_connections()
+            self.registry.refused(problem.name)
+            if self.tls is None:
+                transport.write(self._answer(problem))
+            transport.close()
+            return
+        self.registry.watch(self.loop)
+        if self.tls is None:
+            self._open(transport)
+        else:
+            # Not left to the listening socket: a handshake is a connection, which counts and has a deadline.
+            accepted = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+            transport.set_protocol(asyncio.Protocol())
+            transport.abort()
+            self._handshake = self.loop.create_task(self._shake_hands(accepted, self.tls))
+
+    def _open(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self._is_open, self._room_bytes = True, self.registry.limits.header_bytes
+
+    async def _shake_hands(self, accepted: socket.socket, tls: ssl.SSLContext) -> None:
+        try:
+            # Calls `connection_made` once more, when the connection is encrypted.
+            await self.loop.connect_accepted_socket(
+                lambda: self, accepted, ssl=tls, ssl_handshake_timeout=self.registry.limits.head_s
+            )
+        except (OSError, asyncio.CancelledError):
+            # The client does not speak TLS, or another version; it is too slow, or gone.
+            self.registry.leave(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget a connection."""
+        self.registry.leave(self)
+        if self._is_open:
+            super().connection_lost(exc)
+
+    def expire(self) -> None:
+        """End a connection that takes too long, unless it is the service that does."""
+        now, limits = self.registry.clock(), self.registry.limits
+        if not self._is_open or self.transport.is_closing() or self._is_dropping or self.write_deadline <= now:
+            self.abort()
+        elif self._reading is not _Reading.NOTHING and not self.flow.read_paused:
+            self._refuse(too_slow())
+        elif self._reading is not _Reading.NOTHING or self._is_at_work():
+            self.deadline = now + limits.body_s
+        else:
+            self.transport.close()
+            self.deadline = now + CLOSE_S
+
+    def abort(self) -> None:
+        """Close at once; the system must not keep what the client does not read either."""
+        if not self._is_open:
+            if self._handshake is not None:
+                self._handshake.cancel()
+            return
+        with suppress(OSError):
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.transport.abort()
+
+    def _is_at_work(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    # -- bytes -----------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Give the parser what it may have."""
+        at, size = 0, len(data)
+        while at < size and self._room_bytes and not self.transport.is_closing():
+            piece = data if size <= self._room_bytes else data[at : at + self._room_bytes]
+            at += len(piece)
+            self._made_progress = False
+            HttpToolsProtocol.data_received(self, piece)
+            if self._reading is _Reading.NEW_BODY:
+                self._reading = _Reading.BODY
+                self.deadline = self.registry.clock() + self.registry.limits.body_s
+            if self._is_dropping:
+                break
+            if self._made_progress:
+                self._room_bytes = self.registry.limits.header_bytes
+            else:
+                self._without_progress(len(piece))
+        if self._is_dropping:
+            self._drop(size - at)
+
+    def _without_progress(self, count: int) -> None:
+        """Take note of bytes that ended nothing: they belong to a head, or stand between the pieces of a body."""
+        limits = self.registry.limits
+        if self._reading is _Reading.NOTHING:
+            self._reading = _Reading.HEAD
+            if self._has_sent_a_request:
+                self.deadline = self.registry.clock() + limits.head_s
+        self._room_bytes -= count
+        if not self._room_bytes:
+            self._refuse(headers_too_large(limits.headers, limits.header_bytes))
+
+    def on_headers_complete(self) -> None:
+        """Check a head before anything is done about it."""
+        self._check_head()
+        super().on_headers_complete()
+
+    def _check_head(self) -> None:
+        limits = self.registry.limits
+        if len(self.headers) > limits.headers:
+            self._stop_parsing(headers_too_large(limits.headers, limits.header_bytes))
+        if len(self.pipeline) >= MOST_PIPELINED:
+            self._stop_parsing(too_many_requests(1.0))
+        if not self._has_sent_a_request:
+            self._has_sent_a_request = True
+            self.registry.heard(self)
+        self._made_progress = True
+        self._reading = _Reading.NEW_BODY
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a body."""
+        self._made_progress = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._made_progress = True
+        super().on_message_complete()
+        self._expect_next()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, unless it is there in part."""
+        super().on_response_complete()
+        if self._reading is _Reading.NOTHING:
+            self._expect_next()
+
+    def _expect_next(self) -> None:
+        self._reading = _Reading.NOTHING
+        self.deadline = self.registry.clock() + self.registry.limits.idle_s
+
+    def pause_writing(self) -> None:
+        """Give a client that does not read its answers a time to do so."""
+        self.write_deadline = self.registry.clock() + self.registry.limits.send_s
+        if self._is_open:
+            super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Take note that the client reads."""
+        self.write_deadline = NEVER
+        if self._is_open:
+            super().resume_writing()
+
+    # -- refusals --------------------------------------------------------------------------------------------
+
+    def _stop_parsing(self, problem: Problem) -> None:
+        self._refusal = problem
+        raise _RefusedError
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer after the parser has stopped, whether it did so by itself or was told to."""
+        if self._refusal is None:
+            super().send_400_response(msg)
+        else:
+            self._refuse(self._refusal)
+
+    def _refuse(self, problem: Problem) -> None:
+        """Say why a connection ends, if no other answer is under way, and end it."""
+        self.registry.refused(problem.name)
+        may_answer = self._may_answer()
+        if may_answer:
+            self.transport.write(self._answer(problem))
+        if self._is_at_work():
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._is_dropping, self._room_bytes = True, 0
+        self.deadline = self.registry.clock() + CLOSE_S
+        if may_answer and self.transport.can_write_eof():
+            # Closed at once, with bytes that were not read, it would be reset before the client has read the answer.
+            self.transport.write_eof()
+            self.flow.resume_reading()
+        else:
+            self.transport.close()
+
+    def _may_answer(self) -> bool:
+        if self.pipeline or self.flow.write_paused:
+            return False
+        is_in_body = self._reading in {_Reading.NEW_BODY, _Reading.BODY}
+        return not self._is_at_work() or (is_in_body and not self.cycle.response_started)
+
+    def _drop(self, count: int) -> None:
+        self._dropped_bytes += count
+        if self._dropped_bytes > _MOST_DROPPED_BYTES:
+            self.abort()
+
+    def _answer(self, problem: Problem) -> bytes:
+        body = problem_body(problem)
+        return _head(problem.status, self.answers.problem_headers(problem, body)) + body
+
+
+class FastLaneProtocol(LimitedProtocol):
+    """Answers questions right after parsing, without a task of their own.
+
+    Most of the cost of a small request in an ASGI server is not the answer. A question does not wait for anything, so
+    it can be answered at once. Every other request takes the ordinary route, which gives the same answers.
+    """
+
+    routes: HotRoutes
+    _question: bytes | None = None
+    _caller: Caller | None = None
+
+    def on_headers_complete(self) -> None:
+        """Decide which way a request takes."""
+        self._question = self._caller = None
+        if self.url == _URL and self.parser.get_method() == b"POST" and self._is_plain():
+            self._caller = self.routes.known_caller(self.headers)
+        if self._caller is None:
+            super().on_headers_complete()
+        else:
+            self._check_head()
+            self._question = b""
+
+    def on_body(self, body: bytes) -> None:
+        """Collect a question's body, up to the first byte too many: a longer one is refused by its length."""
+        if self._question is None:
+            super().on_body(body)
+            return
+        self._made_progress = True
+        if len(self._question) <= MOST_BYTES:
+            self._question += body
+
+    def on_message_complete(self) -> None:
+        """Answer a question that is complete."""
+        if self._question is None or self._caller is None:
+            super().on_message_complete()
+            return
+        self._made_progress = True
+        question, self._question = self._question, None
+        if self.routes.needs_store(self._caller, question):
+            # The ordinary route can wait.
+            super().on_headers_complete()
+            super().on_body(question)
+            super().on_message_complete()
+            return
+        status, headers, answer = self.routes.answer_now(self._caller, self.headers, question)
+        closes = not self.parser.should_keep_alive() or (b"connection", b"close") in headers
+        self.transport.write(_head(status, headers) + answer)
+        if closes:
+            self.transport.close()
+        HttpToolsProtocol.on_response_complete(self)
+        self._expect_next()
+
+    def _is_plain(self) -> bool:
+        """Whether nothing else is under way on this connection, and it reads what it is sent."""
+        return (
+            self.routes.answers_at_once
+            and (self.cycle is None or self.cycle.response_complete)
+            and not (self.flow.write_paused or self.expect_100_continue)
+            and self.parser.get_http_version() == "1.1"
+            and not self.parser.should_upgrade()
+        )
+
+
+_URL = NEARBY_PATH.encode()
+
+
+def _head(status: int, headers: RawHeaders) -> bytes:
+    lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+    return b"%b%b\r\n" % (_STATUS_LINES[status], lines)
+
+
+def protocol_for(
+    kind: type[LimitedProtocol],
+    registry: Connections,
+    answers: Answers,
+    *,
+    routes: Any = None,
+    tls: ssl.SSLContext | None = None,
+) -> type[LimitedProtocol]:
+    """Return a protocol for the connections of one service; ``routes`` are for the fast lane."""
+    return type(kind.__name__, (kind,), {"registry": registry, "answers": answers, "routes": routes, "tls": tls})
+
+
+# Trying it out: whether the installed uvicorn is one that this file knows.
+
+
+@functools.cache
+def fitting(kind: type[LimitedProtocol]) -> bool:
+    """Whether a protocol does what it should with the installed uvicorn: tried on a made-up connection."""
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_works(kind))
+    except (Exception, asyncio.CancelledError):  # whatever has changed, and however that shows
+        return False
+
+
+async def _works(kind: type[LimitedProtocol]) -> bool:
+    loop, trial = asyncio.get_running_loop(), asyncio.current_task()
+    # An error in a protocol is the loop's: without this the answer would be waited for.
+    loop.set_exception_handler(lambda *_: trial.cancel() if trial else None)
+    refused: list[str] = []
+    limits = replace(ConnectionLimits.of(Settings()), header_bytes=1024, headers=5)
+    registry = Connections(limits, refused=refused.append)
+    protocol = protocol_for(kind, registry, Answers(is_unprotected=False), routes=_TrialRoutes())
+    config = uvicorn.Config(_trial_app, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False)
+    config.load()
+
+    async def talk(*pieces: bytes, expires: bool = False) -> bytes:
+        ours, theirs = socket.socketpair()
+        made: list[LimitedProtocol] = []
+
+        def create() -> LimitedProtocol:
+            made.append(protocol(config=config, server_state=ServerState(), app_state={}, _loop=loop))
+            return made[0]
+
+        await loop.connect_accepted_socket(create, theirs)
+        reader, writer = await asyncio.open_connection(sock=ours)
+        try:
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+            if expires:
+                while made[0]._reading is _Reading.NOTHING:
+                    await asyncio.sleep(0)
+                made[0].expire()
+            return await reader.read()
+        finally:
+            writer.close()
+
+    question = b"POST /v1/nearby HTTP/1.1\r\ncontent-length: 2\r\n\r\n"
+    last = question.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
+    fast = issubclass(kind, FastLaneProtocol)
+    async with asyncio.timeout(_TRIAL_S):
+        answered = await talk(question, b"{", b"}" + question + b"{}" + last, b"{}")
+        in_order = [b"fast" if fast else b"plain"] * 3
+        too_long = await talk(b"GET / HTTP/1.1\r\nlong: ", b"1" * 2048)
+        too_slow_answer = await talk(b"GET / HTTP/1.1\r\nslow: ", expires=True)
+        while len(registry):
+            await asyncio.sleep(0)
+    return (
+        [part.rpartition(b"\r\n\r\n")[2] for part in answered.split(b"HTTP/1.1 200 OK")[1:]] == in_order
+        and too_long.startswith(b"HTTP/1.1 431 ")
+        and too_slow_answer.startswith(b"HTTP/1.1 408 ")
+        and refused == ["headers-too-large", "too-slow"]
+    )
+
+
+async def _trial_app(_scope: Scope, receive: Receive, send: Send) -> None:
+    while (await receive()).get("more_body", False):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b"plain"})
+
+
+class _TrialRoutes:
+    answers_at_once = True
+
+    @staticmethod
+    def known_caller(_headers: RawHeaders) -> Caller:
+        return Caller("platform", "trial")
+
+    @staticmethod
+    def answer_now(_caller: Caller, _headers: RawHeaders, _body: bytes) -> tuple[int, RawHeaders, bytes]:
+        return 200, [(b"content-length", b"4")], b"fast"

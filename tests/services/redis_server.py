@@ -1,0 +1,61 @@
+"""A private Redis: on this machine alone, on a free port, and without a file."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import redis
+from tests.services.running import free_port
+
+_START_S = 60.0
+
+
+class RedisServer:
+    """One that can be killed and started again, with nothing left of what it held."""
+
+    def __init__(self, program: str) -> None:
+        self.port = free_port()
+        self.address = f"redis://127.0.0.1:{self.port}"
+        self._program = program
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [self._program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        end = time.monotonic() + _START_S
+        while time.monotonic() < end and self._process.poll() is None:
+            try:
+                with self.client() as client:
+                    client.ping()
+            except redis.RedisError:
+                time.sleep(0.02)
+            else:
+                return
+        raise AssertionError("Redis does not start")
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(60)
+            self._process = None
+
+    def client(self) -> redis.Redis:
+        return redis.Redis(port=self.port, decode_responses=True)
+
+
+@contextmanager
+def running_redis() -> Iterator[RedisServer]:
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    if program is None:
+        pytest.skip("Redis is not here; install redis-server")
+    server = RedisServer(program)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
