@@ -20,11 +20,11 @@ from nearveil.evaluation.movement import (
 )
 from nearveil.evaluation.published_history import (
     PublishedJourneys,
+    drawn_anew,
     first_moment,
     fresh_noise,
     noise_per_place,
     publish_journeys,
-    with_noise_lifetime,
 )
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
@@ -39,8 +39,8 @@ CITY = synthetic_city(3000, TOWN, rng=5)
 CITY_M = TOWN.to_metres(CITY)
 DAY = timedelta(days=1)
 # Noise that is drawn anew in every window, and a place that counts at once.
-DRAWN_ANEW = with_noise_lifetime(noise_per_place(TOWN), MONTH, dwell_epochs=1)
-PERMANENT = with_noise_lifetime(noise_per_place(TOWN), None)
+PERMANENT = noise_per_place(TOWN)
+DRAWN_ANEW = drawn_anew(PERMANENT)
 
 
 def at_home(
@@ -129,10 +129,10 @@ def _among() -> Protection:
     return Protection(region=TOWN, among=HideAmong(100, cells=cells, region=TOWN))
 
 
-@pytest.mark.parametrize("name", ["metres", "permanent", "people", "few places", "now and then"])
+@pytest.mark.parametrize("name", ["drawn anew", "permanent", "people", "few places", "now and then"])
 def test_reports_that_change_nothing_are_left_out(name: str) -> None:
     """The same points at the same times as when every report is sent, and far fewer reports."""
-    protection = {"permanent": PERMANENT, "people": _among()}.get(name, DRAWN_ANEW)
+    protection = {"drawn anew": DRAWN_ANEW, "people": _among()}.get(name, PERMANENT)
     if name == "few places":
         protection = replace(protection, new_places=2)
     # Cells of people are searched for one report at a time.

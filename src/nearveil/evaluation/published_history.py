@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
-from datetime import timedelta
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -44,36 +42,9 @@ def fresh_noise(region: Region, hide_within_m: float = DEFAULT_HIDE_WITHIN_M) ->
     return Protection(region=region, policy=Policy.FRESH, hide_within_m=hide_within_m, schedule=hourly)
 
 
-HAS_NOISE_LIFETIME = "noise_lifetime" in {one.name for one in fields(Protection)}
-"""Whether the lifetime of the noise can be set; otherwise noise lasts as long as a window."""
-
-_LONG = timedelta(days=720)
-
-
-def with_noise_lifetime(
-    protection: Protection, lifetime: timedelta | None, *, dwell_epochs: int | None = None
-) -> Protection:
-    """Return the same with noise that is drawn anew after a lifetime, or with permanent noise.
-
-    A publisher that draws noise anew in every window has no such setting: there, permanent noise is a window of 720
-    days with a budget for all of them, and a place counts at once.
-    """
-    if HAS_NOISE_LIFETIME:
-        changed: dict[str, Any] = {"noise_lifetime": lifetime}
-        if dwell_epochs is not None:
-            changed["dwell_epochs"] = dwell_epochs
-        return replace(protection, **changed)
-    schedule = protection.schedule
-    if lifetime is not None:
-        return replace(protection, schedule=Schedule(epoch=schedule.epoch, window=lifetime))
-    places = min(10_000, protection.new_places * (_LONG // schedule.window))
-    return replace(protection, new_places=places, schedule=Schedule(epoch=schedule.epoch, window=_LONG))
-
-
-def usual_dwell_epochs() -> int:
-    """Return in how many epochs a place must be reported by default before it counts."""
-    defaults: dict[str, Any] = {one.name: one.default for one in fields(Protection)}
-    return int(defaults.get("dwell_epochs", 1))
+def drawn_anew(protection: Protection) -> Protection:
+    """Return the same with noise that is drawn anew in every window, and places that count at once: to compare with."""
+    return replace(protection, noise_lifetime=protection.schedule.window, dwell_epochs=1)
 
 
 # -- what is published of people who move ----------------------------------------------------------------------
@@ -211,6 +182,10 @@ def _shown(
             continue
         now_s = schedule.starts_at(first_epoch + number)
         publisher.receive([Report(names[who], *phones[who].fix) for who in senders])
+        if settled is not None:
+            noise = settled.noise(number)
+            for who in senders:
+                phones[who].sent(noise)
         # Nothing waits from one epoch to the next but what was reported, so that epochs without a report are left out.
         now_s = schedule.starts_at(first_epoch + number + 1)
         publisher.publish_due()
@@ -218,7 +193,7 @@ def _shown(
             for name, (x_steps, y_steps) in zip(batch.people, batch.steps.tolist(), strict=True):
                 who = number_of[name]
                 changes[who].append((number, x_steps, y_steps))
-                phones[who].shown((x_steps, y_steps))
+                phones[who].published()
         for who in senders:
             upcoming = phones[who].next_report(settled)
             if upcoming is not None:
@@ -235,28 +210,35 @@ class _Settled:
 
     The publisher looks only at the cells that reach as far as a report. Who is within reach of the cell whose point is
     shown, or where the same cells reach, as often as a place needs to count, and once more, has settled. Reports that
-    repeat this are not sent until a window or a lifetime of the noise begins.
+    repeat this are not sent until a window begins, and with it perhaps other noise.
     """
 
     protection: Protection
     first_epoch: int
 
+    def noise(self, number: int) -> int:
+        """The noise that reports of an epoch get, by the window with which it begins."""
+        schedule = self.protection.schedule
+        since = schedule.window_of(self.first_epoch + 1)
+        return self.protection.noise_begins(schedule.window_of(self.first_epoch + number + 1), since)
+
     @property
     def reports(self) -> int:
         """How many in a row it takes."""
-        return int(getattr(self.protection, "dwell_epochs", 1)) + 1
+        return self.protection.dwell_epochs + 1
 
     def until(self, number: int) -> int:
-        """The first epoch, counted from the first one, whose report falls into another window or lifetime."""
-        schedule = self.protection.schedule
-        lifetime: timedelta | None = getattr(self.protection, "noise_lifetime", None)
-        periods = [schedule.epochs_per_window, *([lifetime // schedule.epoch] if lifetime else [])]
+        """The first epoch, counted from the first one, whose report falls into another window."""
+        each = self.protection.schedule.epochs_per_window
         counts_in = self.first_epoch + number + 1
-        return min(counts_in - counts_in % period + period for period in periods) - self.first_epoch - 1
+        return counts_in - counts_in % each + each - self.first_epoch - 1
 
 
 class _Phone:
     """The reports of one phone, and which of them have to be sent.
+
+    It follows in which cell the publisher has the person. Were it wrong, reports would be left out that matter: tests
+    compare it with sending all of them.
 
     Parameters
     ----------
@@ -274,8 +256,10 @@ class _Phone:
         self._alikes = ground.alike_at(fixes_m)
         self._row = 0
         self._within, self._alike = 0, 0
-        self._cell_of: dict[tuple[int, int], int] = {}
-        self._shown: tuple[int, FloatArray] | None = None
+        self._noise = -1
+        self._known: set[int] = set()
+        self._published: int | None = None
+        self._candidate: int | None = None
 
     @property
     def fix(self) -> tuple[float, float]:
@@ -283,23 +267,39 @@ class _Phone:
         x_m, y_m = self._fixes_m[self._row].tolist()
         return x_m, y_m
 
-    def shown(self, point: tuple[int, int]) -> None:
-        """Take note of the point that is shown from now on; a new one is drawn for the cell of the last report."""
-        cell = self._cell_of.setdefault(point, int(self._cells[self._row]))
-        if self._shown is None or self._shown[0] != cell:
-            self._shown = cell, self._ground.centres_m(np.array([cell]))[0]
+    def sent(self, noise: int) -> None:
+        """Take note that the report was sent, in which noise of many."""
+        near = self._ground.cells_near(*self.fix)
+        if noise != self._noise:
+            self._noise, self._published, self._candidate = noise, None, None
+            self._known.clear()
+        if self._published in near:
+            self._within += 1
+            self._candidate = None
+        else:
+            self._within = 0
+            if self._candidate not in near:
+                self._candidate = next((cell for cell in near if cell in self._known), near[0])
+        row = self._row
+        self._alike = self._alike + 1 if row and self._alikes[row] == self._alikes[row - 1] else 1
+
+    def published(self) -> None:
+        """Take note that the person is published at another place from now on."""
+        if self._candidate is not None:
+            self._published, self._candidate = self._candidate, None
+            self._known.add(self._published)
+            self._within = 1
 
     def next_report(self, settled: _Settled | None) -> int | None:
         """Go to the next report that has to be sent, and return its epoch; None after the last one."""
         row = self._row
         self._row += 1
         if settled is not None:
-            self._within = self._within + 1 if self._reached(row, row + 1)[0] else 0
-            self._alike = self._alike + 1 if row and self._alikes[row] == self._alikes[row - 1] else 1
             last = int(np.searchsorted(self.epochs, settled.until(int(self.epochs[row]))))
-            if self._within >= settled.reports:
-                self._skip(last, self._reached)
-            elif self._alike >= settled.reports:
+            if self._within >= settled.reports and self._published is not None:
+                reaches = self._ground.reaching(self._published)
+                self._skip(last, lambda start, end: reaches(self._cells[start:end], self._fixes_m[start:end]))
+            elif self._alike >= settled.reports and not self._within:
                 self._skip(last, lambda start, end: self._alikes[start:end] == self._alikes[row])
             if self._row == last:
                 self._within = self._alike = 0
@@ -313,12 +313,6 @@ class _Phone:
                 self._row += int(other[0])
                 return
             self._row = end
-
-    def _reached(self, start: int, end: int) -> BoolArray:
-        """Whether reports are within reach of the cell whose point is shown."""
-        if self._shown is None:
-            return np.zeros(end - start, dtype=np.bool_)
-        return self._ground.reaches(*self._shown, self._cells[start:end], self._fixes_m[start:end])
 
 
 def _counted(
@@ -392,9 +386,16 @@ class Ground:
         column, row = cells // self._ROWS, cells % self._ROWS - self._ROWS // 2
         return np.column_stack([column, row]).astype(np.float64) * self._metres.side_m
 
-    def reaches(self, cell: int, centre_m: FloatArray, cells: IntArray, places_m: FloatArray) -> BoolArray:
-        """Whether somebody who was in a cell surely still counts as in it, at places in these cells."""
+    def cells_near(self, x_m: float, y_m: float) -> list[int]:
+        """Return the numbers of all cells that somebody here may count as in, their own first."""
         if self._people is not None:
-            return np.asarray(cells == cell)
+            return [number for (number,) in self._people.cells_near(x_m, y_m)]
+        return [column * self._ROWS + row + self._ROWS // 2 for column, row in self._metres.cells_near(x_m, y_m)]
+
+    def reaching(self, cell: int) -> Callable[[IntArray, FloatArray], BoolArray]:
+        """Return whether somebody who was in a cell surely still counts as in it, given cells and places."""
+        if self._people is not None:
+            return lambda cells, _places_m: np.asarray(cells == cell)
+        centre_m = self.centres_m(np.array([cell]))[0]
         reach_m = self._metres.side_m / 2 + self._metres.margin_m
-        return np.asarray(np.abs(places_m - centre_m).max(axis=1) < reach_m)
+        return lambda _cells, places_m: np.asarray(np.abs(places_m - centre_m).max(axis=1) < reach_m)

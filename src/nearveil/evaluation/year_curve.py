@@ -79,12 +79,12 @@ def _settings(protection: Protection) -> dict[str, Any] | None:
     if protection.policy is not Policy.PLACE:
         return None
     schedule = protection.schedule
-    lifetime: timedelta | None = getattr(protection, "noise_lifetime", schedule.window)
+    lifetime = protection.noise_lifetime
     return {
         "hide_within_m": protection.hide_within_m,
         "hide_among": None if protection.among is None else protection.among.hide_among,
         "noise_lifetime_d": None if lifetime is None else lifetime / timedelta(days=1),
-        "dwell_epochs": int(getattr(protection, "dwell_epochs", 1)),
+        "dwell_epochs": protection.dwell_epochs,
         "new_places": protection.new_places,
         "epoch_s": schedule.epoch_s,
         "window_d": schedule.window / timedelta(days=1),
@@ -126,7 +126,7 @@ def _measured_settings(cell: year.YearCell) -> dict[str, Any]:
         "hide_within_m": cell.hide_within_m,
         "hide_among": cell.hide_among,
         "noise_lifetime_d": None if cell.lifetime_d is None else float(cell.lifetime_d),
-        "dwell_epochs": cell.dwell,
+        "dwell_epochs": cell.dwell_epochs,
         "new_places": cell.new_places,
         "epoch_s": usual.epoch_s,
         "window_d": usual.window / timedelta(days=1),

@@ -25,13 +25,7 @@ from nearveil.evaluation.longitudinal import (
     score_months,
 )
 from nearveil.evaluation.movement import BAD_GPS, GOOD_GPS, MONTH, Commuter, Journeys, commute, stay_put
-from nearveil.evaluation.published_history import (
-    HAS_NOISE_LIFETIME,
-    first_moment,
-    publish_journeys,
-    usual_dwell_epochs,
-    with_noise_lifetime,
-)
+from nearveil.evaluation.published_history import first_moment, publish_journeys
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value, exact
 from nearveil.evaluation.runner import Cell, Result
 from nearveil.io.datasets import Dataset, DatasetName
@@ -70,8 +64,8 @@ class YearCell(Cell):
         One of the two.
     lifetime_d : int or None
         Days after which noise is drawn anew; None for permanent noise.
-    dwell_epochs : int or None
-        In how many epochs a place must be reported before it counts; None for the service's default.
+    dwell_epochs : int
+        In how many epochs a place must be reported before it counts.
     new_places : int
         Budget of new places in a window of 30 days.
     commutes, bad_gps : bool
@@ -83,7 +77,7 @@ class YearCell(Cell):
     hide_within_m: float | None = 500.0
     hide_among: int | None = None
     lifetime_d: int | None = None
-    dwell_epochs: int | None = None
+    dwell_epochs: int = 2
     new_places: int = USUAL_BUDGET
     commutes: bool = False
     bad_gps: bool = True
@@ -121,11 +115,6 @@ class YearCell(Cell):
         return found
 
     @property
-    def dwell(self) -> int:
-        """In how many epochs a place must be reported before it counts."""
-        return usual_dwell_epochs() if self.dwell_epochs is None else self.dwell_epochs
-
-    @property
     def attackers(self) -> tuple[str, ...]:
         """Who attacks, by what they know."""
         return ("density", "addresses", *(("home and work",) if self.commutes else ()))
@@ -158,11 +147,14 @@ class YearCell(Cell):
             plan = CellPlan(hide_among=self.hide_among)
             others = np.delete(dataset.places, targets, axis=0)
             among = HideAmong(self.hide_among, cells=cells_from_points(others, dataset.region, plan))
-        protection = Protection(
-            region=dataset.region, hide_within_m=self.hide_within_m, among=among, new_places=self.new_places
+        return Protection(
+            region=dataset.region,
+            hide_within_m=self.hide_within_m,
+            among=among,
+            new_places=self.new_places,
+            dwell_epochs=self.dwell_epochs,
+            noise_lifetime=None if self.lifetime_d is None else timedelta(days=self.lifetime_d),
         )
-        lifetime = None if self.lifetime_d is None else timedelta(days=self.lifetime_d)
-        return with_noise_lifetime(protection, lifetime, dwell_epochs=self.dwell_epochs)
 
 
 def generated_populations() -> dict[str, Dataset]:
@@ -238,8 +230,6 @@ def _budgets(scope: Scope, dataset: str) -> list[YearCell]:
     months = _BUDGET_MONTHS if not scope.quick else _QUICK_MONTHS[:1]
     people = _PEOPLE_OVER_INSTANCES * scope.instances
     base = _commuting(YearCell(dataset=dataset, seed=scope.seed, run=0, people=people, months=months))
-    # Without a lifetime of its own, noise lasts as long as the window that the budget is for.
-    base = replace(base, lifetime_d=None if HAS_NOISE_LIFETIME else LIFETIME_D)
     return [replace(base, new_places=places) for places in (_QUICK_BUDGETS if scope.quick else BUDGETS)]
 
 
@@ -333,7 +323,7 @@ class Curve:
 def noise_text(cell: YearCell) -> str:
     """Say how long noise lasts, and when a place counts."""
     lasts = "permanent" if cell.lifetime_d is None else f"drawn anew every {cell.lifetime_d} days"
-    return f"{lasts}, a place counts {'at once' if cell.dwell == 1 else f'after {cell.dwell} epochs'}"
+    return f"{lasts}, a place counts {'at once' if cell.dwell_epochs == 1 else f'after {cell.dwell_epochs} epochs'}"
 
 
 _KNOWS = {"density": "density", "addresses": "addresses", "home and work": "addresses of home and work"}
