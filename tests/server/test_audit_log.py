@@ -155,9 +155,9 @@ class TestFile:
         add, fsync = here.service.store.add_people, os.fsync
 
         def noted(what: str, function: Any) -> Any:
-            def noting(argument: Any) -> Any:
+            def noting(*arguments: Any) -> Any:
                 seen.append(what)
-                return function(argument)
+                return function(*arguments)
 
             return noting
 
@@ -197,7 +197,7 @@ def test_what_cannot_be_logged_is_not_done(
 def test_what_fails_is_said_to_have_failed(here: Running, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store may have done it, or not."""
 
-    def broken(_: object) -> None:
+    def broken(*_: object) -> None:
         raise StoreError("gone")
 
     monkeypatch.setattr(here.service.store, "erase", broken)

@@ -72,7 +72,7 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         "send_timeout_s": "4", "limits_in_proxy": "yes", "tls_certificate": "a.crt", "tls_key": "a.key",
         "tile_address": "https://t/{z}/{x}/{y}.png", "access_log": "true", "audit_log": "a.log", "log_level": "debug",
         "graceful_s": "0.5",
-        "store_timeout_s": "1.5", "grace": "2m", "workers": "1", "shared_limits": "redis://127.0.0.1:1",
+        "store_timeout_s": "1.5", "grace": "2m",
     }  # fmt: skip
     environ = {f"NEARVEIL_{name.upper()}": value for name, value in values.items()}
     environ |= {"NEARVEIL_KEYS": new_keys().to_json()}
@@ -80,7 +80,7 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     usual = Settings()
     same = {name for name in KNOWN_SETTINGS if getattr(settings, name) == getattr(usual, name)}
     # A distance or people: the others are below.
-    assert same == {"keys", "unprotected", "hide_among", "cells", "redraw_noise", "workers"}
+    assert same == {"keys", "unprotected", "hide_among", "cells", "redraw_noise"}
     assert (settings.console, settings.throttle_suspects, settings.policy) == (False, True, Policy.FRESH)
     protection = settings.protection()
     assert (protection.hide_within_m, protection.dwell_epochs) == (200.0, 3)

@@ -514,7 +514,7 @@ async def metrics(service: Here) -> Response:
     # In an outage the metrics are needed most; then the totals are the last ones.
     with suppress(StoreError):
         await service.in_store(service.totals)
-    text, kind = await asyncio.to_thread(service.metrics.exposition)
+    text, kind = await service.in_store(service.metrics.exposition)
     return Response(text, media_type=kind)
 
 

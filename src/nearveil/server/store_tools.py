@@ -15,7 +15,7 @@ from nearveil.nearby.stores import is_postgres, open_store
 from nearveil.nearby.stores.base import Ahead, Store
 from nearveil.region import parse_region
 from nearveil.server.intervals_in_use import IntervalsInUse
-from nearveil.server.settings import Settings, duration
+from nearveil.server.settings import PERMANENT, Settings, duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,9 @@ def _repair(store: Store, settings: Settings, schedule: Schedule, dry_run: bool,
         now=now,
         last_epoch_at=schedule.starts_at(ahead.last_epoch - offset),
         next_epoch_at=schedule.starts_at(epoch + 1 - offset),
-        forgets_charges=schedule.window_of(ahead.last_epoch) - 1 > schedule.window_of(epoch),
+        # Noise that lasts for good is known for good.
+        forgets_charges=settings.noise_lifetime != PERMANENT
+        and schedule.window_of(ahead.last_epoch) - 1 > schedule.window_of(epoch),
     )
 
 
