@@ -189,7 +189,9 @@ class Publisher:
         """Return the window with which the noise began. A store of before goes on with the noise that it has."""
         if self.protection.policy is not Policy.PLACE:
             return window
-        since = int(self._store.settle(NOISE_SINCE_SETTING, str(window)))
+        # The window that it is now: one that has not begun has no noise that could be known.
+        now = self.protection.schedule.window_of(self.epoch)
+        since = int(self._store.settle(NOISE_SINCE_SETTING, str(min(window, now))))
         return self.protection.noise_begins(window, since)
 
     def _place_key(self, window: int) -> bytes:
