@@ -26,8 +26,9 @@ reproduce-quick: $(READY)
 test: lint
 	$(BIN)/python -m pytest -n 3 --doctest-modules
 
-# Kill the service fifty times on each store; some twenty minutes.
+# Flood the service, and kill it fifty times on each store; some twenty-five minutes.
 torture: $(READY)
+	$(BIN)/python -m tests.services.flood
 	$(BIN)/python -m tests.services.torture --kills 50
 
 lint: $(READY)
