@@ -26,8 +26,9 @@ reproduce-quick: $(READY)
 test: lint
 	$(BIN)/python -m pytest -n 3 --doctest-modules
 
-# Kill the service fifty times on each store, and take its database away for two minutes; half an hour.
+# Flood the service, kill it fifty times on each store, and take its database away for two minutes; half an hour.
 torture: $(READY)
+	$(BIN)/python -m tests.services.flood
 	$(BIN)/python -m tests.services.torture --kills 50
 	$(BIN)/python -m tests.services.outage --seconds 120
 
