@@ -1,5 +1,6 @@
 """Who is known is remembered for seconds, and for the grace period while the store is away; who was revoked is not."""
 
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -19,7 +20,7 @@ class Marks:
         self.marks: dict[str, int] = {"ann": 7}
         self.reads = 0
         self.is_away = False
-        self.meanwhile = lambda: None
+        self.meanwhile: Callable[[], None] = lambda: None
 
     def token_mark(self, person: str) -> int | None:
         self.reads += 1
