@@ -488,7 +488,8 @@ class SqliteStore(SqlitePeople, SqliteSettings):
     """The embedded store: SQLite in one file, with a write-ahead log beside it while it is open.
 
     A write has returned when the disk has it. One process uses the file at a time; its threads share the store. What is
-    erased or replaced is overwritten with zeros, and the log is emptied after an erasure and after every epoch. SQLite
+    erased or replaced is overwritten with zeros, and the log is emptied after an erasure and, in a service by a thread
+    of the store, after every epoch. SQLite
     may leave a copy of a row in the free part of a page when it moves rows to another; so the file is written anew when
     a window begins, after which nothing of what was erased before is in it.
 
