@@ -20,7 +20,6 @@ from nearveil.evaluation.movement import (
 )
 from nearveil.evaluation.published_history import (
     PublishedJourneys,
-    drawn_anew,
     first_moment,
     fresh_noise,
     noise_per_place,
@@ -38,9 +37,8 @@ TOWN = Region(37.70, -122.52, 37.82, -122.36)
 CITY = synthetic_city(3000, TOWN, rng=5)
 CITY_M = TOWN.to_metres(CITY)
 DAY = timedelta(days=1)
-# Noise that is drawn anew in every window, and a place that counts at once.
 PERMANENT = noise_per_place(TOWN)
-DRAWN_ANEW = drawn_anew(PERMANENT)
+AT_ONCE = replace(PERMANENT, dwell_epochs=1)
 
 
 def at_home(
@@ -50,9 +48,10 @@ def at_home(
     *,
     gps: GpsError | None = None,
     begins: timedelta = timedelta(0),
+    forgets: bool = False,
 ) -> PublishedJourneys:
     starts_s = first_moment(protection) + begins.total_seconds()
-    return publish_journeys(protection, stay_put(homes_m, starts_s=starts_s, lasts=lasts), gps=gps)
+    return publish_journeys(protection, stay_put(homes_m, starts_s=starts_s, lasts=lasts), gps=gps, forgets=forgets)
 
 
 def commuters(people: int, protection: Protection, lasts: timedelta) -> Journeys:
@@ -88,34 +87,40 @@ def _at_borders(side_m: float, count: int) -> FloatArray:
 def test_a_home_on_a_border_is_one_point_all_the_same() -> None:
     """Reports up to 20 m off on either side of the border: whichever cell comes first stays."""
     homes_m = _at_borders(grid_for(500.0).side_m, 6)
-    published = at_home(DRAWN_ANEW, homes_m, 10 * DAY, gps=GpsError(sigma_m=0.0, radius_m=20.0))
+    published = at_home(PERMANENT, homes_m, 10 * DAY, gps=GpsError(sigma_m=0.0, radius_m=20.0))
     assert numbers_of_points(published) == [1] * 12
 
 
 def test_reports_far_off_the_mark_count_as_other_places() -> None:
     homes_m = _at_borders(grid_for(500.0).side_m, 2)
-    assert max(numbers_of_points(at_home(DRAWN_ANEW, homes_m, 2 * DAY, gps=GpsError(sigma_m=60.0)))) > 1
+    assert max(numbers_of_points(at_home(PERMANENT, homes_m, 2 * DAY, gps=GpsError(sigma_m=60.0)))) > 1
 
 
 def test_noise_that_is_drawn_anew_is_a_new_point() -> None:
-    begins = DRAWN_ANEW.schedule.window - 3 * HOUR
-    assert numbers_of_points(at_home(DRAWN_ANEW, CITY_M[:5], 3 * HOUR, begins=begins)) == [1] * 5
-    assert numbers_of_points(at_home(DRAWN_ANEW, CITY_M[:5], 5 * HOUR, begins=begins)) == [2] * 5
+    begins = MONTH - 3 * HOUR
+    assert numbers_of_points(at_home(PERMANENT, CITY_M[:5], 3 * HOUR, begins=begins, forgets=True)) == [1] * 5
+    assert numbers_of_points(at_home(PERMANENT, CITY_M[:5], 5 * HOUR, begins=begins, forgets=True)) == [2] * 5
+    assert numbers_of_points(at_home(PERMANENT, CITY_M[:5], 5 * HOUR, begins=begins)) == [1] * 5
 
 
 def test_permanent_noise_is_one_point() -> None:
     assert numbers_of_points(at_home(PERMANENT, CITY_M[:20], 6 * MONTH, gps=GOOD_GPS)) == [1] * 20
 
 
-def test_bad_fixes_publish_more_points() -> None:
-    good, bad = (at_home(DRAWN_ANEW, CITY_M[:20], MONTH, gps=gps) for gps in (GOOD_GPS, BAD_GPS))
-    assert numbers_of_points(good) == [1] * 20
-    assert np.mean(numbers_of_points(bad)) > 3.0
+def test_bad_fixes_publish_more_points_where_a_place_counts_at_once() -> None:
+    """Two a month, of which many are replaced by the first one; fewer after two epochs, where only runs count."""
+    good, bad, dwell = (
+        sum(numbers_of_points(at_home(protection, CITY_M[:60], MONTH, gps=gps)))
+        for protection, gps in ((AT_ONCE, GOOD_GPS), (AT_ONCE, BAD_GPS), (PERMANENT, BAD_GPS))
+    )
+    assert good == 60
+    assert bad > 90
+    assert good <= dwell < bad
 
 
 def test_how_long_points_are_shown() -> None:
     """A home only: one point for all hours but the first, which is over when it is published."""
-    published = at_home(DRAWN_ANEW, CITY_M[:1], 40 * DAY)
+    published = at_home(PERMANENT, CITY_M[:1], 40 * DAY, forgets=True)
     held = published.histories[0].held
     assert held.shape == (2, 2, 4)
     assert held.sum(axis=(1, 2)).tolist() == [719, 240]
@@ -129,10 +134,10 @@ def _among() -> Protection:
     return Protection(region=TOWN, among=HideAmong(100, cells=cells, region=TOWN))
 
 
-@pytest.mark.parametrize("name", ["drawn anew", "permanent", "people", "few places", "now and then"])
+@pytest.mark.parametrize("name", ["at once", "permanent", "forgets", "people", "few places", "now and then"])
 def test_reports_that_change_nothing_are_left_out(name: str) -> None:
     """The same points at the same times as when every report is sent, and far fewer reports."""
-    protection = {"drawn anew": DRAWN_ANEW, "people": _among()}.get(name, PERMANENT)
+    protection = {"at once": AT_ONCE, "people": _among()}.get(name, PERMANENT)
     if name == "few places":
         protection = replace(protection, new_places=2)
     # Cells of people are searched for one report at a time.
@@ -144,8 +149,8 @@ def test_reports_that_change_nothing_are_left_out(name: str) -> None:
             sent[leave_out] += number
 
         return publish_journeys(
-            protection, journeys, gps=BAD_GPS, keys=keys, reports=reports, rng=3, leave_out_repeats=leave_out,
-            progress=count,
+            protection, journeys, gps=BAD_GPS, keys=keys, forgets=name == "forgets", reports=reports, rng=3,
+            leave_out_repeats=leave_out, progress=count,
         )  # fmt: skip
 
     few, every = publish(leave_out=True), publish(leave_out=False)
@@ -158,9 +163,9 @@ def test_reports_that_change_nothing_are_left_out(name: str) -> None:
 
 def test_a_budget_of_places_leaves_people_where_they_were() -> None:
     """With 2 places a window most of a commuter's are not published, and what is shown is wrong more often."""
-    journeys = commuters(20, DRAWN_ANEW, MONTH)
+    journeys = commuters(20, PERMANENT, MONTH)
     few, many = (
-        publish_journeys(replace(DRAWN_ANEW, new_places=places), journeys, gps=GOOD_GPS, rng=1) for places in (2, 50)
+        publish_journeys(replace(PERMANENT, new_places=places), journeys, gps=GOOD_GPS, rng=1) for places in (2, 50)
     )
     assert max(numbers_of_points(few)) <= 2
     assert few.unpublished[0] > 0.5
@@ -177,14 +182,14 @@ def test_longer_epochs() -> None:
 
 def test_what_cannot_be_simulated() -> None:
     with pytest.raises(UsageError, match="at least one person"):
-        at_home(DRAWN_ANEW, CITY_M[:0], MONTH)
+        at_home(PERMANENT, CITY_M[:0], MONTH)
     with pytest.raises(UsageError, match="two epochs"):
-        at_home(DRAWN_ANEW, CITY_M[:1], HOUR)
+        at_home(PERMANENT, CITY_M[:1], HOUR)
     with pytest.raises(UsageError, match="whole hours"):
         at_home(Protection(region=TOWN, schedule=Schedule(epoch=HOUR / 2, window=MONTH)), CITY_M[:1], DAY)
-    journeys = stay_put(CITY_M[:1], starts_s=first_moment(DRAWN_ANEW), lasts=DAY)
+    journeys = stay_put(CITY_M[:1], starts_s=first_moment(PERMANENT), lasts=DAY)
     with pytest.raises(UsageError, match="share of epochs"):
-        publish_journeys(DRAWN_ANEW, journeys, reports=0.0)
+        publish_journeys(PERMANENT, journeys, reports=0.0)
 
 
 def test_fresh_noise_is_a_point_an_hour() -> None:

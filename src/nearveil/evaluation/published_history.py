@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.movement import HOUR, HOUR_KINDS, MONTH, GpsError, Journeys, ShortArray, fixes, hour_kinds
 from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M
-from nearveil.nearby.publishing.keys import SecretKeys, new_keys
+from nearveil.nearby.publishing.keys import KEY_BYTES, NoiseKey, SecretKeys, keyed_bytes, new_keys
 from nearveil.nearby.publishing.protection import MARGIN_SHARE, PlaceCells, PlaceGrid, Policy, Protection, Schedule
 from nearveil.nearby.publishing.publisher import Publisher, Report
 from nearveil.nearby.stores.base import STEP_M
@@ -40,11 +40,6 @@ def fresh_noise(region: Region, hide_within_m: float = DEFAULT_HIDE_WITHIN_M) ->
     """Return a bad practice: the same noise, drawn anew every hour, as if each hour were on its own."""
     hourly = Schedule(epoch=HOUR, window=HOUR)
     return Protection(region=region, policy=Policy.FRESH, hide_within_m=hide_within_m, schedule=hourly)
-
-
-def drawn_anew(protection: Protection) -> Protection:
-    """Return the same with noise that is drawn anew in every window, and places that count at once: to compare with."""
-    return replace(protection, noise_lifetime=protection.schedule.window, dwell_epochs=1)
 
 
 # -- what is published of people who move ----------------------------------------------------------------------
@@ -103,6 +98,7 @@ def publish_journeys(
     gps: GpsError | None = None,
     reports: float = 1.0,
     keys: SecretKeys | None = None,
+    forgets: bool = False,
     rng: np.random.Generator | int = 1,
     leave_out_repeats: bool = True,
     progress: Progress | None = None,
@@ -121,6 +117,9 @@ def publish_journeys(
         Share of epochs in which a person reports: 1 for every epoch, less for somebody who reports now and then.
     keys : SecretKeys, optional
         Of the noise; new ones by default.
+    forgets : bool
+        Begin with an empty store and other keys in every window, so that all noise is drawn anew. A service does not do
+        that; it is to compare with.
     leave_out_repeats : bool
         Do not send reports that cannot change anything: from a cell that the person has settled in.
     progress : callable, optional
@@ -143,8 +142,8 @@ def publish_journeys(
         sending = np.arange(len(found)) if reports >= 1 else np.flatnonzero(generator.random(len(found)) < reports)
         phones.append(_Phone(ground, sending, np.clip(found[sending], -half_extent, half_extent)))
     first = protection.schedule.epoch_at(journeys.starts_s)
-    skips = leave_out_repeats and protection.policy is Policy.PLACE
-    shown = _shown(protection, phones, first, keys or new_keys(), skips=skips, progress=progress)
+    settled = _Settled(protection, first, forgets, leave_out_repeats and protection.policy is Policy.PLACE)
+    shown = _shown(settled, phones, keys or new_keys(), progress)
     of_hour = hour_kinds(journeys.starts_s, journeys.where.shape[1])[::hours_each]
     return _counted(shown, where, of_hour, MONTH // epoch)
 
@@ -153,25 +152,23 @@ Change = tuple[int, int, int]
 """The epoch of the report after which a point is shown, counted from the first, and the point in steps."""
 
 
-def _shown(
-    protection: Protection,
-    phones: list[_Phone],
-    first_epoch: int,
-    keys: SecretKeys,
-    *,
-    skips: bool,
-    progress: Progress | None,
-) -> list[list[Change]]:
+def _shown(settled: _Settled, phones: list[_Phone], keys: SecretKeys, progress: Progress | None) -> list[list[Change]]:
     """Send reports to the publisher of a service, and return what is shown of each person from when on."""
-    schedule = protection.schedule
+    schedule, first_epoch = settled.protection.schedule, settled.first_epoch
     now_s = schedule.starts_at(first_epoch)
     names = [f"person-{number}" for number in range(len(phones))]
     number_of = {name: number for number, name in enumerate(names)}
     changes: list[list[Change]] = [[] for _ in names]
-    store = SqliteStore.in_memory()
-    store.add_people(names)
-    publisher = Publisher(protection, keys, store, clock=lambda: now_s)
-    settled = _Settled(protection, first_epoch) if skips else None
+
+    def begin(noise: int) -> tuple[Publisher, SqliteStore]:
+        store = SqliteStore.in_memory()
+        own = _other_keys(keys, noise) if settled.forgets else keys
+        publisher = Publisher(settled.protection, own, store, clock=lambda: now_s)
+        publisher.add_people(names)
+        return publisher, store
+
+    noise = settled.noise(0)
+    publisher, store = begin(noise)
     due: defaultdict[int, list[int]] = defaultdict(list)
     for who, phone in enumerate(phones):
         if len(phone.epochs):
@@ -181,11 +178,13 @@ def _shown(
         if not senders:
             continue
         now_s = schedule.starts_at(first_epoch + number)
-        publisher.receive([Report(names[who], *phones[who].fix) for who in senders])
-        if settled is not None:
+        if settled.forgets and settled.noise(number) != noise:
+            store.close()
             noise = settled.noise(number)
-            for who in senders:
-                phones[who].sent(noise)
+            publisher, store = begin(noise)
+        publisher.receive([Report(names[who], *phones[who].fix) for who in senders])
+        for who in senders:
+            phones[who].sent(settled.noise(number))
         # Nothing waits from one epoch to the next but what was reported, so that epochs without a report are left out.
         now_s = schedule.starts_at(first_epoch + number + 1)
         publisher.publish_due()
@@ -204,6 +203,12 @@ def _shown(
     return changes
 
 
+def _other_keys(keys: SecretKeys, number: int) -> SecretKeys:
+    """Return keys that have nothing in common with those of another number."""
+    secret = keyed_bytes(keys.noise_key(0), "nearveil other keys", str(number).encode(), size=KEY_BYTES)
+    return SecretKeys(noise=(NoiseKey(0, secret),), tokens=keys.tokens)
+
+
 @dataclass(frozen=True, slots=True)
 class _Settled:
     """When a report cannot change anything: the publisher has seen so many like it, and no window begins.
@@ -215,12 +220,14 @@ class _Settled:
 
     protection: Protection
     first_epoch: int
+    forgets: bool
+    skips: bool
 
     def noise(self, number: int) -> int:
         """The noise that reports of an epoch get, by the window with which it begins."""
         schedule = self.protection.schedule
-        since = schedule.window_of(self.first_epoch + 1)
-        return self.protection.noise_begins(schedule.window_of(self.first_epoch + number + 1), since)
+        window, since = (schedule.window_of(self.first_epoch + one + 1) for one in (number, 0))
+        return window if self.forgets else self.protection.noise_begins(window, since)
 
     @property
     def reports(self) -> int:
@@ -290,11 +297,11 @@ class _Phone:
             self._known.add(self._published)
             self._within = 1
 
-    def next_report(self, settled: _Settled | None) -> int | None:
+    def next_report(self, settled: _Settled) -> int | None:
         """Go to the next report that has to be sent, and return its epoch; None after the last one."""
         row = self._row
         self._row += 1
-        if settled is not None:
+        if settled.skips:
             last = int(np.searchsorted(self.epochs, settled.until(int(self.epochs[row]))))
             if self._within >= settled.reports and self._published is not None:
                 reaches = self._ground.reaching(self._published)

@@ -84,6 +84,8 @@ def _settings(protection: Protection) -> dict[str, Any] | None:
         "hide_within_m": protection.hide_within_m,
         "hide_among": None if protection.among is None else protection.among.hide_among,
         "noise_lifetime_d": None if lifetime is None else lifetime / timedelta(days=1),
+        # No service does; curves to compare with are of one that does.
+        "forgets": False,
         "dwell_epochs": protection.dwell_epochs,
         "new_places": protection.new_places,
         "epoch_s": schedule.epoch_s,
@@ -125,7 +127,8 @@ def _measured_settings(cell: year.YearCell) -> dict[str, Any]:
     return {
         "hide_within_m": cell.hide_within_m,
         "hide_among": cell.hide_among,
-        "noise_lifetime_d": None if cell.lifetime_d is None else float(cell.lifetime_d),
+        "noise_lifetime_d": None,
+        "forgets": cell.forgets,
         "dwell_epochs": cell.dwell_epochs,
         "new_places": cell.new_places,
         "epoch_s": usual.epoch_s,

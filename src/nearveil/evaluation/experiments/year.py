@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -43,8 +42,6 @@ TITLE = "What a year gives away"
 CITY = "demo city"
 BUDGETS = (3, 5, 10, 20, 50)
 USUAL_BUDGET = 20
-LIFETIME_D = 30
-"""Noise that is drawn anew is drawn after so many days."""
 
 _QUICK_MONTHS = (1, 6, 12)
 _BUDGET_MONTHS = (1, 12)
@@ -62,8 +59,8 @@ class YearCell(Cell):
     ----------
     hide_within_m, hide_among
         One of the two.
-    lifetime_d : int or None
-        Days after which noise is drawn anew; None for permanent noise.
+    forgets : bool
+        Whether all noise is drawn anew in every window, which a service does not do; to compare with.
     dwell_epochs : int
         In how many epochs a place must be reported before it counts.
     new_places : int
@@ -76,7 +73,7 @@ class YearCell(Cell):
 
     hide_within_m: float | None = 500.0
     hide_among: int | None = None
-    lifetime_d: int | None = None
+    forgets: bool = False
     dwell_epochs: int = 2
     new_places: int = USUAL_BUDGET
     commutes: bool = False
@@ -100,7 +97,7 @@ class YearCell(Cell):
         journeys = self._journeys(homes_m, works_m, targets, protection, rng)
         gps = BAD_GPS if self.bad_gps else GOOD_GPS
         keys = SecretKeys(noise=(NoiseKey(0, rng.bytes(_KEY_BYTES)),), tokens=rng.bytes(_KEY_BYTES))
-        published = publish_journeys(protection, journeys, gps=gps, keys=keys, rng=rng)
+        published = publish_journeys(protection, journeys, gps=gps, keys=keys, forgets=self.forgets, rng=rng)
         found: dict[str, Any] = {"people": len(targets)}
         for knowledge in self._knowledge(dataset, homes_m, works_m, targets):
             attacker = LongitudinalAttacker(
@@ -153,7 +150,6 @@ class YearCell(Cell):
             among=among,
             new_places=self.new_places,
             dwell_epochs=self.dwell_epochs,
-            noise_lifetime=None if self.lifetime_d is None else timedelta(days=self.lifetime_d),
         )
 
 
@@ -217,7 +213,7 @@ def _curves(scope: Scope, dataset: str) -> list[YearCell]:
     base = YearCell(dataset=dataset, seed=scope.seed, run=0, people=people, months=months)
     found = []
     # To compare with: noise is drawn anew, and whatever is reported counts at once.
-    for own in (replace(base, lifetime_d=LIFETIME_D, dwell_epochs=1), base):
+    for own in (replace(base, forgets=True, dwell_epochs=1), base):
         found += [own, _commuting(own)]
         if not scope.quick:
             found += [replace(own, bad_gps=False), replace(_commuting(own), bad_gps=False)]
@@ -322,7 +318,7 @@ class Curve:
 
 def noise_text(cell: YearCell) -> str:
     """Say how long noise lasts, and when a place counts."""
-    lasts = "permanent" if cell.lifetime_d is None else f"drawn anew every {cell.lifetime_d} days"
+    lasts = "drawn anew every 30 days" if cell.forgets else "permanent"
     return f"{lasts}, a place counts {'at once' if cell.dwell_epochs == 1 else f'after {cell.dwell_epochs} epochs'}"
 
 
