@@ -155,6 +155,29 @@ def test_a_process_that_never_saw_a_caller_knows_that_their_bucket_is_empty() ->
     assert [there.spend(ANN) for _ in range(6)].count(None) == 5
 
 
+def test_a_process_hears_what_was_spent_elsewhere_of_a_caller_who_asks_it_too() -> None:
+    together = Processes(2)
+    here, there = together.limits
+    assert [here.spend(ANN) for _ in range(20)] == [None] * 20
+    together.shared[0].exchange()
+    assert there.spend(ANN) is None
+    together.shared[1].exchange()
+    assert [there.spend(ANN) for _ in range(10)].count(None) == 9
+
+
+def test_what_is_spent_during_an_exchange_is_not_forgotten() -> None:
+    """The answer of Redis is from before; it must not fill a bucket up again."""
+    limits = Limits(clock=Clock())
+    limits.share(lambda _: 0.0)
+    assert [limits.spend(ANN) for _ in range(5)] == [None] * 5
+    assert limits.take_unsent() == {("person", "ann"): 5.0}
+    assert [limits.spend(ANN) for _ in range(4)] == [None] * 4
+    # Ten were spent elsewhere.
+    limits.lower(("person", "ann"), 15.0)
+    assert [limits.spend(ANN) for _ in range(12)].count(None) == 30 - 15 - 4
+    assert limits.take_unsent() == {("person", "ann"): 15.0}
+
+
 def test_platform_keys_are_shared_too_and_tokens_of_a_person_are_one_caller() -> None:
     together = Processes(2, key_per_s=100.0)
     here, there = together.limits
