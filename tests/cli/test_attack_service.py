@@ -98,8 +98,9 @@ def leaky(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProtectedStub]:
 
 
 @pytest.mark.parametrize("stolen", ["key", "token"])
-def test_a_stolen_key_or_token(run: Run, leaky: ProtectedStub, stolen: str) -> None:
-    options = (f"--stolen-{stolen}", "--strategy", "answers", "--targets", 8, "--key", KEY)
+def test_a_stolen_key_or_token(run: Run, leaky: ProtectedStub, stolen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEARVEIL_PLATFORM_KEY", KEY)
+    options = (f"--stolen-{stolen}", "--strategy", "answers", "--targets", 8)
     outcome = run(*HERE, *options, "--json")
     assert outcome.code == 0, outcome.err
     found = json.loads(outcome.out)
@@ -115,14 +116,13 @@ def test_a_stolen_key_or_token(run: Run, leaky: ProtectedStub, stolen: str) -> N
 
 
 BAD = [
-    (("--key", KEY, "--stolen-key", "--stolen-token"), 2, "give one of --stolen-key and --stolen-token"),
-    (("--key", KEY, "--stolen-key", "--k", "5"), 2, "--k has no effect on an attack with a stolen key"),
-    (("--key", KEY, "--stolen-token", "--region", "berlin"), 2, "--region has no effect"),
-    (("--key", KEY, "--stolen-token", "--strategy", "recreate"), 2, "recreate needs the platform key"),
-    (("--key", KEY, "--stolen-key", "--targets", "0"), 2, "1 to 1,000 targets (--targets)"),
-    (("--key", KEY, "--stolen-key"), 2, "noise in metres per place"),
-    (("--key", KEY, "--strategy", "answers"), 2, "--strategy needs --stolen-key or --stolen-token"),
-    (("--stolen-key",), 2, "only a service of your own can be attacked"),
+    (("--stolen-key", "--stolen-token"), 2, "give one of --stolen-key and --stolen-token"),
+    (("--stolen-key", "--k", "5"), 2, "--k has no effect on an attack with a stolen key"),
+    (("--stolen-token", "--region", "berlin"), 2, "--region has no effect"),
+    (("--stolen-token", "--strategy", "recreate"), 2, "recreate needs the platform key"),
+    (("--stolen-key", "--targets", "0"), 2, "1 to 1,000 targets (--targets)"),
+    (("--stolen-key",), 2, "noise in metres per place"),
+    (("--strategy", "answers"), 2, "--strategy needs --stolen-key or --stolen-token"),
     ((), 2, "only a service of your own can be attacked"),
     (("--key", "nowhere.txt"), 2, "the file of --key cannot be read"),
     (("--key", KEY), 2, "can see a key on the command line"),

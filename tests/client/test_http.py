@@ -61,14 +61,14 @@ def test_many_people_go_in_parts(service: StubService) -> None:
     assert [len(json.loads(one.content)["ids"]) for one in service.requests] == [10_000, 10_000, 1]
 
 
-@pytest.mark.parametrize("person", [".", "..", "a@b:c-d_e.f"])
+@pytest.mark.parametrize("person", ["a.b", "a@b:c-d_e.f"])
 def test_an_id_stays_one_part_of_the_path(service: StubService, person: str) -> None:
     service.client().create_person(person)
     assert service.requests[-1].url.raw_path.count(b"/") == 3
     assert person in service.people
 
 
-@pytest.mark.parametrize("person", ["", "a/b", "a b", "é", "x" * 129, "a?b"])
+@pytest.mark.parametrize("person", ["", ".", "..", "a/b", "a b", "é", "x" * 129, "a?b"])
 def test_ids_that_no_service_takes(service: StubService, person: str) -> None:
     client = service.client()
     for call in (client.create_person, client.delete_person, client.export, lambda one: client.create_people([one])):

@@ -41,6 +41,10 @@ class Routes:
         return Caller("platform", "tests")
 
     @staticmethod
+    def needs_store(_caller: Caller, _body: bytes) -> bool:
+        return False
+
+    @staticmethod
     def answer_now(_caller: Caller, _headers: object, body: bytes) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         return 200, [(b"content-length", str(len(body)).encode())], body
 

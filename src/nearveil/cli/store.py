@@ -16,9 +16,11 @@ from nearveil.server.store_tools import ClockRepair, repair_clock
 store_app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Look after the store of a service.")
 
 _StoreArgument = Annotated[
-    str,
+    str | None,
     typer.Argument(
-        help="Store of the service: a SQLite file, or postgresql://…", metavar="STORE", envvar="NEARVEIL_STORE"
+        help="Store of the service: a SQLite file, or postgresql://…; with a password, put it into NEARVEIL_STORE.",
+        metavar="[STORE]",
+        show_default=False,
     ),
 ]
 
@@ -30,7 +32,7 @@ def _group() -> None:
 
 @store_app.command(name="repair-clock")
 def repair_the_clock(
-    store: _StoreArgument,
+    store: _StoreArgument = None,
     config: Annotated[Path | None, typer.Option(help="Settings file of the service (TOML).", metavar="FILE")] = None,
     epoch: Annotated[str | None, typer.Option(help="Length of an epoch of the service.", metavar="TIME")] = None,
     window: Annotated[str | None, typer.Option(help="Length of its budget window.", metavar="TIME")] = None,

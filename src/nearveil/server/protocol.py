@@ -455,5 +455,9 @@ class _TrialRoutes:
         return Caller("platform", "trial")
 
     @staticmethod
+    def needs_store(_caller: Caller, _body: bytes) -> bool:
+        return False
+
+    @staticmethod
     def answer_now(_caller: Caller, _headers: RawHeaders, _body: bytes) -> tuple[int, RawHeaders, bytes]:
         return 200, [(b"content-length", b"4")], b"fast"

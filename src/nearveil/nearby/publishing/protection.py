@@ -395,7 +395,9 @@ _CELL_BORDER_NOTE = (
     "Going a few metres farther can be what publishes a new point. Somebody counts as in the cell where they were last "
     f"until they are half a side of the smaller cell beyond it, or {LEAST_MARGIN_M:.0f} m."
 )
-_ERASED_NOTE = "Erasing somebody and creating them anew brings no new noise, and no new budget within a window."
+_ERASED_NOTE = (
+    "Somebody who is erased and created anew is published again from the next window on, with the same noise."
+)
 _COMPOSITION = "sequential composition over the new places of a window, which the ledger counts"
 _ORDER_NOTE = "Being in the service at all, and reporting or not, are not hidden."
 

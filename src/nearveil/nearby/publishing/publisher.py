@@ -294,13 +294,15 @@ class Publisher:
     # -- people ------------------------------------------------------------------------------------------------
 
     def add_people(self, people: Sequence[str]) -> list[str]:
-        """Add people; return those who are new. Who was erased in this window has no new budget."""
+        """Add people; return those who are new. Who was erased in this window has no budget left in it."""
         window = self.protection.schedule.window_of(self.epoch + 1)
         return self._store.add_people(people, [self._mark(person, window) for person in people])
 
     def erase(self, person: str) -> bool:
-        """Erase somebody; whether there was such a person."""
-        return self._store.erase(person, self._mark(person, self.protection.schedule.window_of(self.epoch + 1)))
+        """Erase somebody; whether there was such a person. Created anew, they are published from the next window on."""
+        window = self.protection.schedule.window_of(self.epoch + 1)
+        mark = replace(self._mark(person, window), at_least=self.most_charges(window))
+        return self._store.erase(person, mark)
 
     def _mark(self, person: str, window: int) -> ErasedMark:
         return ErasedMark(erased_mark(self._keys.tokens, person), window)
@@ -424,13 +426,19 @@ class Stay:
         self.pending = wanted
 
     def _settle(self, tag: bytes, most_charges: int) -> bytes | None:
-        """A place has lasted: what is known of it waits, or else it is drawn if the budget allows."""
-        known = self.held.known.get(tag)
-        if known is not None:
-            self.pending = self.location(known, tag)
+        """A place has lasted: what is known of it waits, or else it is drawn, if the budget is not spent.
+
+        Once it is, not even a known place is published again: whoever reports guesses in somebody's name would
+        otherwise see which of them brings an earlier noisy place back.
+        """
         drawn = self.held.charged + len({*(one.tag for one in self.wanted), *(one.tag for one in self.cancelled)})
-        is_free = tag in self.held.known or any(tag == one.tag for one in self.wanted)
-        return tag if known is None and (is_free or drawn < most_charges) else None
+        if drawn >= most_charges:
+            return None
+        known = self.held.known.get(tag)
+        if known is None:
+            return tag
+        self.pending = self.location(known, tag)
+        return None
 
     def _cancel(self) -> None:
         """What waited is not to be published after all; what was drawn is charged all the same."""

@@ -124,10 +124,17 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class ErasedMark:
-    """What stays of somebody who is erased, until the window ends: a keyed hash, and how much of a budget is spent."""
+    """What stays of somebody who is erased, until the window ends: a keyed hash, and how much of a budget is spent.
+
+    Attributes
+    ----------
+    at_least : int
+        So many places count as spent, if it was less.
+    """
 
     mark: bytes
     window: int
+    at_least: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,8 @@ _SPENT_BEFORE = """
     WHERE erased.in_window = %s AND people.id = wanted.id"""
 _REMEMBER = """
     INSERT INTO erased (mark, in_window, places)
-    SELECT %(mark)s, %(window)s, count(tag) + max(CASE WHEN spent_window = %(window)s THEN spent ELSE 0 END)
+    SELECT %(mark)s, %(window)s,
+        greatest(%(at_least)s, count(tag) + max(CASE WHEN spent_window = %(window)s THEN spent ELSE 0 END))
     FROM people LEFT JOIN known_places ON known_places.person = people.number AND in_window = %(window)s
     WHERE number = %(number)s
     ON CONFLICT (mark) DO UPDATE SET in_window = excluded.in_window, places = excluded.places"""
@@ -99,7 +100,10 @@ class PostgisPeople:
             if number is None:
                 return False
             if mark is not None:
-                session.run(_REMEMBER, {"mark": mark.mark, "window": mark.window, "number": number})
+                session.run(
+                    _REMEMBER,
+                    {"mark": mark.mark, "window": mark.window, "number": number, "at_least": mark.at_least},
+                )
             # Everything else goes with the person.
             session.run("DELETE FROM people WHERE number = %s", (number,))
             self._announcer.erased(session, person)

@@ -46,7 +46,7 @@ _SPENT_BEFORE = """
     ) AS found WHERE people.id = found.id"""
 _REMEMBER = """
     INSERT INTO erased (mark, in_window, places)
-    SELECT :mark, :window, count(tag) + CASE WHEN spent_window = :window THEN spent ELSE 0 END
+    SELECT :mark, :window, max(:at_least, count(tag) + CASE WHEN spent_window = :window THEN spent ELSE 0 END)
     FROM people LEFT JOIN known_places ON known_places.person = people.number AND in_window = :window
     WHERE number = :number
     ON CONFLICT (mark) DO UPDATE SET in_window = excluded.in_window, places = excluded.places"""
@@ -95,7 +95,10 @@ class SqlitePeople:
             if number is None:
                 return False
             if mark is not None:
-                connection.run(_REMEMBER, {"mark": mark.mark, "window": mark.window, "number": number})
+                connection.run(
+                    _REMEMBER,
+                    {"mark": mark.mark, "window": mark.window, "number": number, "at_least": mark.at_least},
+                )
             # Everything else goes with the person.
             connection.run("DELETE FROM people WHERE number = ?", (number,))
         self._connections.empty_log()
