@@ -171,7 +171,8 @@ def guessed(city: City, rules: Rules, rng: np.random.Generator, guesses: int = 9
         victim.observe(guess, model.report(guess.spot))
         assert victim.belief.mass([model.home]) > 0, "the true cell was ruled out"
     after, _ = victim.belief.best_guess(100.0)
-    return *(float(np.hypot(spot[0] - home[0], spot[1] - home[1])) <= 100.0 for spot in (before, after)), victim
+    is_found = [float(np.hypot(spot[0] - home[0], spot[1] - home[1])) <= 100.0 for spot in (before, after)]
+    return is_found[0], is_found[1], victim
 
 
 @pytest.mark.statistical
