@@ -268,7 +268,7 @@ def test_its_thread_exchanges_and_outlives_errors(monkeypatch: pytest.MonkeyPatc
         return exchange(*arguments)  # type: ignore[arg-type]
 
     done = threading.Event()
-    state.exchange = sometimes_wrong  # type: ignore[method-assign]
+    state.exchange = sometimes_wrong  # type: ignore[method-assign,assignment]
     shared = SharedLimits(state, Limits(), KEY)
     shared.start()
     assert done.wait(60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from tests.server.clocks import Clock
@@ -30,7 +31,8 @@ def redis_server() -> Iterator[RedisServer]:
 def both(redis_server: RedisServer) -> Iterator[tuple[Running, Running]]:
     """Two services with the same keys, each with a store of its own: nothing but Redis connects them."""
     with ExitStack() as stack:
-        keys, options = new_keys(), {"shared_limits": redis_server.address, "throttle_suspects": True}
+        keys = new_keys()
+        options: dict[str, Any] = {"shared_limits": redis_server.address, "throttle_suspects": True}
         # A rate so low that nothing is earned again while the test runs.
         options |= {"questions_per_minute": 60 / REFILL_S, "question_burst": 20, "key_questions_per_s": 0}
         first, second = (stack.enter_context(running(keys=keys, **options)) for _ in range(2))
