@@ -259,12 +259,20 @@ class Publisher:
             stay.pending = Wanted(report.person, report.x_m, report.y_m)
             stay.wanted = [stay.pending]
             return
+        own, *near = self._grid.cells_near(report.x_m, report.y_m)
+        noises = self._noises(stay.window)
         places = {
             place_tag(noise.key, report.person, cell, noise.begins, self._grid.identity): (noise, cell)
-            for noise in self._noises(stay.window)
-            for cell in self._grid.cells_near(report.x_m, report.y_m)
+            for cell in (own, *near)
+            for noise in noises
         }
-        tag = stay.observe(list(places), dwell_epochs=self.protection.dwell_epochs, most_charges=most_charges)
+        tags = list(places)
+        tag = stay.observe(
+            tags[: len(noises)],
+            tags[len(noises) :],
+            dwell_epochs=self.protection.dwell_epochs,
+            most_charges=most_charges,
+        )
         if tag is not None:
             noise, cell = places[tag]
             stay.draw(Wanted(report.person, *self._grid.centre_of(cell), cell=cell, tag=tag, noise=noise))
@@ -382,9 +390,19 @@ class Stay:
             changes=self._changes,
         )
 
-    def observe(self, tags: Sequence[bytes], *, dwell_epochs: int, most_charges: int) -> bytes | None:
-        """Take a report from a place that these tags stand for, the likeliest first; return the tag of one to draw."""
-        held = self.held
+    def observe(
+        self, own: Sequence[bytes], near: Sequence[bytes], *, dwell_epochs: int, most_charges: int
+    ) -> bytes | None:
+        """Take a report; return the tag of a place to draw.
+
+        Parameters
+        ----------
+        own, near : sequence of bytes
+            Tags of the cell that the report lies in, of the newest noise first, and of cells that reach as far as here.
+        dwell_epochs, most_charges : int
+            In how many epochs a place must be reported, and how many new ones are drawn in a window.
+        """
+        held, tags = self.held, (*own, *near)
         # Who was last in a cell that reaches as far as here is still in it; so borders do not flicker.
         if held.published is not None and held.published.tag in tags:
             self._candidate = None
@@ -395,7 +413,8 @@ class Stay:
         self._cancel()
         if self._candidate not in tags:
             self._changes += 1
-            self._candidate, self._seen = next((tag for tag in tags if tag in held.known), tags[0]), 0
+            # A known cell beside this one does not count: whoever guesses would test several cells at once.
+            self._candidate, self._seen = next((tag for tag in own if tag in held.known), own[0]), 0
             self._candidate_epoch = self._now - 1
         if self._changes > MOST_CHANGES:
             self._candidate = None
