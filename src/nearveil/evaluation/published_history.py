@@ -264,7 +264,6 @@ class _Phone:
         self._row = 0
         self._within, self._alike = 0, 0
         self._noise = -1
-        self._known: set[int] = set()
         self._published: int | None = None
         self._candidate: int | None = None
 
@@ -279,14 +278,13 @@ class _Phone:
         near = self._ground.cells_near(*self.fix)
         if noise != self._noise:
             self._noise, self._published, self._candidate = noise, None, None
-            self._known.clear()
         if self._published in near:
             self._within += 1
             self._candidate = None
         else:
             self._within = 0
             if self._candidate not in near:
-                self._candidate = next((cell for cell in near if cell in self._known), near[0])
+                self._candidate = near[0]
         row = self._row
         self._alike = self._alike + 1 if row and self._alikes[row] == self._alikes[row - 1] else 1
 
@@ -294,7 +292,6 @@ class _Phone:
         """Take note that the person is published at another place from now on."""
         if self._candidate is not None:
             self._published, self._candidate = self._candidate, None
-            self._known.add(self._published)
             self._within = 1
 
     def next_report(self, settled: _Settled) -> int | None:
