@@ -148,6 +148,7 @@ class HotRoutes:
 
     def answer_now(self, caller: Caller, headers: RawHeaders, body: bytes) -> tuple[int, RawHeaders, bytes]:
         """Answer a question that has arrived whole and does not need the store: its status, headers and body."""
+        self._service.right_of_way.give()
         try:
             self._service.spend(caller)
             check_headers(headers, MOST_BYTES)

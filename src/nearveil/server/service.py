@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -43,7 +44,7 @@ from nearveil.server.limits import Limits
 from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
 from nearveil.server.problems import UnreadyReason, too_many_requests, unauthorised, unusual_behaviour
-from nearveil.server.reports import ReportWriter
+from nearveil.server.reports import ReportWriter, RightOfWay
 from nearveil.server.scheduler import Scheduler
 from nearveil.server.scopes import Scope
 from nearveil.server.settings import Settings, duration
@@ -89,7 +90,12 @@ class Service:
         epoch, redraw = current_epoch(protection.schedule, store, clock()), settings.redraw_noise
         windows = _windows_in_use(protection, epoch) if redraw else {protection.schedule.window_of(epoch)}
         refuse_other_store(store, protection, keys, windows, redraw=redraw)
-        self.publisher = Publisher(protection, keys, store, clock=clock, check_window=self._check_noise)
+        self.right_of_way = RightOfWay()
+        # A database does most of it elsewhere.
+        computing = self.right_of_way.taken if isinstance(store, SqliteStore) else nullcontext
+        self.publisher = Publisher(
+            protection, keys, store, clock=clock, check_window=self._check_noise, computing=computing
+        )
         self.protection = self.publisher.protection
         self.metrics = Metrics()
         grace_s = duration(settings.grace).total_seconds()

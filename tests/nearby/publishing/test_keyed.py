@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from nearveil.mechanisms.planar_laplace import PlanarLaplace, displaced
-from nearveil.nearby.publishing.keys import TAG_BYTES, keyed_bytes, place_tag, place_uniforms
+from nearveil.nearby.publishing.keys import TAG_BYTES, keyed_bytes, place_tags, place_uniforms
 from nearveil.randomness import exponential_from_uniforms
 from nearveil.types import FloatArray
 
@@ -39,6 +39,11 @@ PLACES = [
 ]
 
 
+def tag_of(key: bytes, person: str, cell: tuple[int, int], window: int, grid_side_m: float) -> bytes:
+    (tag,) = place_tags(key, person, [cell], window, grid_side_m)
+    return tag
+
+
 def uniforms_of(key: bytes, person: str, cell: tuple[int, int], window: int, grid_side_m: float) -> FloatArray:
     return place_uniforms(key, [(person, cell)], window, grid_side_m)
 
@@ -47,14 +52,23 @@ def uniforms_of(key: bytes, person: str, cell: tuple[int, int], window: int, gri
 def test_key_person_cell_window_and_grid_all_matter(
     first: tuple[bytes, str, tuple[int, int], int, float], second: tuple[bytes, str, tuple[int, int], int, float]
 ) -> None:
-    assert place_tag(*first) != place_tag(*second)
+    assert tag_of(*first) != tag_of(*second)
     assert (uniforms_of(*first) != uniforms_of(*second)).all()
 
 
+def test_a_tag_is_of_all_its_parts_as_older_stores_have_it() -> None:
+    tags = place_tags(KEY, "ann", [(1, 2), (3, 4)], 7, 125.0)
+    expected = [
+        keyed_bytes(KEY, "nearveil place tag", b"ann", cell, size=TAG_BYTES)
+        for cell in (b"1 2 7 125.0", b"3 4 7 125.0")
+    ]
+    assert tags == expected
+
+
 def test_a_tag_repeats_and_does_not_show_the_noise() -> None:
-    assert place_tag(*PLACES[0]) == place_tag(*PLACES[0])
-    assert len(place_tag(*PLACES[0])) == TAG_BYTES
-    words = np.frombuffer(place_tag(*PLACES[0]), dtype=">u8")
+    assert tag_of(*PLACES[0]) == tag_of(*PLACES[0])
+    assert len(tag_of(*PLACES[0])) == TAG_BYTES
+    words = np.frombuffer(tag_of(*PLACES[0]), dtype=">u8")
     uniforms = uniforms_of(*PLACES[0])
     assert not np.isin((words >> np.uint64(11)) * 2.0**-53, uniforms).any()
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nearveil.errors import DataError, UsageError
-from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, new_keys, place_tag, service_key
+from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, new_keys, place_tags, service_key
 from nearveil.nearby.publishing.protection import NEAR_SHARE, Policy, Protection, Schedule, grid_for
 from nearveil.nearby.publishing.publisher import BUDGET_SETTING, MOST_CHANGES, Publisher, Status
 from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, StoreError
@@ -184,7 +184,7 @@ def test_a_new_key_is_for_new_places_and_the_old_one_still_knows_the_others() ->
     assert world.charged() == 2
     assert (draw := world.published("ann")) is not None
     own = service_key(keys.noise_key(0), world.protection)
-    assert draw.tag == place_tag(own, "ann", (0, 0), 0, SIDE_M)
+    assert draw.tag == place_tags(own, "ann", [(0, 0)], 0, SIDE_M)[0]
     # Without the old key home is a place like any other, and is drawn anew.
     world.publisher = world.publisher_with(rotated.pruned(1))
     assert world.stay("ann", WORK) == work
@@ -559,7 +559,7 @@ def test_noise_that_began_with_a_shared_key_stays_with_it() -> None:
     """A store from before services had keys of their own: nobody's noise is drawn a second time."""
     world = World(keys=SHARED)
     world.store.settle(f"{BUDGET_SETTING} 0", "3")
-    before = place_tag(SHARED.noise_key(0), "ann", (0, 0), 0, SIDE_M)
+    before = place_tags(SHARED.noise_key(0), "ann", [(0, 0)], 0, SIDE_M)[0]
     home = world.stay("ann", HOME)
     assert (draw := world.published("ann")) is not None
     assert draw.tag == before

@@ -315,13 +315,23 @@ def _as_written(length: timedelta) -> str:
 
 def keyed_bytes(key: bytes, purpose: str, *parts: bytes, size: int = 64) -> bytes:
     """Return ``size`` bytes, at most 64, that depend on the key, the purpose and every part."""
-    message = b"".join([len(part).to_bytes(4, "big") + part for part in (purpose.encode(), *parts)])
-    return hashlib.blake2b(message, digest_size=size, key=key).digest()
+    return hashlib.blake2b(_joined(purpose.encode(), *parts), digest_size=size, key=key).digest()
 
 
-def place_tag(key: bytes, person: str, cell: Cell, window: int, grid: float | str) -> bytes:
-    """Return by what the ledger recognises a person's place within a window; ``grid`` is the grid's identity."""
-    return keyed_bytes(key, "nearveil place tag", *_place(person, cell, window, grid), size=TAG_BYTES)
+def _joined(*parts: bytes) -> bytes:
+    return b"".join([len(part).to_bytes(4, "big") + part for part in parts])
+
+
+def place_tags(key: bytes, person: str, cells: Iterable[Cell], window: int, grid: float | str) -> list[bytes]:
+    """Return by what the ledger recognises a person's places within a window; ``grid`` is the grid's identity."""
+    # What all of them have in common is hashed once: every report asks for several cells.
+    common = hashlib.blake2b(_joined(b"nearveil place tag", person.encode()), digest_size=TAG_BYTES, key=key)
+    tags = []
+    for cell in cells:
+        tag = common.copy()
+        tag.update(_joined(_cell_bytes(cell, window, grid)))
+        tags.append(tag.digest())
+    return tags
 
 
 def place_uniforms(key: bytes, places: Iterable[tuple[str, Cell]], window: int, grid: float | str) -> FloatArray:
@@ -336,15 +346,15 @@ def place_words(
 ) -> WordArray:
     """Return so many random 64-bit numbers for each of people's places, always the same: shape (n, count)."""
     drawn = b"".join(
-        keyed_bytes(key, "nearveil place noise", *_place(person, cell, window, grid), size=8 * count)
+        keyed_bytes(key, "nearveil place noise", person.encode(), _cell_bytes(cell, window, grid), size=8 * count)
         for person, cell in places
     )
     return np.frombuffer(drawn, dtype=">u8").astype(np.uint64).reshape(-1, count)
 
 
-def _place(person: str, cell: Cell, window: int, grid: float | str) -> tuple[bytes, ...]:
+def _cell_bytes(cell: Cell, window: int, grid: float | str) -> bytes:
     # The grid is part of the place: another grid is another noise.
-    return (person.encode(), f"{' '.join(map(str, cell))} {window} {grid!r}".encode())
+    return f"{' '.join(map(str, cell))} {window} {grid!r}".encode()
 
 
 def erased_mark(tokens_key: bytes, person: str) -> bytes:

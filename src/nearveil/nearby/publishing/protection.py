@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property, lru_cache
+from operator import itemgetter
 
 import numpy as np
 
@@ -104,6 +105,9 @@ class Schedule:
         return epoch // self.epochs_per_window
 
 
+_by_distance = itemgetter(0)
+
+
 @dataclass(frozen=True, slots=True)
 class PlaceGrid:
     """Square cells in metres around the region's centre, that of column 0 and row 0 centred on it.
@@ -143,19 +147,20 @@ class PlaceGrid:
 
     def cells_near(self, x_m: float, y_m: float) -> list[Cell]:
         """Return every cell that somebody here may count as in, nearest centre first; the first is their own."""
-        columns = self._along(x_m)
-        rows = self._along(y_m)
-        cells = [(column, row) for column in columns for row in rows]
-        return sorted(cells, key=lambda cell: math.dist(self.centre_of(cell), (x_m, y_m)))
+        side_m, margin_m = self.side_m, self.margin_m
+        columns, rows = (
+            range(math.floor((at_m - margin_m) / side_m + 0.5), math.floor((at_m + margin_m) / side_m + 0.5) + 1)
+            for at_m in (x_m, y_m)
+        )
+        away = [
+            (math.hypot(column * side_m - x_m, row * side_m - y_m), (column, row)) for column in columns for row in rows
+        ]
+        away.sort(key=_by_distance)
+        return [cell for _, cell in away]
 
     def centre_of(self, cell: Cell) -> tuple[float, float]:
         """Return the centre of a cell in metres."""
         return cell[0] * self.side_m, cell[1] * self.side_m
-
-    def _along(self, value_m: float) -> list[int]:
-        first = math.floor((value_m - self.margin_m) / self.side_m + 0.5)
-        last = math.floor((value_m + self.margin_m) / self.side_m + 0.5)
-        return list(range(first, last + 1))
 
 
 @dataclass(frozen=True, eq=False)

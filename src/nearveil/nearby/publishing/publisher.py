@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -18,7 +19,7 @@ from nearveil.nearby.publishing.keys import (
     TAG_BYTES,
     Keys,
     erased_mark,
-    place_tag,
+    place_tags,
     service_key,
     settle_noise,
 )
@@ -99,6 +100,8 @@ class Publisher:
         Seconds since 1970.
     check_window : callable, optional
         Called with the window that reports are about to be drawn for; raises if they must not be.
+    computing : callable, optional
+        Returns a context in which reports are worked out, between the beginning of a transaction and its end.
 
     Examples
     --------
@@ -120,12 +123,14 @@ class Publisher:
         *,
         clock: Callable[[], float] = time.time,
         check_window: Callable[[int], None] | None = None,
+        computing: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.protection = with_settled_channel(protection, store)
         self._keys = keys
         self._store = store
         self._clock = clock
         self._check_window = check_window
+        self._computing = computing
         self._grid = self.protection.grid
         self._noise = ReportNoise(self.protection)
         self._published_epoch = -1
@@ -239,7 +244,7 @@ class Publisher:
             self._check_window(window)
         most = self.most_charges(window)
         receipts = [secrets.token_hex(RECEIPT_BYTES) for _ in reports]
-        with self._store.writing() as writing:
+        with self._store.writing() as writing, self._computing():
             held = writing.held(sorted({report.person for report in reports}), window)
             stays = {person: Stay(person, one, now, window) for person, one in held.items()}
             for report, receipt in zip(reports, receipts, strict=True):
@@ -259,12 +264,13 @@ class Publisher:
             stay.pending = Wanted(report.person, report.x_m, report.y_m)
             stay.wanted = [stay.pending]
             return
-        own, *near = self._grid.cells_near(report.x_m, report.y_m)
-        noises = self._noises(stay.window)
+        cells = self._grid.cells_near(report.x_m, report.y_m)
+        noises, grid = self._noises(stay.window), self._grid.identity
+        by_noise = [place_tags(noise.key, report.person, cells, noise.begins, grid) for noise in noises]
         places = {
-            place_tag(noise.key, report.person, cell, noise.begins, self._grid.identity): (noise, cell)
-            for cell in (own, *near)
-            for noise in noises
+            tags[number]: (noise, cell)
+            for number, cell in enumerate(cells)
+            for noise, tags in zip(noises, by_noise, strict=True)
         }
         tags = list(places)
         tag = stay.observe(
