@@ -13,7 +13,7 @@ from nearveil.nearby.publishing.publisher import Answer, Report, Status
 from nearveil.nearby.stores.base import StoreError
 from nearveil.server import reports
 from nearveil.server.problems import Problem
-from nearveil.server.reports import MOST_PER_TRANSACTION, ReportWriter, RightOfWay
+from nearveil.server.reports import ANSWER_TICK_S, MOST_PER_TRANSACTION, ReportWriter, RightOfWay
 
 
 class Held:
@@ -209,3 +209,31 @@ def test_an_error_gives_the_way_back() -> None:
     with contextlib.suppress(ZeroDivisionError), way.taken():
         _ = 1 / 0
     assert way.is_free
+
+
+def test_answers_leave_at_ticks_however_long_a_report_takes() -> None:
+    left_at: list[float] = []
+
+    async def ask() -> None:
+        writer = ReportWriter(lambda some: [Answer(Status.TAKEN)] * len(some))
+        writer.start()
+        for _ in range(5):
+            future = asyncio.ensure_future(writer.submit(Report("ann", 0.0, 0.0)))
+            future.add_done_callback(lambda _: left_at.append(asyncio.get_running_loop().scheduled_at))  # type: ignore[attr-defined]
+            await future
+        writer.close()
+
+    with asyncio.Runner(loop_factory=_WatchedLoop) as runner:
+        runner.run(ask())
+    assert len(left_at) == 5
+    assert all(abs(at / ANSWER_TICK_S - round(at / ANSWER_TICK_S)) < 1e-6 for at in left_at)
+
+
+class _WatchedLoop(asyncio.SelectorEventLoop):
+    """Remembers for when the last call was scheduled."""
+
+    scheduled_at = 0.0
+
+    def call_at(self, when: float, *arguments: Any, **options: Any) -> asyncio.TimerHandle:  # type: ignore[override]
+        self.scheduled_at = when
+        return super().call_at(when, *arguments, **options)

@@ -16,10 +16,13 @@ from nearveil.server.problems import Problem, not_ready, problem_of, too_busy
 
 MOST_PER_TRANSACTION = 512
 MOST_WAITING = 20_000
-BATCH_WAIT_S = 0.02
+BATCH_WAIT_S = 0.01
 """Under load, the time to collect a batch: many small transactions cost far more than few large ones."""
 
 _UNDER_LOAD_S = 0.1
+
+ANSWER_TICK_S = 0.02
+"""Answers leave at whole multiples of this time, so that they do not tell how long a report took to work out."""
 
 LONGEST_PAUSE_S = 0.01
 """How long questions wait for a batch of reports that is worked out, at most."""
@@ -170,10 +173,14 @@ def _settle_all(batch: Sequence[_Waiting], outcomes: Sequence[Reply]) -> None:
         by_loop.setdefault(waiting.loop, []).append((waiting.future, outcome))
     for loop, settled in by_loop.items():
         try:
-            loop.call_soon_threadsafe(_settle, settled)
+            loop.call_soon_threadsafe(_settle_at_tick, loop, settled)
         except RuntimeError:
             # The loop is closed; no request waits any more.
             continue
+
+
+def _settle_at_tick(loop: asyncio.AbstractEventLoop, settled: list[tuple[asyncio.Future[Answer], Reply]]) -> None:
+    loop.call_at(math.ceil(loop.time() / ANSWER_TICK_S) * ANSWER_TICK_S, _settle, settled)
 
 
 def _settle(settled: list[tuple[asyncio.Future[Answer], Reply]]) -> None:
