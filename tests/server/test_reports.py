@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from itertools import chain
@@ -232,7 +233,7 @@ def test_answers_leave_at_ticks_however_long_a_report_takes() -> None:
 class _WatchedLoop(asyncio.SelectorEventLoop):
     """Remembers for when the last call was scheduled."""
 
-    scheduled_at = 0.0
+    scheduled_at = math.nan
 
     def call_at(self, when: float, *arguments: Any, **options: Any) -> asyncio.TimerHandle:  # type: ignore[override]
         self.scheduled_at = when
