@@ -395,6 +395,52 @@ def test_noisy_places_of_one_person_are_never_near_each_other(rng: np.random.Gen
         assert len({world.stay("ann", tuple(place), epochs=1) for place in np.zeros((3, 2))}) == 1
 
 
+@pytest.mark.parametrize("from_windows", [(0,), (0, 2)])
+def test_of_earlier_noisy_places_that_are_near_the_oldest_is_taken(
+    rng: np.random.Generator, from_windows: tuple[int, ...]
+) -> None:
+    """Sixty places in four windows, with one key and with two; what is drawn of each is seen by a first report."""
+    noise = tuple(NoiseKey(window, bytes([window + 1] * 32)) for window in from_windows)
+    keys = SecretKeys(noise=noise, tokens=bytes(32))
+    world, alone = World(new_places=500, dwell_epochs=1, keys=keys), World(keys=keys)
+    earlier: list[tuple[int, int]] = []
+    not_nearest = 0
+    # Cells that do not touch.
+    for number, cell in enumerate(rng.permutation(21 * 21)[:60].tolist()):
+        place = grid_for(500.0).centre_of((2 * (cell // 21) - 20, 2 * (cell % 21) - 20))
+        for one in (world, alone):
+            one.now_s = max(one.now_s, (number // 15) * SCHEDULE.window.total_seconds())
+        alone.store.erase("ann")
+        alone.store.add_people(["ann"])
+        drawn, found = alone.stay("ann", place, epochs=1), world.stay("ann", place, epochs=1)
+        assert drawn is not None
+        away_m = [math.dist(drawn, point) * STEP_M for point in earlier]
+        near = [point for point, away in zip(earlier, away_m, strict=True) if away <= NEAR_SHARE * 500.0]
+        assert found == (near[0] if near else drawn)
+        not_nearest += bool(near) and away_m[earlier.index(near[0])] > min(away_m)
+        earlier += [] if near else [drawn]
+    assert 5 < len(earlier) < 40
+    assert not_nearest > 2
+
+
+def test_places_are_in_the_order_in_which_they_were_drawn_also_those_that_only_waited() -> None:
+    world = World(dwell_epochs=1, new_places=10)
+    world.stay("ann", HOME)
+    world.report("ann", FAR)
+    degrees = PARIS.from_metres(np.array([GYM, WORK]))
+    # What waited is replaced by one of two that come at once, and all of them are charged.
+    world.publisher.receive([world.publisher.accept("ann", *place) for place in degrees])
+    world.next_epoch()
+    key = world.publisher._noises(0)[0].key
+    grid = grid_for(500.0)
+    tags = [place_tag(key, "ann", grid.cells_near(*place)[0], 0, SIDE_M) for place in (HOME, FAR, GYM, WORK)]
+    assert list(world.held("ann").known) == tags
+    # Coming back changes nothing.
+    for place in (FAR, HOME):
+        world.stay("ann", place)
+    assert list(world.held("ann").known) == tags
+
+
 @pytest.mark.statistical
 def test_a_guess_at_the_place_next_door_mostly_looks_like_a_right_one() -> None:
     """Replaced in 0.57 of cases (by a simulation of two planar Laplace noises 250 m apart); off by 0.1 in 2e-6."""

@@ -1,10 +1,16 @@
 """What every store keeps of people that callers never see: the ledger, last reports, and marks of the erased."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys
+from nearveil.nearby.publishing.protection import Protection
+from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores.base import ErasedMark, Held, Standing, Store
+from nearveil.nearby.stores.sqlite import SqliteStore
+from nearveil.region import named_region
 from tests.nearby.stores.draws import (
     EPOCH,
     WINDOW,
@@ -137,6 +143,53 @@ class TestCharges:
         charge(store, draw("ann"))
         assert held(store, "ann") == Held(published=draw("ann"), known=known_places(draw("ann")), charged=1)
         assert store.totals().charged_by_window == {WINDOW: 1}
+
+
+class TestOrder:
+    """Places are in the order in which they were drawn: which of them a new one is replaced by depends on it."""
+
+    def test_the_oldest_come_first(self, store: Store) -> None:
+        charge(store, draw("ann", 5), draw("bob", 8), draw("ann", 3), draw("ann", 5), draw("bob", 7))
+        put(store, draw("ann", 4), draw("bob", 9))
+        publish(store)
+        charge(store, draw("ann", 2), draw("ann", 3), draw("ann", 1, window=WINDOW - 1))
+        # Back at a place, and one that was drawn again: both stay where they were.
+        for later, place in enumerate((3, 6, 5), start=1):
+            put(store, elsewhere(draw("ann", place, window=WINDOW + later)), epoch=EPOCH + later)
+            publish(store, EPOCH + later, window=WINDOW + later)
+        assert self.places(store, "ann") == [5, 3, 4, 2, 1, 6]
+        assert self.places(store, "bob") == [8, 7, 9]
+
+    def test_those_that_are_left_keep_their_order(self, store: Store) -> None:
+        charge(store, draw("ann", 9, window=WINDOW - 3), draw("ann", 8), draw("ann", 7, window=WINDOW - 3))
+        publish(store, oldest_window=WINDOW - 1)
+        charge(store, draw("ann", 5))
+        assert self.places(store, "ann") == [8, 5]
+
+    def places(self, store: Store, person: str) -> list[int]:
+        found = held(store, person)
+        assert found is not None
+        return [tag[0] for tag in found.known]
+
+    def test_a_new_place_is_replaced_by_the_oldest_of_those_near(self, store: Store) -> None:
+        """Not by the nearest. What would be drawn is seen in another store with the same keys."""
+        protection, keys = Protection(region=named_region("paris")), new_keys()
+        other = SqliteStore.in_memory()
+        other.add_people(["ann"])
+        drawn = self.reported(protection, keys, other)
+        # The first is too far away, and the last is the nearest.
+        for tag, away_steps in ((9, 6001), (8, 5999), (7, 4000), (6, 8)):
+            charge(store, replace(draw("ann", tag), x_steps=drawn[0] + away_steps, y_steps=drawn[1]))
+        assert self.reported(protection, keys, store) == (drawn[0] + 5999, drawn[1])
+
+    def reported(self, protection: Protection, keys: SecretKeys, store: Store) -> tuple[int, ...]:
+        now_s = 0.0
+        publisher = Publisher(protection, keys, store, clock=lambda: now_s)
+        for _ in range(protection.dwell_epochs):
+            publisher.report("ann", 48.85, 2.35)
+            now_s += 3600.0
+            publisher.publish_due()
+        return published_steps(store)["ann"]
 
 
 class TestStandings:

@@ -21,7 +21,7 @@ from nearveil.nearby.stores import _postgis_connections, _sqlite_connections, is
 from nearveil.nearby.stores.base import Held, NoisyLocation, PlatformKey, Store
 from nearveil.region import named_region
 from nearveil.server.scopes import ALL_SCOPES
-from tests.nearby.stores.draws import held, known, published_steps, shown
+from tests.nearby.stores.draws import charge, draw, held, known, published_steps, shown
 
 STEPS_BEFORE = 2
 STORES: dict[str, dict[str, Any]] = json.loads(
@@ -142,6 +142,24 @@ def test_everything_is_kept(old_address: str, before: dict[str, Any]) -> None:
             assert known(store, person)["tags"] == [tag for _, tag in sorted(charges)]
         assert sorted(published_steps(store)) == ["ann", "bob", "cem"]
         store.close()
+
+
+def test_places_of_before_come_first_by_window_and_tag(old_address: str, before: dict[str, Any]) -> None:
+    """In which order they were drawn was not kept; what matters is that it is the same for good."""
+    charges = [one for one in before["tables"]["charges"] if one["person"] == 1]
+    assert len({one["in_window"] for one in charges}) < len(charges) > 1
+    expected = [tag for _, tag in sorted((one["in_window"], one["tag"]) for one in charges)]
+    store = open_store(old_address)
+    for place in (200, 100):
+        charge(store, draw("ann", place, window=WINDOW - 5))
+        expected.append(bytes([place] * 16).hex())
+    for _ in range(2):
+        found = held(store, "ann", WINDOW)
+        assert found is not None
+        assert [tag.hex() for tag in found.known] == expected
+        store.close()
+        store = open_store(old_address)
+    store.close()
 
 
 def test_a_store_of_before_is_used_on(old_address: str) -> None:

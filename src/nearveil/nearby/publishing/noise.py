@@ -75,7 +75,7 @@ class ReportNoise:
         wanted : sequence of Wanted
             What is to be drawn.
         earlier : mapping
-            The noisy places that each person had before.
+            The noisy places that each person had before, the oldest first.
         """
         if not wanted:
             return []
@@ -120,7 +120,9 @@ class ReportNoise:
         return np.rint(inside / STEP_M).astype(np.int64)
 
 
-# Whether a new noisy place is so near to an earlier one that it is replaced by it.
+# Whether a new noisy place is so near to an earlier one that it is replaced by it: by the oldest that is near. Were it
+# the nearest, whoever guesses cells in a person's name could plant points around the person's own. Wrong guesses would
+# then bring those back, and only the right one the person's. Nothing that is planted later takes away from the oldest.
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +130,8 @@ class _NearInMetres:
     radius_m: float
 
     def replaced(self, point: Point, earlier: Sequence[Point]) -> Point:
-        """Return the nearest earlier point, if it is near, and the point itself if none is."""
-        nearest = min(earlier, key=lambda other: math.dist(point, other), default=point)
-        return nearest if math.dist(point, nearest) * STEP_M <= self.radius_m else point
+        """Return the oldest earlier point that is near, and the point itself if none is."""
+        return next((other for other in earlier if math.dist(point, other) * STEP_M <= self.radius_m), point)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +148,9 @@ class _NearInSteps:
         own, *others = cells.find(places).tolist()
         near, away = self.channel.reach.of(own)
         steps = dict(zip(near.tolist(), away.tolist(), strict=True))
-        best = min(range(len(others)), key=lambda number: steps.get(others[number], math.inf))
-        return earlier[best] if steps.get(others[best], math.inf) <= self.most_steps * STEP else point
+        most = self.most_steps * STEP
+        is_near = (steps.get(other, math.inf) <= most for other in others)
+        return next((other for other, near_by in zip(earlier, is_near, strict=True) if near_by), point)
 
 
 def _nearness(protection: Protection) -> _NearInMetres | _NearInSteps:

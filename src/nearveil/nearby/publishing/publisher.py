@@ -290,12 +290,13 @@ class Publisher:
         waiting: list[NoisyLocation] = []
         unpublished: list[NoisyLocation] = []
         for stay in stays:
+            # Drawn before all that these reports draw.
+            unpublished += stay.cancelled
             for wanted in stay.wanted:
                 location = stay.location(next(drawn), wanted.tag or secrets.token_bytes(TAG_BYTES))
                 (waiting if wanted is stay.pending else unpublished).append(location)
             if isinstance(stay.pending, NoisyLocation) and stay.pending is not stay.held.pending:
                 waiting.append(stay.pending)
-            unpublished += stay.cancelled
         if self.protection.policy is Policy.OFF:
             writing.publish_now(waiting, epoch - 1)
         else:
@@ -435,9 +436,13 @@ class Stay:
 
     @property
     def earlier_points(self) -> list[Point]:
-        """The noisy places that the person has, or had."""
-        held = [(one.x_steps, one.y_steps) for one in (self.held.pending, self.held.published) if one is not None]
-        return [point for point in self.held.known.values() if point is not None] + held
+        """The noisy places that the person has, or had, in the order in which they were first drawn."""
+        # What is published and not known any more was drawn before all that is known; what waits is the newest.
+        held, known = self.held, self.held.known
+        former = [held.published] if held.published is not None and held.published.tag not in known else []
+        newest = [held.pending] if held.pending is not None else []
+        drawn = [point for point in known.values() if point is not None]
+        return [_point(one) for one in former] + drawn + [_point(one) for one in newest]
 
     def location(self, point: Point, tag: bytes) -> NoisyLocation:
         """Return a noisy place as it is kept."""
@@ -470,6 +475,10 @@ class Stay:
         if isinstance(self.pending, NoisyLocation) and self.pending.tag not in self.held.known:
             self.cancelled.append(self.pending)
         self.pending = None
+
+
+def _point(location: NoisyLocation) -> Point:
+    return location.x_steps, location.y_steps
 
 
 # The channel between cells: calibrated once for a store, so that no other version or machine draws a little otherwise.

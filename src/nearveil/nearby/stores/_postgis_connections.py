@@ -369,6 +369,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE people ADD COLUMN spent_window bigint NOT NULL DEFAULT -1",
         "ALTER TABLE people ADD COLUMN spent bigint NOT NULL DEFAULT 0",
     ),
+    # Counts a person's places in the order in which they were drawn; 0 for all that were drawn before this step.
+    ("ALTER TABLE known_places ADD COLUMN draw_number bigint NOT NULL DEFAULT 0",),
 )
 
 

@@ -108,7 +108,8 @@ class Held:
     pending, published : NoisyLocation or None
         The location that waits for the epoch boundary, and the one that is published.
     known : dict
-        The noisy place of each place that was charged, by its tag; None where it is not kept and has to be drawn again.
+        The noisy place of each place that was charged, by its tag, in the order in which they were first drawn; None
+        where it is not kept and has to be drawn again.
     charged : int
         How many places were charged in the window asked about.
     standing : Standing or None
@@ -216,7 +217,7 @@ class Writing(Protocol):
         """Let locations wait for this epoch, each in place of what waited before."""
 
     def charge(self, locations: Sequence[NoisyLocation]) -> None:
-        """Charge places that were drawn and will not be published, if they were not charged before."""
+        """Charge places, the oldest first, that were drawn and will not be published, if not charged before."""
 
     def put_standings(self, standings: Mapping[str, Standing]) -> None:
         """Keep what people's last reports left, in place of what was left before."""

@@ -262,8 +262,10 @@ _STEPS = (
     )
     GROUP BY in_window
     ON CONFLICT (in_window) DO UPDATE SET places = charged.places + excluded.places""",
-    """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps)
-    SELECT person, tag, in_window, x_steps, y_steps FROM pending WHERE epoch <= %s
+    """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps, draw_number)
+    SELECT person, tag, in_window, x_steps, y_steps,
+        (SELECT coalesce(max(draw_number), 0) + 1 FROM known_places WHERE known_places.person = pending.person)
+    FROM pending WHERE epoch <= %s
     ON CONFLICT (person, tag) DO UPDATE SET x_steps = excluded.x_steps, y_steps = excluded.y_steps""",
     """WITH due AS (DELETE FROM pending WHERE epoch <= %s RETURNING *)
     INSERT INTO published (person, x_steps, y_steps, tag, in_window, receipt, epoch)
@@ -396,7 +398,10 @@ _HELD = """
     LEFT JOIN pending ON pending.person = wanted.number
     LEFT JOIN published ON published.person = wanted.number
     LEFT JOIN standings ON standings.person = wanted.number"""
-_KNOWN_PLACES = "SELECT person, tag, in_window, x_steps, y_steps FROM known_places WHERE person = ANY(%s)"
+# In the order in which they were drawn; those of before there were numbers by window and tag.
+_KNOWN_PLACES = """
+    SELECT person, tag, in_window, x_steps, y_steps FROM known_places WHERE person = ANY(%s)
+    ORDER BY draw_number, in_window, tag"""
 _PUT = """
     INSERT INTO DRAWS (person, x_steps, y_steps, tag, in_window, receipt, epoch)
     SELECT *, %s::bigint FROM unnest(%s::bigint[], %s::int[], %s::int[], %s::bytea[], %s::bigint[], %s::text[])
@@ -408,8 +413,11 @@ _PUT_PUBLISHED = _PUT.replace("DRAWS", "published")
 _DROP = "DELETE FROM pending WHERE person = ANY(%s)"
 _CHARGE = """
     WITH new AS (
-        INSERT INTO known_places (person, x_steps, y_steps, tag, in_window)
-        SELECT * FROM unnest(%s::bigint[], %s::int[], %s::int[], %s::bytea[], %s::bigint[])
+        INSERT INTO known_places (person, x_steps, y_steps, tag, in_window, draw_number)
+        SELECT drawn.person, x, y, tag, in_window,
+            (SELECT coalesce(max(draw_number), 0) FROM known_places WHERE known_places.person = drawn.person) + nth
+        FROM unnest(%s::bigint[], %s::int[], %s::int[], %s::bytea[], %s::bigint[])
+            WITH ORDINALITY AS drawn (person, x, y, tag, in_window, nth)
         ON CONFLICT (person, tag) DO NOTHING RETURNING in_window
     )
     INSERT INTO charged (in_window, places) SELECT in_window, count(*) FROM new GROUP BY in_window ORDER BY in_window

@@ -250,8 +250,10 @@ _STEPS = (
     )
     GROUP BY in_window
     ON CONFLICT (in_window) DO UPDATE SET places = places + excluded.places""",
-    """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps)
-    SELECT person, tag, in_window, x_steps, y_steps FROM pending WHERE epoch <= :epoch ORDER BY person
+    """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps, draw_number)
+    SELECT person, tag, in_window, x_steps, y_steps,
+        (SELECT coalesce(max(draw_number), 0) + 1 FROM known_places WHERE known_places.person = pending.person)
+    FROM pending WHERE epoch <= :epoch ORDER BY person
     ON CONFLICT (person, tag) DO UPDATE SET x_steps = excluded.x_steps, y_steps = excluded.y_steps""",
     """INSERT INTO published (person, x_steps, y_steps, tag, in_window, receipt, epoch)
     SELECT person, x_steps, y_steps, tag, in_window, receipt, :epoch FROM pending WHERE epoch <= :epoch ORDER BY person
@@ -311,7 +313,7 @@ _HELD = """
         pending.x_steps, pending.y_steps, hex(pending.tag), pending.in_window, pending.receipt,
         published.x_steps, published.y_steps, hex(published.tag), published.in_window, published.receipt,
         CASE WHEN people.spent_window = :window THEN people.spent ELSE 0 END,
-        (SELECT json_group_array(json_array(hex(tag), in_window = :window, x_steps, y_steps))
+        (SELECT json_group_array(json_array(draw_number, in_window, hex(tag), x_steps, y_steps))
             FROM known_places WHERE person = people.number),
         standings.receipt, standings.epoch, hex(standings.candidate), standings.candidate_epoch, standings.seen,
         standings.changes
@@ -340,7 +342,7 @@ _PLACES = """(
         SELECT json_extract(value, '$[0]') AS person,
             substr(:tags, json_extract(value, '$[3]'), json_extract(value, '$[4]')) AS tag,
             json_extract(value, '$[5]') AS in_window,
-            json_extract(value, '$[1]') AS x_steps, json_extract(value, '$[2]') AS y_steps
+            json_extract(value, '$[1]') AS x_steps, json_extract(value, '$[2]') AS y_steps, key
         FROM json_each(:rows)
     ) AS drawn"""
 _COUNT_CHARGES = f"""
@@ -350,8 +352,10 @@ _COUNT_CHARGES = f"""
     ) GROUP BY in_window
     ON CONFLICT (in_window) DO UPDATE SET places = places + excluded.places"""  # noqa: S608 - no values
 _CHARGE = f"""
-    INSERT INTO known_places (person, tag, in_window, x_steps, y_steps)
-    SELECT person, tag, in_window, x_steps, y_steps FROM {_PLACES} WHERE true
+    INSERT INTO known_places (person, tag, in_window, x_steps, y_steps, draw_number)
+    SELECT person, tag, in_window, x_steps, y_steps,
+        (SELECT coalesce(max(draw_number), 0) FROM known_places WHERE known_places.person = drawn.person) + 1 + key
+    FROM {_PLACES} WHERE true
     ON CONFLICT (person, tag) DO NOTHING"""  # noqa: S608 - no values
 _PUT_STANDINGS = """
     INSERT INTO standings (person, receipt, epoch, candidate, candidate_epoch, seen, changes)
@@ -376,7 +380,7 @@ class SqliteWriting:
         """Return what is held about those who are known; nobody else can write meanwhile."""
         rows = self._json_of(_HELD, {"people": _json_ids(people), "window": window})
         self._numbers.update((row[0], row[1]) for row in rows)
-        return {row[0]: _held(row) for row in rows}
+        return {row[0]: _held(row, window) for row in rows}
 
     def put_pending(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
         """Let locations wait, each in place of what waited before."""
@@ -385,7 +389,9 @@ class SqliteWriting:
     def charge(self, locations: Sequence[NoisyLocation]) -> None:
         """Charge places that will not be published."""
         # Each place once, of which the first counts: what a place costs is counted before it is kept.
-        different = {(one.person, one.tag): one for one in reversed(locations)}
+        different: dict[tuple[str, bytes], NoisyLocation] = {}
+        for one in locations:
+            different.setdefault((one.person, one.tag), one)
         if different:
             rows = self._rows(list(different.values()))
             self._connection.run(_COUNT_CHARGES, rows)
@@ -447,8 +453,9 @@ def _json_ids(people: Sequence[str]) -> str:
     return json.dumps([person for person in people if is_id(person)])
 
 
-def _held(row: Sequence[Any]) -> Held:
-    known = json.loads(row[13]) if isinstance(row[13], str) else row[13]
+def _held(row: Sequence[Any], window: int) -> Held:
+    # In the order in which they were drawn; those of before there were numbers by window and tag.
+    known = sorted(json.loads(row[13]) if isinstance(row[13], str) else row[13])
     standing = None
     if row[14] is not None:
         candidate = bytes.fromhex(row[16]) if row[16] else None
@@ -456,8 +463,8 @@ def _held(row: Sequence[Any]) -> Held:
     return Held(
         pending=_location(row[0], row[2:7]),
         published=_location(row[0], row[7:12]),
-        known={bytes.fromhex(tag): None if x is None else (x, y) for tag, _, x, y in known},
-        charged=row[12] + sum(in_window for _, in_window, _, _ in known),
+        known={bytes.fromhex(tag): None if x is None else (x, y) for _, _, tag, x, y in known},
+        charged=row[12] + sum(in_window == window for _, in_window, *_ in known),
         standing=standing,
     )
 
