@@ -11,6 +11,7 @@ import pytest
 
 from nearveil.errors import DataError, UsageError
 from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, new_keys, place_tags, service_key
+from nearveil.nearby.publishing.noise import ReportNoise
 from nearveil.nearby.publishing.protection import NEAR_SHARE, Policy, Protection, Schedule, grid_for
 from nearveil.nearby.publishing.publisher import BUDGET_SETTING, MOST_CHANGES, Publisher, Status
 from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, StoreError
@@ -433,7 +434,7 @@ def test_places_are_in_the_order_in_which_they_were_drawn_also_those_that_only_w
     world.next_epoch()
     key = world.publisher._noises(0)[0].key
     grid = grid_for(500.0)
-    tags = [place_tag(key, "ann", grid.cells_near(*place)[0], 0, SIDE_M) for place in (HOME, FAR, GYM, WORK)]
+    tags = place_tags(key, "ann", [grid.cells_near(*place)[0] for place in (HOME, FAR, GYM, WORK)], 0, SIDE_M)
     assert list(world.held("ann").known) == tags
     # Coming back changes nothing.
     for place in (FAR, HOME):
@@ -615,3 +616,22 @@ def test_noise_that_began_with_a_shared_key_stays_with_it() -> None:
     world.next_window()
     assert world.stay("ann", HOME) == home
     assert world.charged() == 1
+
+
+def test_every_report_draws_once_whatever_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the time of an answer would tell whether a guessed place is a known one."""
+    drawn: list[int] = []
+    perturb = ReportNoise.perturb
+
+    def counted(self: ReportNoise, wanted: Any, earlier: Any) -> Any:
+        drawn.append(len(wanted))
+        return perturb(self, wanted, earlier)
+
+    monkeypatch.setattr(ReportNoise, "perturb", counted)
+    world = World(new_places=3)
+    first = world.stay("ann", HOME, epochs=1)
+    world.stay("ann", WORK)
+    assert world.stay("ann", HOME) == first
+    last = world.stay("ann", GYM)
+    assert world.stay("ann", FAR) == last  # the budget is spent
+    assert drawn == [1] * 9

@@ -279,14 +279,20 @@ class Publisher:
             dwell_epochs=self.protection.dwell_epochs,
             most_charges=most_charges,
         )
-        if tag is not None:
-            noise, cell = places[tag]
-            stay.draw(Wanted(report.person, *self._grid.centre_of(cell), cell=cell, tag=tag, noise=noise))
+        noise, cell = places[tag or tags[0]]
+        drawn = Wanted(report.person, *self._grid.centre_of(cell), cell=cell, tag=tag or tags[0], noise=noise)
+        if tag is None:
+            # Drawn and dropped: how long an answer takes must not tell whether a place is new.
+            stay.decoys.append(drawn)
+        else:
+            stay.draw(drawn)
 
     def _keep(self, stays: Sequence[Stay], writing: Writing, epoch: int) -> None:
         """Draw what is to be drawn, and write."""
-        earlier = {stay.person: stay.earlier_points for stay in stays if stay.wanted}
-        drawn = iter(self._noise.perturb([wanted for stay in stays for wanted in stay.wanted], earlier))
+        earlier = {stay.person: stay.earlier_points for stay in stays}
+        wanted_by_all = [wanted for stay in stays for wanted in stay.wanted]
+        decoys = [wanted for stay in stays for wanted in stay.decoys]
+        drawn = iter(self._noise.perturb([*wanted_by_all, *decoys], earlier))
         waiting: list[NoisyLocation] = []
         unpublished: list[NoisyLocation] = []
         for stay in stays:
@@ -379,6 +385,7 @@ class Stay:
         self.receipt = ""
         self.pending: NoisyLocation | Wanted | None = held.pending
         self.wanted: list[Wanted] = []
+        self.decoys: list[Wanted] = []
         self.cancelled: list[NoisyLocation] = []
         self._now = now
         before = held.standing or Standing(receipt="", epoch=now)
