@@ -7,6 +7,7 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
@@ -38,6 +39,12 @@ def place() -> Iterator[Running]:
 
 @pytest.fixture
 def logged() -> Iterator[io.StringIO]:
+    with captured_log() as stream:
+        yield stream
+
+
+@contextmanager
+def captured_log() -> Iterator[io.StringIO]:
     """All that is logged, as the service logs it."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level

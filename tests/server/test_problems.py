@@ -14,6 +14,7 @@ from nearveil.server.problems import PROBLEM_NAMES, Problem, problem_body, probl
 
 ALL: dict[str, tuple[int, Callable[[], Problem]]] = {
     "malformed-json": (400, problems.malformed_json),
+    "malformed-request": (400, problems.malformed_request),
     "unauthorised": (401, problems.unauthorised),
     "forbidden": (403, problems.forbidden),
     "missing-scope": (403, lambda: problems.missing_scope("ask")),

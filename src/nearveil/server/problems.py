@@ -51,6 +51,7 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it so
 
 _KINDS: dict[str, tuple[int, str, str]] = {
     "malformed-json": (400, "The body is not JSON", "Send one JSON document in UTF-8 as the body of the request."),
+    "malformed-request": (400, "Not HTTP", "Send requests as HTTP/1.1 says; this connection is closed."),
     "unauthorised": (
         401,
         "No valid key",
@@ -79,7 +80,11 @@ _KINDS: dict[str, tuple[int, str, str]] = {
     "headers-too-large": (431, "The headers are too large", "Send fewer and shorter headers."),
     "internal": (500, "The service failed", "This is a bug of the service; its log says where it arose."),
     "not-ready": (503, "Not ready", "The service is starting or stopping; try again in a moment."),
-    "not-kept": (503, "Not kept", "The store could not keep this; nothing was changed, send it again in a moment."),
+    "not-kept": (
+        503,
+        "Not kept",
+        "The store could not keep this, or broke off before it could say so; send it again in a moment.",
+    ),
     "too-many-connections": (503, "Too many connections", "Use few connections, and each of them for many requests."),
     "not-logged": (503, "Not logged", "The audit log could not be written, so nothing was done; see to it first."),
     "store-ahead": (
@@ -131,6 +136,11 @@ def _problem(
 def malformed_json() -> Problem:
     """Return the problem of a body that is not JSON."""
     return _problem("malformed-json")
+
+
+def malformed_request() -> Problem:
+    """Return the problem of bytes that are not a request; it closes the connection."""
+    return _problem("malformed-request", headers=_CLOSES)
 
 
 def unauthorised() -> Problem:

@@ -21,7 +21,7 @@ from typing import Any
 
 import uvicorn
 import uvloop
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
@@ -32,6 +32,7 @@ from nearveil.server.hot_path import NEARBY_PATH, HotRoutes
 from nearveil.server.problems import (
     Problem,
     headers_too_large,
+    malformed_request,
     problem_body,
     too_many_connections,
     too_many_requests,
@@ -77,6 +78,9 @@ class LimitedProtocol(HttpToolsProtocol):
     _has_sent_a_request = False
     _made_progress = False
     _room_bytes = 0
+    # Requests on the ordinary route that are not answered, and the one whose body is not complete.
+    _under_way = 0
+    _unfinished: RequestResponseCycle | None = None
     _refusal: Problem | None = None
     _is_dropping = False
     _dropped_bytes = 0
@@ -133,11 +137,12 @@ class LimitedProtocol(HttpToolsProtocol):
     def expire(self) -> None:
         """End a connection that takes too long, unless it is the service that does."""
         now, limits = self.registry.clock(), self.registry.limits
-        if not self._is_open or self.transport.is_closing() or self._is_dropping or self.write_deadline <= now:
+        is_over = self.transport.is_closing() or (self._is_dropping and not self._under_way)
+        if not self._is_open or is_over or self.write_deadline <= now:
             self.abort()
-        elif self._reading is not _Reading.NOTHING and not self.flow.read_paused:
+        elif self._reading is not _Reading.NOTHING and not (self._is_dropping or self.flow.read_paused):
             self._refuse(too_slow())
-        elif self._reading is not _Reading.NOTHING or self._is_at_work():
+        elif self._reading is not _Reading.NOTHING or self._under_way:
             self.deadline = now + limits.body_s
         else:
             self.transport.close()
@@ -153,16 +158,13 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.transport.abort()
 
-    def _is_at_work(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
-
     # -- bytes -----------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         """Give the parser what it may have."""
         at, size = 0, len(data)
         while at < size and self._room_bytes and not self.transport.is_closing():
-            piece = data if size <= self._room_bytes else data[at : at + self._room_bytes]
+            piece = data[at : at + self._room_bytes]
             at += len(piece)
             self._made_progress = False
             HttpToolsProtocol.data_received(self, piece)
@@ -193,9 +195,17 @@ class LimitedProtocol(HttpToolsProtocol):
         """Check a head before anything is done about it."""
         self._check_head()
         super().on_headers_complete()
+        self._unfinished = self.cycle
+        self._under_way += 1
+        if self.parser.should_upgrade():
+            # There is nothing to upgrade to, and the parser reads no further.
+            self.cycle.keep_alive = False
 
     def _check_head(self) -> None:
         limits = self.registry.limits
+        if self.transport.is_closing():
+            # An answer of just now has said that it is the last one.
+            raise _RefusedError
         if len(self.headers) > limits.headers:
             self._stop_parsing(headers_too_large(limits.headers, limits.header_bytes))
         if len(self.pipeline) >= MOST_PIPELINED:
@@ -206,6 +216,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self._made_progress = True
         self._reading = _Reading.NEW_BODY
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; trailers are left out, since they must not change what was said in the head."""
+        if self._reading in {_Reading.NOTHING, _Reading.HEAD}:
+            super().on_header(name, value)
+
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body."""
         self._made_progress = True
@@ -215,12 +230,17 @@ class LimitedProtocol(HttpToolsProtocol):
         """End a request."""
         self._made_progress = True
         super().on_message_complete()
+        self._unfinished = None
         self._expect_next()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, unless it is there in part."""
+        """Wait for the next request, unless it is there in part, or was refused."""
+        self._under_way -= 1
         super().on_response_complete()
-        if self._reading is _Reading.NOTHING:
+        if self._is_dropping:
+            if not self._under_way:
+                self._end()
+        elif self._reading is _Reading.NOTHING:
             self._expect_next()
 
     def _expect_next(self) -> None:
@@ -247,34 +267,44 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer after the parser has stopped, whether it did so by itself or was told to."""
-        if self._refusal is None:
-            super().send_400_response(msg)
-        else:
-            self._refuse(self._refusal)
+        del msg
+        if not self.transport.is_closing():
+            self._refuse(self._refusal or malformed_request())
 
     def _refuse(self, problem: Problem) -> None:
-        """Say why a connection ends, if no other answer is under way, and end it."""
+        """Read no further, and end the connection when the requests before are answered; then say why."""
         self.registry.refused(problem.name)
-        may_answer = self._may_answer()
-        if may_answer:
-            self.transport.write(self._answer(problem))
-        if self._is_at_work():
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-        self._is_dropping, self._room_bytes = True, 0
+        self._is_dropping, self._room_bytes, self._refusal = True, 0, problem
+        unfinished, self._unfinished = self._unfinished, None
+        if unfinished is not None and unfinished.response_started:
+            # This request has its answer.
+            self._refusal = None
+        elif unfinished is not None:
+            self._under_way -= 1
+            if self.pipeline and self.pipeline[0][0] is unfinished:
+                self.pipeline.popleft()
+            unfinished.disconnected = True
+            unfinished.message_event.set()
+        if self._under_way:
+            self.deadline = self.registry.clock() + self.registry.limits.body_s
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        """Say why a connection ends, and end it."""
+        if self.transport.is_closing():
+            return
         self.deadline = self.registry.clock() + CLOSE_S
-        if may_answer and self.transport.can_write_eof():
+        if self._refusal is None or self.flow.write_paused:
+            self.transport.close()
+            return
+        self.transport.write(self._answer(self._refusal))
+        if self.transport.can_write_eof():
             # Closed at once, with bytes that were not read, it would be reset before the client has read the answer.
             self.transport.write_eof()
             self.flow.resume_reading()
         else:
             self.transport.close()
-
-    def _may_answer(self) -> bool:
-        if self.pipeline or self.flow.write_paused:
-            return False
-        is_in_body = self._reading in {_Reading.NEW_BODY, _Reading.BODY}
-        return not self._is_at_work() or (is_in_body and not self.cycle.response_started)
 
     def _drop(self, count: int) -> None:
         self._dropped_bytes += count
@@ -283,7 +313,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _answer(self, problem: Problem) -> bytes:
         body = problem_body(problem)
-        return _head(problem.status, self.answers.problem_headers(problem, body)) + body
+        headers = self.answers.problem_headers(problem, body)
+        # Every refusal of a connection is its last answer.
+        return _head(problem.status, headers if _CLOSE in headers else [*headers, _CLOSE]) + body
 
 
 class FastLaneProtocol(LimitedProtocol):
@@ -331,7 +363,9 @@ class FastLaneProtocol(LimitedProtocol):
             super().on_message_complete()
             return
         status, headers, answer = self.routes.answer_now(self._caller, self.headers, question)
-        closes = not self.parser.should_keep_alive() or (b"connection", b"close") in headers
+        closes = _CLOSE in headers
+        if not (closes or self.parser.should_keep_alive()):
+            closes, headers = True, [*headers, _CLOSE]
         self.transport.write(_head(status, headers) + answer)
         if closes:
             self.transport.close()
@@ -350,6 +384,7 @@ class FastLaneProtocol(LimitedProtocol):
 
 
 _URL = NEARBY_PATH.encode()
+_CLOSE = (b"connection", b"close")
 
 
 def _head(status: int, headers: RawHeaders) -> bytes:
