@@ -54,6 +54,8 @@ class Connections:
         """Begin a transaction, kept at the end of the block and undone if it raises."""
         with self._writer_lock.held():
             self._check_open()
+            # A failing disk may not have let the last transaction be undone; none could begin until it is.
+            self._writer.roll_back()
             self._writer.run("BEGIN IMMEDIATE")
             try:
                 yield self._writer
@@ -319,7 +321,7 @@ class Connection:
 
     def roll_back(self) -> None:
         """Undo a transaction, if one is open."""
-        # What a failing disk does not let us undo now is undone when the file is opened next.
+        # What a failing disk does not let us undo now is undone before the next transaction, or when it is opened next.
         with suppress(sqlite3.Error):
             if self._connection.in_transaction:
                 self._connection.rollback()
