@@ -18,14 +18,15 @@ _START_S = 60.0
 class RedisServer:
     """One that can be killed and started again, with nothing left of what it held."""
 
-    def __init__(self, program: str) -> None:
-        self.port = free_port()
+    def __init__(self, program: str, *options: str) -> None:
+        self.port = free_port(self)
         self.address = f"redis://127.0.0.1:{self.port}"
-        self._program = program
+        self._program, self._options = program, options
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         command = [self._program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        command += self._options
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         end = time.monotonic() + _START_S
         while time.monotonic() < end and self._process.poll() is None:
@@ -55,11 +56,11 @@ class RedisServer:
 
 
 @contextmanager
-def running_redis() -> Iterator[RedisServer]:
+def running_redis(*options: str) -> Iterator[RedisServer]:
     program = shutil.which("redis-server") or shutil.which("valkey-server")
     if program is None:
         pytest.skip("Redis is not here; install redis-server")
-    server = RedisServer(program)
+    server = RedisServer(program, *options)
     server.start()
     try:
         yield server

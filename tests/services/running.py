@@ -9,18 +9,31 @@ import ssl
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
 
-START_S = 120.0
+START_S = 300.0
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_port(owner: object = None) -> int:
+    """Return a port that is free now, and that no other process is given while the owner lives.
+
+    A port that is only looked up may be gone before a server has started, which takes seconds on a busy machine: as the
+    port of another test's server or of an outgoing connection. A socket that does not listen keeps it, and lets a
+    server in that reuses addresses, as all servers here do.
+    """
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    port = int(reserved.getsockname()[1])
+    if owner is None:
+        reserved.close()
+    else:
+        weakref.finalize(owner, reserved.close)
+    return port
 
 
 class RunningService:
@@ -36,7 +49,7 @@ class RunningService:
         trust: ssl.SSLContext | None = None,
     ) -> None:
         self.folder = folder
-        self.port = free_port()
+        self.port = free_port(self)
         self.url = f"{'https' if trust else 'http'}://127.0.0.1:{self.port}"
         self.log = folder / "service.log"
         address = store or str(folder / "data" / "nearveil.db")
@@ -60,7 +73,7 @@ class RunningService:
             if self._process.poll() is not None:
                 raise AssertionError(f"the service ended: {self.log.read_text()[-2000:]}")
             try:
-                ready = httpx.get(f"{self.url}/readyz", headers=self.headers, timeout=2.0, verify=self._trust or True)
+                ready = httpx.get(f"{self.url}/readyz", headers=self.headers, timeout=10.0, verify=self._trust or True)
                 if ready.status_code == 200:
                     return
             except (httpx.TransportError, FileNotFoundError):

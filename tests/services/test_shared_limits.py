@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,10 @@ from tests.server.running import HERE, Running, running
 from tests.server.test_shared_limits import MadeUpState
 from tests.services.redis_server import RedisServer, running_redis
 
+from nearveil.errors import UsageError
 from nearveil.nearby.publishing.keys import new_keys
+from nearveil.server.service import Service
+from nearveil.server.settings import Settings
 from nearveil.server.shared_limits import RedisState, SharedLimits, Spent
 
 FAR = {"latitude": 37.6, "longitude": -122.3}
@@ -147,6 +151,23 @@ def test_the_script_counts_as_the_made_up_state_does(redis_server: RedisServer) 
         clock.pass_time(0.1)
     assert set(there.exchange([], [], 0).recent) == {"b", "c", "f"}
     there.close()
+
+
+def test_a_cluster_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    # A cluster writes down who belongs to it, in the folder where it is started.
+    with running_redis("--cluster-enabled", "yes", "--dir", str(tmp_path)) as server:
+        settings = Settings.load(options={"shared_limits": server.address, "store": str(tmp_path / "people.db")})
+        with pytest.raises(UsageError, match="Redis Cluster") as caught:
+            Service.open(settings)
+        assert str(caught.value).count(".") == 0
+    assert not (tmp_path / "people.db").exists()
+
+
+def test_a_redis_that_is_away_or_of_one_server_is_not_refused(redis_server: RedisServer) -> None:
+    with closing(RedisState(redis_server.address)) as state:
+        state.refuse_cluster()
+        redis_server.kill()
+        state.refuse_cluster()
 
 
 def test_thousands_of_callers_at_once(redis_server: RedisServer) -> None:

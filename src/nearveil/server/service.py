@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -137,6 +137,9 @@ class Service:
     @classmethod
     def open(cls, settings: Settings, *, clock: Callable[[], float] = time.time) -> Service:
         """Open the store and the keys that the settings name, and check that they belong together."""
+        if settings.shared_limits is not None:
+            with closing(RedisState(settings.shared_limits)) as state:
+                state.refuse_cluster()
         keys = settings.secret_keys(on_trouble=lambda trouble: log_exception("key file not read", trouble))
         store = open_store(settings.store, timeout_s=settings.store_timeout_s)
         try:

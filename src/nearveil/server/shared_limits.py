@@ -28,6 +28,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol
 
+from nearveil.errors import UsageError
 from nearveil.server.limits import Asker, Limits
 from nearveil.server.logs import log_event, log_exception
 
@@ -292,6 +293,18 @@ class RedisState:
             retry=Retry(NoBackoff(), 0),
             decode_responses=True,
         )
+
+    def refuse_cluster(self) -> None:
+        """Raise if this is a Redis Cluster, where a script may only use keys of one slot; if it is away, return."""
+        try:
+            is_cluster = self._client.info("cluster").get("cluster_enabled") == 1
+        except self._errors:
+            return
+        if is_cluster:
+            raise UsageError(
+                "the Redis of --shared-limits is a Redis Cluster, whose scripts cannot use keys of several slots; name "
+                "a Redis or Valkey that does not run in cluster mode"
+            )
 
     def exchange(self, spent: Sequence[Spent], flagged: Sequence[tuple[str, float]], since: int) -> State:
         """Add and return, in one round trip."""
