@@ -9,8 +9,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -22,10 +25,12 @@ from tests.services.running import RunningService
 from tests.services.torture import platform_key
 
 from nearveil.nearby.publishing.keys import new_keys, write_keys
+from nearveil.server.audit_log import PEOPLE_PER_LINE
 
 LONG_S = 120.0
 REFILL_S = 60_000.0
 PEOPLE = [f"person-{number}" for number in range(5)]
+AUDIT_LOG = "audit.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +47,8 @@ def service(
     folder = tmp_path_factory.mktemp("workers")
     write_keys(folder / "keys.json", new_keys())
     options = ("--keys", str(folder / "keys.json"), "--workers", "2", "--test-hooks", "--dwell", "1", "--no-console")
+    # On a busy machine the database may take seconds, which would be an outage.
+    options += ("--store-timeout-s", "60", "--audit-log", str(folder / AUDIT_LOG))
     limits = (
         "--shared-limits",
         redis_server.address,
@@ -52,17 +59,17 @@ def service(
     )
     with private_database() as address:
         running = RunningService(folder, (*options, *limits), store=address, key=platform_key(address))
-        running.start()
         try:
-            assert (
-                httpx.post(
-                    f"{running.url}/v1/people", json={"ids": [*PEOPLE, "eve"]}, headers=running.headers
-                ).status_code
-                == 200
-            )
+            running.start()
+            assert send(running, "POST", "/v1/people", json={"ids": [*PEOPLE, "eve"]}).status_code == 200
             yield running
         finally:
             running.stop()
+
+
+def send(service: RunningService, method: str, path: str, **request: Any) -> httpx.Response:
+    """Send a request over a connection of its own, which the kernel gives to either worker."""
+    return httpx.request(method, service.url + path, headers=service.headers, timeout=LONG_S, **request)
 
 
 def workers(service: RunningService) -> list[psutil.Process]:
@@ -84,8 +91,7 @@ def events(service: RunningService, name: str) -> list[dict[str, object]]:
 
 
 def ask(service: RunningService, **question: object) -> httpx.Response:
-    """Ask over a connection of its own, which the kernel gives to either worker."""
-    return httpx.post(f"{service.url}/v1/nearby", json={**HERE, "k": 10, **question}, headers=service.headers)
+    return send(service, "POST", "/v1/nearby", json={**HERE, "k": 10, **question})
 
 
 def test_it_says_once_that_it_is_ready_and_where(service: RunningService) -> None:
@@ -106,16 +112,14 @@ def test_no_secret_is_on_a_command_line_and_no_core_is_dumped(service: RunningSe
 
 def test_what_one_worker_takes_both_show(service: RunningService) -> None:
     for person in PEOPLE:
-        place = {"latitude": HERE["latitude"], "longitude": HERE["longitude"]}
-        url = f"{service.url}/v1/people/{person}/location"
-        assert httpx.put(url, json=place, headers=service.headers).status_code == 202
-    assert httpx.post(f"{service.url}/v1/epoch", headers=service.headers).status_code == 200
+        assert send(service, "PUT", f"/v1/people/{person}/location", json=HERE).status_code == 202
+    assert send(service, "POST", "/v1/epoch").status_code == 200
     # Twenty connections in a row: with two workers all at the same one once in 500,000 times.
     until(lambda: all(sorted(ask(service).json()["ids"]) == PEOPLE for _ in range(20)))
 
 
 def test_metrics_are_of_both_workers(service: RunningService) -> None:
-    text = httpx.get(f"{service.url}/metrics", headers=service.headers).text
+    text = send(service, "GET", "/metrics").text
     reports = re.findall(r'nearveil_reports_total{worker="(\d)"} (\S+)', text)
     assert [worker for worker, _ in reports] == ["0", "1"]
     assert sum(float(number) for _, number in reports) == len(PEOPLE)
@@ -131,6 +135,20 @@ def test_a_limit_holds_over_both_workers(service: RunningService, redis_server: 
             answered, refused_in_a_row = answered + 1, 0
             until(lambda: redis_server.spent(REFILL_S) == before + answered)  # noqa: B023 - called at once
     assert 20 <= answered <= 21
+
+
+def test_both_workers_write_one_audit_log_and_tear_no_line(service: RunningService) -> None:
+    """Entries of several pages, from eight clients at a time."""
+    groups = [[f"crowd-{group}-{number}" for number in range(4 * PEOPLE_PER_LINE)] for group in range(24)]
+    with ThreadPoolExecutor(8) as clients:
+        sent = list(clients.map(lambda ids: send(service, "POST", "/v1/people", json={"ids": ids}), groups))
+    assert {answer.status_code for answer in sent} == {200}
+    lines = (service.folder / AUDIT_LOG).read_text().split("\n")
+    assert lines.pop() == ""
+    found = Counter(
+        entry["entry"] for entry in map(json.loads, lines) if len(entry.get("people", ())) == PEOPLE_PER_LINE
+    )
+    assert (len(found), set(found.values())) == (24, {4})
 
 
 def test_a_worker_that_is_killed_is_replaced_and_nobody_is_refused(service: RunningService) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import json
 import os
 import secrets
@@ -128,8 +129,11 @@ class AuditLog:
         with self._lock:
             descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
+                is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+                if is_file:
+                    # A long entry of another process grows page by page: it must not be taken for one that was cut.
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
                 status = os.fstat(descriptor)
-                is_file = stat.S_ISREG(status.st_mode)
                 if is_file and status.st_size and os.pread(descriptor, 1, status.st_size - 1) != b"\n" and text:
                     # A full disk has cut the line before this one.
                     text = b"\n" + text
