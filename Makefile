@@ -26,9 +26,12 @@ reproduce-quick: $(READY)
 test: lint
 	$(BIN)/python -m pytest -n 3 --doctest-modules
 
-# Flood the service, kill it fifty times on each store, and take its database away for two minutes; half an hour.
+# Flood the service, send it any bytes, let each of its writes fail, kill it fifty times on each store, and take its
+# database away for two minutes; an hour.
 torture: $(READY)
 	$(BIN)/python -m tests.services.flood
+	$(BIN)/python -m tests.services.fuzz --minutes 5
+	$(BIN)/python -m tests.services.faults
 	$(BIN)/python -m tests.services.torture --kills 50
 	$(BIN)/python -m tests.services.outage --seconds 120
 

@@ -285,7 +285,9 @@ def test_requests_that_pile_up_end_the_connection(kind: type[LimitedProtocol]) -
             few = b"GET /other HTTP/1.1\r\n\r\n" * MOST_PIPELINED
             answer = await service.send(few + b"GET /other HTTP/1.1\r\nconnection: close\r\n\r\n")
             assert answer.count(b"200 OK") == MOST_PIPELINED + 1
-            await service.send(b"GET /other HTTP/1.1\r\n\r\n" * 10 * MOST_PIPELINED)
+            answer = await service.send(b"GET /other HTTP/1.1\r\n\r\n" * 10 * MOST_PIPELINED)
+            assert answer.count(b"200 OK") == MOST_PIPELINED + 1
+            assert refusal(answer) == (429, "too-many-requests")
             assert service.refused == ["too-many-requests"]
             assert max(len(each.pipeline) for each in service.made) <= MOST_PIPELINED
 

@@ -410,6 +410,7 @@ _MORE_HEADERS = (
 _TRAILERS = (
     b"x: 37.774937\r\n", b"content-type: text/plain\r\n", b"authorization: Bearer " + KEY + b"\r\n",
     b"connection: close\r\n", b"content-length: 4\r\n", b"expect: 100-continue\r\n",
+    b"connection: upgrade\r\nupgrade: h2c\r\n", b"transfer-encoding: gzip\r\n",
 )  # fmt: skip
 
 

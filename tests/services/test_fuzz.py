@@ -41,6 +41,7 @@ WRONG_CHUNK = b"POST /v1/nearby HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nno
 WENT_WRONG: dict[str, tuple[bytes, Cuts]] = {
     "the end of a long head comes with the body": (LONG, [(LIMITS.header_bytes - 4, True)]),
     "a trailer says another type": (chunked(AUTHORIZED, b"content-type: text/plain\r\n"), [(200, True)]),
+    "a trailer wants to be the last": (chunked(AUTHORIZED, b"connection: close\r\n") + PLAIN, []),
     "a trailer brings the key": (chunked(b"", AUTHORIZED), []),
     "questions after the last one": (LAST + question() + PLAIN, []),
     "a request after the last question": (LAST + PLAIN, []),

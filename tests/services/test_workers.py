@@ -48,7 +48,7 @@ def service(
     write_keys(folder / "keys.json", new_keys())
     options = ("--keys", str(folder / "keys.json"), "--workers", "2", "--test-hooks", "--dwell", "1", "--no-console")
     # On a busy machine the database may take seconds, which would be an outage.
-    options += ("--store-timeout-s", "60", "--audit-log", str(folder / AUDIT_LOG))
+    more = ("--store-timeout-s", "60", "--audit-log", str(folder / AUDIT_LOG))
     limits = (
         "--shared-limits",
         redis_server.address,
@@ -58,7 +58,7 @@ def service(
         "20",
     )
     with private_database() as address:
-        running = RunningService(folder, (*options, *limits), store=address, key=platform_key(address))
+        running = RunningService(folder, (*options, *more, *limits), store=address, key=platform_key(address))
         try:
             running.start()
             assert send(running, "POST", "/v1/people", json={"ids": [*PEOPLE, "eve"]}).status_code == 200

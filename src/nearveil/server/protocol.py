@@ -195,6 +195,8 @@ class LimitedProtocol(HttpToolsProtocol):
         """Check a head before anything is done about it."""
         self._check_head()
         super().on_headers_complete()
+        # Trailers come as headers do, and must not change what the head has said.
+        self.headers = []
         self._unfinished = self.cycle
         self._under_way += 1
         if self.parser.should_upgrade():
@@ -215,11 +217,6 @@ class LimitedProtocol(HttpToolsProtocol):
             self.registry.heard(self)
         self._made_progress = True
         self._reading = _Reading.NEW_BODY
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; trailers are left out, since they must not change what was said in the head."""
-        if self._reading in {_Reading.NOTHING, _Reading.HEAD}:
-            super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body."""
@@ -327,6 +324,8 @@ class FastLaneProtocol(LimitedProtocol):
 
     routes: HotRoutes
     _question: bytes | None = None
+    _head: RawHeaders
+    _closes = False
     _caller: Caller | None = None
 
     def on_headers_complete(self) -> None:
@@ -338,7 +337,9 @@ class FastLaneProtocol(LimitedProtocol):
             super().on_headers_complete()
         else:
             self._check_head()
-            self._question = b""
+            # Trailers must not change what the head has said.
+            self._head, self.headers = self.headers, []
+            self._question, self._closes = b"", not self.parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:
         """Collect a question's body, up to the first byte too many: a longer one is refused by its length."""
@@ -358,16 +359,17 @@ class FastLaneProtocol(LimitedProtocol):
         question, self._question = self._question, None
         if self.routes.needs_store(self._caller, question):
             # The ordinary route can wait.
+            self.headers = self._head
             super().on_headers_complete()
+            self.cycle.keep_alive = not self._closes
             super().on_body(question)
             super().on_message_complete()
             return
-        status, headers, answer = self.routes.answer_now(self._caller, self.headers, question)
-        closes = _CLOSE in headers
-        if not (closes or self.parser.should_keep_alive()):
-            closes, headers = True, [*headers, _CLOSE]
+        status, headers, answer = self.routes.answer_now(self._caller, self._head, question)
+        if self._closes and _CLOSE not in headers:
+            headers = [*headers, _CLOSE]
         self.transport.write(_head(status, headers) + answer)
-        if closes:
+        if _CLOSE in headers:
             self.transport.close()
         HttpToolsProtocol.on_response_complete(self)
         self._expect_next()
