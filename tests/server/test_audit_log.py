@@ -1,11 +1,13 @@
 """Every change is in the audit log before it is done, without an id or a secret; what cannot be logged is not done."""
 
+import fcntl
 import io
 import json
 import logging
 import os
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -264,3 +266,28 @@ def test_the_access_log_names_the_caller_and_no_person(tmp_path: Path, caplog: p
         ("/v1/platform-keys/{name}", "key tests", 404),
         ("/v1/ledger", None, 401),
     ]
+
+
+def test_a_line_that_another_process_is_writing_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long entry may be in the file in part, for a moment: that is not a line that a full disk has cut."""
+    log, arrived, flock = AuditLog(KEYS.tokens, path), threading.Event(), fcntl.flock
+
+    def arrive(descriptor: int, operation: int) -> None:
+        arrived.set()
+        flock(descriptor, operation)
+
+    def append() -> None:
+        log._append(b"entry\n")
+        arrived.set()
+
+    writer = threading.Thread(target=append)
+    with path.open("ab", buffering=0) as other:
+        flock(other, fcntl.LOCK_EX)
+        other.write(b"half a line, ")
+        monkeypatch.setattr(fcntl, "flock", arrive)
+        writer.start()
+        assert arrived.wait(60)
+        other.write(b"and the other half\n")
+        flock(other, fcntl.LOCK_UN)
+    writer.join()
+    assert path.read_bytes() == b"half a line, and the other half\nentry\n"
