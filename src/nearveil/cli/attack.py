@@ -35,6 +35,7 @@ from nearveil.cli.attack_service import (
     TargetsOption,
     TruthOption,
     UrlOption,
+    WindowsOption,
     attack_service,
     attack_with_stolen,
     refuse_other_options,
@@ -187,6 +188,7 @@ def attack(
     stolen_key: StolenKeyOption = False,
     stolen_token: StolenTokenOption = False,
     strategy: StrategyOption = None,
+    windows: WindowsOption = 1,
 ) -> None:
     """Locate people through ranked lists: the paper's populations or your own people, protected or not.
 
@@ -204,7 +206,7 @@ def attack(
     if url is not None and (stolen_key or stolen_token):
         attack_with_stolen(
             url=url, key=key, stolen=Stolen.KEY if stolen_key else Stolen.TOKEN, strategies=strategy or (), tau=tau,
-            targets=targets, plain_http=plain_http, seed=seed, json=json,
+            targets=targets, windows=windows, plain_http=plain_http, seed=seed, json=json,
         )  # fmt: skip
         return
     if url is not None:

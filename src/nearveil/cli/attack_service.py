@@ -104,13 +104,19 @@ StrategyOption = Annotated[
         help="How to guess with a stolen key or token; may be repeated.", show_default="all", rich_help_panel=_PANEL
     ),
 ]
+WindowsOption = Annotated[
+    int,
+    typer.Option(
+        help="Number of budget windows for which the strategy patient goes on.", min=1, rich_help_panel=_PANEL
+    ),
+]
 
 _SERVICE_ONLY = {
-    "key", "targets", "target", "truth", "askers", "plain_http", "stolen_key", "stolen_token", "strategy",
+    "key", "targets", "target", "truth", "askers", "plain_http", "stolen_key", "stolen_token", "strategy", "windows",
 }  # fmt: skip
 _WITH_SERVICE = {"url", "region", "name", "k", "colluders", "tau", "seed", "json", *_SERVICE_ONLY}
 _WITH_STOLEN = {
-    "url", "key", "targets", "tau", "seed", "json", "plain_http", "stolen_key", "stolen_token", "strategy",
+    "url", "key", "targets", "tau", "seed", "json", "plain_http", "stolen_key", "stolen_token", "strategy", "windows",
 }  # fmt: skip
 
 
@@ -126,8 +132,8 @@ def refuse_other_options(context: typer.Context, *, with_service: bool, with_sto
             raise UsageError(f"{parameter.opts[0]} needs --url, the address of a running service")
         if given and with_service and with_stolen and name not in _WITH_STOLEN:
             raise UsageError(f"{parameter.opts[0]} has no effect on an attack with a stolen key or token; leave it out")
-        if given and with_service and not with_stolen and name == "strategy":
-            raise UsageError("--strategy needs --stolen-key or --stolen-token")
+        if given and with_service and not with_stolen and name in {"strategy", "windows"}:
+            raise UsageError(f"{parameter.opts[0]} needs --stolen-key or --stolen-token")
 
 
 def attack_service(
@@ -177,6 +183,7 @@ def attack_with_stolen(
     strategies: Sequence[Strategy],
     tau: str,
     targets: int | None,
+    windows: int,
     plain_http: bool,
     seed: int,
     json: bool,
@@ -186,6 +193,7 @@ def attack_with_stolen(
         stolen=stolen,
         strategies=tuple(dict.fromkeys(strategies)) or tuple(one for one in Strategy if one.works_with(stolen)),
         people=_STOLEN_TARGETS if targets is None else targets,
+        windows=windows,
         tau_m=_tau_m(tau),
         seed=seed,
     )

@@ -2,7 +2,7 @@
 
 Somebody who can report for a person reports a guess, and looks at what is published afterwards. The right cell brings
 the person's earlier point back. What a wrong cell brings depends on the service's `Rules`: a fresh point, which is
-replaced by an earlier one that is near; the point of another cell that is known; or nothing, if the budget is spent.
+replaced by the oldest one that is near; the point of another cell that is known; or nothing, if the budget is spent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy.ndimage import gaussian_filter
 
 from nearveil.attacks.bayes import BACKGROUND, best_disc
 from nearveil.attacks.oracle import Spot
-from nearveil.nearby.publishing.protection import NEAR_SHARE, Cell, PlaceGrid
+from nearveil.nearby.publishing.protection import NEAR_SHARE, Cell, PlaceGrid, least_new_places
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -27,6 +27,7 @@ _SMOOTHED_OVER_CELLS = 2.0
 _BLOCKS_TRIED = 40
 _NOISE_SAMPLES = 256
 _LEAST_INFORMATION = 1e-4
+_FAR_CELLS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Rules:
     hide_within_m : float
         Mean length of the noise of a place.
     new_places : int
-        How many places are drawn in a window.
+        How many places are drawn in a window at most.
     dwell_epochs : int or None
         In how many epochs a place must be reported before it counts; None if a second place was not seen to count.
     returns_when_spent : bool
@@ -55,6 +56,11 @@ class Rules:
     returns_when_spent: bool = False
     known_cells_attract: bool = False
     same_noise_anew: bool = False
+
+    @property
+    def least_places(self) -> int:
+        """How many places are drawn at least, before the budget of somebody ends."""
+        return least_new_places(self.new_places)
 
     @property
     def grid(self) -> PlaceGrid:
@@ -224,19 +230,34 @@ class Victim:
         What is published of the person before the attack.
     rng : numpy Generator
         For the chance that a fresh point falls near an earlier one.
+    guesses_per_window : int, optional
+        After so many guesses near the person, places far away are reported until the budget ends: when it does tells
+        about these few guesses. Without it the whole budget is for guesses near the person.
     """
 
-    def __init__(self, person: str, city: City, rules: Rules, published_m: Spot, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        person: str,
+        city: City,
+        rules: Rules,
+        published_m: Spot,
+        rng: np.random.Generator,
+        *,
+        guesses_per_window: int | None = None,
+    ) -> None:
         self.person, self.before_m = person, published_m
         self.belief = Belief(city, published_m, rules.hide_within_m)
         self.is_blocked = False
         self._city, self._rules = city, rules
         self._now_m = published_m
-        self._earlier = [published_m]
         self._known: dict[Cell, Spot] = {}
         self._unclear: set[Cell] = set()
+        self._unclear_of_window: set[Cell] = set()
         self._cell_now: Cell | None = None
-        self._drawn = 1
+        # The place from before the attack was drawn in the same window.
+        self._counted = 1
+        self._is_spent = False
+        self._most_guesses, self._guessed = guesses_per_window, 0
         self._chances: dict[Cell, float] = {}
         lengths = rng.gamma(2.0, rules.hide_within_m / 2, _NOISE_SAMPLES)
         angles = rng.uniform(0, 2 * math.pi, _NOISE_SAMPLES)
@@ -244,34 +265,46 @@ class Victim:
         # A first place far away shows whether guesses count at all. If known places come back when the budget is
         # spent, it is spent on such places.
         plants = rules.new_places - 1 if rules.returns_when_spent else 1
-        self._plants = city.far_cells(published_m, plants)[::-1]
+        far = city.far_cells(published_m, _FAR_CELLS)
+        self._plants = far[:plants][::-1]
+        # Others, so far from the first that none of their points is replaced by its.
+        reach = _REACH_SHARE * rules.hide_within_m / city.grid.side_m
+        self._others = [cell for cell in far[plants:] if math.dist(cell, far[0]) > reach][::-1]
 
-    @property
-    def is_spent(self) -> bool:
-        """Whether the budget of new places is spent for sure."""
-        return self._drawn >= self._rules.new_places
-
-    @property
-    def _left(self) -> int:
-        """How many places can be drawn at least; of a guess that brought the point back it is not clear if it was."""
-        return self._rules.new_places - self._drawn - len(self._unclear)
+    def begin_window(self) -> None:
+        """Go on in another budget window, in which nothing was drawn yet."""
+        self._counted, self._guessed, self._is_spent = 0, 0, False
+        self._unclear_of_window = set()
 
     def choose(self) -> Guess | None:
         """Return the guess that tells most; None if none tells anything."""
-        if self.is_blocked:
+        rules = self._rules
+        if self.is_blocked or (self._is_spent and not rules.returns_when_spent):
             return None
-        if self._plants and not self.is_spent:
+        if self._plants and not self._is_spent:
             return self._plain(self._plants.pop(), draws=True)
-        if self._rules.returns_when_spent and self._now_m == self.before_m:
-            return next((self._plain(cell) for cell, point in self._known.items() if point != self.before_m), None)
-        guesses = [
-            guess
-            for column, row in self.belief.likeliest_blocks(_BLOCKS_TRIED)
-            for own in ((column + i, row + j) for i in (0, 1) for j in (0, 1))
-            if (guess := self._guess(own, (column, row))) is not None
-        ]
-        best = max(guesses, key=self._information, default=None)
-        return None if best is None or self._information(best) < _LEAST_INFORMATION else best
+        # Only from far away it is seen whether a guess brings a point near it back, or nothing is published any more.
+        plant, point = next(iter(self._known.items()))
+        if self._now_m != point and (not rules.returns_when_spent or self._now_m == self.before_m):
+            return self._plain(plant)
+        best = max(self._guesses(), key=self._information, default=None)
+        if best is not None and self._information(best) >= _LEAST_INFORMATION:
+            return best
+        # When the budget ends tells whether one of the guesses was known before, and cost nothing.
+        waits_for_end = not rules.returns_when_spent and self._unclear_of_window and self._others
+        return self._plain(self._others.pop(), draws=True) if waits_for_end else None
+
+    def _guesses(self) -> list[Guess]:
+        if self._guessed == self._most_guesses:
+            return []
+        if self._rules.known_cells_attract:
+            blocks = self.belief.likeliest_blocks(_BLOCKS_TRIED)
+            pairs = [((column + i, row + j), (column, row)) for column, row in blocks for i in (0, 1) for j in (0, 1)]
+        else:
+            # The cell that a report lies in is all that counts; which others are near only matters for who stays.
+            cells = self.belief.likeliest_cells(_BLOCKS_TRIED + len(self._unclear))
+            pairs = [(cell, cell) for cell in cells if cell not in self._unclear]
+        return [guess for own, first in pairs if (guess := self._guess(own, first)) is not None]
 
     def observe(self, guess: Guess, published_m: Spot | None) -> None:
         """Take what is published after a guess was reported for as long as a place must last."""
@@ -279,25 +312,42 @@ class Victim:
             self.is_blocked = True
             return
         is_back = published_m == self.before_m
+        if published_m == self._now_m and not self._rules.returns_when_spent:
+            if self._known:
+                self._end()
+            else:
+                # A far place that does not count: somebody's phone reports, or places are not published for long.
+                self.is_blocked = True
+            return
         if guess.cells:
+            self._guessed += 1
             likelihood = (1.0, guess.chance) if is_back else (0.0, 1 - guess.chance)
             self.belief.update(guess.cells, *likelihood)
-        elif guess.draws and is_back:
-            # A far place that does not count: somebody's phone reports, or places are not published for long.
+        elif guess.draws and is_back and not self._known:
             self.is_blocked = True
-        if guess.draws and not is_back:
-            self._known[guess.own], self._cell_now = published_m, guess.own
-            self._drawn += 1
-        elif guess.draws:
-            self._unclear.add(guess.own)
-        if is_back:
+        if guess.draws and not self._is_spent:
+            self._counted += 1
+            if is_back:
+                self._unclear.add(guess.own)
+                self._unclear_of_window.update(guess.cells)
+            else:
+                self._known[guess.own] = published_m
+            # A service that lets places return goes on; that its budget is spent is counted, not seen.
+            self._is_spent = self._rules.returns_when_spent and self._counted >= self._rules.new_places
+        if guess.draws:
+            self._cell_now = guess.own
+        elif is_back:
             self._cell_now = None
         elif guess.known is not None:
             self._cell_now = guess.known
         self._now_m = published_m
-        if published_m not in self._earlier:
-            self._earlier.append(published_m)
-            self._chances.clear()
+
+    def _end(self) -> None:
+        """The budget is spent. It ends one guess later if the person's own cell, which costs nothing, was guessed."""
+        self._is_spent = True
+        least, most = self._rules.least_places, self._rules.new_places
+        shares = [float(least <= self._counted - free <= most) for free in (1, 0)]
+        self.belief.update(list(self._unclear_of_window), *shares)
 
     def _plain(self, cell: Cell, *, draws: bool = False) -> Guess:
         x_m, y_m = self._city.grid.centre_of(cell)
@@ -313,32 +363,28 @@ class Victim:
         if abs(x_m) >= half_width or abs(y_m) >= half_height:
             return None
         near = self._city.grid.cells_near(x_m, y_m)
-        if self._cell_now in near or not self._unclear.isdisjoint(near):
+        if self._cell_now in near:
             return None
         if not self._rules.known_cells_attract:
             near = near[:1]
+        if not self._unclear.isdisjoint(near):
+            return None
         known = next((number for number, cell in enumerate(near) if cell in self._known), None)
         if known is not None:
             cell = near[known]
             useful = known > 0 and self._known[cell] != self.before_m
             return Guess((x_m, y_m), near[:known], 0.0, own, known=cell) if useful else None
-        if self.is_spent:
-            return Guess((x_m, y_m), near, 0.0, own) if self._rules.returns_when_spent else None
-        # The last one is kept: when the budget is spent, no place may come back any more.
-        if self._left < 2:
-            return None
+        if self._is_spent:
+            return Guess((x_m, y_m), near, 0.0, own)
         return Guess((x_m, y_m), near, self._chance_back(own), own, draws=True)
 
     def _chance_back(self, cell: Cell) -> float:
-        """How likely a fresh point of a cell is replaced by the point from before the attack."""
-        if cell in self._chances:
-            return self._chances[cell]
-        fresh = np.array(self._city.grid.centre_of(cell)) + self._noise_m
-        away = np.linalg.norm(fresh[:, None] - np.array(self._earlier), axis=-1)
-        # The point from before is the first.
-        near = (away.argmin(axis=1) == 0) & (away[:, 0] <= NEAR_SHARE * self._rules.hide_within_m)
-        least = 0.5 / _NOISE_SAMPLES
-        self._chances[cell] = float(np.clip(near.mean(), least, 1 - least))
+        """How likely a fresh point of a cell is replaced by the point from before the attack: it is the oldest."""
+        if cell not in self._chances:
+            fresh = np.array(self._city.grid.centre_of(cell)) + self._noise_m
+            away_m = np.linalg.norm(fresh - np.array(self.before_m), axis=-1)
+            near, least = away_m <= NEAR_SHARE * self._rules.hide_within_m, 0.5 / _NOISE_SAMPLES
+            self._chances[cell] = float(np.clip(near.mean(), least, 1 - least))
         return self._chances[cell]
 
     def _information(self, guess: Guess) -> float:

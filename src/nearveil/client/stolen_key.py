@@ -42,6 +42,8 @@ _MOST_DWELL = 12
 _SURE = 0.98
 _OWN = 3 + 16
 _MOST_EPOCHS_TO_SPEND = 400
+_MOST_WINDOWS = 100
+_MOST_EPOCHS_OF_A_WINDOW = 400
 _GUESSES_IN_VAIN = 13
 _T = TypeVar("_T")
 _S = TypeVar("_S")
@@ -84,7 +86,9 @@ class StolenPlan:
     people : int
         How many people are made up for each strategy.
     answer_guesses, patient_guesses : int
-        Guesses of a person within an epoch, and by patience.
+        Guesses of a person within an epoch, and by patience in a window.
+    windows : int
+        For how many budget windows the patient go on. More than one needs a service with test hooks and short windows.
     controls : int
         Accounts of the attacker's own, to learn how the service answers right and wrong guesses.
     """
@@ -94,6 +98,7 @@ class StolenPlan:
     people: int = 200
     answer_guesses: int = 60
     patient_guesses: int = 80
+    windows: int = 1
     controls: int = 20
     tau_m: float = 100.0
     longest_epoch_s: float = 10.0
@@ -102,6 +107,10 @@ class StolenPlan:
     def __post_init__(self) -> None:
         if not 1 <= self.people <= MOST_TARGETS:
             raise UsageError(f"an audit needs 1 to {MOST_TARGETS:,} targets (--targets)")
+        if not 1 <= self.windows <= _MOST_WINDOWS:
+            raise UsageError(f"patience lasts for 1 to {_MOST_WINDOWS} windows (--windows)")
+        if self.windows > 1 and Strategy.PATIENT not in self.strategies:
+            raise UsageError("only the strategy patient goes on for several windows; leave --windows out")
         unusable = [one for one in self.strategies if not one.works_with(self.stolen)]
         if unusable:
             raise UsageError(f"the strategy {unusable[0]} needs the platform key; leave it out, or use --stolen-key")
@@ -131,6 +140,8 @@ class StrategyResult:
         What differed between right and wrong guesses, as far as the attacker noticed.
     seconds_right, seconds_wrong : float or None
         Median time of the answers to right and wrong guesses of the attacker's own accounts; not used.
+    found_by_window : tuple of int
+        How many were found after each budget window, if it was more than one.
     """
 
     strategy: Strategy
@@ -142,6 +153,7 @@ class StrategyResult:
     told: tuple[str, ...] = ()
     seconds_right: float | None = None
     seconds_wrong: float | None = None
+    found_by_window: tuple[int, ...] = ()
 
     @property
     def found_before(self) -> int:
@@ -188,6 +200,7 @@ class StrategyResult:
             "told": list(self.told),
             "median_seconds_right": self.seconds_right,
             "median_seconds_wrong": self.seconds_wrong,
+            "found_by_window": list(self.found_by_window),
             "tells": self.tells,
         }
 
@@ -411,13 +424,15 @@ class StolenKeyAudit:
         telltales = Telltales([])
         times: dict[bool, list[float]] = {True: [], False: []}
         beliefs: list[Belief]
+        by_window: list[int] = []
         if strategy is Strategy.ANSWERS:
             telltales, times = self._telltales(controls_m)
             beliefs = [self._read_answers(one, telltales, progress) for one in people]
         elif strategy is Strategy.RECREATE:
             beliefs = self._recreate(people, progress)
         else:
-            beliefs = self._be_patient(people, progress, beside_phones=strategy is Strategy.BESIDE_PHONES)
+            beside = strategy is Strategy.BESIDE_PHONES
+            beliefs, by_window = self._be_patient(people, progress, beside_phones=beside)
         before = [self._belief(one) for one in people]
         result = StrategyResult(
             strategy,
@@ -428,6 +443,7 @@ class StolenKeyAudit:
             self._crossed - crossed,
             telltales.names,
             *(round(median(times[kind]), 6) if times[kind] else None for kind in (True, False)),
+            found_by_window=tuple(by_window),
         )
         self._accounts.remove([one.person for one in people])
         return result
@@ -490,16 +506,37 @@ class StolenKeyAudit:
         progress(1)
         return belief
 
-    def _be_patient(self, people: Sequence[_Person], progress: Progress, *, beside_phones: bool) -> list[Belief]:
-        """Report one guess after the other, each for as long as a place must last, for everybody at once."""
+    def _be_patient(
+        self, people: Sequence[_Person], progress: Progress, *, beside_phones: bool
+    ) -> tuple[list[Belief], list[int]]:
+        """Report one guess after the other, each for as long as a place must last, for everybody at once.
+
+        Returns what is believed, and how many were found after each window if there are several.
+        """
         rules, rng = self._rules, self._rng
         victims = [Victim(one.person, self._city, rules, one.before_m or (0.0, 0.0), rng) for one in people]
-        dwell, rounds, done = rules.dwell_epochs, self._plan.patient_guesses + rules.new_places, 0
-        for number in range(rounds if dwell is not None else 0):
+        windows = 1 if beside_phones or rules.dwell_epochs is None else self._plan.windows
+        found: list[int] = []
+        for number in range(windows):
+            if windows > 1:
+                # From the beginning of a window on, so that its budget is whole.
+                self._begin_window()
+                for victim in victims:
+                    victim.begin_window()
+            self._guess_for_a_window(people, victims, beside_phones=beside_phones)
+            if windows > 1:
+                errors_m = self._errors(people, [victim.belief for victim in victims])
+                found.append(sum(error_m <= self._plan.tau_m for error_m in errors_m))
+            progress((number + 1) * len(people) // windows - number * len(people) // windows)
+        return [victim.belief for victim in victims], found
+
+    def _guess_for_a_window(self, people: Sequence[_Person], victims: Sequence[Victim], *, beside_phones: bool) -> None:
+        dwell = self._rules.dwell_epochs
+        for _ in range(self._plan.patient_guesses + self._rules.new_places if dwell is not None else 0):
             chosen = [(one, victim, victim.choose()) for one, victim in zip(people, victims, strict=True)]
             active = [(one, victim, guess) for one, victim, guess in chosen if guess is not None]
             if not active:
-                break
+                return
             for _ in range(dwell or 1):
                 if beside_phones:
                     # The guess comes last in an epoch, where it does most harm.
@@ -509,11 +546,21 @@ class StolenKeyAudit:
             points = self._each(lambda turn: self._published(turn[0]), active)
             for (_, victim, guess), point in zip(active, points, strict=True):
                 victim.observe(guess, point)
-            share = (number + 1) * len(people) // rounds
-            progress(share - done)
-            done = share
-        progress(len(people) - done)
-        return [victim.belief for victim in victims]
+
+    def _begin_window(self) -> None:
+        """Go to the beginning of the next budget window."""
+        window = self._window()
+        for _ in range(_MOST_EPOCHS_OF_A_WINDOW):
+            self._cross()
+            if self._window() != window:
+                return
+        raise UsageError(
+            f"a budget window of the service lasts for more than {_MOST_EPOCHS_OF_A_WINDOW} epochs; attack a service "
+            "for tests with a shorter one, such as --epoch 1h --window 4d"
+        )
+
+    def _window(self) -> Any:
+        return self._accounts.patiently(self._client.ledger).document.get("window")
 
     def _recreate(self, people: Sequence[_Person], progress: Progress) -> list[Belief]:
         """Make people anew with a guess as their first place: the right one brings their point back."""
@@ -579,6 +626,10 @@ def stolen_notes(found: StolenAudit) -> str:
         f"found: within {found.tau_m:g} m of the true place, by the best guess from the published place alone, and "
         "with what the guesses told."
     )
+    for row in found.rows:
+        if row.found_by_window:
+            shares = ", ".join(f"{number / len(row.errors_before_m):.3f}" for number in row.found_by_window)
+            lines.append(f"{row.strategy}, found after each of {len(row.found_by_window)} budget windows: {shares}.")
     told = sorted({name for row in found.rows for name in row.told})
     if told:
         lines.append(f"Right and wrong guesses differ in: {', '.join(told)}.")

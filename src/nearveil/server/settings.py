@@ -266,7 +266,7 @@ class Settings(BaseSettings):
     )
     new_places: _Whole = _setting(
         20,
-        "Number of new locations of a person that are drawn in a window.",
+        "Number of new locations of a person that are drawn in a window, at most; a secret number from half of it on.",
         panel="Protection",
         least=1,
         most=10_000,

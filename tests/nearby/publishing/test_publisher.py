@@ -352,6 +352,38 @@ def test_a_spent_budget_leaves_the_last_published_place(world: World) -> None:
     assert world.charged() == 5
 
 
+@pytest.mark.statistical
+def test_where_a_budget_ends_is_a_secret_of_the_person_and_the_window() -> None:
+    """Eleven to twenty, each as often: the chi-square statistic of 9 degrees exceeds 45 in 1e-6 of cases."""
+    keys = new_keys()
+    world, again = World(new_places=20, keys=keys), World(new_places=20, keys=keys)
+    people = [f"person-{number}" for number in range(2000)]
+    budgets = [[world.publisher._charges_of(person, window) for person in people] for window in (0, 1)]
+    for window, found in enumerate(budgets):
+        counts = np.bincount(found, minlength=21)
+        assert counts[:11].sum() == 0
+        assert ((counts[11:] - 200.0) ** 2 / 200.0).sum() < 45
+        assert [again.publisher._charges_of(person, window) for person in people] == found
+    # By chance the same in a tenth of cases; in more than 0.14 with a probability of 1e-8.
+    other_key = World(new_places=20).publisher
+    budgets.append([other_key._charges_of(person, 0) for person in people])
+    for other in budgets[1:]:
+        assert np.mean(np.array(budgets[0]) == np.array(other)) < 0.14
+
+
+def test_as_many_places_are_drawn_as_the_secret_says() -> None:
+    world = World(new_places=20, dwell_epochs=1)
+    people = ["ann", "bob"]
+    for number in range(24):
+        for person in people:
+            world.report(person, (600.0 * (number % 12 - 6), 4500.0 if number < 12 else -4500.0))
+        if number % 6 == 5:
+            world.next_epoch()
+    assert [world.held(person).charged for person in people] == [
+        world.publisher._charges_of(person, 0) for person in people
+    ]
+
+
 def test_back_at_the_published_place_nothing_waits(world: World) -> None:
     home = world.stay("ann", HOME)
     world.stay("ann", WORK, epochs=1)

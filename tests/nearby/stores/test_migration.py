@@ -6,19 +6,21 @@ store by a service's own key ("own"), and in the other by the key that services 
 """
 
 import hashlib
+import itertools
 import json
 import sqlite3
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psycopg
 import pytest
 
-from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, check_identity
-from nearveil.nearby.publishing.protection import Protection
+from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, check_identity, place_tag
+from nearveil.nearby.publishing.protection import Protection, grid_for
 from nearveil.nearby.publishing.publisher import Publisher, Status
 from nearveil.nearby.stores import _postgis_connections, _sqlite_connections, is_postgres, open_store
-from nearveil.nearby.stores.base import Held, NoisyLocation, PlatformKey, Store
+from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, PlatformKey, Store
 from nearveil.region import named_region
 from nearveil.server.scopes import ALL_SCOPES
 from tests.nearby.stores.draws import charge, draw, held, known, published_steps, shown
@@ -191,6 +193,39 @@ def test_who_stays_where_they_are_published_costs_nothing_for_good(old_address: 
     # Bob's place was drawn before, waited, and was charged at its border.
     charged[WINDOW] += 1
     assert store.totals().charged_by_window == charged
+    store.close()
+
+
+@pytest.mark.parametrize("windows_later", [0, 3])
+def test_who_was_published_in_a_window_before_keeps_the_point(
+    old_address: str, before: dict[str, Any], windows_later: int
+) -> None:
+    """Cem, in the window before the one in which this version is first used. Where is found by the tag and the key."""
+    store = open_store(old_address)
+    world = World(store)
+    point, grid = before["points"]["cem home"], grid_for(500.0)
+    around = [round(steps * STEP_M / grid.side_m) for steps in point]
+    key = world.publisher._place_key(WINDOW - 1)
+    [cell] = [
+        cell
+        for cell in itertools.product(*(range(middle - 40, middle + 41) for middle in around))
+        if place_tag(key, "cem", cell, WINDOW - 1, grid.identity) == held(store, "cem", WINDOW).published.tag  # type: ignore[union-attr]
+    ]
+    [home] = world.protection.region.from_metres(np.array([grid.centre_of(cell)])).tolist()
+    world.later(1 + windows_later * EPOCHS_PER_WINDOW)
+    charged = store.totals().charged_by_window
+    for _ in range(3):
+        world.report("cem", home)
+        world.later()
+        assert published_steps(store)["cem"] == tuple(point)
+    assert store.totals().charged_by_window == charged
+    # Back from elsewhere too.
+    for place, is_home in ((AWAY, False), (home, True)):
+        for _ in range(world.protection.dwell_epochs):
+            world.report("cem", place)
+            world.later()
+        assert (published_steps(store)["cem"] == tuple(point)) is is_home
+    assert sum(store.totals().charged_by_window.values()) == sum(charged.values()) + 1
     store.close()
 
 

@@ -42,11 +42,27 @@ LEAST_MARGIN_M = 50.0
 """The same between cells of people, at least: these may be so small that a phone's error leads beyond half a side."""
 
 NEAR_SHARE = 1.5
-"""A new noisy place this near to one that the person had before, in mean lengths of the noise, is replaced by that one.
+"""A new noisy place this near to one that the person had before, in mean lengths of the noise, is replaced by that one;
+by the oldest of them, if there are several.
 
 Whoever can report for somebody could guess cells otherwise, and see by what is published whether a guess was right:
 only the right cell would bring the same noisy place back. It looks at noisy places alone, and so it costs nothing.
 """
+
+
+def least_new_places(most: int) -> int:
+    """Return how many new places of somebody are drawn in a window at least, if it is so many at most.
+
+    How many it is, between these two, is a secret of the person and the window. When a budget ends would tell otherwise
+    how many of somebody's reported places cost nothing, since they were known: whoever reports guesses could count.
+
+    Examples
+    --------
+    >>> least_new_places(20), least_new_places(3)
+    (11, 3)
+    """
+    return most - max(1, most // 2) + 1
+
 
 _LONGEST = timedelta(days=36_525)
 

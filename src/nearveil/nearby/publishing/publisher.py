@@ -19,12 +19,14 @@ from nearveil.nearby.publishing.keys import (
     TAG_BYTES,
     Keys,
     erased_mark,
+    keyed_bytes,
+    noise_in_use,
     place_tags,
     service_key,
     settle_noise,
 )
 from nearveil.nearby.publishing.noise import PlaceNoise, ReportNoise, Wanted
-from nearveil.nearby.publishing.protection import Policy, Protection, Schedule, cells_digest
+from nearveil.nearby.publishing.protection import Policy, Protection, Schedule, cells_digest, least_new_places
 from nearveil.nearby.stores.base import (
     ErasedMark,
     Held,
@@ -40,6 +42,9 @@ OFFSET_SETTING = "epoch_offset"
 BUDGET_SETTING = "most new places of window"
 KEY_SETTING = "key of the places of window"
 NOISE_SINCE_SETTING = "noise lasts since window"
+
+WINDOWS_OF_BEFORE = 24
+"""So many windows before the noise began to last are looked at, in a store of before: two years of 30 days."""
 
 RECEIPT_BYTES = 12
 
@@ -158,7 +163,7 @@ class Publisher:
         return _epoch_offset(self._store)
 
     def most_charges(self, window: int) -> int:
-        """Return how many new places of a person are drawn in a window: what was set when it was first used.
+        """Return how many new places of a person are drawn in a window at most: what was set when it was first used.
 
         All processes on a store agree on it, and a promise that was given for a window is not changed within it.
         """
@@ -168,6 +173,12 @@ class Publisher:
             wanted, name = self.protection.most_charges, f"{BUDGET_SETTING} {window}"
             self._most_charges[window] = int(self._store.settle(name, str(wanted)))
         return self._most_charges[window]
+
+    def _charges_of(self, person: str, window: int) -> int:
+        """Return how many new places of a person are drawn in a window: a keyed number from the least to the most."""
+        most = self.most_charges(window)
+        drawn = keyed_bytes(self._noises(window)[0].key, "nearveil budget", person.encode(), str(window).encode())
+        return most - int.from_bytes(drawn, "big") % (most - least_new_places(most) + 1)
 
     # -- the noise that lasts ----------------------------------------------------------------------------------
 
@@ -183,6 +194,7 @@ class Publisher:
             began = self._noise_began(window)
             keyed = [begins for begins in self._keys.from_windows if began < begins <= window]
             newest, *older = sorted({began, *keyed}, reverse=True)
+            older += self._windows_of_before(began)
             known = [begins for begins in older if settle_noise(self._store, self._keys, begins)]
             if not settle_noise(self._store, self._keys, newest):
                 self._keys.forget(newest)
@@ -198,6 +210,16 @@ class Publisher:
         now = self.protection.schedule.window_of(self.epoch)
         since = int(self._store.settle(NOISE_SINCE_SETTING, str(min(window, now))))
         return self.protection.noise_begins(window, since)
+
+    def _windows_of_before(self, began: int) -> list[int]:
+        """Return the windows in which a store was used before the noise began to last, which had noise of their own.
+
+        Who was published in one of them and is still there keeps that point: nobody's noise is drawn a second time.
+        """
+        if self.protection.policy is not Policy.PLACE or self.protection.noise_lifetime is not None:
+            return []
+        windows = range(began - 1, began - 1 - WINDOWS_OF_BEFORE, -1)
+        return [window for window in windows if noise_in_use(self._store, self._keys, window)]
 
     def _place_key(self, window: int) -> bytes:
         """Return the key of places whose noise began with a window: one that belongs to this service alone.
@@ -242,14 +264,14 @@ class Publisher:
         window = self.protection.schedule.window_of(now + 1)
         if self._check_window is not None:
             self._check_window(window)
-        most = self.most_charges(window)
+        _ = self.most_charges(window)
         receipts = [secrets.token_hex(RECEIPT_BYTES) for _ in reports]
         with self._store.writing() as writing, self._computing():
             held = writing.held(sorted({report.person for report in reports}), window)
             stays = {person: Stay(person, one, now, window) for person, one in held.items()}
             for report, receipt in zip(reports, receipts, strict=True):
                 if report.person in stays:
-                    self._observe(stays[report.person], report, receipt, most)
+                    self._observe(stays[report.person], report, receipt)
             self._keep(list(stays.values()), writing, now + 1)
         is_off = self.protection.policy is Policy.OFF
         status, at = (Status.PUBLISHED, None) if is_off else (Status.TAKEN, self.starts_at(now + 1))
@@ -258,7 +280,7 @@ class Publisher:
             for report, receipt in zip(reports, receipts, strict=True)
         ]
 
-    def _observe(self, stay: Stay, report: Report, receipt: str, most_charges: int) -> None:
+    def _observe(self, stay: Stay, report: Report, receipt: str) -> None:
         stay.receipt = receipt
         if self.protection.policy is not Policy.PLACE:
             stay.pending = Wanted(report.person, report.x_m, report.y_m)
@@ -277,7 +299,7 @@ class Publisher:
             tags[: len(noises)],
             tags[len(noises) :],
             dwell_epochs=self.protection.dwell_epochs,
-            most_charges=most_charges,
+            most_charges=self._charges_of(report.person, stay.window),
         )
         noise, cell = places[tag or tags[0]]
         drawn = Wanted(report.person, *self._grid.centre_of(cell), cell=cell, tag=tag or tags[0], noise=noise)
@@ -340,7 +362,8 @@ class Publisher:
         if done:
             window = self.protection.schedule.window_of(epoch)
             # What was charged before the noise began is not known again; with fresh noise nothing is.
-            oldest = self._noise_began(window) if self.protection.policy is Policy.PLACE else window - 1
+            began = self._noise_began(window) if self.protection.policy is Policy.PLACE else window - 1
+            oldest = min([began, *self._windows_of_before(began)])
             done = self._store.publish(epoch, window=window, oldest_window=min(oldest, window - 1))
         # Somebody else may have done it; either way it is done.
         self._published_epoch = epoch
