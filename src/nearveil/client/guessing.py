@@ -297,6 +297,7 @@ class Victim:
     def _guesses(self) -> list[Guess]:
         if self._guessed == self._most_guesses:
             return []
+        pairs: list[tuple[Cell, Cell]]
         if self._rules.known_cells_attract:
             blocks = self.belief.likeliest_blocks(_BLOCKS_TRIED)
             pairs = [((column + i, row + j), (column, row)) for column, row in blocks for i in (0, 1) for j in (0, 1)]
@@ -345,6 +346,9 @@ class Victim:
     def _end(self) -> None:
         """The budget is spent. It ends one guess later if the person's own cell, which costs nothing, was guessed."""
         self._is_spent = True
+        if self._rules.known_cells_attract:
+            # Several guesses may have been free.
+            return
         least, most = self._rules.least_places, self._rules.new_places
         shares = [float(least <= self._counted - free <= most) for free in (1, 0)]
         self.belief.update(list(self._unclear_of_window), *shares)

@@ -442,7 +442,8 @@ class StolenKeyAudit:
             tuple(one.reports for one in people),
             self._crossed - crossed,
             telltales.names,
-            *(round(median(times[kind]), 6) if times[kind] else None for kind in (True, False)),
+            seconds_right=round(median(times[True]), 6) if times[True] else None,
+            seconds_wrong=round(median(times[False]), 6) if times[False] else None,
             found_by_window=tuple(by_window),
         )
         self._accounts.remove([one.person for one in people])

@@ -16,7 +16,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, check_identity, place_tag
+from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, check_identity, place_tags
 from nearveil.nearby.publishing.protection import Protection, grid_for
 from nearveil.nearby.publishing.publisher import Publisher, Status
 from nearveil.nearby.stores import _postgis_connections, _sqlite_connections, is_postgres, open_store
@@ -206,11 +206,11 @@ def test_who_was_published_in_a_window_before_keeps_the_point(
     point, grid = before["points"]["cem home"], grid_for(500.0)
     around = [round(steps * STEP_M / grid.side_m) for steps in point]
     key = world.publisher._place_key(WINDOW - 1)
-    [cell] = [
-        cell
-        for cell in itertools.product(*(range(middle - 40, middle + 41) for middle in around))
-        if place_tag(key, "cem", cell, WINDOW - 1, grid.identity) == held(store, "cem", WINDOW).published.tag  # type: ignore[union-attr]
-    ]
+    cells = list(itertools.product(*(range(middle - 40, middle + 41) for middle in around)))
+    cem = held(store, "cem", WINDOW)
+    assert cem is not None
+    assert cem.published is not None
+    cell = cells[place_tags(key, "cem", cells, WINDOW - 1, grid.identity).index(cem.published.tag)]
     [home] = world.protection.region.from_metres(np.array([grid.centre_of(cell)])).tolist()
     world.later(1 + windows_later * EPOCHS_PER_WINDOW)
     charged = store.totals().charged_by_window

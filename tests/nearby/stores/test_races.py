@@ -9,7 +9,7 @@ import numpy as np
 import psycopg
 
 from nearveil.nearby.publishing.keys import new_keys
-from nearveil.nearby.publishing.protection import Protection
+from nearveil.nearby.publishing.protection import Protection, least_new_places
 from nearveil.nearby.publishing.publisher import Publisher, Status
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import ErasedMark, Held, Standing, Store
@@ -254,7 +254,8 @@ def test_reports_and_borders_never_exceed_a_budget(two_stores: tuple[Store, Stor
     clock[0] += epoch_s
     assert publishers[1].publish_due()
     numbers = [number for person in people for number in known(first, person)["charges"].values()]
-    assert numbers == [4] * len(people)
+    # How many there are in this window is a secret of each person.
+    assert all(least_new_places(4) <= number <= 4 for number in numbers)
     # Nobody is told whether a place was new, or one too many.
     assert told == [{Status.TAKEN}, {Status.TAKEN}]
     assert sum(numbers) == sum(first.totals().charged_by_window.values())
