@@ -11,8 +11,10 @@ import numpy as np
 from scipy import stats
 
 from nearveil.attacks.oracle import Spot
+from nearveil.client import guessing
 from nearveil.client.guessing import City, Guess, Rules, Victim
 from nearveil.io.synthetic import synthetic_city
+from nearveil.nearby.publishing import publisher
 from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.publishing.publisher import Publisher, Report
@@ -63,8 +65,12 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=200)
     parser.add_argument("--windows", type=int, default=12)
     parser.add_argument("--guesses", type=int, help="guesses near the person in a window; all by default")
+    parser.add_argument("--open-end", action="store_true", help="every budget ends at its most, as in older versions")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    if options.open_end:
+        for module in (publisher, guessing):
+            vars(module)["least_new_places"] = lambda most: most
     places_m = REGION.to_metres(synthetic_city(options.people + POPULATION, REGION, rng=options.seed))
     homes_m = places_m[: options.people]
     names = [f"person-{number}" for number in range(options.people)]
