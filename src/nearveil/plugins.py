@@ -59,7 +59,7 @@ def reference(kind: type) -> str:
 def _from_file_or_module(name: str, kind: str) -> object:
     place, _, class_name = name.rpartition(":")
     try:
-        module = _module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        module = module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     except UsageError:
         raise
     except Exception as error:
@@ -69,7 +69,8 @@ def _from_file_or_module(name: str, kind: str) -> object:
     return getattr(module, class_name)
 
 
-def _module_of_file(path: Path) -> object:
+def module_of_file(path: Path) -> object:
+    """Import a file as a module."""
     if not path.is_file():
         raise UsageError(f"there is no file {path}; check the name")
     if not path.stem.isidentifier():

@@ -9,8 +9,9 @@ from typing import ClassVar, Self
 
 from nearveil.attacks._belief import Belief, Rings
 from nearveil.attacks._planner import Planner
-from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome, inward_angle, step_from
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.adaptive_rings import Prior, RingSearch
+from nearveil.attacks.base import Attack, AttackResult, Finding, Inquiry, Outcome, inward_angle, step_from
+from nearveil.attacks.oracle import PersonOracle, Spot
 from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
 from nearveil.region import Region
@@ -61,6 +62,11 @@ class Adaptive(Attack):
     def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
         """Return the attack for a region."""
         return cls(half_extent_m=region.half_extent_m, tau_m=tau_m, colluders=colluders)
+
+    def locate(self, oracle: PersonOracle, start: Spot | None = None) -> AttackResult:
+        """Find the one person whom an oracle answers about, without accounts."""
+        prior = Prior(self.half_extent_m, self.tau_m, start)
+        return RingSearch(oracle, prior, most_queries=self.most_queries).run(self.name)
 
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
         return _Search(self, inquiry, start).run()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Self
 
-from nearveil.attacks.oracle import Oracle, OutOfQueriesError, Spot
+from nearveil.attacks.oracle import Oracle, OutOfQueriesError, PersonOracle, Spot
 from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
 from nearveil.region import Region
@@ -52,6 +52,8 @@ class TraceStep:
         The accounts' places in the list, in the same order.
     cells : ndarray of shape (n, 3), optional
         Squares (x, y, half side) where the target can still be.
+    answer : str, optional
+        What the service answered, where that is no list.
     """
 
     place: Spot
@@ -59,6 +61,7 @@ class TraceStep:
     colluders: tuple[Spot, ...] = ()
     colluder_ranks: tuple[int | None, ...] = ()
     cells: FloatArray | None = None
+    answer: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +90,8 @@ class AttackResult:
         Other people located on the way.
     listed : mapping
         How often each other person was listed.
+    radius_m : float or None
+        Everything that the answers leave possible is within this distance of the estimate; None if that is not known.
     """
 
     attack: str
@@ -98,6 +103,7 @@ class AttackResult:
     trace: Trace = field(default_factory=Trace)
     others: Mapping[Person, Spot] = field(default_factory=dict)
     listed: Mapping[Person, int] = field(default_factory=dict)
+    radius_m: float | None = None
 
 
 class Inquiry:
@@ -206,6 +212,16 @@ class Attack(ABC):
             others=found.others,
             listed=dict(inquiry.listed),
         )
+
+    def locate(self, oracle: PersonOracle, start: Spot | None = None) -> AttackResult:
+        """Find the one person whom an oracle answers about; the person is rather near ``start``, if that is given."""
+        del oracle, start
+        raise UsageError(f"{self.name} needs ranked lists; use the adaptive attack on other answers")
+
+    @classmethod
+    def takes_other_answers(cls) -> bool:
+        """Whether it can attack services that answer about one person."""
+        return cls.locate is not Attack.locate
 
     @abstractmethod
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nearveil.attacks.oracle import CountedOracle, Spot
+from nearveil.attacks.answers import Answers
+from nearveil.attacks.oracle import CountedOracle, PersonOracle, Spot, spot_of
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.nearby.index import NearbyIndex, Person
@@ -41,7 +42,7 @@ class SimulatedService:
             raise UsageError("a service without people cannot be attacked; give at least one person")
         if (np.abs(places_m) > np.array(region.half_extent_m) + 1.0).any():
             raise UsageError("everybody must be in the region; clip places to it first")
-        self._region = region
+        self._region, self._places_m = region, places_m
         self._mechanism = colluder_mechanism
         self._rng = np.random.default_rng(rng)
         self._index: NearbyIndex[Person] = NearbyIndex(region, range(len(places_m)), places_m, rng=self._rng)
@@ -69,6 +70,13 @@ class SimulatedService:
             return self._index.ranked_metres(*place, k)
 
         return CountedOracle(ask, put, k=k, colluders=self._accounts, most_queries=most_queries)
+
+    def person_oracle(
+        self, answers: Answers, person: int, *, most_queries: int = 1000, rng: np.random.Generator | int | None = None
+    ) -> PersonOracle:
+        """Open the service to an attacker who asks about one person; ``rng`` chooses a rounding that is not stated."""
+        chance = self._rng if rng is None else np.random.default_rng(rng)
+        return answers.simulated(spot_of(self._places_m[person]), most_queries=most_queries, rng=chance)
 
     def _put(self, account: Person, place: Spot | None, noise: np.random.Generator) -> None:
         if place is None:

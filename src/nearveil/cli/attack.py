@@ -1,4 +1,4 @@
-"""``nearveil attack``: locate people through ranked lists, on simulated services or on a running one."""
+"""``nearveil attack``: locate people through what a service answers, on simulated services or on a running one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from nearveil.attacks.registry import ATTACKS, attack_class
+from nearveil.attacks.answers import EXAMPLES, Answers
+from nearveil.attacks.registry import ATTACKS, attack_class, attacks_for
 from nearveil.cli._options import (
     ClipOption,
     ForceOption,
@@ -23,6 +24,12 @@ from nearveil.cli._protection import (
     ProtectionOptions,
     build_mechanism,
     takes_protection,
+)
+from nearveil.cli.attack_adapter import (
+    AdapterOption,
+    attack_with_adapter,
+    refuse_list_options,
+    refuse_options_without_adapter,
 )
 from nearveil.cli.attack_service import (
     AskersOption,
@@ -43,7 +50,7 @@ from nearveil.cli.attack_service import (
 from nearveil.cli.populations import Population, dataset_population, file_population
 from nearveil.client.stolen_key import Stolen
 from nearveil.errors import UsageError, require_package
-from nearveil.evaluation.attack import PopulationAttack, attack_population
+from nearveil.evaluation.attack import AttackOutcome, PopulationAttack, attack_population
 from nearveil.evaluation.attack_experiment import AttackProtocol
 from nearveil.io.atomic import check_output
 from nearveil.io.datasets import DatasetName
@@ -89,6 +96,15 @@ def attack(
             help=f"Attack to run: {', '.join(ATTACKS)}, or your own as FILE.py:CLASS; may be repeated.",
             metavar="ATTACK",
             show_default="all",
+            rich_help_panel="Attack",
+        ),
+    ] = None,
+    answers: Annotated[
+        str | None,
+        typer.Option(
+            help=f"What the service answers: {EXAMPLES}; lengths of your choice.",
+            metavar="ANSWERS",
+            show_default="list",
             rich_help_panel="Attack",
         ),
     ] = None,
@@ -189,20 +205,31 @@ def attack(
     stolen_token: StolenTokenOption = False,
     strategy: StrategyOption = None,
     windows: WindowsOption = 1,
+    adapter: AdapterOption = None,
 ) -> None:
-    """Locate people through ranked lists: the paper's populations or your own people, protected or not.
+    """Locate people through ranked lists or other answers: the paper's populations or your own, protected or not.
 
     The attack runs against a simulated service in memory. With any option under Mechanism (--epsilon, --hide-within,
     --mechanism ...) everybody is protected first. With --url a running service of your own is attacked instead: the
     command creates its targets and colluders there, and removes them afterwards. With --stolen-key or --stolen-token
-    it attacks them as somebody who can report in their names.
+    it attacks them as somebody who can report in their names. With --adapter the service is any of your own, behind a
+    Python file with a few functions.
     """
-    names = list(ATTACKS) if not name or _ALL in name else list(dict.fromkeys(name))
+    if adapter is not None:
+        refuse_options_without_adapter(context)
+        _check_pictures(trace, animate, force=force)
+        outcome = attack_with_adapter(
+            adapter, answers=answers, region=region, names=name or (), tau=tau, target=target, truth=truth, seed=seed,
+            json=json,
+        )  # fmt: skip
+        _draw(outcome, trace, animate, force=force)
+        return
+    said = Answers.parse(answers or "list")
+    names = attacks_for(said) if not name or _ALL in name else list(dict.fromkeys(name))
     for one in names:
         attack_class(one)
+    refuse_list_options(context, said)
     refuse_other_options(context, with_service=url is not None, with_stolen=stolen_key or stolen_token)
-    if stolen_key and stolen_token:
-        raise UsageError("the attacker has a stolen key or stolen tokens; give one of --stolen-key and --stolen-token")
     if url is not None and (stolen_key or stolen_token):
         attack_with_stolen(
             url=url, key=key, stolen=Stolen.KEY if stolen_key else Stolen.TOKEN, strategies=strategy or (), tau=tau,
@@ -245,6 +272,7 @@ def attack(
                 ks=numbers(k, "--k"),
                 accounts=numbers(colluders, "--colluders"),
                 mechanism=mechanism,
+                answers=str(said),
                 person=None if person is None else people.number_of(person),
                 protocol=protocol,
                 cores=cores,
@@ -308,11 +336,11 @@ def _check_pictures(trace: Path | None, animate: Path | None, *, force: bool) ->
             check_output(path, force=force)
 
 
-def _draw(found: PopulationAttack, trace: Path | None, animate: Path | None, *, force: bool) -> None:
+def _draw(found: PopulationAttack | AttackOutcome, trace: Path | None, animate: Path | None, *, force: bool) -> None:
     paths = [path for path in (trace, animate) if path is not None]
     if not paths:
         return
-    outcome = found.example()
+    outcome = found.example() if isinstance(found, PopulationAttack) else found
     if trace is not None:
         outcome.plot(trace, force=force)
     if animate is not None:

@@ -114,6 +114,7 @@ WindowsOption = Annotated[
 _SERVICE_ONLY = {
     "key", "targets", "target", "truth", "askers", "plain_http", "stolen_key", "stolen_token", "strategy", "windows",
 }  # fmt: skip
+_WITH_ADAPTER = {"target", "truth"}
 _WITH_SERVICE = {"url", "region", "name", "k", "colluders", "tau", "seed", "json", *_SERVICE_ONLY}
 _WITH_STOLEN = {
     "url", "key", "targets", "tau", "seed", "json", "plain_http", "stolen_key", "stolen_token", "strategy", "windows",
@@ -129,11 +130,14 @@ def refuse_other_options(context: typer.Context, *, with_service: bool, with_sto
         if given and with_service and name not in _WITH_SERVICE:
             raise UsageError(f"{parameter.opts[0]} is for simulated services, not for --url; leave it out")
         if given and not with_service and name in _SERVICE_ONLY:
-            raise UsageError(f"{parameter.opts[0]} needs --url, the address of a running service")
+            or_adapter = ", or --adapter" if name in _WITH_ADAPTER else ""
+            raise UsageError(f"{parameter.opts[0]} needs --url, the address of a running service{or_adapter}")
         if given and with_service and with_stolen and name not in _WITH_STOLEN:
             raise UsageError(f"{parameter.opts[0]} has no effect on an attack with a stolen key or token; leave it out")
         if given and with_service and not with_stolen and name in {"strategy", "windows"}:
             raise UsageError(f"{parameter.opts[0]} needs --stolen-key or --stolen-token")
+    if context.params.get("stolen_key") and context.params.get("stolen_token"):
+        raise UsageError("the attacker has a stolen key or stolen tokens; give one of --stolen-key and --stolen-token")
 
 
 def attack_service(
@@ -163,7 +167,7 @@ def attack_service(
         colluders=numbers(colluders, "--colluders"),
         askers=1 if askers is None else askers,
         targets=_TARGETS if targets is None else targets,
-        tau_m=_tau_m(tau),
+        tau_m=tau_of(tau),
         known_target=_known_target(target, truth, targets),
         seed=seed,
     )
@@ -194,7 +198,7 @@ def attack_with_stolen(
         strategies=tuple(dict.fromkeys(strategies)) or tuple(one for one in Strategy if one.works_with(stolen)),
         people=_STOLEN_TARGETS if targets is None else targets,
         windows=windows,
-        tau_m=_tau_m(tau),
+        tau_m=tau_of(tau),
         seed=seed,
     )
     with (
@@ -235,11 +239,21 @@ def _read_key(path: Path) -> str:
         raise UsageError("the file of --key cannot be read; name the file that holds the platform key") from None
 
 
-def _tau_m(text: str) -> float:
+def tau_of(text: str) -> float:
+    """Read --tau."""
     tau_m = metres(text, "--tau")
     if tau_m < LEAST_TAU_M:
         raise UsageError("tau must be a distance of at least 1 m, such as 100m")
     return tau_m
+
+
+def place_of_truth(truth: str) -> tuple[float, float]:
+    """Read --truth."""
+    try:
+        latitude, longitude = (float(part) for part in truth.split(","))
+    except ValueError:
+        raise UsageError("--truth takes latitude and longitude in degrees, such as 37.77,-122.42") from None
+    return latitude, longitude
 
 
 def _known_target(target: str | None, truth: str | None, targets: int | None) -> KnownTarget | None:
@@ -249,11 +263,7 @@ def _known_target(target: str | None, truth: str | None, targets: int | None) ->
         return None
     if targets is not None:
         raise UsageError("--target attacks one account, --targets several made-up ones; give one of them")
-    try:
-        latitude, longitude = (float(part) for part in truth.split(","))
-    except ValueError:
-        raise UsageError("--truth takes latitude and longitude in degrees, such as 37.77,-122.42") from None
-    return KnownTarget(target, latitude, longitude)
+    return KnownTarget(target, *place_of_truth(truth))
 
 
 def _say(found: ServiceAudit, *, json: bool) -> None:

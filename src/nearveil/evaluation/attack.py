@@ -1,8 +1,8 @@
 """Attack a nearby service: one person of it, or a population in numbers.
 
-`attack` looks for one person through ranked lists, in a service that `simulate` makes or in anything else that answers
-(`nearveil.attacks.oracle.Oracle`). `attack_population` is the whole experiment of ``nearveil attack``: every attack on
-the same people, run after run, and the Bayes attacker beside them where people are protected.
+`attack` looks for one person through ranked lists or other answers, in a service that `simulate` makes or in anything
+else that answers (`nearveil.attacks.oracle`). `attack_population` is the whole experiment of ``nearveil attack``: every
+attack on the same people, run after run, and the Bayes attacker beside them where people are protected.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nearveil.attacks.answers import Answers
 from nearveil.attacks.base import Attack, AttackResult
-from nearveil.attacks.oracle import Oracle, Spot, spot_of
-from nearveil.attacks.registry import ATTACKS, attack_class
+from nearveil.attacks.oracle import Oracle, PersonOracle, Spot, spot_of
+from nearveil.attacks.registry import attack_class, attacks_for
 from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
 from nearveil.evaluation.attack_trials import AttackSetup, Instance, Trial, set_up_attacks
@@ -85,13 +86,18 @@ class AttackOutcome:
 
     @property
     def questions(self) -> int:
-        """How many lists the attack asked for."""
+        """How many questions the attack asked."""
         return self.result.queries
 
     @property
     def certified(self) -> bool:
         """Whether the answers leave no place but within tau of the estimate: of where the service has the person."""
         return self.result.certified
+
+    @property
+    def radius_m(self) -> float | None:
+        """Everything that the answers leave possible is this near to the estimate; None if that is not known."""
+        return self.result.radius_m
 
     def plot(self, path: str | Path, *, force: bool = False) -> None:
         """Draw the attack as PNG. It shows where people truly are."""
@@ -148,6 +154,7 @@ class Simulation:
     experiment: AttackExperiment = field(repr=False)
     k: int
     ids: tuple[Person, ...] | None = field(default=None, repr=False)
+    answers: str = field(default="list", repr=False)
 
     @property
     def published(self) -> FloatArray:
@@ -175,8 +182,11 @@ def simulate(
     ids: Sequence[Person] | None = None,
     publish_accounts: bool = False,
     seed: int = 1,
+    answers: str = "list",
 ) -> Simulation:
     """Return a nearby service in memory that lists the ``k`` nearest people, in order and without distances.
+
+    With ``answers`` it says something else instead, about one person at a time.
 
     Parameters
     ----------
@@ -194,6 +204,11 @@ def simulate(
         Whether the mechanism publishes the attacker's accounts as well, or the service has them where they are put.
     seed : int
         Ties, starts and noise depend on it.
+    answers : str
+        ``"list"``; or a distance, rounded in a way that the attacker is not told (``"distance:1km"``,
+        ``"distance:1mi"``, ``"distance:1km-floor"``), a band (``"bands:500m"``), or whether the person is within a
+        radius: a multiple of a length (``"filter:1km"``), always the same (``"filter:5km-fixed"``), or any from a
+        least one on (``"circle:2km"``).
 
     Examples
     --------
@@ -206,17 +221,20 @@ def simulate(
     box = _region_of(region, mechanism)
     names = None if ids is None else tuple(ids)
     protocol = AttackProtocol(runs=1, instances=1, seed=seed, published_colluders=publish_accounts)
-    experiment = AttackExperiment(Dataset("a simulated service", box, box.check(points)), protocol, mechanism)
+    said = Answers.parse(answers)
+    if publish_accounts and not said.is_list:
+        raise UsageError("attacks on other answers than lists have no accounts; leave publish_accounts out")
+    experiment = AttackExperiment(Dataset("a simulated service", box, box.check(points)), protocol, mechanism, said)
     if names is not None and len(names) != len(experiment.true_m):
         raise UsageError(f"there are {len(names):,} ids for {len(experiment.true_m):,} people; give one for each")
     experiment.check_k(k)
-    return Simulation(experiment=experiment, k=k, ids=names)
+    return Simulation(experiment=experiment, k=k, ids=names, answers=str(said))
 
 
 def attack(
-    service: Simulation | Oracle,
+    service: Simulation | Oracle | PersonOracle,
     *,
-    target: Person,
+    target: Person | None = None,
     method: str | Attack = "adaptive",
     accounts: int = 1,
     tau_m: float = 100.0,
@@ -224,15 +242,15 @@ def attack(
     region: Region | str | None = None,
     truth: tuple[float, float] | None = None,
 ) -> AttackOutcome:
-    """Look for one person through ranked lists alone.
+    """Look for one person through the answers of a service alone.
 
     Parameters
     ----------
-    service : Simulation or Oracle
+    service : Simulation, Oracle or PersonOracle
         What `simulate` returns, or anything that answers; see `nearveil.attacks.oracle.CountedOracle`, and
         `nearveil.client.oracle` for a running service of your own.
-    target : int or str
-        Whom to find.
+    target : int or str, optional
+        Whom to find; an oracle about one person knows it.
     method : str or Attack
         ``"adaptive"``, ``"gi-lia"``, ``"zo-lia"``, ``"sandwich"``, ``"unfolding"``, your own as ``"file.py:Class"``, or
         an attack that is set up already.
@@ -242,7 +260,8 @@ def attack(
         How near counts as found, and how sure the adaptive attacker has to be.
     start : (float, float), optional
         Latitude and longitude where the attack begins: a place where the target is listed. Needed with an oracle; a
-        simulated service is searched for one.
+        simulated service is searched for one. With other answers than lists: a place that the target is rather near;
+        without it the target is taken to be anywhere in the region.
     region : Region or str, optional
         With an oracle: the service's public region; San Francisco by default.
     truth : (float, float), optional
@@ -263,14 +282,24 @@ def attack(
     if isinstance(service, Simulation):
         if region is not None or truth is not None:
             raise UsageError("a simulated service knows its region and where people are; leave region and truth out")
+        if target is None:
+            raise UsageError("say whom to find: target=...")
         return _attack_simulation(service, target, method, accounts, tau_m, start)
-    if start is None:
-        raise UsageError("say where the attack begins: start=(latitude, longitude), where the target is listed")
     box = as_region(_DEFAULT_REGION if region is None else region)
-    begin = spot_of(box.to_metres([start])[0])
-    attack_setup = _attack_setup(method, box, len(service.colluders), tau_m)
+    begin = None if start is None else spot_of(box.to_metres([start])[0])
+    if isinstance(service, Oracle):
+        if begin is None or target is None:
+            raise UsageError(
+                "say whom to find and where the attack begins: target=..., start=(latitude, longitude), where the "
+                "target is listed"
+            )
+        attack_setup = _attack_setup(method, box, len(service.colluders), tau_m)
+        result = attack_setup.attack.infer(service, target, begin)
+    else:
+        attack_setup = _attack_setup(method, box, 1, tau_m)
+        result = attack_setup.attack.locate(service, begin)
     return AttackOutcome(
-        result=attack_setup.attack.infer(service, target, begin),
+        result=result,
         region=box,
         tau_m=tau_m,
         truth=None if truth is None else spot_of(box.to_metres([truth])[0]),
@@ -288,11 +317,10 @@ def _attack_simulation(
 ) -> AttackOutcome:
     experiment, k, number = service.experiment, service.k, service.number_of(target)
     setup = experiment.setup(0)
-    if start is None:
-        (instance,) = experiment.instances(0, k, number)
-    else:
-        instance = Instance(spot_of(setup.region.to_metres([start])[0]), number)
-    trial = Trial(setup, _attack_setup(method, setup.region, accounts, tau_m), k, (instance,))
+    begin = None if start is None else spot_of(setup.region.to_metres([start])[0])
+    instance = experiment.instances(0, k, number)[0] if begin is None else Instance(begin, number)
+    attack_setup = _attack_setup(method, setup.region, accounts, tau_m)
+    trial = Trial(setup, attack_setup, k, (instance,), near=begin)
     return outcome_of(experiment, number, trial.run_one(0, setup.open()), tau_m=tau_m)
 
 
@@ -346,12 +374,13 @@ def attack_population(
     *,
     region: Region | str | None = None,
     name: str = "people",
-    attacks: Sequence[str] = tuple(ATTACKS),
+    attacks: Sequence[str] | None = None,
     ks: Sequence[int] = (10,),
     accounts: Sequence[int] = (1,),
     mechanism: Mechanism | None = None,
     person: int | None = None,
     protocol: AttackProtocol | None = None,
+    answers: str = "list",
     cores: int | None = None,
     progress: ProgressBar = no_bar,
 ) -> PopulationAttack:
@@ -366,7 +395,7 @@ def attack_population(
     name : str
         What tables call them.
     attacks : sequence of str
-        Names as in `attack`; all of Nearveil's own by default.
+        Names as in `attack`; by default all of Nearveil's own that can use the answers.
     ks, accounts : sequence of int
         Lengths of lists, and numbers of the adaptive attacker's accounts, to try.
     mechanism : Mechanism, optional
@@ -375,6 +404,9 @@ def attack_population(
         Attack the person in this row alone.
     protocol : AttackProtocol, optional
         Runs, targets, tau and seed; by default the paper's.
+    answers : str
+        What the service answers, as in `simulate`. With other answers than lists the targets are anybody, and ``ks``
+        and ``accounts`` have no meaning.
     cores : int, optional
         Processes to use; all cores by default. Results do not depend on it.
 
@@ -390,8 +422,11 @@ def attack_population(
     """
     protocol, used = protocol or AttackProtocol(), cores or os.cpu_count() or 1
     box = _region_of(region, mechanism)
-    attack_setups = set_up_attacks(attacks, box, colluders=accounts, tau_m=protocol.tau_m)
-    experiment = AttackExperiment(Dataset(name, box, box.check(points)), protocol, mechanism)
+    said = Answers.parse(answers)
+    names = attacks_for(said) if attacks is None else attacks
+    attack_setups = set_up_attacks(names, box, colluders=accounts, tau_m=protocol.tau_m, answers=said)
+    experiment = AttackExperiment(Dataset(name, box, box.check(points)), protocol, mechanism, said)
+    ks = ks if said.is_list else (0,)
     for k in ks:
         experiment.check_k(k)
     with progress(f"protecting {name}", protocol.runs) as advance:

@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 from scipy.special import betaincinv, stdtrit
 
+from nearveil.attacks.answers import LISTS, Answers
 from nearveil.attacks.base import AttackResult
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
@@ -22,6 +23,7 @@ from nearveil.evaluation.attack_trials import (
     Instance,
     ServiceSetup,
     Trial,
+    anybody,
     draw_instances,
     instances_of_person,
     run_trials,
@@ -309,6 +311,7 @@ class AttackRow:
     protected: bool
     published_colluders: bool
     score: AttackScore
+    answers: str = "list"
 
 
 class AttackExperiment:
@@ -322,18 +325,22 @@ class AttackExperiment:
         How it is measured.
     mechanism : Mechanism, optional
         Protects everybody, anew in every run; without it the service answers from true places.
+    answers : Answers
+        What the service answers; ranked lists by default.
     """
 
-    def __init__(self, dataset: Dataset, protocol: AttackProtocol, mechanism: Mechanism | None) -> None:
+    def __init__(
+        self, dataset: Dataset, protocol: AttackProtocol, mechanism: Mechanism | None, answers: Answers = LISTS
+    ) -> None:
         if not len(dataset.places):
             raise UsageError("a service without people cannot be attacked; give at least one person")
-        self.dataset, self.protocol, self.mechanism = dataset, protocol, mechanism
+        self.dataset, self.protocol, self.mechanism, self.answers = dataset, protocol, mechanism, answers
         self.true_m = dataset.region.to_metres(dataset.places)
         self._published: dict[int, PublishedRun] = {}
 
     def check_k(self, k: int) -> None:
         """Refuse lists that are longer than the population allows."""
-        if not 1 <= k <= len(self.true_m):
+        if self.answers.is_list and not 1 <= k <= len(self.true_m):
             raise UsageError(f"k must lie between 1 and the number of people, {len(self.true_m):,}")
 
     def published(self, run: int) -> PublishedRun:
@@ -363,6 +370,7 @@ class AttackExperiment:
             self.dataset.region.to_metres(published.served),
             published.mechanism if self.protocol.published_colluders else None,
             self.protocol.seed_of(run),
+            self.answers,
         )
 
     def instances(self, run: int, k: int, person: int | None = None) -> tuple[Instance, ...]:
@@ -370,7 +378,9 @@ class AttackExperiment:
         setup = self.setup(run)
         self.check_k(k)
         rng = np.random.default_rng([self.protocol.seed_of(run), k])
-        if person is None:
+        if not self.answers.is_list:
+            drawn = anybody(len(self.true_m), count=self.protocol.instances, rng=rng, person=person)
+        elif person is None:
             drawn = draw_instances(setup.open(), self.true_m, k=k, count=self.protocol.instances, rng=rng)
         else:
             drawn = instances_of_person(
@@ -415,6 +425,7 @@ class AttackExperiment:
             colluders=attack_setup.colluders,
             protected=self.mechanism is not None,
             published_colluders=self.protocol.published_colluders,
+            answers=str(self.answers),
             score=score_attempts(
                 attempts,
                 tau_m=self.protocol.tau_m,

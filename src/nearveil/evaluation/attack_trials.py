@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 
+from nearveil.attacks.answers import LISTS, Answers
 from nearveil.attacks.base import Attack, AttackResult, Trace
 from nearveil.attacks.oracle import Spot
 from nearveil.attacks.registry import attack_class
@@ -31,9 +32,14 @@ class AttackSetup:
 
 
 def set_up_attacks(
-    names: Sequence[str], region: Region, *, colluders: Sequence[int], tau_m: float
+    names: Sequence[str], region: Region, *, colluders: Sequence[int], tau_m: float, answers: Answers = LISTS
 ) -> list[AttackSetup]:
-    """Return attacks for a region: the adaptive one once for each number of accounts, the others with their own."""
+    """Return attacks for a region: the adaptive one once for each number of accounts, the others with their own.
+
+    On answers other than lists no attack has accounts.
+    """
+    if not answers.is_list:
+        return [_setup_without_accounts(kind, region, tau_m, answers) for kind in map(attack_class, names)]
     for count in colluders:
         if not 1 <= count <= MOST_COLLUDERS:
             raise UsageError(f"the adaptive attack takes 1 to {MOST_COLLUDERS} colluders; unfolding needs none")
@@ -42,6 +48,12 @@ def set_up_attacks(
         numbers = colluders if kind.takes_more_colluders else (kind.colluders_needed,)
         found += [AttackSetup(kind.for_region(region, tau_m=tau_m, colluders=count), count) for count in numbers]
     return found
+
+
+def _setup_without_accounts(kind: type[Attack], region: Region, tau_m: float, answers: Answers) -> AttackSetup:
+    if not kind.takes_other_answers():
+        raise UsageError(f"{kind.name} needs ranked lists; on --answers {answers} use --attack adaptive")
+    return AttackSetup(kind.for_region(region, tau_m=tau_m, colluders=1), 0)
 
 
 # Whom to attack, and from where: the paper's protocol.
@@ -92,6 +104,12 @@ def instances_of_person(
     return [found[number % len(found)] for number in range(count)]
 
 
+def anybody(people: int, *, count: int, rng: np.random.Generator, person: int | None = None) -> list[Instance]:
+    """Targets for answers about one person: anybody, or always the same. Attacks begin without a place near them."""
+    targets = rng.integers(people, size=count) if person is None else [person] * count
+    return [Instance((0.0, 0.0), int(target)) for target in targets]
+
+
 def _near(place: FloatArray, rng: np.random.Generator) -> Spot:
     """A point within 100 m, any as likely as any other."""
     length = START_OFFSET_M * math.sqrt(rng.random())
@@ -118,6 +136,7 @@ class ServiceSetup:
     served_m: FloatArray
     colluder_mechanism: Mechanism | None
     seed: int
+    answers: Answers = LISTS
 
     def open(self) -> SimulatedService:
         """Start the service."""
@@ -133,22 +152,22 @@ class Trial:
     k: int
     instances: tuple[Instance, ...]
     first_number: int = 0
+    near: Spot | None = None
 
     def run(self) -> list[AttackResult]:
         """Attack everybody in turn."""
-        _warm_up(self.attack_setup, self.setup.region)
+        _warm_up(self.attack_setup, self.setup.region, self.setup.answers)
         service = self.setup.open()
         return [self.run_one(number, service) for number in range(len(self.instances))]
 
     def run_one(self, number: int, service: SimulatedService) -> AttackResult:
         """Attack one of them; the noise of the attacker's accounts depends on the number alone."""
         instance, attack_setup = self.instances[number], self.attack_setup
-        oracle = service.oracle(
-            k=self.k,
-            colluders=attack_setup.colluders,
-            most_queries=MOST_QUERIES,
-            rng=self.setup.seed + 1 + self.first_number + number,
-        )
+        seed, answers = self.setup.seed + 1 + self.first_number + number, self.setup.answers
+        if not answers.is_list:
+            about = service.person_oracle(answers, instance.target, most_queries=MOST_QUERIES, rng=seed)
+            return attack_setup.attack.locate(about, self.near)
+        oracle = service.oracle(k=self.k, colluders=attack_setup.colluders, most_queries=MOST_QUERIES, rng=seed)
         return attack_setup.attack.infer(oracle, instance.target, instance.start)
 
     def parts(self) -> list[Trial]:
@@ -174,9 +193,9 @@ def run_trials(trials: Sequence[Trial], *, cores: int, progress: Progress | None
 
 
 @cache
-def _warm_up(attack_setup: AttackSetup, region: Region) -> None:
+def _warm_up(attack_setup: AttackSetup, region: Region, answers: Answers) -> None:
     """Attack somebody in a tiny town once per process: compiling is not a cost of the attack."""
-    town = ServiceSetup(region, np.random.default_rng(1).normal(0, 300, (60, 2)), None, 1)
+    town = ServiceSetup(region, np.random.default_rng(1).normal(0, 300, (60, 2)), None, 1, answers)
     service = town.open()
     instances = draw_instances(service, town.served_m, k=5, count=1, rng=np.random.default_rng(1))
     Trial(town, attack_setup, 5, tuple(instances)).run_one(0, service)

@@ -250,7 +250,9 @@ def _sentinel_sentences(accounts: Sequence[Account]) -> list[str]:
 
 
 def _answer_sentence(step: TraceStep, rulers: Sequence[Account], *, several: bool) -> str:
-    """Say where the target was listed, and between which accounts."""
+    """Say where the target was listed, and between which accounts, or what else the service answered."""
+    if step.answer is not None:
+        return f"The {'last ' if several else ''}answer is “{step.answer}”"
     listed = "not listed" if step.rank is None else f"listed {_ordinal(step.rank)}"
     text = f"The target is {'then ' if several else ''}{listed}"
     low, high = bounds_of(rulers, step.rank)

@@ -35,8 +35,8 @@ def attack_cells(row: AttackRow) -> list[str]:
     return [
         row.attack,
         row.dataset,
-        str(row.k),
-        str(row.colluders),
+        str(row.k) if row.answers == "list" else "–",
+        str(row.colluders) if row.answers == "list" else "–",
         _metres(score.dist_m),
         _share(score.acc),
         f"{score.cost_s.value:.3f}",
@@ -50,7 +50,7 @@ def attack_cells(row: AttackRow) -> list[str]:
 
 def paper_cells(row: AttackRow) -> list[str]:
     """The paper's values for the same cell, where it has any."""
-    cell = None if row.protected else paper_table1().get((row.attack, row.dataset, row.k))
+    cell = None if row.protected or row.answers != "list" else paper_table1().get((row.attack, row.dataset, row.k))
     return ["–"] * 3 if cell is None else [f"{cell.dist_m:.2f}", f"{cell.acc:.3f}", f"{cell.cost_s:.2f}"]
 
 
@@ -66,8 +66,9 @@ def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]
     score = row.score
     return {
         "attack": row.attack,
+        "answers": row.answers,
         "dataset": row.dataset,
-        "k": row.k,
+        "k": row.k if row.answers == "list" else None,
         "colluders": row.colluders,
         "runs": score.runs,
         "instances": score.instances,

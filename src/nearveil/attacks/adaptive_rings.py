@@ -1,0 +1,413 @@
+"""The adaptive attack on services that answer about one person: with a distance, a band, or yes and no.
+
+Every answer is a ring around the place asked, one for each rule by which the service may have made it (`readings`).
+The belief keeps the cells that all rings of a rule leave possible, rule by rule. The attack ends with a certificate
+when all cells of all rules lie within tau of one place.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearveil.attacks._belief import nearest_and_farthest, split_cells
+from nearveil.attacks.base import AttackResult, Outcome, Trace, TraceStep
+from nearveil.attacks.oracle import OutOfQueriesError, PersonOracle, Spot, spot_of
+from nearveil.attacks.readings import Question, Reading, reading_of
+from nearveil.kernels import kernel
+from nearveil.types import BoolArray, FloatArray, IntArray
+
+# What is possible: cells with the number of a rule.
+
+
+_MOST_CELLS = 3000
+_SAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """Where people are, before anything is asked: anywhere in the region alike, or rather near a place.
+
+    Near a place means log-uniform: as likely between 1 and 2 km from it as between 2 and 4.
+    """
+
+    half_extent_m: tuple[float, float]
+    tau_m: float
+    near: Spot | None = None
+
+    def density(self, points: FloatArray) -> FloatArray:
+        """How likely the points are, in relation to each other; nobody is outside the region."""
+        inside = (np.abs(points) <= np.array(self.half_extent_m)).all(axis=-1)
+        if self.near is None:
+            return inside.astype(np.float64)
+        squared = np.square(points - np.array(self.near)).sum(axis=-1)
+        return np.asarray(inside / np.maximum(squared, 0.25 * self.tau_m**2), dtype=np.float64)
+
+    def first_cells(self) -> FloatArray:
+        """Cells that cover the region."""
+        width, height = self.half_extent_m
+        half = min(width, height) / 12
+        columns, rows = math.ceil(width / half), math.ceil(height / half)
+        x, y = np.meshgrid(
+            (2 * np.arange(columns) + 1 - columns) * width / columns, (2 * np.arange(rows) + 1 - rows) * height / rows
+        )
+        # Squares that overlap a little, where the region is no multiple of their size.
+        return np.column_stack([x.ravel(), y.ravel(), np.full(x.size, max(width / columns, height / rows))])
+
+
+class RingBelief:
+    """The cells that are possible under each rule, and how likely they are."""
+
+    def __init__(self, reading: Reading, prior: Prior) -> None:
+        self._reading, self._prior = reading, prior
+        self._rules = reading.rules
+        self.cells, self.rule = self._all_cells()
+        self.weights = self._weigh(self.cells, self.rule, reading.rings())
+
+    def _all_cells(self) -> tuple[FloatArray, IntArray]:
+        cells, count = self._prior.first_cells(), len(self._rules)
+        return np.tile(cells, (count, 1)), np.repeat(np.arange(count), len(cells))
+
+    def learn(self) -> bool:
+        """Take in all answers so far; False if no rule explains them, and then nothing changes."""
+        rules = self._reading.rules
+        if rules is not self._rules and tuple(rules) != tuple(self._rules):
+            # Other rules than before: begin again, with all answers.
+            self._rules = rules
+            cells, rule = self._all_cells()
+        else:
+            cells, rule = self.cells, self.rule
+        rings = self._reading.rings()
+        while True:
+            possible, whole = _possible(cells, rule, rings)
+            cells, rule, whole = cells[possible], rule[possible], whole[possible]
+            if not len(cells):
+                return False
+            weights = self._weigh(cells, rule, rings)
+            fine = cells[:, 2] <= self._prior.tau_m / 40
+            wanted = ~fine & ((weights > 2.0 / _MOST_CELLS) | (~whole & (weights > 0.2 / _MOST_CELLS)))
+            wanted |= ~fine & ~whole & (len(cells) < _MOST_CELLS // 4)
+            if not wanted.any() or len(cells) > _MOST_CELLS:
+                break
+            cells = np.vstack([cells[~wanted], split_cells(cells[wanted])])
+            rule = np.concatenate([rule[~wanted], np.repeat(rule[wanted], 4)])
+        self.cells, self.rule, self.weights = cells, rule, weights
+        return True
+
+    def _weigh(self, cells: FloatArray, rule: IntArray, rings: FloatArray) -> FloatArray:
+        steps = (2 * np.arange(_SAMPLES) + 1) / _SAMPLES - 1.0
+        offsets = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
+        points = cells[:, None, :2] + cells[:, None, 2:] * offsets
+        density = self._prior.density(points)
+        share = (density * _inside(points, rule, rings)).mean(axis=1)
+        # A cell that no sample speaks for is possible all the same: give it a little.
+        weights = cells[:, 2] ** 2 * np.maximum(share, 1e-3 * density.mean(axis=1) + 1e-12)
+        total: FloatArray = weights / weights.sum()
+        return total
+
+    def possible_rules(self) -> list[int]:
+        """Numbers of the rules that explain all answers."""
+        return np.unique(self.rule).tolist()
+
+    def mean(self) -> Spot:
+        """The place to expect the target at."""
+        return spot_of(self.weights @ self.cells[:, :2])
+
+    def reach(self) -> float:
+        """Greatest distance from the mean to anything that is possible."""
+        x, y = self.mean()
+        return float((np.hypot(self.cells[:, 0] - x, self.cells[:, 1] - y) + math.sqrt(2) * self.cells[:, 2]).max())
+
+    def enclosing_circle(self) -> tuple[Spot, float]:
+        """The smallest circle around everything that is possible."""
+        x, y, _ = _smallest_circle(_extreme_points(self.cells))
+        # Directions are few: the radius is measured to all cells.
+        far = np.abs(self.cells[:, :2] - (x, y)) + self.cells[:, 2:]
+        return (float(x), float(y)), math.sqrt(float((far**2).sum(axis=1).max()))
+
+
+@kernel
+def _possible(cells: FloatArray, rule: IntArray, rings: FloatArray) -> tuple[BoolArray, BoolArray]:
+    """Which cells can hold the target under their rule, and which of them lie wholly within every ring of it."""
+    possible = np.ones(len(cells), dtype=np.bool_)
+    whole = np.ones(len(cells), dtype=np.bool_)
+    for i in range(len(cells)):
+        own = rings[rule[i]]
+        for j in range(len(own)):
+            near, far = nearest_and_farthest(own[j, 0], own[j, 1], cells[i, 0], cells[i, 1], cells[i, 2])
+            if far < own[j, 2] or near > own[j, 3]:
+                possible[i] = False
+                whole[i] = False
+                break
+            if near < own[j, 2] or far > own[j, 3]:
+                whole[i] = False
+    return possible, whole
+
+
+@kernel
+def _inside(points: FloatArray, rule: IntArray, rings: FloatArray) -> BoolArray:
+    """Which points satisfy all rings of the rule of their cell."""
+    inside = np.ones(points.shape[:2], dtype=np.bool_)
+    for i in range(points.shape[0]):
+        own = rings[rule[i]]
+        for a in range(points.shape[1]):
+            for j in range(len(own)):
+                squared = (points[i, a, 0] - own[j, 0]) ** 2 + (points[i, a, 1] - own[j, 1]) ** 2
+                if squared > own[j, 3] ** 2 or (own[j, 2] > 0.0 and squared < own[j, 2] ** 2):
+                    inside[i, a] = False
+                    break
+    return inside
+
+
+_DIRECTIONS = 48
+
+
+def _extreme_points(cells: FloatArray) -> FloatArray:
+    """The corners of cells that are farthest in many directions."""
+    angles = np.arange(_DIRECTIONS) * (2 * math.pi / _DIRECTIONS) + 0.01
+    towards = np.column_stack([np.cos(angles), np.sin(angles)])
+    support = cells[:, :2] @ towards.T + cells[:, 2:] * np.abs(towards).sum(axis=1)
+    farthest = support.argmax(axis=0)
+    corners: FloatArray = cells[farthest, :2] + cells[farthest, 2:] * np.sign(towards)
+    return corners
+
+
+@kernel
+def _smallest_circle(points: FloatArray) -> tuple[float, float, float]:
+    """The smallest circle around some points (Welzl's algorithm as three loops): centre and radius."""
+    x, y, radius = points[0, 0], points[0, 1], 0.0
+    for i in range(len(points)):
+        if math.hypot(points[i, 0] - x, points[i, 1] - y) <= radius + 1e-9:
+            continue
+        x, y, radius = points[i, 0], points[i, 1], 0.0
+        for j in range(i):
+            if math.hypot(points[j, 0] - x, points[j, 1] - y) <= radius + 1e-9:
+                continue
+            x, y = (points[i, 0] + points[j, 0]) / 2, (points[i, 1] + points[j, 1]) / 2
+            radius = math.hypot(points[j, 0] - x, points[j, 1] - y)
+            for m in range(j):
+                if math.hypot(points[m, 0] - x, points[m, 1] - y) > radius + 1e-9:
+                    x, y, radius = _circle_through(points[i], points[j], points[m])
+    return x, y, radius
+
+
+@kernel
+def _circle_through(a: FloatArray, b: FloatArray, c: FloatArray) -> tuple[float, float, float]:
+    bx, by, cx, cy = b[0] - a[0], b[1] - a[1], c[0] - a[0], c[1] - a[1]
+    twice = 2.0 * (bx * cy - by * cx)
+    if abs(twice) < 1e-9:
+        return (a[0] + b[0]) / 2, (a[1] + b[1]) / 2, math.hypot(bx, by) / 2
+    x = (cy * (bx * bx + by * by) - by * (cx * cx + cy * cy)) / twice
+    y = (bx * (cx * cx + cy * cy) - cx * (bx * bx + by * by)) / twice
+    return a[0] + x, a[1] + y, math.hypot(x, y)
+
+
+# Which question to ask next.
+
+
+# Worth of ending the attack, in bits.
+_WORTH_OF_ENDING = 1.0
+_MOST_OUTCOMES = 4096
+
+
+@kernel
+def _scores(
+    places: FloatArray,
+    steps: FloatArray,
+    cells: FloatArray,
+    rule: IntArray,
+    weights: FloatArray,
+    tau_m: float,
+    worth_of_ending: float,
+) -> FloatArray:
+    """Worth of each question in bits: what the answer tells, and the chance that it ends the attack.
+
+    ``steps`` has a table for each question, as in `Reading.steps`. A cell across an edge gives both answers, in
+    proportion.
+    """
+    scores = np.empty(len(places))
+    mass = np.zeros(_MOST_OUTCOMES)
+    boxes = np.empty((_MOST_OUTCOMES, 8))
+    for number in range(len(places)):
+        x, y = places[number]
+        most = 0
+        for i in range(len(cells)):
+            first, step, last, multiple = steps[number, rule[i]]
+            distance = math.sqrt((cells[i, 0] - x) ** 2 + (cells[i, 1] - y) ** 2)
+            near, far = max(distance - cells[i, 2], 0.0), distance + cells[i, 2]
+            low = int(min(max(math.floor((near - first) / step) + 1, 0), last))
+            high = int(min(max(math.floor((far - first) / step) + 1, 0), last))
+            for outcome in range(low, high + 1):
+                begin = near if outcome == low else first + (outcome - 1) * step
+                end = far if outcome == high else first + outcome * step
+                code = min(int(outcome * multiple), _MOST_OUTCOMES - 1)
+                while most <= code:
+                    mass[most] = 0.0
+                    boxes[most, :4] = np.inf
+                    boxes[most, 4:] = -np.inf
+                    most += 1
+                mass[code] += weights[i] * (end - begin) / (far - near)
+                if worth_of_ending > 0.0:
+                    _widen(boxes[code], cells[i])
+        bits = ending = 0.0
+        for code in range(most):
+            if mass[code] > 1e-12:
+                bits -= mass[code] * math.log2(mass[code])
+                if worth_of_ending > 0.0:
+                    widest = 0.0
+                    for direction in range(4):
+                        widest = max(widest, boxes[code, 4 + direction] - boxes[code, direction])
+                    if widest <= 1.9 * tau_m:
+                        ending += mass[code]
+        scores[number] = bits + worth_of_ending * ending
+    return scores
+
+
+@kernel
+def _widen(box: FloatArray, cell: FloatArray) -> None:
+    """Widen the extents along the axes and the diagonals."""
+    x, y, half = cell[0], cell[1], cell[2]
+    diagonal_1, diagonal_2 = (x + y) * math.sqrt(0.5), (x - y) * math.sqrt(0.5)
+    box[0] = min(box[0], x - half)
+    box[1] = min(box[1], y - half)
+    box[2] = min(box[2], diagonal_1 - half)
+    box[3] = min(box[3], diagonal_2 - half)
+    box[4] = max(box[4], x + half)
+    box[5] = max(box[5], y + half)
+    box[6] = max(box[6], diagonal_1 + half)
+    box[7] = max(box[7], diagonal_2 + half)
+
+
+# Many questions are tried on a sample of the cells, the best of them on all cells.
+_SAMPLED_CELLS = 400
+_FINALISTS = 24
+_ANYWHERE = 60
+_LIKELY = 20
+_ANGLES = 24
+_QUANTILES = (0.4, 0.5, 0.6)
+_LEAST_SCALE_M = 1000.0
+_MOST_RULES, _MOST_EDGES = 6, 12
+_CORNERS = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1], [0, 1], [1, 0], [0, -1], [-1, 0]], dtype=np.float64)
+
+
+class RingPlanner:
+    """Chooses the next question."""
+
+    def __init__(self, belief: RingBelief, reading: Reading, prior: Prior) -> None:
+        self._belief, self._reading, self._prior = belief, reading, prior
+        self._rng = np.random.default_rng(1)
+
+    def next_question(self) -> Question:
+        """The question that promises most."""
+        belief = self._belief
+        _, radius_m = belief.enclosing_circle()
+        sample = self._sample()
+        questions = self._questions(belief.cells[sample, :2], radius_m)
+        even = np.full(len(sample), 1.0 / len(sample))
+        rough = self._score(questions, belief.cells[sample], belief.rule[sample], even, 0.0)
+        finalists = [questions[number] for number in np.argsort(-rough, kind="stable")[:_FINALISTS]]
+        worth = _WORTH_OF_ENDING if radius_m < 8 * self._prior.tau_m else 0.0
+        scores = self._score(finalists, belief.cells, belief.rule, belief.weights, worth)
+        return finalists[int(scores.argmax())]
+
+    def _score(
+        self, questions: list[Question], cells: FloatArray, rule: IntArray, weights: FloatArray, worth: float
+    ) -> FloatArray:
+        places = np.array([question.place for question in questions])
+        tables = {radius: self._reading.steps(radius) for radius in {question.radius_m for question in questions}}
+        steps = np.array([tables[question.radius_m] for question in questions])
+        scores: FloatArray = _scores(places, steps, cells, rule, weights, self._prior.tau_m, worth)
+        return scores
+
+    def _sample(self) -> IntArray:
+        """Cells drawn by their weights, each for the same share of them."""
+        shares = (np.arange(_SAMPLED_CELLS) + self._rng.random()) / _SAMPLED_CELLS
+        cumulative = np.cumsum(self._belief.weights)
+        return np.minimum(np.searchsorted(cumulative, shares), len(cumulative) - 1)
+
+    def _questions(self, likely: FloatArray, radius_m: float) -> list[Question]:
+        """Questions worth trying; ``likely`` are places where the target may be, each as likely as the others."""
+        half = np.array(self._prior.half_extent_m)
+        # From afar: anywhere, corners among them. From near: an edge through the middle of what is possible.
+        anywhere = self._rng.uniform(-half, half, (_ANYWHERE, 2))
+        among = likely[self._rng.choice(len(likely), size=_LIKELY)]
+        places = np.vstack([anywhere, _CORNERS * half, among, self._around(likely, radius_m)])
+        places = places[(np.abs(places) <= half).all(axis=1)]
+        middles = np.median(np.hypot(places[:, :1] - likely[:, 0], places[:, 1:] - likely[:, 1]), axis=1)
+        return [
+            Question(spot_of(place), radius)
+            for place, middle in zip(places, middles.tolist(), strict=True)
+            for radius in self._reading.radii_near(middle)
+        ]
+
+    def _around(self, likely: FloatArray, radius_m: float) -> FloatArray:
+        """Places from which an edge passes through the middle of what is possible, in every direction."""
+        edges = np.array(self._edges_m(radius_m))
+        angles = np.arange(_ANGLES) * (2 * math.pi / _ANGLES)
+        towards = np.column_stack([np.cos(angles), np.sin(angles)])
+        sidewards = towards[:, ::-1] * (-1, 1)
+        along = np.quantile(likely @ towards.T, _QUANTILES, axis=0)
+        sideways = (likely @ sidewards.T).mean(axis=0)
+        base = along[:, :, None] * towards + sideways[:, None] * sidewards
+        return (base[:, :, None, :] - edges[:, None] * towards[:, None, :]).reshape(-1, 2)
+
+    def _edges_m(self, radius_m: float) -> list[float]:
+        """The least distances at which answers may change, in keeping with the size of what is possible."""
+        scale_m = max(radius_m, _LEAST_SCALE_M)
+        radii = {radius for number in (1, 2, 3) for radius in self._reading.radii_near(number * scale_m)}
+        edges: set[float] = set()
+        for radius in radii:
+            steps = self._reading.steps(radius)
+            for first, step, last, _ in steps[self._belief.possible_rules()[:_MOST_RULES]].tolist():
+                edges.update(first + number * step for number in range(3 if last > 1 else 1))
+        return sorted(edge for edge in edges if edge > 0)[:_MOST_EDGES]
+
+
+# The attack.
+
+
+class RingSearch:
+    """One attack: asks the question that promises most, until everything possible lies within tau of one place."""
+
+    def __init__(self, oracle: PersonOracle, prior: Prior, *, most_queries: int) -> None:
+        self._oracle, self._prior, self._most_queries = oracle, prior, most_queries
+        self._reading = reading_of(oracle)
+        self._belief = RingBelief(self._reading, prior)
+        self._planner = RingPlanner(self._belief, self._reading, prior)
+        self._steps: list[TraceStep] = []
+
+    def run(self, attack: str) -> AttackResult:
+        """Attack; an oracle that refuses further questions ends it with the best guess."""
+        started = time.perf_counter()
+        try:
+            outcome = self._ask_until_certain()
+        except OutOfQueriesError:
+            outcome = Outcome.OUT_OF_QUERIES
+        centre, radius_m = self._belief.enclosing_circle()
+        found, contradicted = outcome is Outcome.FOUND, outcome is Outcome.CONTRADICTION
+        return AttackResult(
+            attack=attack,
+            outcome=outcome,
+            # Before any answer there is nothing to believe.
+            estimate=(centre if found else self._belief.mean()) if self._steps else None,
+            radius_m=None if contradicted or not self._steps else radius_m if found else self._belief.reach(),
+            certified=found,
+            queries=self._oracle.queries,
+            seconds=time.perf_counter() - started,
+            trace=Trace(tuple(self._steps)),
+        )
+
+    def _ask_until_certain(self) -> Outcome:
+        while len(self._steps) < self._most_queries:
+            question = self._planner.next_question()
+            answer = self._reading.ask(question)
+            makes_sense = self._belief.learn()
+            self._steps.append(TraceStep(question.place, None, answer=answer, cells=self._belief.cells))
+            if not makes_sense:
+                return Outcome.CONTRADICTION
+            if self._belief.enclosing_circle()[1] <= self._prior.tau_m:
+                return Outcome.FOUND
+        return Outcome.OUT_OF_QUERIES

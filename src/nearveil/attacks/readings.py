@@ -1,0 +1,255 @@
+"""What an answer about one person tells: a ring, the least and the greatest distance from the place asked.
+
+A service that says "2 km away" may mean kilometres or miles, and may have rounded down, up, or to the nearest. The
+attacker is told none of this. So a reading keeps every rule that the answers so far leave possible, and an answer has
+one ring for each of them.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearveil.attacks.oracle import BandOracle, DistanceOracle, FilterOracle, PersonOracle, Spot
+from nearveil.types import FloatArray
+
+Bounds = tuple[float, float]
+"""The least and the greatest distance, in metres."""
+
+UNITS_M = {"m": 1.0, "km": 1000.0, "mi": 1609.344, "nmi": 1852.0, "yd": 0.9144, "ft": 0.3048}
+"""Units of distance that services show."""
+
+# Computed distances are not exact to the last digit.
+_SLACK_M = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A place, and a radius where the service takes one."""
+
+    place: Spot
+    radius_m: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How a service may turn a distance into an answer.
+
+    Attributes
+    ----------
+    step_m : float
+        Answers change every so many metres.
+    first_edge : float
+        Where they change first, in steps: 1 if distances are rounded down, 0.5 to the nearest, 0 if rounded up.
+    step : float
+        The difference between two answers, in the service's own unit.
+    """
+
+    step_m: float
+    first_edge: float
+    step: float = 1.0
+
+
+class Reading(ABC):
+    """Asks one oracle, and says what each rule that is still possible makes of the answers."""
+
+    def __init__(self, oracle: PersonOracle) -> None:
+        self._tolerance = oracle.tolerance
+        self._asked: list[Question] = []
+
+    @property
+    @abstractmethod
+    def rules(self) -> Sequence[Rule]:
+        """Rules to be told apart. They change only when an answer fits none of them."""
+
+    @abstractmethod
+    def ask(self, question: Question) -> str:
+        """Ask, remember the answer, and return it as text."""
+
+    @abstractmethod
+    def exact_bounds(self, rule: Rule, number: int) -> Bounds:
+        """The ring of one answer under a rule, for a service that computes distances as the attacker does."""
+
+    @abstractmethod
+    def radii_near(self, distance_m: float) -> Sequence[float | None]:
+        """Radii that can be asked for, for an edge near a distance; None where the service takes no radius."""
+
+    @abstractmethod
+    def steps(self, radius_m: float | None) -> FloatArray:
+        """For each rule how answers depend on distance: rows of first edge, step in metres, last answer, multiple.
+
+        The answer is the multiple of the number of edges that are nearer, counted up to the last answer.
+        """
+
+    def rings(self) -> FloatArray:
+        """All answers under all rules: for each rule rows (x, y, least, greatest)."""
+        asked = range(len(self._asked))
+        rows = [[(*self._asked[number].place, *self._bounds(rule, number)) for number in asked] for rule in self.rules]
+        return np.array(rows, dtype=np.float64).reshape(len(self.rules), len(asked), 4)
+
+    def _bounds(self, rule: Rule, number: int) -> Bounds:
+        low, high = self.exact_bounds(rule, number)
+        return low * (1 - self._tolerance) - _SLACK_M, high * (1 + self._tolerance) + _SLACK_M
+
+
+# Rounded down, to the nearest, and up.
+_ROUNDINGS = (1.0, 0.5, 0.0)
+_STEPS = tuple(digit * 10.0**power for power in range(-3, 6) for digit in (1, 2, 5))
+# Steps finer than those that explain the answers are not needed: their rings lie within the coarser ones.
+_STEPS_KEPT = 2
+
+
+class DistanceReading(Reading):
+    """A rounded distance: neither its unit, nor its steps, nor how it is rounded is known."""
+
+    def __init__(self, oracle: DistanceOracle) -> None:
+        super().__init__(oracle)
+        self._oracle = oracle
+        self._answers: list[float] = []
+        self._steps: tuple[float, ...] = (1.0,)
+        self._rules = self._all_rules(("km", "mi"))
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """Rules to be told apart."""
+        return self._rules
+
+    def ask(self, question: Question) -> str:
+        """Ask, and remember the answer."""
+        answer = self._oracle.distance(question.place)
+        self._asked.append(question)
+        self._answers.append(answer)
+        # A coarse step may have explained all answers but this one.
+        fitting = [step for step in _STEPS if all(_is_multiple(answer, step) for answer in self._answers)]
+        steps = tuple(fitting[-_STEPS_KEPT:]) or (_STEPS[0],)
+        if steps != self._steps or len(self._asked) == 1:
+            self._steps = steps
+            self._rules = self._all_rules(tuple(UNITS_M))
+        return f"{answer:g}"
+
+    def _all_rules(self, units: Sequence[str]) -> tuple[Rule, ...]:
+        return tuple(
+            Rule(UNITS_M[unit] * step, first_edge, step)
+            for unit in units
+            for step in self._steps
+            for first_edge in _ROUNDINGS
+        )
+
+    def exact_bounds(self, rule: Rule, number: int) -> Bounds:
+        """The ring of one answer."""
+        count = self._answers[number] / rule.step
+        if not _is_multiple(self._answers[number], rule.step):
+            # Finer than any usual step: what is shown is the distance, to its last digit.
+            return (count - 1) * rule.step_m, (count + 1) * rule.step_m
+        low = (count - 1 + rule.first_edge) * rule.step_m
+        return max(low, 0.0), low + rule.step_m
+
+    def radii_near(self, distance_m: float) -> Sequence[None]:
+        """Radii for an edge near a distance."""
+        del distance_m
+        return (None,)
+
+    def steps(self, radius_m: float | None) -> FloatArray:
+        """How answers depend on distance, for each rule."""
+        del radius_m
+        finest = min(rule.step for rule in self.rules)
+        return np.array(
+            [(rule.first_edge * rule.step_m, rule.step_m, 1e9, round(rule.step / finest)) for rule in self.rules]
+        )
+
+
+def _is_multiple(value: float, step: float) -> bool:
+    return abs(value / step - round(value / step)) < 1e-6 * max(1.0, value / step)
+
+
+class BandReading(Reading):
+    """A band: the service states its edges. Where bands not seen yet begin and end is a guess, for planning only."""
+
+    def __init__(self, oracle: BandOracle) -> None:
+        super().__init__(oracle)
+        self._oracle = oracle
+        self._answers: list[Bounds] = []
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """Rules to be told apart."""
+        widths = [high - low for low, high in self._answers if high < math.inf]
+        return (Rule(min(widths, default=1000.0), 1.0),)
+
+    def ask(self, question: Question) -> str:
+        """Ask, and remember the answer."""
+        low, high = self._oracle.band(question.place)
+        self._asked.append(question)
+        self._answers.append((low, high))
+        return f"{low:g} m and more" if math.isinf(high) else f"{low:g} to {high:g} m"
+
+    def exact_bounds(self, rule: Rule, number: int) -> Bounds:
+        """The ring of one answer."""
+        del rule
+        return self._answers[number]
+
+    def radii_near(self, distance_m: float) -> Sequence[None]:
+        """Radii for an edge near a distance."""
+        del distance_m
+        return (None,)
+
+    def steps(self, radius_m: float | None) -> FloatArray:
+        """How answers depend on distance, for each rule."""
+        del radius_m
+        return np.array([(rule.first_edge * rule.step_m, rule.step_m, 1e9, 1.0) for rule in self.rules])
+
+
+# Exactly, or rounded to whole kilometres first: to the nearest, or down. Rounding up is the same as not rounding.
+_FILTER_RULES = tuple(Rule(1000.0, first_edge) for first_edge in (0.0, 0.5, 1.0))
+
+
+class FilterReading(Reading):
+    """Yes or no: is the person within a radius. The service may round the distance before it compares."""
+
+    def __init__(self, oracle: FilterOracle) -> None:
+        super().__init__(oracle)
+        self._oracle = oracle
+        self._answers: list[bool] = []
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """Rules to be told apart."""
+        return _FILTER_RULES
+
+    def ask(self, question: Question) -> str:
+        """Ask, and remember the answer."""
+        if question.radius_m is None:
+            raise ValueError("a filter needs a radius")
+        inside = self._oracle.within(question.place, question.radius_m)
+        self._asked.append(question)
+        self._answers.append(inside)
+        return f"{'within' if inside else 'not within'} {question.radius_m:g} m"
+
+    def exact_bounds(self, rule: Rule, number: int) -> Bounds:
+        """The ring of one answer."""
+        radius = self._asked[number].radius_m or 0.0
+        edge = radius + rule.first_edge * rule.step_m
+        return (0.0, edge) if self._answers[number] else (edge, math.inf)
+
+    def radii_near(self, distance_m: float) -> Sequence[float]:
+        """Radii for an edge near a distance."""
+        return self._oracle.radii.near(distance_m)
+
+    def steps(self, radius_m: float | None) -> FloatArray:
+        """How answers depend on distance, for each rule."""
+        return np.array([((radius_m or 0.0) + rule.first_edge * rule.step_m, 1e9, 1.0, 1.0) for rule in self.rules])
+
+
+def reading_of(oracle: PersonOracle) -> Reading:
+    """Return how to read an oracle, by what it can be asked."""
+    if isinstance(oracle, DistanceOracle):
+        return DistanceReading(oracle)
+    if isinstance(oracle, BandOracle):
+        return BandReading(oracle)
+    if isinstance(oracle, FilterOracle):
+        return FilterReading(oracle)
+    raise TypeError("an oracle about one person answers with a distance, a band, or whether they are within a radius")

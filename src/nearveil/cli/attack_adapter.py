@@ -1,0 +1,125 @@
+"""``nearveil attack --adapter``: attack a service of one's own behind a Python file with a few functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nearveil.attacks.answers import Answers
+from nearveil.cli._output import progress_bar, say, say_json
+from nearveil.cli.attack_service import place_of_truth, tau_of
+from nearveil.client.adapter import Adapter, attack_adapter
+from nearveil.errors import UsageError
+from nearveil.evaluation.attack import AttackOutcome
+from nearveil.region import as_region
+from nearveil.report.tables import text_table
+
+AdapterOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Python file that asks a service of your own, by functions such as distance(latitude, longitude).",
+        metavar="FILE.py",
+        rich_help_panel="A running service of your own",
+    ),
+]
+
+_WITH_ADAPTER = {
+    "adapter", "answers", "region", "name", "tau", "target", "truth", "seed", "json", "trace", "animate", "force",
+}  # fmt: skip
+_LISTS_ONLY = {"k", "colluders", "published_colluders"}
+
+
+def refuse_options_without_adapter(context: typer.Context) -> None:
+    """Refuse options that have no effect with --adapter."""
+    _refuse(context, lambda name: name not in _WITH_ADAPTER, "cannot be used with --adapter; leave it out")
+
+
+def refuse_list_options(context: typer.Context, answers: Answers) -> None:
+    """Refuse options that have no effect on other answers than lists."""
+    if answers.is_list:
+        return
+    _refuse(
+        context, lambda name: name in _LISTS_ONLY, f"is for ranked lists, not for --answers {answers}; leave it out"
+    )
+
+
+def _refuse(context: typer.Context, refused: Any, why: str) -> None:
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not None and source.name == "COMMANDLINE" and refused(parameter.name or ""):
+            raise UsageError(f"{parameter.opts[0]} {why}")
+
+
+def attack_with_adapter(
+    path: Path,
+    *,
+    answers: str | None,
+    region: str | None,
+    names: Sequence[str],
+    tau: str,
+    target: str | None,
+    truth: str | None,
+    seed: int,
+    json: bool,
+) -> AttackOutcome:
+    """Attack the test account, print the result, and return it."""
+    if truth is None:
+        raise UsageError("say where your test account is: --truth LAT,LON; attack only a service of your own")
+    if len(names) > 1:
+        raise UsageError("with --adapter, --attack takes one attack")
+    place, tau_m, box = place_of_truth(truth), tau_of(tau), as_region(region or "san-francisco")
+    adapter = Adapter(path, box)
+    said = adapter.answers(answers)
+    if target is not None and not said.is_list:
+        raise UsageError(
+            f"--target is for lists; with --answers {said} the adapter knows the test account; leave it out"
+        )
+    with progress_bar("attacking the service", 1) as advance:
+        outcome = attack_adapter(
+            adapter, said, box, truth=place, target=target, method=names[0] if names else "adaptive", tau_m=tau_m,
+            seed=seed,
+        )  # fmt: skip
+        advance(1)
+    if json:
+        say_json(_document(outcome, said))
+    else:
+        say(_text(outcome, said))
+    return outcome
+
+
+def _document(outcome: AttackOutcome, answers: Answers) -> dict[str, Any]:
+    """The result for machines, without a location."""
+    result = outcome.result
+    return {
+        "attack": result.attack,
+        "answers": str(answers),
+        "outcome": str(result.outcome),
+        "found": outcome.found,
+        "error_m": None if outcome.error_m is None else round(outcome.error_m, 1),
+        "radius_m": None if result.radius_m is None else round(result.radius_m, 1),
+        "certified": result.certified,
+        "questions": result.queries,
+        "seconds": round(result.seconds, 3),
+        "tau_m": outcome.tau_m,
+    }
+
+
+def _text(outcome: AttackOutcome, answers: Answers) -> str:
+    document = _document(outcome, answers)
+    headers = ("attack", "answers", "found", "error (m)", "radius (m)", "certified", "questions", "seconds")
+    shown = [document[name] for name in ("found", "error_m", "radius_m", "certified", "questions", "seconds")]
+    cells = [document["attack"], document["answers"], *map(_cell, shown)]
+    return (
+        f"{text_table(headers, [cells])}\n\nThe attack ended: {document['outcome']}.\n"
+        f"found: the estimate is within {outcome.tau_m:g} m of --truth; radius: nothing farther from the estimate is\n"
+        "possible by the answers; certified: that radius is at most tau. Both hold if the service has one fixed rule."
+    )
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return ("yes" if value else "no") if isinstance(value, bool) else f"{value:,}"

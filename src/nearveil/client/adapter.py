@@ -1,0 +1,264 @@
+"""An auditor's own service behind a Python file with a few functions: the attack asks through them.
+
+The file defines one kind of answers, about a test account of the auditor's::
+
+    distance(latitude, longitude)           # as the service shows it: 2, whether it means 2 km or 2 miles
+    band(latitude, longitude)               # (500, 1000): least and greatest distance in metres
+    within(latitude, longitude, radius_m)   # True or False
+    nearby(latitude, longitude)             # ids, nearest first; with accounts and move(), see below
+
+For lists ``accounts`` names the attacker's accounts and ``move(account, latitude, longitude)`` moves one of them, or
+takes it off the map (None, None).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearveil.attacks.answers import AnswerKind, Answers
+from nearveil.attacks.base import AttackResult
+from nearveil.attacks.oracle import (
+    CountedBands,
+    CountedDistance,
+    CountedFilter,
+    CountedOracle,
+    OracleError,
+    OutOfQueriesError,
+    PersonOracle,
+    Spot,
+)
+from nearveil.client.oracle import StartSearch, degrees_of
+from nearveil.errors import UsageError
+from nearveil.evaluation.attack import AttackOutcome
+from nearveil.evaluation.attack_trials import AttackSetup, set_up_attacks
+from nearveil.nearby.index import Person
+from nearveil.plugins import module_of_file
+from nearveil.region import Region
+
+FUNCTION_OF = {
+    AnswerKind.LIST: "nearby",
+    AnswerKind.DISTANCE: "distance",
+    AnswerKind.BANDS: "band",
+    AnswerKind.FILTER: "within",
+    AnswerKind.CIRCLE: "within",
+}
+"""Which function gives which answers."""
+
+# Distances on a sphere, as many services compute them, differ by up to 0.35 % from those on the ellipsoid.
+TOLERANCE = 0.005
+MOST_QUESTIONS = 200
+LONGEST_CALL_S = 60.0
+LONGEST_ATTACK_S = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the attack waits for one call and in all, in seconds."""
+
+    call_s: float = LONGEST_CALL_S
+    attack_s: float = LONGEST_ATTACK_S
+
+
+class Adapter:
+    """The functions of a file, called with a time limit and named in every error.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    region : Region
+        Where the test account is, and where questions are asked from.
+    patience : Patience
+        A call that takes longer is an error; an attack that takes longer ends with what it knows.
+    clock : callable
+        Returns seconds.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        region: Region,
+        *,
+        patience: Patience | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path, self._region, self._patience, self._clock = path, region, patience or Patience(), clock
+        try:
+            self._module = module_of_file(path)
+        except UsageError:
+            raise
+        except Exception as error:
+            raise UsageError(f"the adapter {path.name} cannot be loaded: {type(error).__name__}: {error}") from None
+        self._started = clock()
+
+    def has(self, name: str) -> bool:
+        """Whether the file defines a function."""
+        return callable(getattr(self._module, name, None))
+
+    def answers(self, text: str | None) -> Answers:
+        """Return which answers to attack: those that are asked for, or those of the only function there is."""
+        defined = [name for name in dict.fromkeys(FUNCTION_OF.values()) if self.has(name)]
+        if not defined:
+            raise UsageError(f"{self._path.name} defines none of {', '.join(dict.fromkeys(FUNCTION_OF.values()))}")
+        if text is None:
+            if len(defined) > 1 or defined == ["within"]:
+                functions = " and ".join(f"{name}()" for name in defined)
+                raise UsageError(
+                    f"{self._path.name} defines {functions}; say what to attack with --answers: list, distance, bands, "
+                    "filter:1km, filter:5km-fixed or circle:2km"
+                )
+            return Answers(next(kind for kind, name in FUNCTION_OF.items() if name == defined[0]))
+        answers = self._parsed(text)
+        if not self.has(FUNCTION_OF[answers.kind]):
+            raise UsageError(f"--answers {text} needs a function {FUNCTION_OF[answers.kind]} in {self._path.name}")
+        return answers
+
+    def _parsed(self, text: str) -> Answers:
+        if text in (AnswerKind.DISTANCE, AnswerKind.BANDS):
+            return Answers(AnswerKind(text))
+        answers = Answers.parse(text)
+        if answers.kind in (AnswerKind.DISTANCE, AnswerKind.BANDS):
+            raise UsageError(f"the attack finds out the steps of a service itself; write --answers {answers.kind}")
+        return answers
+
+    # -- oracles -----------------------------------------------------------------------------------------------
+
+    def person_oracle(self, answers: Answers) -> PersonOracle:
+        """Open the service to an attack on the test account."""
+        name = FUNCTION_OF[answers.kind]
+        limits: dict[str, Any] = {"most_queries": MOST_QUESTIONS, "tolerance": TOLERANCE, "source": self._called(name)}
+
+        def ask(place: Spot, *more: float) -> object:
+            self._check_time()
+            return self._call(name, *degrees_of(self._region, place), *more)
+
+        if answers.kind is AnswerKind.DISTANCE:
+            return CountedDistance(ask, **limits)
+        if answers.kind is AnswerKind.BANDS:
+            return CountedBands(ask, **limits)
+        return CountedFilter(ask, radii=answers.radii, **limits)
+
+    def list_oracle(self, k: int) -> CountedOracle:
+        """Open the service to an attack through lists of at most k."""
+
+        def ask(place: Spot) -> Sequence[Person]:
+            self._check_time()
+            return self.listed(place)[:k]
+
+        def put(account: Person, place: Spot | None) -> None:
+            self._call("move", account, *((None, None) if place is None else degrees_of(self._region, place)))
+
+        return CountedOracle(ask, put, k=k, colluders=self._accounts(), most_queries=MOST_QUESTIONS)
+
+    def listed(self, place: Spot) -> list[Person]:
+        """Who is near a place."""
+        answer = self._call("nearby", *degrees_of(self._region, place))
+        ids_only = isinstance(answer, list | tuple) and all(isinstance(one, str | int) for one in answer)
+        if not ids_only or len(set(answer)) < len(answer):
+            raise OracleError(f"{self._called('nearby')} must return a list of ids, nearest first and none twice")
+        return list(answer)
+
+    def _accounts(self) -> tuple[Person, ...]:
+        accounts = getattr(self._module, "accounts", ())
+        if not isinstance(accounts, list | tuple) or not all(isinstance(one, str | int) for one in accounts):
+            raise UsageError(f"accounts in {self._path.name} must be a list of ids of your own accounts")
+        if accounts and not self.has("move"):
+            raise UsageError(f"{self._path.name} names accounts but has no function move to move them")
+        return tuple(accounts)
+
+    # -- calls -------------------------------------------------------------------------------------------------
+
+    def _called(self, name: str) -> str:
+        return f"{name}() in {self._path.name}"
+
+    def _check_time(self) -> None:
+        if self._clock() - self._started > self._patience.attack_s:
+            raise OutOfQueriesError(f"the attack has taken {self._patience.attack_s:g} s, which is its limit")
+
+    def _call(self, name: str, *values: object) -> Any:
+        """Call a function in a thread of its own, which cannot keep the command from ending."""
+        function = getattr(self._module, name)
+        answers: list[object] = []
+        errors: list[BaseException] = []
+
+        def call() -> None:
+            try:
+                answers.append(function(*values))
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=call, daemon=True)
+        thread.start()
+        thread.join(self._patience.call_s)
+        if thread.is_alive():
+            raise OracleError(f"{self._called(name)} did not return within {self._patience.call_s:g} s")
+        if not errors:
+            return answers[0]
+        if isinstance(errors[0], OutOfQueriesError):
+            raise errors[0]
+        # Its text may have a location in it.
+        raise OracleError(f"{self._called(name)} raised {type(errors[0]).__name__}; call it by itself to see why")
+
+
+# The attack.
+
+
+def attack_adapter(
+    adapter: Adapter,
+    answers: Answers,
+    region: Region,
+    *,
+    truth: tuple[float, float],
+    target: Person | None = None,
+    method: str = "adaptive",
+    tau_m: float = 100.0,
+    seed: int = 1,
+) -> AttackOutcome:
+    """Attack one's own service through an adapter, and put the result beside the truth."""
+    place = region.to_metres(region.check([truth]))[0]
+    true_m = (float(place[0]), float(place[1]))
+    if not answers.is_list:
+        (setup,) = set_up_attacks([method], region, colluders=[1], tau_m=tau_m, answers=answers)
+        result = setup.attack.locate(adapter.person_oracle(answers))
+    else:
+        result = _attack_lists(adapter, region, true_m, target, method, tau_m, seed)
+    return AttackOutcome(
+        result=result, region=region, tau_m=tau_m, truth=true_m, title=f"{result.attack} on a service of one's own"
+    )
+
+
+def _attack_lists(
+    adapter: Adapter, region: Region, truth_m: Spot, target: Person | None, method: str, tau_m: float, seed: int
+) -> AttackResult:
+    if target is None:
+        raise UsageError("a list has many people; name your test account with --target ID")
+    k = len(adapter.listed(truth_m))
+    oracle = adapter.list_oracle(max(k, 1))
+    setup = _list_setup(method, region, len(oracle.colluders), tau_m)
+    search = StartSearch(
+        lambda place, most: [str(one) for one in adapter.listed(place)[:most]],
+        k=max(k, 1),
+        half_extent_m=region.half_extent_m,
+        rng=np.random.default_rng(seed),
+    )
+    start = search.start_for(str(target), truth_m)
+    if start is None:
+        raise UsageError("nearby() lists the test account from no place near --truth; check --target and --truth")
+    return setup.attack.infer(oracle, target, start)
+
+
+def _list_setup(method: str, region: Region, accounts: int, tau_m: float) -> AttackSetup:
+    (setup,) = set_up_attacks([method], region, colluders=[max(accounts, 1)], tau_m=tau_m)
+    if accounts < setup.attack.colluders_needed:
+        raise UsageError(
+            f"{setup.attack.name} needs accounts of your own: name them in the adapter (accounts = [...]) and define "
+            "move(), or use --attack unfolding"
+        )
+    return replace(setup, colluders=accounts)
