@@ -167,3 +167,90 @@ def test_everybody_at_one_point(run: Run, tmp_path: Path) -> None:
     path.write_text("latitude,longitude\n" + "37.7,-122.4\n" * 30, encoding="utf-8")
     outcome = run("attack", "--input", path, "--k", 10, *SMALL)
     assert outcome.code == 0, outcome.err
+
+
+# Other answers than lists.
+
+
+@pytest.mark.parametrize("answers", ["distance:1km", "bands:500m"])
+def test_other_answers_are_attacked_without_accounts(run: Run, people_csv: Path, answers: str) -> None:
+    outcome = run("attack", "--input", people_csv, "--answers", answers, "--json", *SMALL)
+    assert outcome.code == 0, outcome.err
+    (row,) = json.loads(outcome.out)
+    assert (row["attack"], row["answers"], row["k"], row["colluders"]) == ("adaptive", answers, None, 0)
+    assert row["acc"] == row["certified"] == 1.0
+    assert row["false_certificates"] == 0
+    assert row["times_the_limit"] is None
+
+
+def test_protected_people_are_found_where_they_are_published(run: Run, people_csv: Path) -> None:
+    """The certificate is about the published place; the person is elsewhere."""
+    outcome = run("attack", "--input", people_csv, "--answers", "bands:500m", "--hide-within", "2km", "--json", *SMALL)
+    assert outcome.code == 0, outcome.err
+    (row,) = json.loads(outcome.out)
+    assert (row["certified"], row["false_certificates"]) == (1.0, 0)
+    assert row["dist_m"] > 100
+    assert row["bayes_acc"] is not None
+
+
+def test_pictures_show_other_answers(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    page, picture = tmp_path / "attack.html", tmp_path / "attack.png"
+    outcome = run(
+        "attack", "--input", people_csv, "--person", 3, "--answers", "bands:500m", "--cores", 1, "--animate", page,
+        "--trace", picture,
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert picture.stat().st_size > 10_000
+    assert "answer is" in page.read_text(encoding="utf-8")
+    assert "not listed" not in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--answers", "metres"), "--answers cannot be 'metres'"),
+        (("--answers", "distance:1km", "--k", 10), "--k is for ranked lists"),
+        (("--answers", "distance:1km", "--colluders", 4), "--colluders is for ranked lists"),
+        (("--answers", "distance:1km", "--attack", "gi-lia"), "use --attack adaptive"),
+        (("--truth", "37.7,-122.4"), "--adapter"),
+    ],
+)
+def test_options_that_do_not_fit_the_answers_are_refused(
+    run: Run, people_csv: Path, arguments: tuple[object, ...], reason: str
+) -> None:
+    outcome = run("attack", "--input", people_csv, *arguments)
+    assert outcome.code == 2
+    assert reason in outcome.err
+
+
+ADAPTER = """
+def within(latitude, longitude, radius_m):
+    metres = ((latitude - 37.7612) * 111_000.0) ** 2 + ((longitude + 122.4399) * 88_000.0) ** 2
+    return metres <= radius_m**2
+"""
+
+
+def test_an_adapter_is_attacked(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "adapter_of_the_cli.py"
+    path.write_text(ADAPTER, encoding="utf-8")
+    command = ("attack", "--adapter", path, "--truth", "37.7612,-122.4399", "--answers", "circle:2km")
+    outcome = run(*command, "--json")
+    assert outcome.code == 0, outcome.err
+    document = json.loads(outcome.out)
+    assert (document["answers"], document["found"], document["certified"]) == ("circle:2km", True, True)
+    assert document["error_m"] <= document["radius_m"] <= document["tau_m"] == 100.0
+    assert "37.7" not in outcome.out + outcome.err
+    text = run(*command, "--tau", "1km")
+    assert text.code == 0, text.err
+    assert "The attack ended: found." in text.out
+    for arguments, reason in (
+        (("attack", "--adapter", path), "--truth"),
+        ((*command, "--k", 10), "--k cannot be used with --adapter"),
+        ((*command, "--target", "me"), "--target is for lists"),
+        ((*command, "--attack", "gi-lia"), "needs ranked lists"),
+        ((*command, "--attack", "adaptive", "--attack", "gi-lia"), "takes one attack"),
+        ((*command[:3], "--truth", "here", *command[5:]), "--truth takes"),
+    ):
+        refused = run(*arguments)
+        assert refused.code == 2, refused.err
+        assert reason in refused.err

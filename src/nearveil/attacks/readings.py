@@ -146,7 +146,9 @@ class DistanceReading(Reading):
             # Finer than any usual step: what is shown is the distance, to its last digit.
             return (count - 1) * rule.step_m, (count + 1) * rule.step_m
         low = (count - 1 + rule.first_edge) * rule.step_m
-        return max(low, 0.0), low + rule.step_m
+        # Many services show 1 to everybody who is nearer.
+        shows_no_zero = count == 1 and min(self._answers) > 0
+        return (0.0 if shows_no_zero else max(low, 0.0)), low + rule.step_m
 
     def radii_near(self, distance_m: float) -> Sequence[None]:
         """Radii for an edge near a distance."""
@@ -166,8 +168,15 @@ def _is_multiple(value: float, step: float) -> bool:
     return abs(value / step - round(value / step)) < 1e-6 * max(1.0, value / step)
 
 
+# Not at all, or before it is compared: rounded to the nearest, or down. Rounding up is the same as not rounding.
+_ROUNDED_FIRST = (0.0, 0.5, 1.0)
+
+
 class BandReading(Reading):
-    """A band: the service states its edges. Where bands not seen yet begin and end is a guess, for planning only."""
+    """A band, with its edges. The service may round the distance before it looks for the band.
+
+    Where bands that were not seen yet begin and end is a guess, for planning only.
+    """
 
     def __init__(self, oracle: BandOracle) -> None:
         super().__init__(oracle)
@@ -178,7 +187,7 @@ class BandReading(Reading):
     def rules(self) -> Sequence[Rule]:
         """Rules to be told apart."""
         widths = [high - low for low, high in self._answers if high < math.inf]
-        return (Rule(min(widths, default=1000.0), 1.0),)
+        return tuple(Rule(min(widths, default=1000.0), first_edge) for first_edge in _ROUNDED_FIRST)
 
     def ask(self, question: Question) -> str:
         """Ask, and remember the answer."""
@@ -189,8 +198,10 @@ class BandReading(Reading):
 
     def exact_bounds(self, rule: Rule, number: int) -> Bounds:
         """The ring of one answer."""
-        del rule
-        return self._answers[number]
+        low, high = self._answers[number]
+        # Infinite in the last band, which is then as wide as the others.
+        moved = rule.first_edge * (high - low if high < math.inf else rule.step_m)
+        return (low + moved if low > 0 else 0.0), high + moved
 
     def radii_near(self, distance_m: float) -> Sequence[None]:
         """Radii for an edge near a distance."""
@@ -200,11 +211,11 @@ class BandReading(Reading):
     def steps(self, radius_m: float | None) -> FloatArray:
         """How answers depend on distance, for each rule."""
         del radius_m
-        return np.array([(rule.first_edge * rule.step_m, rule.step_m, 1e9, 1.0) for rule in self.rules])
+        return np.array([((1 + rule.first_edge) * rule.step_m, rule.step_m, 1e9, 1.0) for rule in self.rules])
 
 
-# Exactly, or rounded to whole kilometres first: to the nearest, or down. Rounding up is the same as not rounding.
-_FILTER_RULES = tuple(Rule(1000.0, first_edge) for first_edge in (0.0, 0.5, 1.0))
+# A service that takes any radius, or one only, and rounds before it compares, rounds to whole kilometres.
+_ROUNDED_TO_M = 1000.0
 
 
 class FilterReading(Reading):
@@ -214,11 +225,13 @@ class FilterReading(Reading):
         super().__init__(oracle)
         self._oracle = oracle
         self._answers: list[bool] = []
+        step_m = oracle.radii.step_m or _ROUNDED_TO_M
+        self._rules = tuple(Rule(step_m, first_edge) for first_edge in _ROUNDED_FIRST)
 
     @property
     def rules(self) -> Sequence[Rule]:
         """Rules to be told apart."""
-        return _FILTER_RULES
+        return self._rules
 
     def ask(self, question: Question) -> str:
         """Ask, and remember the answer."""
