@@ -57,7 +57,7 @@ class ToyService(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
 
@@ -181,7 +181,7 @@ def test_adapters_that_do_not_fit_are_refused(
 @pytest.mark.parametrize(
     ("more", "error", "reason"),
     [
-        ("accounts = 'me'", UsageError, "list of ids"),
+        ("accounts = 'me'", UsageError, "ids as text"),
         ("accounts = ['me']", UsageError, "no function move"),
         ("", UsageError, "unfolding"),
     ],

@@ -1,8 +1,8 @@
-"""Attacks: they find people through ranked lists, and touch nothing but an `Oracle`.
+"""Attacks: they find people through what a service answers, and touch nothing but an oracle.
 
-`oracle` is all an attacker can ask, `base` what an attack is and returns, `registry` the attacks by name. `bayes` is
-the best guess from what a mechanism publishes, `scores` how good it is. `nearveil.attack` runs them
-(`nearveil.evaluation.attack`).
+`oracle` is all an attacker can ask, `answers` what services answer, `base` what an attack is and returns,
+`registry` the attacks by name. `bayes` is the best guess from what a mechanism publishes, `scores` how good it is.
+`nearveil.attack` runs them (`nearveil.evaluation.attack`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,25 @@ from nearveil._lazy import lazy_names
 
 if TYPE_CHECKING:
     from nearveil.attacks.adaptive import Adaptive
+    from nearveil.attacks.answers import Answers
     from nearveil.attacks.base import Attack, AttackResult, Circle, Finding, Inquiry, Outcome, Trace, TraceStep
     from nearveil.attacks.bayes import BayesAttacker, prior_from_points
     from nearveil.attacks.gi_lia import GILIA
-    from nearveil.attacks.oracle import CountedOracle, Oracle, OracleError, OutOfQueriesError, Spot
+    from nearveil.attacks.oracle import (
+        BandOracle,
+        CountedBands,
+        CountedDistance,
+        CountedFilter,
+        CountedOracle,
+        DistanceOracle,
+        FilterOracle,
+        Oracle,
+        OracleError,
+        OutOfQueriesError,
+        PersonOracle,
+        Radii,
+        Spot,
+    )
     from nearveil.attacks.registry import ATTACKS, attack_class
     from nearveil.attacks.sandwich import Sandwich
     from nearveil.attacks.scores import score_attacker, score_naming
@@ -29,17 +44,26 @@ __all__ = [
     "GILIA",
     "ZOLIA",
     "Adaptive",
+    "Answers",
     "Attack",
     "AttackResult",
+    "BandOracle",
     "BayesAttacker",
     "Circle",
+    "CountedBands",
+    "CountedDistance",
+    "CountedFilter",
     "CountedOracle",
+    "DistanceOracle",
+    "FilterOracle",
     "Finding",
     "Inquiry",
     "Oracle",
     "OracleError",
     "OutOfQueriesError",
     "Outcome",
+    "PersonOracle",
+    "Radii",
     "Sandwich",
     "SimulatedService",
     "Spot",
@@ -54,26 +78,35 @@ __all__ = [
 
 _HOMES = {
     "ATTACKS": "nearveil.attacks.registry",
-    "GILIA": "nearveil.attacks.gi_lia",
-    "ZOLIA": "nearveil.attacks.zo_lia",
     "Adaptive": "nearveil.attacks.adaptive",
+    "Answers": "nearveil.attacks.answers",
     "Attack": "nearveil.attacks.base",
     "AttackResult": "nearveil.attacks.base",
+    "BandOracle": "nearveil.attacks.oracle",
     "BayesAttacker": "nearveil.attacks.bayes",
     "Circle": "nearveil.attacks.base",
+    "CountedBands": "nearveil.attacks.oracle",
+    "CountedDistance": "nearveil.attacks.oracle",
+    "CountedFilter": "nearveil.attacks.oracle",
     "CountedOracle": "nearveil.attacks.oracle",
+    "DistanceOracle": "nearveil.attacks.oracle",
+    "FilterOracle": "nearveil.attacks.oracle",
     "Finding": "nearveil.attacks.base",
+    "GILIA": "nearveil.attacks.gi_lia",
     "Inquiry": "nearveil.attacks.base",
     "Oracle": "nearveil.attacks.oracle",
     "OracleError": "nearveil.attacks.oracle",
     "OutOfQueriesError": "nearveil.attacks.oracle",
     "Outcome": "nearveil.attacks.base",
+    "PersonOracle": "nearveil.attacks.oracle",
+    "Radii": "nearveil.attacks.oracle",
     "Sandwich": "nearveil.attacks.sandwich",
     "SimulatedService": "nearveil.attacks.simulator",
     "Spot": "nearveil.attacks.oracle",
     "Trace": "nearveil.attacks.base",
     "TraceStep": "nearveil.attacks.base",
     "Unfolding": "nearveil.attacks.unfolding",
+    "ZOLIA": "nearveil.attacks.zo_lia",
     "attack_class": "nearveil.attacks.registry",
     "prior_from_points": "nearveil.attacks.bayes",
     "score_attacker": "nearveil.attacks.scores",

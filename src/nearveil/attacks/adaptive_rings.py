@@ -25,6 +25,8 @@ from nearveil.types import BoolArray, FloatArray, IntArray
 
 _MOST_CELLS = 3000
 _SAMPLES = 3
+# No cells with half sides below this part of tau.
+_FINEST = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +89,7 @@ class RingBelief:
             if not len(cells):
                 return False
             weights = self._weigh(cells, rule, rings)
-            fine = cells[:, 2] <= self._prior.tau_m / 40
+            fine = cells[:, 2] <= self._prior.tau_m / _FINEST
             wanted = ~fine & ((weights > 2.0 / _MOST_CELLS) | (~whole & (weights > 0.2 / _MOST_CELLS)))
             wanted |= ~fine & ~whole & (len(cells) < _MOST_CELLS // 4)
             if not wanted.any() or len(cells) > _MOST_CELLS:
@@ -103,8 +105,9 @@ class RingBelief:
         points = cells[:, None, :2] + cells[:, None, 2:] * offsets
         density = self._prior.density(points)
         share = (density * _inside(points, rule, rings)).mean(axis=1)
+        chance = np.array([one.chance for one in self._rules])[rule]
         # A cell that no sample speaks for is possible all the same: give it a little.
-        weights = cells[:, 2] ** 2 * np.maximum(share, 1e-3 * density.mean(axis=1) + 1e-12)
+        weights = chance * cells[:, 2] ** 2 * np.maximum(share, 1e-3 * density.mean(axis=1) + 1e-12)
         total: FloatArray = weights / weights.sum()
         return total
 
@@ -208,9 +211,9 @@ def _circle_through(a: FloatArray, b: FloatArray, c: FloatArray) -> tuple[float,
 # Which question to ask next.
 
 
-# Worth of ending the attack, in bits.
-_WORTH_OF_ENDING = 1.0
 _MOST_OUTCOMES = 4096
+# Directions in which the extent of what an answer leaves is measured, in pairs at right angles.
+_AXES = np.array([[math.cos(turn * math.pi / 8), math.sin(turn * math.pi / 8)] for turn in (0, 4, 1, 5, 2, 6, 3, 7)])
 
 
 @kernel
@@ -221,73 +224,77 @@ def _scores(
     rule: IntArray,
     weights: FloatArray,
     tau_m: float,
-    worth_of_ending: float,
+    worth_of_shape: float,
+    axes: FloatArray,
 ) -> FloatArray:
-    """Worth of each question in bits: what the answer tells, and the chance that it ends the attack.
+    """Worth of each question in bits: what the answer tells, and how few questions remain after it.
 
     ``steps`` has a table for each question, as in `Reading.steps`. A cell across an edge gives both answers, in
     proportion.
     """
     scores = np.empty(len(places))
     mass = np.zeros(_MOST_OUTCOMES)
-    boxes = np.empty((_MOST_OUTCOMES, 8))
+    extents = np.empty((_MOST_OUTCOMES, 8, 2))
     for number in range(len(places)):
         x, y = places[number]
         most = 0
         for i in range(len(cells)):
-            first, step, last, multiple = steps[number, rule[i]]
+            first, step, least, last, multiple = steps[number, rule[i]]
             distance = math.sqrt((cells[i, 0] - x) ** 2 + (cells[i, 1] - y) ** 2)
             near, far = max(distance - cells[i, 2], 0.0), distance + cells[i, 2]
-            low = int(min(max(math.floor((near - first) / step) + 1, 0), last))
-            high = int(min(max(math.floor((far - first) / step) + 1, 0), last))
+            low = int(min(max(math.floor((near - first) / step) + 1, least), last))
+            high = int(min(max(math.floor((far - first) / step) + 1, least), last))
             for outcome in range(low, high + 1):
                 begin = near if outcome == low else first + (outcome - 1) * step
                 end = far if outcome == high else first + outcome * step
                 code = min(int(outcome * multiple), _MOST_OUTCOMES - 1)
                 while most <= code:
                     mass[most] = 0.0
-                    boxes[most, :4] = np.inf
-                    boxes[most, 4:] = -np.inf
+                    extents[most, :, 0] = np.inf
+                    extents[most, :, 1] = -np.inf
                     most += 1
                 mass[code] += weights[i] * (end - begin) / (far - near)
-                if worth_of_ending > 0.0:
-                    _widen(boxes[code], cells[i])
-        bits = ending = 0.0
+                if worth_of_shape > 0.0:
+                    for axis in range(8):
+                        along = cells[i, 0] * axes[axis, 0] + cells[i, 1] * axes[axis, 1]
+                        extents[code, axis, 0] = min(extents[code, axis, 0], along - cells[i, 2])
+                        extents[code, axis, 1] = max(extents[code, axis, 1], along + cells[i, 2])
+        scores[number] = 0.0
         for code in range(most):
             if mass[code] > 1e-12:
-                bits -= mass[code] * math.log2(mass[code])
-                if worth_of_ending > 0.0:
-                    widest = 0.0
-                    for direction in range(4):
-                        widest = max(widest, boxes[code, 4 + direction] - boxes[code, direction])
-                    if widest <= 1.9 * tau_m:
-                        ending += mass[code]
-        scores[number] = bits + worth_of_ending * ending
+                scores[number] -= mass[code] * math.log2(mass[code])
+                if worth_of_shape > 0.0:
+                    scores[number] -= worth_of_shape * mass[code] * _halvings(extents[code], tau_m)
     return scores
 
 
 @kernel
-def _widen(box: FloatArray, cell: FloatArray) -> None:
-    """Widen the extents along the axes and the diagonals."""
-    x, y, half = cell[0], cell[1], cell[2]
-    diagonal_1, diagonal_2 = (x + y) * math.sqrt(0.5), (x - y) * math.sqrt(0.5)
-    box[0] = min(box[0], x - half)
-    box[1] = min(box[1], y - half)
-    box[2] = min(box[2], diagonal_1 - half)
-    box[3] = min(box[3], diagonal_2 - half)
-    box[4] = max(box[4], x + half)
-    box[5] = max(box[5], y + half)
-    box[6] = max(box[6], diagonal_1 + half)
-    box[7] = max(box[7], diagonal_2 + half)
+def _halvings(extents: FloatArray, tau_m: float) -> float:
+    """How often a set must be halved, across one axis or the other, to fit into a circle of tau."""
+    fewest = np.inf
+    for axis in range(0, 8, 2):
+        width = extents[axis, 1] - extents[axis, 0]
+        height = extents[axis + 1, 1] - extents[axis + 1, 0]
+        count = 0.0
+        while width * width + height * height > 4.0 * tau_m * tau_m and count < fewest:
+            if width > height:
+                width /= 2.0
+            else:
+                height /= 2.0
+            count += 1.0
+        fewest = min(fewest, count)
+    return fewest
 
 
+# What a question less is worth, in bits, once all that is possible is within so many taus.
+_WORTH_OF_SHAPE, _NEAR_THE_END = 1.0, 8.0
 # Many questions are tried on a sample of the cells, the best of them on all cells.
 _SAMPLED_CELLS = 400
 _FINALISTS = 24
 _ANYWHERE = 60
 _LIKELY = 20
 _ANGLES = 24
-_QUANTILES = (0.4, 0.5, 0.6)
+_QUANTILES = (0.3, 0.4, 0.5, 0.6, 0.7)
 _LEAST_SCALE_M = 1000.0
 _MOST_RULES, _MOST_EDGES = 6, 12
 _CORNERS = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1], [0, 1], [1, 0], [0, -1], [-1, 0]], dtype=np.float64)
@@ -307,11 +314,21 @@ class RingPlanner:
         sample = self._sample()
         questions = self._questions(belief.cells[sample, :2], radius_m)
         even = np.full(len(sample), 1.0 / len(sample))
-        rough = self._score(questions, belief.cells[sample], belief.rule[sample], even, 0.0)
+        worth = _WORTH_OF_SHAPE if radius_m < _NEAR_THE_END * self._prior.tau_m else 0.0
+        rough = self._score(questions, belief.cells[sample], belief.rule[sample], even, worth)
         finalists = [questions[number] for number in np.argsort(-rough, kind="stable")[:_FINALISTS]]
-        worth = _WORTH_OF_ENDING if radius_m < 8 * self._prior.tau_m else 0.0
         scores = self._score(finalists, belief.cells, belief.rule, belief.weights, worth)
         return finalists[int(scores.argmax())]
+
+    def check_question(self, centre: Spot, radius_m: float) -> Question:
+        """A question whose answer must be yes if the target is within a circle, and hardly farther."""
+        radius = self._reading.radii_near(0.0)[0]
+        edges = self._reading.steps(radius)[self._belief.possible_rules(), 0]
+        step_m = max(float(edges.min()) - radius_m, 0.0)
+        angles = 2 * math.pi * (np.arange(8) / 8 + self._rng.random())
+        places = np.array(centre) - step_m * np.column_stack([np.cos(angles), np.sin(angles)])
+        inside = (np.abs(places) <= np.array(self._prior.half_extent_m)).all(axis=1)
+        return Question(spot_of(places[inside.argmax()]) if inside.any() else centre, radius)
 
     def _score(
         self, questions: list[Question], cells: FloatArray, rule: IntArray, weights: FloatArray, worth: float
@@ -319,7 +336,7 @@ class RingPlanner:
         places = np.array([question.place for question in questions])
         tables = {radius: self._reading.steps(radius) for radius in {question.radius_m for question in questions}}
         steps = np.array([tables[question.radius_m] for question in questions])
-        scores: FloatArray = _scores(places, steps, cells, rule, weights, self._prior.tau_m, worth)
+        scores: FloatArray = _scores(places, steps, cells, rule, weights, self._prior.tau_m, worth, _AXES)
         return scores
 
     def _sample(self) -> IntArray:
@@ -361,7 +378,7 @@ class RingPlanner:
         edges: set[float] = set()
         for radius in radii:
             steps = self._reading.steps(radius)
-            for first, step, last, _ in steps[self._belief.possible_rules()[:_MOST_RULES]].tolist():
+            for first, step, _, last, _ in steps[self._belief.possible_rules()[:_MOST_RULES]].tolist():
                 edges.update(first + number * step for number in range(3 if last > 1 else 1))
         return sorted(edge for edge in edges if edge > 0)[:_MOST_EDGES]
 
@@ -401,13 +418,21 @@ class RingSearch:
         )
 
     def _ask_until_certain(self) -> Outcome:
-        while len(self._steps) < self._most_queries:
-            question = self._planner.next_question()
-            answer = self._reading.ask(question)
-            makes_sense = self._belief.learn()
-            self._steps.append(TraceStep(question.place, None, answer=answer, cells=self._belief.cells))
-            if not makes_sense:
-                return Outcome.CONTRADICTION
-            if self._belief.enclosing_circle()[1] <= self._prior.tau_m:
+        checks = 0
+        while True:
+            centre, radius_m = self._belief.enclosing_circle()
+            together = radius_m <= self._prior.tau_m
+            if together and checks == self._reading.checks:
                 return Outcome.FOUND
-        return Outcome.OUT_OF_QUERIES
+            if len(self._steps) >= self._most_queries:
+                return Outcome.OUT_OF_QUERIES
+            checks += together
+            planner = self._planner
+            if not self._ask(planner.check_question(centre, radius_m) if together else planner.next_question()):
+                return Outcome.CONTRADICTION
+
+    def _ask(self, question: Question) -> bool:
+        answer = self._reading.ask(question)
+        makes_sense = self._belief.learn()
+        self._steps.append(TraceStep(question.place, None, answer=answer, cells=self._belief.cells))
+        return makes_sense

@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,15 +48,21 @@ class Rule:
         Where they change first, in steps: 1 if distances are rounded down, 0.5 to the nearest, 0 if rounded up.
     step : float
         The difference between two answers, in the service's own unit.
+    chance : float
+        How likely the rule is in relation to others, for planning only: a rule is out when no place fits it.
     """
 
     step_m: float
     first_edge: float
     step: float = 1.0
+    chance: float = 1.0
 
 
 class Reading(ABC):
     """Asks one oracle, and says what each rule that is still possible makes of the answers."""
+
+    checks: ClassVar[int] = 0
+    """How many answers that are certain by then must come true before anything is certified."""
 
     def __init__(self, oracle: PersonOracle) -> None:
         self._tolerance = oracle.tolerance
@@ -80,9 +87,9 @@ class Reading(ABC):
 
     @abstractmethod
     def steps(self, radius_m: float | None) -> FloatArray:
-        """For each rule how answers depend on distance: rows of first edge, step in metres, last answer, multiple.
+        """For each rule how answers depend on distance: rows of first edge, step in metres, least, most, multiple.
 
-        The answer is the multiple of the number of edges that are nearer, counted up to the last answer.
+        The answer is a multiple of the number of edges that are nearer, which counts as no less and no more than that.
         """
 
     def rings(self) -> FloatArray:
@@ -147,8 +154,12 @@ class DistanceReading(Reading):
             return (count - 1) * rule.step_m, (count + 1) * rule.step_m
         low = (count - 1 + rule.first_edge) * rule.step_m
         # Many services show 1 to everybody who is nearer.
-        shows_no_zero = count == 1 and min(self._answers) > 0
-        return (0.0 if shows_no_zero else max(low, 0.0)), low + rule.step_m
+        may_be_nearer = count == 1 and not self._shows_zero
+        return (0.0 if may_be_nearer else max(low, 0.0)), low + rule.step_m
+
+    @property
+    def _shows_zero(self) -> bool:
+        return 0.0 in self._answers
 
     def radii_near(self, distance_m: float) -> Sequence[None]:
         """Radii for an edge near a distance."""
@@ -158,9 +169,9 @@ class DistanceReading(Reading):
     def steps(self, radius_m: float | None) -> FloatArray:
         """How answers depend on distance, for each rule."""
         del radius_m
-        finest = min(rule.step for rule in self.rules)
+        finest, least = min(rule.step for rule in self.rules), float(not self._shows_zero)
         return np.array(
-            [(rule.first_edge * rule.step_m, rule.step_m, 1e9, round(rule.step / finest)) for rule in self.rules]
+            [(rule.first_edge * rule.step_m, rule.step_m, least, 1e9, round(rule.step / finest)) for rule in self.rules]
         )
 
 
@@ -168,8 +179,13 @@ def _is_multiple(value: float, step: float) -> bool:
     return abs(value / step - round(value / step)) < 1e-6 * max(1.0, value / step)
 
 
-# Not at all, or before it is compared: rounded to the nearest, or down. Rounding up is the same as not rounding.
-_ROUNDED_FIRST = (0.0, 0.5, 1.0)
+# Distances are compared as they are, or rounded before: to the nearest, or down, with the chance of each. Rounding up is
+# the same as not rounding.
+_ROUNDED_FIRST = {0.0: 0.7, 0.5: 0.15, 1.0: 0.15}
+
+
+def _rounded_first(step_m: float) -> tuple[Rule, ...]:
+    return tuple(Rule(step_m, first_edge, chance=chance) for first_edge, chance in _ROUNDED_FIRST.items())
 
 
 class BandReading(Reading):
@@ -187,7 +203,7 @@ class BandReading(Reading):
     def rules(self) -> Sequence[Rule]:
         """Rules to be told apart."""
         widths = [high - low for low, high in self._answers if high < math.inf]
-        return tuple(Rule(min(widths, default=1000.0), first_edge) for first_edge in _ROUNDED_FIRST)
+        return _rounded_first(min(widths, default=1000.0))
 
     def ask(self, question: Question) -> str:
         """Ask, and remember the answer."""
@@ -211,7 +227,7 @@ class BandReading(Reading):
     def steps(self, radius_m: float | None) -> FloatArray:
         """How answers depend on distance, for each rule."""
         del radius_m
-        return np.array([((1 + rule.first_edge) * rule.step_m, rule.step_m, 1e9, 1.0) for rule in self.rules])
+        return np.array([((1 + rule.first_edge) * rule.step_m, rule.step_m, 0.0, 1e9, 1.0) for rule in self.rules])
 
 
 # A service that takes any radius, or one only, and rounds before it compares, rounds to whole kilometres.
@@ -219,14 +235,18 @@ _ROUNDED_TO_M = 1000.0
 
 
 class FilterReading(Reading):
-    """Yes or no: is the person within a radius. The service may round the distance before it compares."""
+    """Yes or no: is the person within a radius. The service may round the distance before it compares.
+
+    Nearly any answers of yes and no fit some place, also those of a service that makes them up. So a check is needed.
+    """
+
+    checks: ClassVar[int] = 1
 
     def __init__(self, oracle: FilterOracle) -> None:
         super().__init__(oracle)
         self._oracle = oracle
         self._answers: list[bool] = []
-        step_m = oracle.radii.step_m or _ROUNDED_TO_M
-        self._rules = tuple(Rule(step_m, first_edge) for first_edge in _ROUNDED_FIRST)
+        self._rules = _rounded_first(oracle.radii.step_m or _ROUNDED_TO_M)
 
     @property
     def rules(self) -> Sequence[Rule]:
@@ -254,7 +274,9 @@ class FilterReading(Reading):
 
     def steps(self, radius_m: float | None) -> FloatArray:
         """How answers depend on distance, for each rule."""
-        return np.array([((radius_m or 0.0) + rule.first_edge * rule.step_m, 1e9, 1.0, 1.0) for rule in self.rules])
+        return np.array(
+            [((radius_m or 0.0) + rule.first_edge * rule.step_m, 1e9, 0.0, 1.0, 1.0) for rule in self.rules]
+        )
 
 
 def reading_of(oracle: PersonOracle) -> Reading:

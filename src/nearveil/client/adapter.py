@@ -157,18 +157,18 @@ class Adapter:
 
         return CountedOracle(ask, put, k=k, colluders=self._accounts(), most_queries=MOST_QUESTIONS)
 
-    def listed(self, place: Spot) -> list[Person]:
-        """Who is near a place."""
+    def listed(self, place: Spot) -> list[str]:
+        """Ids of the people near a place, as text."""
         answer = self._call("nearby", *degrees_of(self._region, place))
         ids_only = isinstance(answer, list | tuple) and all(isinstance(one, str | int) for one in answer)
         if not ids_only or len(set(answer)) < len(answer):
             raise OracleError(f"{self._called('nearby')} must return a list of ids, nearest first and none twice")
-        return list(answer)
+        return [str(one) for one in answer]
 
-    def _accounts(self) -> tuple[Person, ...]:
+    def _accounts(self) -> tuple[str, ...]:
         accounts = getattr(self._module, "accounts", ())
-        if not isinstance(accounts, list | tuple) or not all(isinstance(one, str | int) for one in accounts):
-            raise UsageError(f"accounts in {self._path.name} must be a list of ids of your own accounts")
+        if not isinstance(accounts, list | tuple) or not all(isinstance(one, str) for one in accounts):
+            raise UsageError(f"accounts in {self._path.name} must be a list of your own accounts, ids as text")
         if accounts and not self.has("move"):
             raise UsageError(f"{self._path.name} names accounts but has no function move to move them")
         return tuple(accounts)
@@ -216,7 +216,7 @@ def attack_adapter(
     region: Region,
     *,
     truth: tuple[float, float],
-    target: Person | None = None,
+    target: str | None = None,
     method: str = "adaptive",
     tau_m: float = 100.0,
     seed: int = 1,
@@ -235,7 +235,7 @@ def attack_adapter(
 
 
 def _attack_lists(
-    adapter: Adapter, region: Region, truth_m: Spot, target: Person | None, method: str, tau_m: float, seed: int
+    adapter: Adapter, region: Region, truth_m: Spot, target: str | None, method: str, tau_m: float, seed: int
 ) -> AttackResult:
     if target is None:
         raise UsageError("a list has many people; name your test account with --target ID")
@@ -243,12 +243,12 @@ def _attack_lists(
     oracle = adapter.list_oracle(max(k, 1))
     setup = _list_setup(method, region, len(oracle.colluders), tau_m)
     search = StartSearch(
-        lambda place, most: [str(one) for one in adapter.listed(place)[:most]],
+        lambda place, most: adapter.listed(place)[:most],
         k=max(k, 1),
         half_extent_m=region.half_extent_m,
         rng=np.random.default_rng(seed),
     )
-    start = search.start_for(str(target), truth_m)
+    start = search.start_for(target, truth_m)
     if start is None:
         raise UsageError("nearby() lists the test account from no place near --truth; check --target and --truth")
     return setup.attack.infer(oracle, target, start)
