@@ -41,6 +41,9 @@ class Adaptive(Attack):
         How many accounts to use at most.
     most_queries : int
         Number of questions after which the best guess is returned.
+    checks : int
+        With answers about one person: how many answers that are certain by then must come true before anything is
+        certified. Each halves the number of false certificates, roughly, at services that have no fixed rule.
     """
 
     name: ClassVar[str] = "adaptive"
@@ -51,12 +54,15 @@ class Adaptive(Attack):
     tau_m: float = 100.0
     colluders: int = 1
     most_queries: int = 60
+    checks: int = 1
 
     def __post_init__(self) -> None:
         if not 0 < self.tau_m < math.inf:
             raise UsageError("tau must be a distance greater than 0")
         if self.colluders < 1:
             raise UsageError("the adaptive attack needs at least one colluder")
+        if self.checks < 0:
+            raise UsageError("the number of checks cannot be negative")
 
     @classmethod
     def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
@@ -66,7 +72,7 @@ class Adaptive(Attack):
     def locate(self, oracle: PersonOracle, start: Spot | None = None) -> AttackResult:
         """Find the one person whom an oracle answers about, without accounts."""
         prior = Prior(self.half_extent_m, self.tau_m, start)
-        return RingSearch(oracle, prior, most_queries=self.most_queries).run(self.name)
+        return RingSearch(oracle, prior, most_queries=self.most_queries, checks=self.checks).run(self.name)
 
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
         return _Search(self, inquiry, start).run()

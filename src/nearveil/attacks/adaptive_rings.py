@@ -320,13 +320,21 @@ class RingPlanner:
         scores = self._score(finalists, belief.cells, belief.rule, belief.weights, worth)
         return finalists[int(scores.argmax())]
 
-    def check_question(self, centre: Spot, radius_m: float) -> Question:
-        """A question whose answer must be yes if the target is within a circle, and hardly farther."""
+    def check_question(self, centre: Spot, radius_m: float, *, turned: bool) -> Question:
+        """A question whose answer is certain if the target is within a circle, but not if it is a little farther.
+
+        ``turned`` asks from the other side of the edge.
+        """
+        likely = int(self._belief.rule[self._belief.weights.argmax()])
+        nearer = self._reading.refuted_from_nearer(self._reading.rules[likely]) != turned
         radius = self._reading.radii_near(0.0)[0]
-        edges = self._reading.steps(radius)[self._belief.possible_rules(), 0]
-        step_m = max(float(edges.min()) - radius_m, 0.0)
-        angles = 2 * math.pi * (np.arange(8) / 8 + self._rng.random())
-        places = np.array(centre) - step_m * np.column_stack([np.cos(angles), np.sin(angles)])
+        rules = self._belief.possible_rules()
+        first, step, _, most, _ = self._reading.steps(radius)[rules].T
+        # The second edge: the first may not show.
+        edges = first + step * (most > 1)
+        away_m = float(edges.min()) - radius_m if nearer else float(edges.max()) + radius_m
+        angles = 2 * math.pi * (np.arange(_ANGLES) / _ANGLES + self._rng.random())
+        places = np.array(centre) - max(away_m, 0.0) * np.column_stack([np.cos(angles), np.sin(angles)])
         inside = (np.abs(places) <= np.array(self._prior.half_extent_m)).all(axis=1)
         return Question(spot_of(places[inside.argmax()]) if inside.any() else centre, radius)
 
@@ -389,8 +397,8 @@ class RingPlanner:
 class RingSearch:
     """One attack: asks the question that promises most, until everything possible lies within tau of one place."""
 
-    def __init__(self, oracle: PersonOracle, prior: Prior, *, most_queries: int) -> None:
-        self._oracle, self._prior, self._most_queries = oracle, prior, most_queries
+    def __init__(self, oracle: PersonOracle, prior: Prior, *, most_queries: int, checks: int) -> None:
+        self._oracle, self._prior, self._most_queries, self._checks = oracle, prior, most_queries, checks
         self._reading = reading_of(oracle)
         self._belief = RingBelief(self._reading, prior)
         self._planner = RingPlanner(self._belief, self._reading, prior)
@@ -418,18 +426,21 @@ class RingSearch:
         )
 
     def _ask_until_certain(self) -> Outcome:
-        checks = 0
+        passed = 0
         while True:
             centre, radius_m = self._belief.enclosing_circle()
             together = radius_m <= self._prior.tau_m
-            if together and checks == self._reading.checks:
+            if together and passed == self._checks:
                 return Outcome.FOUND
             if len(self._steps) >= self._most_queries:
                 return Outcome.OUT_OF_QUERIES
-            checks += together
-            planner = self._planner
-            if not self._ask(planner.check_question(centre, radius_m) if together else planner.next_question()):
+            if together:
+                question = self._planner.check_question(centre, radius_m, turned=passed % 2 == 1)
+            else:
+                question = self._planner.next_question()
+            if not self._ask(question):
                 return Outcome.CONTRADICTION
+            passed += together
 
     def _ask(self, question: Question) -> bool:
         answer = self._reading.ask(question)

@@ -11,7 +11,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -61,9 +60,6 @@ class Rule:
 class Reading(ABC):
     """Asks one oracle, and says what each rule that is still possible makes of the answers."""
 
-    checks: ClassVar[int] = 0
-    """How many answers that are certain by then must come true before anything is certified."""
-
     def __init__(self, oracle: PersonOracle) -> None:
         self._tolerance = oracle.tolerance
         self._asked: list[Question] = []
@@ -84,6 +80,13 @@ class Reading(ABC):
     @abstractmethod
     def radii_near(self, distance_m: float) -> Sequence[float | None]:
         """Radii that can be asked for, for an edge near a distance; None where the service takes no radius."""
+
+    def refuted_from_nearer(self, rule: Rule) -> bool:
+        """Whether a check is best made from a little nearer than an edge, or from a little beyond it.
+
+        A service that rounds up or down by chance gives itself away where a fixed rule rounds the farthest.
+        """
+        return rule.first_edge >= 0.5
 
     @abstractmethod
     def steps(self, radius_m: float | None) -> FloatArray:
@@ -179,8 +182,8 @@ def _is_multiple(value: float, step: float) -> bool:
     return abs(value / step - round(value / step)) < 1e-6 * max(1.0, value / step)
 
 
-# Distances are compared as they are, or rounded before: to the nearest, or down, with the chance of each. Rounding up is
-# the same as not rounding.
+# Distances are compared as they are, or rounded before: to the nearest, or down, with the chance of each. Rounding up
+# is the same as not rounding.
 _ROUNDED_FIRST = {0.0: 0.7, 0.5: 0.15, 1.0: 0.15}
 
 
@@ -235,12 +238,7 @@ _ROUNDED_TO_M = 1000.0
 
 
 class FilterReading(Reading):
-    """Yes or no: is the person within a radius. The service may round the distance before it compares.
-
-    Nearly any answers of yes and no fit some place, also those of a service that makes them up. So a check is needed.
-    """
-
-    checks: ClassVar[int] = 1
+    """Yes or no: is the person within a radius. The service may round the distance before it compares."""
 
     def __init__(self, oracle: FilterOracle) -> None:
         super().__init__(oracle)
@@ -267,6 +265,11 @@ class FilterReading(Reading):
         radius = self._asked[number].radius_m or 0.0
         edge = radius + rule.first_edge * rule.step_m
         return (0.0, edge) if self._answers[number] else (edge, math.inf)
+
+    def refuted_from_nearer(self, rule: Rule) -> bool:
+        """Whether to expect a yes: the rarer answer, so that a service that always says the same does not pass."""
+        del rule
+        return 2 * sum(self._answers) <= len(self._answers)
 
     def radii_near(self, distance_m: float) -> Sequence[float]:
         """Radii for an edge near a distance."""
