@@ -89,7 +89,7 @@ def test_every_answer_is_a_ring_around_the_truth_under_some_rule(
         holds = ((rings[..., 2] <= distances) & (distances <= rings[..., 3])).all(axis=1)
         assert holds.any()
     # In the end steps and units are those of the service.
-    steps_m = {rule.step_m for rule, right in zip(reading.rules, holds, strict=True) if right}
+    steps_m = {reading.rules[number].step_m for number in np.flatnonzero(holds).tolist()}
     assert steps_m == {UNITS_M[unit] * step}
 
 
@@ -105,7 +105,7 @@ def test_a_filter_that_rounds_before_it_compares_is_found_out(attack: Adaptive, 
 def test_the_target_is_in_a_cell_after_every_answer(attack: Adaptive) -> None:
     for oracle in (
         shown(AT, 1609.344, "nearest"),
-        Answers.parse("circle:2km").simulated(AT, most_queries=99, rng=None),
+        Answers.parse("circle:2km").simulated(AT, most_queries=99, rng=np.random.default_rng(1)),
     ):
         found = attack.locate(oracle)
         for step in found.trace.steps:
@@ -182,8 +182,9 @@ def test_the_same_answer_everywhere_is_no_location(attack: Adaptive) -> None:
 
 
 def test_random_rounding_is_seldom_certified_wrongly(attack: Adaptive, san_francisco: Region) -> None:
-    """Up or down by chance looks like one rule for some questions; measured: see docs/attacking.md. Seeds are fixed."""
+    """Up or down by chance looks like one rule for some questions, but does not pass four checks. Seeds are fixed."""
     rng = np.random.default_rng(3)
+    attack = replace(attack, checks=4)
     wrong = 0
     for target in anywhere(san_francisco, 6):
         oracle = CountedDistance(lambda place, at=target: math.floor(math.dist(place, at) / 1000 + rng.random()))

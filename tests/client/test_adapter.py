@@ -3,7 +3,7 @@
 import json
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -14,8 +14,11 @@ from nearveil.attacks.base import Outcome
 from nearveil.attacks.oracle import OracleError
 from nearveil.client.adapter import Adapter, Patience, attack_adapter
 from nearveil.errors import UsageError
+from nearveil.evaluation.attack import AttackOutcome
 from nearveil.region import Region
 from tests.test_docs import blocks
+
+Write = Callable[[str], Path]
 
 TRUTH = (37.76123, -122.43987)
 OTHERS = [(37.7613 + 0.004 * math.sin(n), -122.4399 + 0.004 * math.cos(1.3 * n)) for n in range(1, 30)]
@@ -74,7 +77,7 @@ def toy() -> Iterator[str]:
 
 
 @pytest.fixture
-def write(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator:
+def write(tmp_path: Path, request: pytest.FixtureRequest) -> Write:
     """Write an adapter under a name of its own: modules are imported once."""
     count = iter(range(100))
 
@@ -84,7 +87,7 @@ def write(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator:
         path.write_text(text, encoding="utf-8")
         return path
 
-    yield write
+    return write
 
 
 def example_of_the_docs(toy: str) -> str:
@@ -93,7 +96,7 @@ def example_of_the_docs(toy: str) -> str:
     return text.replace("http://127.0.0.1:8765", toy)
 
 
-def test_the_example_of_the_docs_finds_the_test_account(toy: str, write, san_francisco: Region) -> None:
+def test_the_example_of_the_docs_finds_the_test_account(toy: str, write: Write, san_francisco: Region) -> None:
     """Rounded to the nearest mile on a sphere, never 0: none of this is told to the attack."""
     adapter = Adapter(write(example_of_the_docs(toy)), san_francisco)
     found = attack_adapter(adapter, adapter.answers(None), san_francisco, truth=TRUTH)
@@ -120,7 +123,7 @@ def move(account, latitude, longitude):
 """
 
 
-def test_lists_behind_an_adapter_are_attacked_with_accounts(toy: str, write, san_francisco: Region) -> None:
+def test_lists_behind_an_adapter_are_attacked_with_accounts(toy: str, write: Write, san_francisco: Region) -> None:
     adapter = Adapter(write(f"TOY = {toy!r}\n{LISTS}"), san_francisco)
     answers = adapter.answers(None)
     found = attack_adapter(adapter, answers, san_francisco, truth=TRUTH, target="test-account-7", method="gi-lia")
@@ -132,8 +135,8 @@ def test_lists_behind_an_adapter_are_attacked_with_accounts(toy: str, write, san
         attack_adapter(adapter, answers, san_francisco, truth=TRUTH, target="nobody")
 
 
-def located(path: Path, region: Region, answers: str | None = None, **more: object) -> object:
-    adapter = Adapter(path, region, **more)
+def located(path: Path, region: Region, answers: str | None = None, patience: Patience | None = None) -> AttackOutcome:
+    adapter = Adapter(path, region, patience=patience)
     return attack_adapter(adapter, adapter.answers(answers), region, truth=TRUTH)
 
 
@@ -151,7 +154,7 @@ def located(path: Path, region: Region, answers: str | None = None, **more: obje
     ],
 )
 def test_adapters_that_fail_get_one_sentence_with_the_function(
-    write, san_francisco: Region, text: str, reason: str
+    write: Write, san_francisco: Region, text: str, reason: str
 ) -> None:
     with pytest.raises(OracleError, match=reason) as error:
         located(write(text), san_francisco)
@@ -172,7 +175,7 @@ def test_adapters_that_fail_get_one_sentence_with_the_function(
     ],
 )
 def test_adapters_that_do_not_fit_are_refused(
-    write, san_francisco: Region, text: str, answers: str | None, reason: str
+    write: Write, san_francisco: Region, text: str, answers: str | None, reason: str
 ) -> None:
     with pytest.raises(UsageError, match=reason):
         located(write(text), san_francisco, answers)
@@ -187,7 +190,7 @@ def test_adapters_that_do_not_fit_are_refused(
     ],
 )
 def test_accounts_that_cannot_be_used_are_refused(
-    write, san_francisco: Region, more: str, error: type[Exception], reason: str
+    write: Write, san_francisco: Region, more: str, error: type[Exception], reason: str
 ) -> None:
     adapter = Adapter(write(f"def nearby(a, b): return ['me', 'you']\n{more}"), san_francisco)
     with pytest.raises(error, match=reason):
@@ -195,13 +198,13 @@ def test_accounts_that_cannot_be_used_are_refused(
 
 
 @pytest.mark.parametrize("answer", ["'ann'", "None", "['ann', 'ann']", "[1.5]"])
-def test_what_is_no_list_is_refused(write, san_francisco: Region, answer: str) -> None:
+def test_what_is_no_list_is_refused(write: Write, san_francisco: Region, answer: str) -> None:
     adapter = Adapter(write(f"def nearby(a, b): return {answer}"), san_francisco)
     with pytest.raises(OracleError, match=r"nearby\(\).*list of ids"):
         attack_adapter(adapter, adapter.answers(None), san_francisco, truth=TRUTH, target="ann")
 
 
-def test_a_service_that_limits_questions_ends_the_attack_with_a_radius(write, san_francisco: Region) -> None:
+def test_a_service_that_limits_questions_ends_the_attack_with_a_radius(write: Write, san_francisco: Region) -> None:
     text = (
         "from nearveil.attacks import OutOfQueriesError\nasked = []\n"
         "def distance(a, b):\n    asked.append(1)\n    if len(asked) > 3: raise OutOfQueriesError('429')\n"
@@ -216,7 +219,7 @@ def test_a_service_that_limits_questions_ends_the_attack_with_a_radius(write, sa
     assert found.error_m <= found.radius_m
 
 
-def test_a_slow_service_ends_the_attack(write, san_francisco: Region) -> None:
+def test_a_slow_service_ends_the_attack(write: Write, san_francisco: Region) -> None:
     """One call that never returns is an error; calls that take long together end the attack. No test sleeps."""
     hangs = write("import threading\ndef distance(a, b): threading.Event().wait()")
     with pytest.raises(OracleError, match=r"distance\(\) in .* did not return within 0.05 s"):

@@ -44,7 +44,7 @@ class Prior:
         """How likely the points are, in relation to each other; nobody is outside the region."""
         inside = (np.abs(points) <= np.array(self.half_extent_m)).all(axis=-1)
         if self.near is None:
-            return inside.astype(np.float64)
+            return np.asarray(inside, dtype=np.float64)
         squared = np.square(points - np.array(self.near)).sum(axis=-1)
         return np.asarray(inside / np.maximum(squared, 0.25 * self.tau_m**2), dtype=np.float64)
 

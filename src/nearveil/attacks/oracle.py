@@ -300,7 +300,7 @@ class CountedFilter(_Counted):
 
 def _is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a number; NumPy's numbers are numbers too, True is not."""
-    return isinstance(value, Real) and type(value) is not bool
+    return type(value) is not bool and isinstance(value, Real)
 
 
 def _is_length(value: object) -> TypeGuard[float]:

@@ -1,0 +1,81 @@
+"""How often the adaptive attack certifies a wrong location at a service that answers by no fixed rule.
+
+``python -m benchmarks.attack_without_rule --targets 30`` prints a row for each kind of service and number of checks.
+Targets are anywhere in the region of San Francisco.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from nearveil.attacks.adaptive import Adaptive
+from nearveil.attacks.oracle import CountedDistance, CountedFilter, PersonOracle, Radii, Spot
+from nearveil.region import named_region
+from nearveil.report.tables import text_table
+
+_NOISE_M = 200.0
+
+
+def rounds_by_chance(target: Spot, rng: np.random.Generator) -> PersonOracle:
+    """Show whole kilometres, up or down by chance, right on average."""
+    return CountedDistance(lambda place: math.floor(math.dist(place, target) / 1000 + rng.random()))
+
+
+def noisy_distance(target: Spot, rng: np.random.Generator) -> PersonOracle:
+    """Add noise to every distance before it is rounded."""
+    return CountedDistance(lambda place: max(0, round((math.dist(place, target) + rng.normal(0, _NOISE_M)) / 1000)))
+
+
+def noisy_filter(target: Spot, rng: np.random.Generator) -> PersonOracle:
+    """Add noise to every distance before it is compared."""
+    return CountedFilter(
+        lambda place, radius_m: math.dist(place, target) + rng.normal(0, _NOISE_M) <= radius_m,
+        radii=Radii(step_m=1000.0),
+    )
+
+
+def lying_filter(target: Spot, rng: np.random.Generator) -> PersonOracle:
+    """Say the opposite in a quarter of all answers."""
+    return CountedFilter(
+        lambda place, radius_m: (math.dist(place, target) <= radius_m) != (rng.random() < 0.25),
+        radii=Radii(step_m=1000.0),
+    )
+
+
+SERVICES: dict[str, Callable[[Spot, np.random.Generator], PersonOracle]] = {
+    "km, rounded up or down by chance": rounds_by_chance,
+    "km, noise of 200 m in each answer": noisy_distance,
+    "filter, noise of 200 m in each answer": noisy_filter,
+    "filter, 1 of 4 answers is wrong": lying_filter,
+}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--targets", type=int, default=30)
+    targets = parser.parse_args().targets
+    region = named_region("san-francisco")
+    attack = Adaptive.for_region(region, tau_m=100.0, colluders=1)
+    rows = []
+    for name, service in SERVICES.items():
+        for checks in (1, 4):
+            rng = np.random.default_rng(7)
+            wrong = certified = 0
+            for x, y in rng.uniform(-1, 1, (targets, 2)) * region.half_extent_m:
+                target = (float(x), float(y))
+                found = replace(attack, checks=checks).locate(service(target, rng))
+                if found.certified and found.estimate is not None:
+                    certified += 1
+                    wrong += math.dist(found.estimate, target) > attack.tau_m
+            rows.append([name, str(checks), str(targets), str(certified), str(wrong)])
+    print(text_table(["service", "checks", "attacks", "certified", "of these wrong"], rows))
+
+
+if __name__ == "__main__":
+    main()
