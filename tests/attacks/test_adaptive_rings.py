@@ -74,7 +74,9 @@ def test_finds_and_certifies_anybody_in_few_questions(
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize(("unit", "step"), [("km", 1.0), ("mi", 1.0), ("mi", 0.5), ("m", 500.0), ("ft", 1000.0)])
+@pytest.mark.parametrize(
+    ("unit", "step"), [("km", 1.0), ("mi", 1.0), ("mi", 0.25), ("km", 3.0), ("m", 500.0), ("ft", 1000.0)]
+)
 def test_every_answer_is_a_ring_around_the_truth_under_some_rule(
     san_francisco: Region, rounding: str, unit: str, step: float
 ) -> None:

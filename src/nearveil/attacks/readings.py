@@ -67,7 +67,7 @@ class Reading(ABC):
     @property
     @abstractmethod
     def rules(self) -> Sequence[Rule]:
-        """Rules to be told apart. They change only when an answer fits none of them."""
+        """Rules to be told apart. An answer may change them; those that are left out then have smaller rings."""
 
     @abstractmethod
     def ask(self, question: Question) -> str:
@@ -108,9 +108,10 @@ class Reading(ABC):
 
 # Rounded down, to the nearest, and up.
 _ROUNDINGS = (1.0, 0.5, 0.0)
-_STEPS = tuple(digit * 10.0**power for power in range(-3, 6) for digit in (1, 2, 5))
-# Steps finer than those that explain the answers are not needed: their rings lie within the coarser ones.
-_STEPS_KEPT = 2
+_USUAL_STEPS = tuple(digit * 10.0**power for power in range(-3, 6) for digit in (1, 2, 5))
+_CHANCE_OF_OTHER_STEP = 0.1
+# Answers are told apart to this part of their unit.
+_DIGIT = 1e-6
 
 
 class DistanceReading(Reading):
@@ -133,17 +134,30 @@ class DistanceReading(Reading):
         answer = self._oracle.distance(question.place)
         self._asked.append(question)
         self._answers.append(answer)
-        # A coarse step may have explained all answers but this one.
-        fitting = [step for step in _STEPS if all(_is_multiple(answer, step) for answer in self._answers)]
-        steps = tuple(fitting[-_STEPS_KEPT:]) or (_STEPS[0],)
+        steps = self._possible_steps()
         if steps != self._steps or len(self._asked) == 1:
             self._steps = steps
             self._rules = self._all_rules(tuple(UNITS_M))
         return f"{answer:g}"
 
+    def _possible_steps(self) -> tuple[float, ...]:
+        """The greatest step that explains all answers, and the greatest usual one.
+
+        The true step divides the greatest common divisor of all answers. Rings of a finer step lie within those of a
+        coarser one, so finer steps need not be kept for the bounds to hold; the usual one is a better guess of what
+        comes next.
+        """
+        divisor = math.gcd(*(round(answer / _DIGIT) for answer in self._answers)) * _DIGIT
+        if divisor == 0.0:
+            return _USUAL_STEPS[-1:]
+        usual = [step for step in _USUAL_STEPS if _is_multiple(divisor, step)][-1:]
+        if usual and _is_multiple(usual[0], divisor):
+            return tuple(usual)
+        return (divisor, *usual)
+
     def _all_rules(self, units: Sequence[str]) -> tuple[Rule, ...]:
         return tuple(
-            Rule(UNITS_M[unit] * step, first_edge, step)
+            Rule(UNITS_M[unit] * step, first_edge, step, 1.0 if step in _USUAL_STEPS else _CHANCE_OF_OTHER_STEP)
             for unit in units
             for step in self._steps
             for first_edge in _ROUNDINGS
@@ -151,10 +165,7 @@ class DistanceReading(Reading):
 
     def exact_bounds(self, rule: Rule, number: int) -> Bounds:
         """The ring of one answer."""
-        count = self._answers[number] / rule.step
-        if not _is_multiple(self._answers[number], rule.step):
-            # Finer than any usual step: what is shown is the distance, to its last digit.
-            return (count - 1) * rule.step_m, (count + 1) * rule.step_m
+        count = round(self._answers[number] / rule.step)
         low = (count - 1 + rule.first_edge) * rule.step_m
         # Many services show 1 to everybody who is nearer.
         may_be_nearer = count == 1 and not self._shows_zero
@@ -179,7 +190,7 @@ class DistanceReading(Reading):
 
 
 def _is_multiple(value: float, step: float) -> bool:
-    return abs(value / step - round(value / step)) < 1e-6 * max(1.0, value / step)
+    return round(value / step) >= 1 and abs(value / step - round(value / step)) < 1e-6 * max(1.0, value / step)
 
 
 # Distances are compared as they are, or rounded before: to the nearest, or down, with the chance of each. Rounding up
