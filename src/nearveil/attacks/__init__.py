@@ -1,7 +1,8 @@
 """Attacks: they find people through what a service answers, and touch nothing but an oracle.
 
 `oracle` is all an attacker can ask, `answers` what services answer, `base` what an attack is and returns,
-`registry` the attacks by name. `bayes` is the best guess from what a mechanism publishes, `scores` how good it is.
+`registry` the attacks by name. `bayes` is the best guess from what a mechanism publishes, `matching` that of everybody
+at once, `scores` how good they are.
 `nearveil.attack` runs them (`nearveil.evaluation.attack`).
 """
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from nearveil.attacks.base import Attack, AttackResult, Circle, Finding, Inquiry, Outcome, Trace, TraceStep
     from nearveil.attacks.bayes import BayesAttacker, prior_from_points
     from nearveil.attacks.gi_lia import GILIA
+    from nearveil.attacks.matching import match_everybody
     from nearveil.attacks.oracle import (
         BandOracle,
         CountedBands,
@@ -71,6 +73,7 @@ __all__ = [
     "TraceStep",
     "Unfolding",
     "attack_class",
+    "match_everybody",
     "prior_from_points",
     "score_attacker",
     "score_naming",
@@ -108,6 +111,7 @@ _HOMES = {
     "Unfolding": "nearveil.attacks.unfolding",
     "ZOLIA": "nearveil.attacks.zo_lia",
     "attack_class": "nearveil.attacks.registry",
+    "match_everybody": "nearveil.attacks.matching",
     "prior_from_points": "nearveil.attacks.bayes",
     "score_attacker": "nearveil.attacks.scores",
     "score_naming": "nearveil.attacks.scores",

@@ -18,6 +18,7 @@ from typing import Self
 import numpy as np
 from scipy.special import logsumexp
 
+from nearveil.attacks.bayes import BayesEstimate, Candidates, best_guesses
 from nearveil.attacks.channels import CellChannel, Channel, Likelihood, channel_of
 from nearveil.errors import UsageError
 from nearveil.kernels import inlined_kernel, kernel
@@ -94,23 +95,33 @@ class Matching:
     _prices: FloatArray
     _own_prices: FloatArray
 
-    def log_prices(self, person: int) -> FloatArray:
-        """Return by how much others leave each kind of address to a person, as a logarithm: little where many want it.
+    def log_likelihoods(self, people: IntArray) -> FloatArray:
+        """Return how likely each kind of address is for each of some people, others considered, as logarithms.
 
-        Added to the log-likelihoods of kinds, it makes the guess of one person that of all people matched at once.
+        Shape (people, kinds). It is the likelihood of the person alone times a price: high where others leave a place
+        free, low where many could live.
         """
-        found, edges = self._prices.copy(), self._listed.of(person)
-        found[self._listed.kinds[edges]] = self._own_prices[edges]
+        rows = np.asarray(people, dtype=np.int64)
+        found: FloatArray = self.book.likelihood(self.published[rows]).T.copy()
+        for number, person in enumerate(rows):
+            prices, edges = self._prices.copy(), self._listed.of(person)
+            prices[self._listed.kinds[edges]] = self._own_prices[edges]
+            found[number] += prices
         return found
+
+    def guess(self, logs: FloatArray, middle_m: FloatArray, tau_m: float) -> BayesEstimate:
+        """Guess a person's place from a row of `log_likelihoods`."""
+        book = self.book
+        by_address = logs[book.kind] + np.log(book.residents)
+        addresses = Candidates(book.places_m, by_address, np.zeros(len(by_address)))
+        return best_guesses(addresses, by_address, middle_m, tau_m)
 
     def probabilities(self, people: IntArray) -> FloatArray:
         """Return how likely each of some people lives at each address of the list, shape (people, addresses).
 
         Who shares an address shares its probability: with ten residents a tenth of it is in each of their ten columns.
         """
-        rows = np.asarray(people, dtype=np.int64)
-        logs = self.book.likelihood(self.published[rows]).T
-        logs = logs + np.array([self.log_prices(int(person)) for person in rows]).reshape(logs.shape)
+        logs = self.log_likelihoods(people)
         logs -= logsumexp(logs + np.log(self.book.capacity), axis=1, keepdims=True)
         found: FloatArray = np.exp(logs[:, self.book.kind[self.book.lives_at]])
         return found
@@ -143,8 +154,6 @@ def match_everybody(
     channel = channel_of(mechanism)
     check_has_density(channel)
     homes, places = (channel.region.check(points) for points in (addresses, published))
-    if not len(places):
-        raise UsageError("there is nobody to match; give at least one published place")
     if len(places) > len(homes):
         raise UsageError(
             f"there are {len(places):,} published places for {len(homes):,} addresses, and each person lives at one; "
@@ -255,8 +264,9 @@ def _heaviest(logs: FloatArray, capacity: FloatArray) -> tuple[IntArray, ShortIn
 # places.
 
 
-_MOST_STEPS = 500
+# Rounds end when all but so large a share of people have a place of their own.
 _CLOSE = 1e-3
+_MOST_STEPS = 300
 _LEAST_AWAY = 1e-30
 
 
@@ -278,7 +288,7 @@ def _balance(listed: _Listed, capacity: IntArray, spare: int) -> tuple[int, _Lis
         wanted = _wanted(listed.first, listed.kinds, listed.weights, listed.others, slots, prices, away)
         wanted += spare * _take_evenly(slots, prices, away_empty)
         prices /= wanted
-        if np.abs(wanted - 1).max() < _CLOSE:
+        if np.abs(wanted - 1) @ slots < _CLOSE * slots.sum():
             break
     return step, listed, np.log(prices), np.log(_own_prices(listed.kinds, prices, away))
 

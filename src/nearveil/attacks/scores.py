@@ -14,7 +14,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from nearveil.attacks.bayes import TARGETS_AT_ONCE, BayesAttacker
-from nearveil.attacks.channels import CellChannel, Channel, DensityChannel, channel_of, edge_sides
+from nearveil.attacks.channels import Channel, DensityChannel, channel_of, edge_sides
+from nearveil.attacks.matching import AddressBook
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
@@ -187,9 +188,8 @@ def score_naming(
         raise UsageError("there must be at least one target")
     releases = np.asarray(published, dtype=np.float64)[..., rows, :].reshape(-1, len(rows), 2)
     channel = channel_of(mechanism)
-    addresses, lives_at, residents = np.unique(places, axis=0, return_inverse=True, return_counts=True)
-    book = _AddressBook(channel.region.to_metres(addresses), residents)
-    own = lives_at.reshape(-1)[rows]
+    book = AddressBook.of(channel, places)
+    own = book.lives_at[rows]
     probabilities = np.empty(len(rows))
     rest = np.arange(len(rows))
     if isinstance(channel, DensityChannel) and isinstance(channel.mechanism, PlanarLaplace) and len(releases) == 1:
@@ -197,55 +197,43 @@ def score_naming(
         clamped = (edge_sides(releases[0], channel.region) != 0).any(axis=1)
         near, rest = np.flatnonzero(~clamped), np.flatnonzero(clamped)
         published_m = channel.region.to_metres(releases[0, near])
-        probabilities[near] = book.named_by_distance(published_m, channel.mechanism.rate_per_m, own[near])
-    if len(rest):
-        probabilities[rest] = book.named_by(channel, releases[:, rest], own[rest])
+        probabilities[near] = _named_by_distance(book, published_m, channel.mechanism.rate_per_m, own[near])
+    size = max(1, TARGETS_AT_ONCE // len(releases))
+    for start in range(0, len(rest), size):
+        some = rest[start : start + size]
+        part = releases[:, some]
+        logs = book.likelihood(part.reshape(-1, 2)).reshape(-1, *part.shape[:2]).sum(axis=1)
+        probabilities[some] = named_by(book, logs.T, own[some])
     return NamingScore(probabilities, density_tenths(channel.region.to_metres(places))[rows])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _AddressBook:
-    """Every address in metres, and how many people live there."""
+def named_by(book: AddressBook, logs: FloatArray, own: IntArray) -> FloatArray:
+    """Return how likely each target's own address is the first guess, by the log-likelihood of each kind."""
+    # Only the largest address of a kind can be the first guess.
+    largest = np.zeros(logs.shape[1], dtype=np.int64)
+    np.maximum.at(largest, book.kind, book.residents)
+    leads = book.residents == largest[book.kind]
+    leading = np.bincount(book.kind[leads], minlength=len(largest)).astype(np.float64)
+    weighted = logs + np.log(largest)
+    first = weighted >= weighted.max(axis=1, keepdims=True) - _ALIKE
+    right = first[np.arange(len(own)), book.kind[own]] & leads[own]
+    found: FloatArray = right / (first @ leading)
+    return found
 
-    places_m: FloatArray
-    residents: IntArray
 
-    def named_by(self, channel: Channel, releases: FloatArray, own: IntArray) -> FloatArray:
-        """How likely each target's own address is the first guess."""
-        # Addresses that look alike to the attacker are one kind; only its largest can be the first guess.
-        kind = np.arange(len(self.residents))
-        if isinstance(channel, CellChannel):
-            kind = np.unique(channel.cells_at(self.places_m), return_inverse=True)[1]
-        one_of_kind = np.unique(kind, return_index=True)[1]
-        largest = np.zeros(len(one_of_kind), dtype=np.int64)
-        np.maximum.at(largest, kind, self.residents)
-        leads = self.residents == largest[kind]
-        leading = np.bincount(kind[leads], minlength=len(largest)).astype(np.float64)
-        likelihood, weights = channel.at(self.places_m[one_of_kind]), np.log(largest)
-        found = np.empty(len(own))
-        size = max(1, TARGETS_AT_ONCE // len(releases))
-        for start in range(0, len(own), size):
-            part = releases[:, start : start + size]
-            logs = likelihood(part.reshape(-1, 2)).reshape(len(largest), *part.shape[:2]).sum(axis=1) + weights[:, None]
-            first = logs >= logs.max(axis=0) - _ALIKE
-            mine = own[start : start + size]
-            right = first[kind[mine], np.arange(len(mine))] & leads[mine]
-            found[start : start + size] = right / (leading @ first)
-        return found
-
-    def named_by_distance(self, published_m: FloatArray, rate_per_m: float, own: IntArray) -> FloatArray:
-        """The same for noise whose density falls by the distance: of those with equally many people, the nearest."""
-        best = np.full(len(own), -np.inf)
-        named = np.zeros(len(own))
-        for people in np.unique(self.residents):
-            rows = np.flatnonzero(self.residents == people)
-            away_m, nearest = cKDTree(self.places_m[rows]).query(published_m)
-            logs = math.log(people) - rate_per_m * away_m
-            # No two addresses are as far away to the last digit, but by chance.
-            better = logs > best
-            best = np.where(better, logs, best)
-            named = np.where(better, rows[nearest] == own, named)
-        return named
+def _named_by_distance(book: AddressBook, published_m: FloatArray, rate_per_m: float, own: IntArray) -> FloatArray:
+    """The same for noise whose density falls by the distance: of those with equally many people, the nearest."""
+    best = np.full(len(own), -np.inf)
+    named = np.zeros(len(own))
+    for people in np.unique(book.residents):
+        rows = np.flatnonzero(book.residents == people)
+        away_m, nearest = cKDTree(book.places_m[rows]).query(published_m)
+        logs = math.log(people) - rate_per_m * away_m
+        # No two addresses are as far away to the last digit, but by chance.
+        better = logs > best
+        best = np.where(better, logs, best)
+        named = np.where(better, rows[nearest] == own, named)
+    return named
 
 
 def density_tenths(places_m: FloatArray) -> IntArray:

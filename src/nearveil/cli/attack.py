@@ -56,7 +56,15 @@ from nearveil.io.atomic import check_output
 from nearveil.io.datasets import DatasetName
 from nearveil.io.people import ReadOptions
 from nearveil.region import Region, metres
-from nearveil.report.tables import attack_document, best_attacker_text, table_notes, text_table, with_paper
+from nearveil.report.tables import (
+    attack_document,
+    best_attacker_text,
+    joint_attacker_text,
+    known_text,
+    table_notes,
+    text_table,
+    with_paper,
+)
 
 _RUNS, _INSTANCES = 5, 50
 _ALL = "all"
@@ -167,6 +175,22 @@ def attack(
             rich_help_panel="Attack",
         ),
     ] = False,
+    joint: Annotated[
+        bool,
+        typer.Option(
+            "--joint",
+            help="The Bayes attacker also matches all published locations to all addresses at once.",
+            rich_help_panel="Attack",
+        ),
+    ] = False,
+    known_share: Annotated[
+        float,
+        typer.Option(
+            help="Share of the people whose addresses the Bayes attacker knows.",
+            metavar="SHARE",
+            rich_help_panel="Attack",
+        ),
+    ] = 0.0,
     latitude: LatitudeOption = None,
     longitude: LongitudeOption = None,
     clip: ClipOption = False,
@@ -275,12 +299,14 @@ def attack(
                 answers=str(said),
                 person=None if person is None else people.number_of(person),
                 protocol=protocol,
+                joint=joint,
+                known_share=known_share,
                 cores=cores,
                 progress=progress_bar,
             )
         )
     if json:
-        say_json([attack_document(row, one.best) for one in found for row in one.rows])
+        say_json([attack_document(row, one.best, one.joint, one.known_share) for one in found for row in one.rows])
     else:
         _say_table(found, protocol)
     false = sum(row.score.false_certificates for one in found for row in one.rows)
@@ -320,8 +346,11 @@ def _say_table(found: list[PopulationAttack], protocol: AttackProtocol) -> None:
         if best is not None:
             say(
                 f"\nBayes attacker on {one.experiment.dataset.name}: best guess from one published location (knows the "
-                f"mechanism and all addresses; {best.targets:,} targets):\n{best_attacker_text(best, protocol.tau_m)}"
+                f"mechanism and all addresses{known_text(one.known_share)}; {best.targets:,} targets):\n"
+                f"{best_attacker_text(best, protocol.tau_m)}"
             )
+        if best is not None and one.joint is not None:
+            say(f"\n{joint_attacker_text(best, one.joint, protocol.tau_m)}")
 
 
 def _check_pictures(trace: Path | None, animate: Path | None, *, force: bool) -> None:

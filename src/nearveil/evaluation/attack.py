@@ -18,12 +18,14 @@ import numpy as np
 
 from nearveil.attacks.answers import Answers
 from nearveil.attacks.base import Attack, AttackResult
+from nearveil.attacks.channels import channel_of
+from nearveil.attacks.matching import check_has_density
 from nearveil.attacks.oracle import Oracle, PersonOracle, Spot, spot_of
 from nearveil.attacks.registry import attack_class, attacks_for
 from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
 from nearveil.evaluation.attack_trials import AttackSetup, Instance, Trial, set_up_attacks
-from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
+from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, check_known_share, measure_best_attacker
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
@@ -351,10 +353,16 @@ class PopulationAttack:
         A row for each k, attack and number of accounts.
     best : BestAttacker or None
         The Bayes attacker, the best guess from one published place; None where nothing protects.
+    joint : BestAttacker or None
+        The same attacker matching everybody's published places to addresses at once; None unless asked for.
+    known_share : float
+        Share of the people whose addresses both of them know.
     """
 
     rows: list[AttackRow]
     best: BestAttacker | None
+    joint: BestAttacker | None = None
+    known_share: float = 0.0
     experiment: AttackExperiment = field(repr=False)
     attack_setups: list[AttackSetup] = field(repr=False)
     ks: Sequence[int]
@@ -381,6 +389,8 @@ def attack_population(
     person: int | None = None,
     protocol: AttackProtocol | None = None,
     answers: str = "list",
+    joint: bool = False,
+    known_share: float = 0.0,
     cores: int | None = None,
     progress: ProgressBar = no_bar,
 ) -> PopulationAttack:
@@ -407,6 +417,12 @@ def attack_population(
     answers : str
         What the service answers, as in `simulate`. With other answers than lists the targets are anybody, and ``ks``
         and ``accounts`` have no meaning.
+    joint : bool
+        Whether the Bayes attacker also matches all published places to all addresses at once, each person at one.
+        Needs a mechanism with a density.
+    known_share : float
+        Share of the people whose addresses the Bayes attacker knows, so that nobody else lives there; it guesses
+        others. Needs a mechanism.
     cores : int, optional
         Processes to use; all cores by default. Results do not depend on it.
 
@@ -419,6 +435,11 @@ def attack_population(
     >>> found = nv.attack_population(points, attacks=["gi-lia"], protocol=few, cores=1)
     >>> found.rows[0].attack, found.rows[0].score.acc.value
     ('gi-lia', 1.0)
+    >>> hidden = nv.attack_population(
+    ...     points, attacks=["gi-lia"], mechanism=nv.PlanarLaplace(hide_within_m=500), joint=True, protocol=few, cores=1
+    ... )
+    >>> hidden.joint.named.value > 0.02
+    True
     """
     protocol, used = protocol or AttackProtocol(), cores or os.cpu_count() or 1
     box = _region_of(region, mechanism)
@@ -429,15 +450,33 @@ def attack_population(
     ks = ks if said.is_list else (0,)
     for k in ks:
         experiment.check_k(k)
+    _check_knowledge(experiment, joint=joint, known_share=known_share)
     with progress(f"protecting {name}", protocol.runs) as advance:
         experiment.publish_all(advance)
     total = len(ks) * len(attack_setups) * protocol.runs * protocol.instances
     with progress(f"attacking {name}", total) as advance:
         rows = experiment.run(attack_setups, ks, person=person, cores=used, progress=advance)
-    best = None
+    best = matched = None
     if mechanism is not None:
         with progress(f"the best attacker on {name}", TARGETS) as advance:
-            best = measure_best_attacker(experiment, advance, cores=used)
+            best = measure_best_attacker(experiment, advance, known_share=known_share, cores=used)
+    if joint:
+        with progress(f"matching everybody of {name}", TARGETS) as advance:
+            matched = measure_best_attacker(experiment, advance, joint=True, known_share=known_share)
     return PopulationAttack(
-        rows=rows, best=best, experiment=experiment, attack_setups=attack_setups, ks=tuple(ks), person=person
-    )
+        rows=rows, best=best, joint=matched, known_share=known_share, experiment=experiment,
+        attack_setups=attack_setups, ks=tuple(ks), person=person,
+    )  # fmt: skip
+
+
+def _check_knowledge(experiment: AttackExperiment, *, joint: bool, known_share: float) -> None:
+    """Refuse, before anything is attacked, what the Bayes attacker cannot know or use."""
+    check_known_share(known_share, len(experiment.true_m))
+    if experiment.mechanism is None and (joint or known_share):
+        raise UsageError(
+            f"{'joint (--joint)' if joint else 'known_share (--known-share)'} is about published locations, and nobody "
+            "is protected here; give a mechanism (such as --hide-within 500m)"
+        )
+    own = experiment.published(0).mechanism if joint else None
+    if own is not None:
+        check_has_density(channel_of(own))

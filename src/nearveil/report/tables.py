@@ -61,7 +61,9 @@ def with_paper(rows: Sequence[AttackRow], *, tau_m: float) -> tuple[list[str], l
     return headers, [[*attack_cells(row), *(paper_cells(row) if beside else ())] for row in rows]
 
 
-def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]:
+def attack_document(
+    row: AttackRow, best: BestAttacker | None, joint: BestAttacker | None = None, known_share: float = 0.0
+) -> dict[str, Any]:
     """One row for machines."""
     score = row.score
     return {
@@ -95,11 +97,14 @@ def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]
         },
         "bayes_dist_m": None if best is None else _rounded(best.dist_m.value),
         "bayes_acc": None if best is None else _rounded(best.acc),
-        "bayes": None if best is None else {
-            **_score_document(best),
-            "tenths_of_density": [_score_document(tenth) for tenth in best.tenths],
-        },
-    }  # fmt: skip
+        "bayes": None if best is None else _best_document(best),
+        "bayes_joint": None if joint is None else _best_document(joint),
+        "known_share": known_share,
+    }
+
+
+def _best_document(best: BestAttacker) -> dict[str, Any]:
+    return {**_score_document(best), "tenths_of_density": [_score_document(tenth) for tenth in best.tenths]}
 
 
 def _score_document(score: AttackerScore) -> dict[str, Any]:
@@ -130,6 +135,28 @@ def best_attacker_text(best: BestAttacker, tau_m: float) -> str:
     ]
     table = text_table(["tenth of density", "named", f"within {tau_m:g} m", "mean error (m)"], rows)
     return f"{said},\n  and {_percent(sparsest)} of the sparsest tenth.\n\n{table}"
+
+
+def joint_attacker_text(best: BestAttacker, joint: BestAttacker, tau_m: float) -> str:
+    """Show what matching everybody at once gives beside one person alone, on the same people."""
+    rows = []
+    for name, score in (("one person alone", best), ("everybody matched at once", joint)):
+        rows.append([name, "all", _share(score.named), _share(score.found), _metres(score.dist_m)])
+        if score.tenths:
+            sparsest = score.tenths[-1]
+            shares = [_share(share) for share in (sparsest.named, sparsest.found)]
+            rows.append([name, "sparsest tenth", *shares, _metres(sparsest.dist_m)])
+    return (
+        "The same attacker with all published locations, each person at one address, on the same targets:\n\n"
+        + text_table(["Bayes attacker", "people", "named", f"within {tau_m:g} m", "mean error (m)"], rows)
+    )
+
+
+def known_text(known_share: float) -> str:
+    """Say whose addresses the attacker knows."""
+    return (
+        f", and where {100 * known_share:.4g} % of the people live, the targets not among them" if known_share else ""
+    )
 
 
 _TENTH_NAMES = {0: "1 (densest)", 9: "10 (sparsest)"}
