@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, pairwise
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -20,7 +21,7 @@ from scipy.spatial import cKDTree
 from nearveil.attacks.oracle import Spot
 from nearveil.kernels import kernel
 from nearveil.nearby.index import Person
-from nearveil.types import BoolArray, FloatArray, IntArray
+from nearveil.types import BoolArray, FloatArray, IntArray, Progress
 
 NOBODY = -1
 # People outside of a list who are compared with its last person: those who are nearest as far as is known.
@@ -31,6 +32,9 @@ _SWEEPS_AT_ONCE = 25
 # Shares of accepted moves between which the length of moves stays as it is.
 _RARELY, _OFTEN = 0.2, 0.5
 _LONGER = 1.25
+_LEAST_M = 0.1
+# Share of moves that are turns about a place: more while people may be on the wrong side of one.
+_EARLY_TURNS, _LATE_TURNS = 0.4, 0.1
 # Costs of violations, in units of the spacing of people in a list: they are e times less likely for each.
 COOLING = (2.0, 0.5, 0.15, 0.05)
 WARM = (0.15, 0.05)
@@ -135,7 +139,7 @@ def _lay_out(points: FloatArray, which: BoolArray, places: FloatArray, first: In
 
 
 class CrowdMap:
-    """Ranked lists, and places of everybody in them.
+    """Ranked lists, and samples of where everybody in them can be.
 
     Parameters
     ----------
@@ -143,63 +147,80 @@ class CrowdMap:
         How many people a full list has; a person who is not on a full one is farther than its last.
     half_extent_m : (float, float)
         Half width and half height of the public region, which everybody is in.
+    chains : int
+        Independent beginnings. Where they disagree, what one of them believes is not what the lists say.
 
     Attributes
     ----------
     people : list of Person
         Everybody who was listed, in the order of the rows of all arrays.
-    points : ndarray of shape (people, 2)
-        Places that agree with the lists, the last ones sampled.
+    answers : list of list of int
+        The lists, as numbers of people.
     samples : ndarray of shape (samples, people, 2)
-        Places that agree with the lists, of the last fit.
+        Places that agree with the lists, of the last fit and of all chains.
     """
 
-    def __init__(self, k: int, half_extent_m: tuple[float, float], rng: np.random.Generator) -> None:
-        self._k, self._half_extent_m, self._rng = k, np.array(half_extent_m), rng
+    def __init__(
+        self, k: int, half_extent_m: tuple[float, float], rng: np.random.Generator, *, chains: int = 2
+    ) -> None:
+        self.k, self._half_extent_m = k, np.array(half_extent_m)
         self.people: list[Person] = []
+        self.answers: list[list[int]] = []
+        self.samples = np.empty((1, 0, 2))
         self._number: dict[Person, int] = {}
         self._places: list[Spot] = []
-        self._answers: list[list[int]] = []
-        self.points = np.empty((0, 2))
-        self.samples = np.empty((1, 0, 2))
-        self._steps_m = np.empty(0)
+        self._chains = [_Chain(k, self._half_extent_m, one) for one in rng.spawn(chains)]
 
-    def add(self, place: Spot, answer: Sequence[Person]) -> None:
-        """Learn a list."""
-        numbers = []
+    def add(self, place: Spot, answer: Sequence[Person]) -> int:
+        """Learn a list, and return how many people on it are new."""
+        before = len(self.people)
         for person in answer:
             if person not in self._number:
                 self._number[person] = len(self.people)
                 self.people.append(person)
-            numbers.append(self._number[person])
         self._places.append(place)
-        self._answers.append(numbers)
+        self.answers.append(self.numbers(answer))
+        return len(self.people) - before
+
+    def numbers(self, answer: Sequence[Person]) -> list[int]:
+        """Return the rows of those on a list who are known."""
+        return [self._number[person] for person in answer if person in self._number]
 
     @property
     def places(self) -> FloatArray:
         """Where lists were asked for."""
         return np.array(self._places).reshape(-1, 2)
 
-    @property
-    def answers(self) -> Sequence[Sequence[int]]:
-        """The lists, as numbers of people."""
-        return self._answers
-
     def seen(self) -> IntArray:
         """How many lists each person is on."""
-        return np.bincount(np.concatenate([np.empty(0, int), *self._answers]).astype(int), minlength=len(self.people))
+        return np.bincount(_joined(self.answers), minlength=len(self.people))
 
-    def fit(self, guess_m: FloatArray | None = None, *, sweeps: int, samples: int, cooling: Sequence[float]) -> None:
+    def steps_of(self, sweeps: int, cooling: Sequence[float]) -> int:
+        """How many sweeps `fit` reports."""
+        return len(self._chains) * sweeps * (len(cooling) + 2)
+
+    def fit(
+        self, guess_m: FloatArray | None, *, sweeps: int, samples: int, cooling: Sequence[float],
+        progress: Progress | None = None,
+    ) -> None:  # fmt: skip
         """Find places that agree with all lists, and sample them.
 
         ``guess_m``, the reach of each list, is needed where nobody is known yet. ``sweeps`` are spent at each
         temperature, and twice as many on the samples.
         """
-        self._enter_new(guess_m)
-        for cost in cooling[:-1]:
-            self._sample(cost, sweeps, 1, turns=0.5)
-        self._sample(cooling[-1], sweeps, 1, turns=0.2)
-        self.samples = self._sample(cooling[-1], 2 * sweeps, samples, turns=0.1)
+        if not self.people:
+            return
+
+        def run(one: _Chain) -> FloatArray:
+            one.enter_new(self.places, self.answers, len(self.people), guess_m)
+            one.hold(self.places, self.answers)
+            for cost in cooling:
+                one.sample(cost, sweeps, 1, _EARLY_TURNS, progress)
+            return one.sample(cooling[-1], 2 * sweeps, samples, _LATE_TURNS, progress)
+
+        # Compiled code lets other threads run.
+        with ThreadPoolExecutor(len(self._chains)) as threads:
+            self.samples = np.concatenate(list(threads.map(run, self._chains)))
 
     def estimates(self) -> FloatArray:
         """Return the mean of everybody's samples."""
@@ -210,119 +231,140 @@ class CrowdMap:
         away_m = np.hypot(*np.moveaxis(self.samples - self.estimates(), 2, 0))
         return np.asarray(np.quantile(away_m, share, axis=0))
 
-    def reaches_m(self) -> tuple[FloatArray, FloatArray]:
-        """Return how far lists reach, and how far they reach at least as far as is known; not full ones everywhere."""
-        lasts = np.array([answer[-1] if answer else 0 for answer in self._answers])
-        full = np.array([len(answer) >= self._k for answer in self._answers])
-        reach_m = np.hypot(*np.moveaxis(self.samples[:, lasts] - self.places, 2, 0))
-        everywhere = np.where(full, 0.0, math.inf)
-        return reach_m.mean(axis=0) + everywhere, reach_m.min(axis=0) + everywhere
-
     def disorder(self) -> float:
         """Share of neighbours in lists whose order the map gets wrong, of those not in the same order everywhere.
 
         Two people at the same place are always in the same order, which no map can explain and which means nothing.
         """
-        pairs = [(q, a, b) for q, answer in enumerate(self._answers) for a, b in pairwise(answer)]
+        pairs = [(q, a, b) for q, answer in enumerate(self.answers) for a, b in pairwise(answer)]
         if not pairs:
             return 0.0
         q, near, far = np.array(pairs).T
         telling = np.isin(near * len(self.people) + far, far * len(self.people) + near)
-        places = self.places[q]
-        wrong = np.hypot(*(self.points[near] - places).T) > np.hypot(*(self.points[far] - places).T)
+        places, points = self.places[q], self.samples[-1]
+        wrong = np.hypot(*(points[near] - places).T) > np.hypot(*(points[far] - places).T)
         return float(np.mean(wrong[telling])) if telling.any() else 0.0
 
-    def _enter_new(self, guess_m: FloatArray | None) -> None:
+
+class _Chain:
+    """Places of everybody that are moved, one person at a time, within what the lists allow."""
+
+    def __init__(self, k: int, half_extent_m: FloatArray, rng: np.random.Generator) -> None:
+        self._k, self._half_extent_m, self._rng = k, half_extent_m, rng
+        self._points, self._steps_m = np.empty((0, 2)), np.empty(0)
+        self._places, self._listed, self._sizes = np.empty((0, 2)), np.empty((0, k), dtype=int), np.empty(0, dtype=int)
+
+    def enter_new(
+        self, places: FloatArray, answers: Sequence[Sequence[int]], people: int, guess_m: FloatArray | None
+    ) -> None:
         """Put those who are new at distances that fit their ranks among those who are known."""
-        known = len(self.points)
-        new = np.arange(len(self.people)) >= known
+        known = len(self._points)
+        new = np.arange(people) >= known
         if not new.any():
             return
-        places = self.places
-        points, steps_m = np.zeros((len(self.people), 2)), np.zeros(len(self.people))
-        points[:known], steps_m[:known] = self.points, self._steps_m
-        radii = [self._radii_m(q, known, None if guess_m is None else float(guess_m[q])) for q in range(len(places))]
+        points, steps_m = np.zeros((people, 2)), np.zeros(people)
+        points[:known], steps_m[:known] = self._points, self._steps_m
+        radii = [
+            self._radii_m(place, answer, None if guess_m is None else float(guess_m[q]))
+            for q, (place, answer) in enumerate(zip(places, answers, strict=True))
+        ]
+        sizes = [len(answer) for answer in answers]
         first, lists, radii_m = _by_person(
-            np.repeat(np.arange(len(places)), [len(answer) for answer in self._answers]),
-            np.concatenate([np.empty(0, int), *self._answers]).astype(int),
-            np.concatenate([np.empty(0), *radii]),
-            len(self.people),
+            np.repeat(np.arange(len(places)), sizes), _joined(answers), np.concatenate(radii), people
         )
-        # The nearest place of each, and a little aside: at the place itself no direction is better than another.
         for i in np.flatnonzero(new):
             entries = slice(first[i], first[i + 1])
             nearest = int(np.argmin(radii_m[entries]))
             radius_m = float(radii_m[entries][nearest])
-            points[i] = places[lists[entries][nearest]] + self._rng.normal(0, radius_m + 0.1, 2)
-            steps_m[i] = radius_m / 2 + 0.1
+            # Aside of the nearest place: at the place itself no direction is better than another.
+            points[i] = places[lists[entries][nearest]] + self._rng.normal(0, radius_m + _LEAST_M, 2)
+            steps_m[i] = radius_m / 2 + _LEAST_M
         _lay_out(points, new, places, first, lists, radii_m, _LAY_OUT_ROUNDS)
-        self.points = np.clip(points, -self._half_extent_m, self._half_extent_m)
+        self._points = np.clip(points, -self._half_extent_m, self._half_extent_m)
         self._steps_m = steps_m
 
-    def _radii_m(self, question: int, known: int, guess_m: float | None) -> FloatArray:
+    def _radii_m(self, place: FloatArray, answer: Sequence[int], guess_m: float | None) -> FloatArray:
         """Guess the distances of a list: between those who are known, and as the root of the rank where nobody is."""
-        answer = np.array(self._answers[question], dtype=int)
-        evenly = np.sqrt((np.arange(len(answer)) + 0.7) / max(len(answer), 1))
-        old = answer < known
+        people = np.array(answer, dtype=int)
+        evenly = np.sqrt((np.arange(len(people)) + 0.7) / max(len(people), 1))
+        old = people < len(self._points)
         if guess_m is not None or not old.any():
             return evenly * (float(self._half_extent_m.min()) if guess_m is None else guess_m)
-        distances_m = np.sort(np.hypot(*(self.points[answer[old]] - self._places[question]).T))
+        distances_m = np.sort(np.hypot(*(self._points[people[old]] - place).T))
         ranks = np.flatnonzero(old)
-        guess = np.interp(np.arange(len(answer)), ranks, distances_m)
+        guess = np.interp(np.arange(len(people)), ranks, distances_m)
         return np.asarray(guess * evenly / np.clip(evenly, evenly[ranks[0]], evenly[ranks[-1]]))
 
-    def _sample(self, cost: float, sweeps: int, samples: int, *, turns: float) -> FloatArray:
+    def hold(self, places: FloatArray, answers: Sequence[Sequence[int]]) -> None:
+        """Take the lists that places have to agree with."""
+        self._places = places
+        self._sizes = np.array([len(answer) for answer in answers])
+        self._listed = np.full((len(places), self._k), NOBODY)
+        self._listed[np.arange(self._k) < self._sizes[:, None]] = _joined(answers)
+
+    def sample(
+        self, cost: float, sweeps: int, samples: int, turns: float, progress: Progress | None = None
+    ) -> FloatArray:
         """Move everybody for so many sweeps, and return places at regular times."""
         kept = []
         each = max(1, sweeps // samples)
-        at_once = max(1, min(each, _SWEEPS_AT_ONCE))
-        done, due = 0, each
-        while len(kept) < samples:
-            if done % _SWEEPS_AT_ONCE < at_once or done == 0:
-                work = self._work(cost)
-            now = min(at_once, due - done)
-            accepted = np.zeros(len(self.points), dtype=np.int64)
-            _sweep(self.points, *work, self._steps_m, accepted, self._half_extent_m, turns, now,
-                   int(self._rng.integers(2**31)))  # fmt: skip
-            share = accepted / (now * (1 - turns))
-            self._steps_m *= np.where(share < _RARELY, 1 / _LONGER, np.where(share > _OFTEN, _LONGER, 1.0))
-            np.clip(self._steps_m, 0.01, self._half_extent_m.max(), out=self._steps_m)
-            done += now
-            if done >= due:
-                kept.append(self.points.copy())
-                due += each
+        for number in range(samples):
+            for done in range(0, each, _SWEEPS_AT_ONCE):
+                if done or number * each % _SWEEPS_AT_ONCE < each:
+                    work = self._work(cost)
+                self._sweep(work, min(_SWEEPS_AT_ONCE, each - done), turns)
+            kept.append(self._points.copy())
+            if progress:
+                progress(each)
         return np.array(kept)
+
+    def _sweep(self, work: tuple[FloatArray | IntArray, ...], sweeps: int, turns: float) -> None:
+        accepted = np.zeros(len(self._points), dtype=np.int64)
+        _sweep(self._points, *work, self._steps_m, accepted, self._half_extent_m, turns, sweeps,
+               int(self._rng.integers(2**31)))  # fmt: skip
+        share = accepted / (sweeps * (1 - turns))
+        self._steps_m *= np.where(share < _RARELY, 1 / _LONGER, np.where(share > _OFTEN, _LONGER, 1.0))
+        np.clip(self._steps_m, _LEAST_M, self._half_extent_m.max(), out=self._steps_m)
 
     def _work(self, cost: float) -> tuple[FloatArray | IntArray, ...]:
         """The lists with their outsiders as arrays, and where each person is in them."""
-        places = self.places
-        members = np.full((len(places), self._k + _OUTSIDERS), NOBODY, dtype=np.int64)
-        sizes = np.array([len(answer) for answer in self._answers])
-        for q, answer in enumerate(self._answers):
-            members[q, : len(answer)] = answer
-        self._find_outsiders(places, members, sizes)
+        places, sizes = self._places, self._sizes
+        members = np.column_stack([self._listed, self._outsiders()])
         q, rank = np.nonzero(members != NOBODY)
         person = members[q, rank]
         distances = np.zeros(members.shape)
-        distances[q, rank] = np.hypot(*(self.points[person] - places[q]).T)
+        distances[q, rank] = np.hypot(*(self._points[person] - places[q]).T)
         reach_m = distances[np.arange(len(places)), np.maximum(sizes - 1, 0)]
-        first, by_person, ranks = _by_person(q, person, rank, len(self.people))
-        costs_m = cost * np.maximum(reach_m / np.maximum(sizes, 1), 0.1)
-        return places, members, sizes, distances, first, by_person, ranks, costs_m
+        first, lists, ranks = _by_person(q, person, rank, len(self._points))
+        costs_m = cost * np.maximum(reach_m / np.maximum(sizes, 1), _LEAST_M)
+        return places, members, sizes, distances, first, lists, ranks, costs_m
 
-    def _find_outsiders(self, places: FloatArray, members: IntArray, sizes: IntArray) -> None:
-        """Enter behind each full list the nearest people who are not on it."""
-        count = min(self._k + _OUTSIDERS, len(self.people))
-        _, near = cKDTree(self.points).query(places, count)
-        near = near.reshape(len(places), count)
-        listed = (near[:, :, None] == members[:, None, : self._k]).any(axis=2)
+    def _outsiders(self) -> IntArray:
+        """The nearest people who are not on each list; nobody where a list is not full, which has everybody."""
+        count = min(self._k + _OUTSIDERS, len(self._points))
+        _, near = cKDTree(self._points).query(self._places, [*range(1, count + 1)])
+        listed = _contains(self._listed, near)
         order = np.argsort(listed, axis=1, kind="stable")
         outside = np.where(np.take_along_axis(listed, order, 1), NOBODY, np.take_along_axis(near, order, 1))
-        outside = outside[:, :_OUTSIDERS]
-        full = sizes == self._k
-        rows = members[full]
-        rows[:, self._k : self._k + outside.shape[1]] = outside[full]
-        members[full] = rows
+        outside = np.pad(outside, ((0, 0), (0, _OUTSIDERS)), constant_values=NOBODY)[:, :_OUTSIDERS]
+        return np.where((self._sizes == self._k)[:, None], outside, NOBODY)
+
+
+@kernel
+def _contains(rows: IntArray, values: IntArray) -> BoolArray:
+    """Whether each value is in its row."""
+    found = np.zeros(values.shape, dtype=np.bool_)
+    for q in range(len(rows)):
+        for c in range(values.shape[1]):
+            for r in range(rows.shape[1]):
+                if rows[q, r] == values[q, c]:
+                    found[q, c] = True
+                    break
+    return found
+
+
+def _joined(answers: Sequence[Sequence[int]]) -> IntArray:
+    return np.fromiter(chain.from_iterable(answers), dtype=np.int64)
 
 
 def _by_person(

@@ -1,0 +1,291 @@
+"""Campaign: map a whole crowd by asking from many places, without an account of one's own.
+
+First squares that cover the region are asked from their middles, and cut into four where lists do not overlap with those
+beside them, so that questions follow people. Then a map of everybody is sampled (`crowd_map`), and more questions go to
+where people are badly located. Lists that the map was not fitted to say how far its radii can be trusted.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.spatial import cKDTree
+from scipy.special import ndtr
+
+from nearveil.attacks.base import Outcome
+from nearveil.attacks.crowd_map import COOLING, WARM, CrowdMap
+from nearveil.attacks.oracle import Oracle, OutOfQueriesError, Spot, spot_of
+from nearveil.attacks.unfolding import step_between
+from nearveil.errors import UsageError
+from nearveil.nearby.index import Person
+from nearveil.types import FloatArray, IntArray, Progress, ProgressBar, no_bar
+
+SHARE = 0.9
+"""A radius holds a person with this probability."""
+
+# Fits before the last take so many times less effort.
+_SHORTER = 4
+# Share of orders that are wrong for reasons that no radius covers.
+_STRAY = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CampaignResult:
+    """A map of a crowd.
+
+    Attributes
+    ----------
+    people : tuple of Person
+        Everybody who was listed.
+    estimates_m : ndarray of shape (people, 2)
+        Where the service has them, as far as the answers say, in metres.
+    radii_m : ndarray of shape (people,)
+        Each holds its person with a probability of 90 %, if the answers are consistent.
+    asked_m : ndarray of shape (questions, 2)
+        Where was asked.
+    disorder : float
+        Share of what the lists say about the order of two people that the map gets wrong.
+    stretch : float
+        By how much the radii were stretched so that they hold for lists that the map was not fitted to.
+    """
+
+    outcome: Outcome
+    people: tuple[Person, ...] = field(repr=False)
+    estimates_m: FloatArray = field(repr=False)
+    radii_m: FloatArray = field(repr=False)
+    asked_m: FloatArray = field(repr=False)
+    questions: int
+    seconds: float
+    disorder: float
+    stretch: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Campaign:
+    """Where to ask, and when to stop.
+
+    Parameters
+    ----------
+    half_extent_m : (float, float)
+        Half width and half height of the public region.
+    tau_m : float
+        People count as located if their radius is at most this.
+    most_questions : int
+        The map is made of what was answered until then.
+    goal : float
+        The campaign ends when this share of the people seen is located.
+    apart : float
+        Squares are cut while their sides are longer than this, in units of how far a list reaches.
+    smallest : float
+        Squares with sides of this many ``tau_m`` are not cut.
+    rounds, share_a_round : int, float
+        How often questions are added for people who are badly located, and how many at most, as a share of the
+        questions so far.
+    checks : float
+        Share of questions that the map is not fitted to but checked with.
+    sweeps, samples : int
+        Effort of the last fit; the others take a quarter.
+    most_disorder : float
+        The answers contradict each other if the map violates more of what they say.
+    """
+
+    half_extent_m: tuple[float, float]
+    tau_m: float = 100.0
+    most_questions: int = 100_000
+    goal: float = 0.98
+    apart: float = 1.5
+    smallest: float = 0.1
+    rounds: int = 6
+    share_a_round: float = 0.1
+    checks: float = 0.01
+    sweeps: int = 400
+    samples: int = 40
+    most_disorder: float = 0.2
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.most_questions < 1:
+            raise UsageError("a campaign needs at least one question; give --most-questions a number from 1 on")
+
+    def run(self, oracle: Oracle, progress: ProgressBar = no_bar) -> CampaignResult:
+        """Map everybody, touching nothing but the oracle."""
+        started = time.perf_counter()
+        rng = np.random.default_rng(self.seed)
+        crowd = CrowdMap(oracle.k, self.half_extent_m, rng)
+        inquiry = _Questions(oracle, crowd, self.most_questions)
+        with progress("asking all over the region", None) as advance:
+            guess_m = self._explore(inquiry, advance)
+        self._fit(crowd, guess_m, COOLING, progress)
+        for _ in range(self.rounds):
+            lost = self._lost(crowd)
+            if inquiry.is_over or not len(lost):
+                break
+            places = self._places_for(crowd, lost, rng)[: math.ceil(self.share_a_round * inquiry.count)]
+            with progress("asking where people are badly located", len(places)) as advance:
+                inquiry.ask(places, advance)
+            self._fit(crowd, None, WARM, progress)
+        places = self._places_to_check(crowd, math.ceil(self.checks * inquiry.count), rng)
+        with progress("asking to check the map", len(places)) as advance:
+            checks = inquiry.check(places, advance)
+        self._fit(crowd, None, WARM, progress, last=True)
+        stretch, disorder = _stretch(crowd, checks), crowd.disorder()
+        return CampaignResult(
+            outcome=self._outcome(crowd, disorder, is_over=inquiry.is_over),
+            people=tuple(crowd.people),
+            estimates_m=crowd.estimates(),
+            radii_m=stretch * crowd.radii_m(SHARE),
+            asked_m=crowd.places,
+            questions=inquiry.count,
+            seconds=time.perf_counter() - started,
+            disorder=disorder,
+            stretch=stretch,
+        )
+
+    def _outcome(self, crowd: CrowdMap, disorder: float, *, is_over: bool) -> Outcome:
+        if disorder > self.most_disorder:
+            return Outcome.CONTRADICTION
+        return Outcome.OUT_OF_QUERIES if is_over else Outcome.FOUND
+
+    def _fit(
+        self, crowd: CrowdMap, guess_m: FloatArray | None, cooling: Sequence[float], progress: ProgressBar, *,
+        last: bool = False,
+    ) -> None:  # fmt: skip
+        effort = 1 if last else _SHORTER
+        sweeps, samples = max(1, self.sweeps // effort), max(2, self.samples // effort)
+        with progress(f"mapping {len(crowd.people):,} people", crowd.steps_of(sweeps, cooling)) as advance:
+            crowd.fit(guess_m, sweeps=sweeps, samples=samples, cooling=cooling, progress=advance)
+
+    def _explore(self, inquiry: _Questions, progress: Progress) -> FloatArray:
+        """Ask from the middles of squares, smaller where lists change quickly; return how far lists seem to reach."""
+        side_m = min(self.half_extent_m)
+        reach_m: list[float] = []
+        families = [self._grid((0.0, 0.0), side_m, 2 * math.ceil(max(self.half_extent_m) / side_m))]
+        while families and not inquiry.is_over:
+            middles = [middle for family in families for middle in family]
+            answers, news = inquiry.ask(middles, progress)
+            level_m = _reaches_m(middles[: len(answers)], answers, side_m)
+            reach_m += level_m
+            smaller, begin = [], 0
+            for family in families:
+                own = slice(begin, begin + len(family))
+                begin += len(family)
+                # Where squares beside each other showed nobody new, lists may change, but nobody is left to be found.
+                if not any(news[own]) or side_m <= self.smallest * self.tau_m:
+                    continue
+                smaller += [
+                    self._grid(middle, side_m / 2, 2)
+                    for middle, answer, reach in zip(family, answers[own], level_m[own], strict=False)
+                    if len(answer) >= inquiry.k and self.apart * reach < side_m
+                ]
+            families, side_m = smaller, side_m / 2
+        return np.array(reach_m)
+
+    def _grid(self, middle: Spot, side_m: float, count: int) -> list[Spot]:
+        """The middles of squares about a place, or the nearest places in the region, if the squares reach into it."""
+        offsets_m = (np.arange(count) - (count - 1) / 2) * side_m
+        spots = [(middle[0] + float(x), middle[1] + float(y)) for x in offsets_m for y in offsets_m]
+        most_m, edges_m = np.array(self.half_extent_m), np.array(self.half_extent_m) + side_m / 2
+        return [spot_of(np.clip(spot, -most_m, most_m)) for spot in spots if (np.abs(spot) < edges_m).all()]
+
+    def _lost(self, crowd: CrowdMap) -> IntArray:
+        """Those who are not located, while they are too many."""
+        lost = np.flatnonzero(crowd.radii_m(SHARE) > self.tau_m)
+        return lost if len(lost) > (1 - self.goal) * len(crowd.people) else lost[:0]
+
+    def _places_for(self, crowd: CrowdMap, lost: IntArray, rng: np.random.Generator) -> list[Spot]:
+        """Where people who are lost may be, far from where they seem to be; first where lists have many of them."""
+        estimates_m = crowd.estimates()
+        away_m = np.hypot(*np.moveaxis(crowd.samples[:, lost] - estimates_m[lost], 2, 0))
+        places = crowd.samples[np.argmax(away_m, axis=0), lost]
+        count = min(crowd.k, len(estimates_m))
+        _, near = cKDTree(estimates_m).query(places, [*range(1, count + 1)])
+        waiting = np.zeros(len(estimates_m), dtype=np.bool_)
+        waiting[lost] = True
+        many_first = np.argsort(-waiting[near].sum(axis=1) - rng.random(len(lost)), kind="stable")
+        chosen = []
+        for number in many_first:
+            if waiting[lost[number]]:
+                chosen.append(spot_of(places[number]))
+                waiting[near[number]] = False
+                waiting[lost[number]] = False
+        return chosen
+
+    def _places_to_check(self, crowd: CrowdMap, count: int, rng: np.random.Generator) -> list[Spot]:
+        """Places of people as far as the map knows, which no question was chosen for."""
+        if not crowd.people:
+            return []
+        return [spot_of(place) for place in crowd.samples[-1][rng.integers(len(crowd.people), size=count)]]
+
+
+class _Questions:
+    """Asks, tells the map, and stops at the limit."""
+
+    def __init__(self, oracle: Oracle, crowd: CrowdMap, most: int) -> None:
+        self._oracle, self._crowd, self._most = oracle, crowd, most
+        self.k, self.count, self.is_over = oracle.k, 0, False
+
+    def ask(self, places: Iterable[Spot], progress: Progress) -> tuple[list[Sequence[Person]], list[int]]:
+        """Ask, and return the answers with the number of new people in each; fewer if no more may be asked."""
+        answers, news = [], []
+        for place, answer in self._asked(places, progress):
+            answers.append(answer)
+            news.append(self._crowd.add(place, answer))
+        return answers, news
+
+    def check(self, places: Iterable[Spot], progress: Progress) -> list[tuple[Spot, list[int]]]:
+        """Ask without telling the map."""
+        return [(place, self._crowd.numbers(answer)) for place, answer in self._asked(places, progress)]
+
+    def _asked(self, places: Iterable[Spot], progress: Progress) -> Iterator[tuple[Spot, Sequence[Person]]]:
+        for place in places:
+            if self.count >= self._most:
+                self.is_over = True
+                return
+            try:
+                answer = self._oracle.nearby(place)
+            except OutOfQueriesError:
+                self.is_over = True
+                return
+            self.count += 1
+            progress(1)
+            yield place, answer
+
+
+def _reaches_m(places: Sequence[Spot], answers: Sequence[Sequence[Person]], side_m: float) -> list[float]:
+    """How far lists seem to reach, by what they have in common with those a side away."""
+    if not places:
+        return []
+    spots, found = np.array(places), []
+    for number, beside in enumerate(cKDTree(spots).query_ball_point(spots, 1.01 * side_m)):
+        reaches_m = [
+            math.dist(spots[number], spots[other]) / step_between(answers[number], answers[other])
+            for other in beside
+            if other != number
+        ]
+        found.append(float(np.median(reaches_m)) if reaches_m else side_m / 2)
+    return found
+
+
+def _stretch(crowd: CrowdMap, checks: Sequence[tuple[Spot, Sequence[int]]]) -> float:
+    """By how much radii must grow, so that the order of people in lists that were not fitted is as likely as can be.
+
+    Two neighbours of a list have a predicted difference of distances and a spread of it, both from the samples. If the
+    spread is too small by a factor, orders that were called impossible occur; the likeliest factor is returned.
+    """
+    sure = []
+    for place, people in checks:
+        if len(people) < 2:
+            continue
+        distances_m = np.hypot(*np.moveaxis(crowd.samples[:, people] - np.array(place), 2, 0))
+        ahead_m = distances_m[:, 1:] - distances_m[:, :-1]
+        sure.append(ahead_m.mean(axis=0) / np.maximum(ahead_m.std(axis=0), 1e-3))
+    if not sure:
+        return 1.0
+    factors, sure_of = np.geomspace(1.0, 10.0, 60), np.concatenate(sure)
+    # A few people are in quite another place than the samples know, and say nothing about the others.
+    likely = [np.log(_STRAY / 2 + (1 - _STRAY) * ndtr(sure_of / factor)).sum() for factor in factors]
+    return float(factors[np.argmax(likely)])
