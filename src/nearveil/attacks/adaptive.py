@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from nearveil.attacks._belief import Belief, Rings
@@ -44,6 +44,8 @@ class Adaptive(Attack):
     checks : int
         With answers about one person: how many answers that are certain by then must come true before anything is
         certified. Each halves the number of false certificates, roughly, at services that have no fixed rule.
+    certifies : bool
+        Without it no account is a sentinel: all are rulers, and the estimate is only as good as they are.
     """
 
     name: ClassVar[str] = "adaptive"
@@ -55,6 +57,7 @@ class Adaptive(Attack):
     colluders: int = 1
     most_queries: int = 60
     checks: int = 1
+    certifies: bool = True
 
     def __post_init__(self) -> None:
         if not 0 < self.tau_m < math.inf:
@@ -73,6 +76,10 @@ class Adaptive(Attack):
         """Find the one person whom an oracle answers about, without accounts."""
         prior = Prior(self.half_extent_m, self.tau_m, start)
         return RingSearch(oracle, prior, most_queries=self.most_queries, checks=self.checks).run(self.name)
+
+    def uncertified(self) -> Self | None:
+        """Return the same attack without sentinels."""
+        return replace(self, certifies=False) if self.certifies else None
 
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
         return _Search(self, inquiry, start).run()
@@ -100,6 +107,8 @@ class _Search:
             centre, radius = self._belief.enclosing_circle()
             if radius > self._attack.tau_m:
                 makes_sense = self._ask_next()
+            elif not self._attack.certifies:
+                return Finding(Outcome.FOUND, centre)
             elif not self._holds_without_assumption():
                 makes_sense = self._look_at_start()
             elif self._rings.sentinels < self._needed_at_the_end():
@@ -121,8 +130,9 @@ class _Search:
 
     def _ask_first(self) -> bool:
         """Put a sentinel at the start; with accounts to spare, learn how far it is to the target at once."""
-        radii = self._planner.first_radii(len(self._accounts) - 1)
-        return self._ask(self._start, radii, sentinel=True)
+        sentinel = self._attack.certifies
+        radii = self._planner.first_radii(len(self._accounts) - sentinel)
+        return self._ask(self._start, radii, sentinel=sentinel)
 
     def _needed_at_the_end(self) -> int:
         """Few answers of a single account agree by luck more easily than many, or those of several: one more then."""
@@ -131,7 +141,8 @@ class _Search:
 
     def _wants_sentinel(self) -> bool:
         """A single account is worth more as a ruler: its second turn as a sentinel comes at the end."""
-        return len(self._accounts) > 1 and self._rings.sentinels < self._sentinels_needed
+        wanted = self._attack.certifies and len(self._accounts) > 1
+        return wanted and self._rings.sentinels < self._sentinels_needed
 
     def _ask(self, place: Spot, radii: FloatArray, *, sentinel: bool) -> bool:
         """Put the accounts at their distances, in different directions, ask and learn; False if it makes no sense."""

@@ -165,9 +165,9 @@ class Campaign:
         reach_m: list[float] = []
         families = [self._grid((0.0, 0.0), side_m, 2 * math.ceil(max(self.half_extent_m) / side_m))]
         while families and not inquiry.is_over:
-            middles = [middle for family in families for middle in family]
-            answers, news = inquiry.ask(middles, progress)
-            level_m = _reaches_m(middles[: len(answers)], answers, side_m)
+            places = [self._inside(middle) for family in families for middle in family]
+            answers, news = inquiry.ask(places, progress)
+            level_m = _reaches_m(places[: len(answers)], answers, side_m)
             reach_m += level_m
             smaller, begin = [], 0
             for family in families:
@@ -185,11 +185,16 @@ class Campaign:
         return np.array(reach_m)
 
     def _grid(self, middle: Spot, side_m: float, count: int) -> list[Spot]:
-        """The middles of squares about a place, or the nearest places in the region, if the squares reach into it."""
+        """The middles of squares about a place, of those that reach into the region."""
         offsets_m = (np.arange(count) - (count - 1) / 2) * side_m
         spots = [(middle[0] + float(x), middle[1] + float(y)) for x in offsets_m for y in offsets_m]
-        most_m, edges_m = np.array(self.half_extent_m), np.array(self.half_extent_m) + side_m / 2
-        return [spot_of(np.clip(spot, -most_m, most_m)) for spot in spots if (np.abs(spot) < edges_m).all()]
+        edges_m = np.array(self.half_extent_m) + (0.5 - 1e-6) * side_m
+        return [spot for spot in spots if (np.abs(spot) < edges_m).all()]
+
+    def _inside(self, middle: Spot) -> Spot:
+        """The nearest place in the region, where squares reach beyond it."""
+        extent_m = np.array(self.half_extent_m)
+        return spot_of(np.clip(middle, -extent_m, extent_m))
 
     def _lost(self, crowd: CrowdMap) -> IntArray:
         """Those who are not located, while they are too many."""

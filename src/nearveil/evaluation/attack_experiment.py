@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Self
 
@@ -186,8 +186,11 @@ class AttackScore:
         95th percentile of the questions, over all attempts.
     false_certificates : int
         Certified, and farther than tau from where the service has the target.
-    limit : float or None
-        Questions that distance bounds alone would take at least, on average; None without accounts.
+    at_least : float
+        Questions that no attack can do without on average, even with everybody else's map; see `least_questions`.
+    certificate_price : float or None
+        Questions per attack that the certificate cost: less the questions of the same attack without one; None where
+        nothing is certified, or where it was not measured.
     others_located : float or None
         Share of all other people in the attack's lists who were located within tau; None if none were looked for.
     """
@@ -201,17 +204,13 @@ class AttackScore:
     queries_p95: float
     certified: Share
     false_certificates: int
-    limit: float | None
+    at_least: float
     others_located: float | None
-
-    @property
-    def times_the_limit(self) -> float | None:
-        """Questions asked over the least number for distance bounds alone."""
-        return self.queries.value / self.limit if self.limit else None
+    certificate_price: float | None = None
 
 
 def score_attempts(
-    runs: Sequence[Sequence[ScoredAttack]], *, tau_m: float, colluders: int, farthest_m: float
+    runs: Sequence[Sequence[ScoredAttack]], *, tau_m: float, k: int, farthest_m: float
 ) -> AttackScore:
     """Return the score of an attack from its attempts, run by run."""
 
@@ -224,7 +223,7 @@ def score_attempts(
     everything = [attempt for run in runs for attempt in run]
     listed = sum(attempt.others_listed for attempt in everything)
     located = sum(attempt.others_located for attempt in everything)
-    limits = [least_queries(attempt.start_distance_m, tau_m, farthest_m, colluders) for attempt in everything]
+    bits = [bits_to_find(attempt.start_distance_m, tau_m, farthest_m) for attempt in everything]
     return AttackScore(
         runs=len(runs),
         instances=len(runs[0]),
@@ -235,20 +234,33 @@ def score_attempts(
         queries_p95=float(np.percentile([attempt.queries for attempt in everything], 95)),
         certified=share(lambda attempt: attempt.certified),
         false_certificates=sum(attempt.certified and attempt.served_error_m > tau_m for attempt in everything),
-        limit=float(np.mean(limits)) if colluders else None,
+        at_least=least_questions(float(np.mean(bits)), k),
         others_located=located / listed if any(attempt.others_claimed for attempt in everything) else None,
     )
 
 
-def least_queries(distance_m: float, tau_m: float, farthest_m: float, colluders: int) -> float:
-    """Questions that are needed at least on average, if only bounds on distances are used.
+def bits_to_find(distance_m: float, tau_m: float, farthest_m: float) -> float:
+    """Bits that lead to a circle of tau about a target at a distance from the start.
 
-    A target at distance R of the start carries log2((2 (R/tau)² + 1/2) ln(Rmax / (tau/2))) bits under a prior that is
-    even in the logarithm of the distance; one answer with L accounts has at most L + 1 outcomes.
+    log2((2 (R/tau)² + 1/2) ln(Rmax / (tau/2))), for somebody who takes every order of magnitude of the distance from
+    the start to be equally likely.
     """
     spread = max(math.log(farthest_m / (tau_m / 2)), 1.0)
-    bits = math.log2((2 * (distance_m / tau_m) ** 2 + 0.5) * spread)
-    return max(bits, 0.0) / math.log2(colluders + 1) if colluders else math.inf
+    return max(math.log2((2 * (distance_m / tau_m) ** 2 + 0.5) * spread), 0.0)
+
+
+def least_questions(bits: float, k: int) -> float:
+    """Return how many questions are needed at least on average to learn so many bits about one person.
+
+    Hand the attacker everybody else's map, and all of its own accounts: then an answer can only tell the target's place
+    among the k of the list, or that it is not listed, which is at most log2(k + 1) bits.
+
+    Examples
+    --------
+    >>> least_questions(7.0, 127)
+    1.0
+    """
+    return bits / math.log2(k + 1)
 
 
 # The experiment.
@@ -401,14 +413,19 @@ class AttackExperiment:
         runs = range(self.protocol.runs)
         setups = [self.setup(run) for run in runs]
         targets = {(run, k): self.instances(run, k, person) for k in ks for run in runs}
-        cells = [(k, attack_setup) for k in ks for attack_setup in attack_setups]
+        bare = {one: AttackSetup(less, one.colluders) for one in attack_setups if (less := one.attack.uncertified())}
+        cells = [(k, attack_setup) for k in ks for attack_setup in (*attack_setups, *bare.values())]
         trials = [Trial(setups[run], attack_setup, k, targets[run, k]) for k, attack_setup in cells for run in runs]
         results = run_trials(trials, cores=cores, progress=progress)
         attempts = [self._compare(trial, found) for trial, found in zip(trials, results, strict=True)]
         edges = range(0, len(attempts) + 1, self.protocol.runs)
+        rows = {
+            cell: self.row(*cell, attempts[first:last]) for cell, (first, last) in zip(cells, pairwise(edges), strict=True)
+        }
         return [
-            self.row(k, attack_setup, attempts[first:last])
-            for (k, attack_setup), (first, last) in zip(cells, pairwise(edges), strict=True)
+            _with_price(rows[k, one], rows[k, bare[one]]) if one in bare else rows[k, one]
+            for k in ks
+            for one in attack_setups
         ]
 
     def attempts(self, run: int, attack_setup: AttackSetup, k: int) -> list[ScoredAttack]:
@@ -429,7 +446,7 @@ class AttackExperiment:
             score=score_attempts(
                 attempts,
                 tau_m=self.protocol.tau_m,
-                colluders=attack_setup.colluders,
+                k=k,
                 farthest_m=self.dataset.region.radius_m,
             ),
         )
@@ -446,3 +463,9 @@ class AttackExperiment:
             )
             for result, instance in zip(results, trial.instances, strict=True)
         ]
+
+
+def _with_price(row: AttackRow, uncertified: AttackRow) -> AttackRow:
+    """Enter what the certificate cost, from the same attack without it on the same people."""
+    price = row.score.queries.value - uncertified.score.queries.value
+    return replace(row, score=replace(row.score, certificate_price=price))

@@ -11,8 +11,8 @@ from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
 from nearveil.evaluation.paper_numbers import paper_table1
 
 HEADERS = (
-    "attack", "dataset", "k", "colluders", "Dist (m)", "Acc", "Cost (s)", "queries", "p95", "× limit", "certified",
-    "others",
+    "attack", "dataset", "k", "colluders", "Dist (m)", "Acc", "Cost (s)", "queries", "p95", "at least", "certified",
+    "its price", "others",
 )  # fmt: skip
 PAPER_TAU_M = 100.0
 PAPER_HEADERS = ("paper: Dist (m)", "Acc", "Cost (s)")
@@ -23,9 +23,10 @@ def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
     over = f" (± half the 95 % interval over {runs} runs of {instances} attacks)" if runs > 1 else ""
     return (
         f"Dist: mean error{over}; Acc: share found within {tau_m:g} m, with a binomial 95 % interval.\n"
-        "queries: questions per attack (p95: 95 % need no more); × limit: times what distance bounds alone would take\n"
-        "at least on average; certified: share in which the answers leave no other place (where people are protected,\n"
-        "for the published one); others: share of all other people in its lists who were found as well."
+        "queries: questions per attack (p95: 95 % need no more); at least: what no attack can do without on average, even\n"
+        "with everybody else's map, because an answer tells at most log2(k + 1) bits about the target; certified: share\n"
+        "in which the answers leave no other place (where people are protected, for the published one); its price:\n"
+        "questions more than without a certificate; others: share of all other people in its lists who were found."
     )
 
 
@@ -42,8 +43,9 @@ def attack_cells(row: AttackRow) -> list[str]:
         f"{score.cost_s.value:.3f}",
         _count(score.queries),
         f"{score.queries_p95:.0f}",
-        "–" if score.times_the_limit is None else f"{score.times_the_limit:.1f}",
+        f"{score.at_least:.1f}",
         f"{score.certified.value:.2f}" if row.attack == "adaptive" else "–",
+        "–" if score.certificate_price is None else f"{score.certificate_price:.1f}",
         "–" if score.others_located is None else f"{score.others_located:.2f}",
     ]
 
@@ -83,7 +85,8 @@ def attack_document(
         "published_colluders": row.published_colluders,
         "certified": round(score.certified.value, 4),
         "false_certificates": score.false_certificates,
-        "times_the_limit": _rounded(score.times_the_limit),
+        "questions_at_least": _rounded(score.at_least),
+        "certificate_price": _rounded(score.certificate_price),
         "others_located": _rounded(score.others_located),
         "interval_95": {
             **{

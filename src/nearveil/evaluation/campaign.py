@@ -1,0 +1,340 @@
+"""A campaign against a population: everybody is mapped through ranked lists, then further people join and are found.
+
+The campaign sees where the service has people. Where a mechanism protects them, that is where they are published, so
+errors are given to both places, and the Bayes attacker stands beside them: the best guess from a published place.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearveil.attacks.base import Outcome
+from nearveil.attacks.campaign import SHARE, Campaign, CampaignResult
+from nearveil.attacks.from_map import FromMap
+from nearveil.attacks.simulator import SimulatedService
+from nearveil.errors import UsageError, require_package
+from nearveil.evaluation.attack_experiment import (
+    AttackExperiment,
+    AttackProtocol,
+    Mean,
+    Share,
+    bits_to_find,
+    least_questions,
+    mean_over_runs,
+    share_over_runs,
+)
+from nearveil.evaluation.attack_trials import instances_of_person
+from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
+from nearveil.io.atomic import replacing
+from nearveil.io.datasets import Dataset
+from nearveil.mechanisms.base import Mechanism
+from nearveil.region import Region
+from nearveil.types import FloatArray, IntArray, Progress, ProgressBar, no_bar
+
+FURTHER = 100
+"""How many further people join, where there are ten times as many."""
+
+_MOST_TIMES = 2
+_LEAST_MOST = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FurtherPeople:
+    """People who joined after the campaign, found with everybody on its map as landmarks.
+
+    Attributes
+    ----------
+    questions : Mean
+        Questions per person, with a 95 % interval over people; the one at which the person was first seen counts.
+    found : Share
+        Share within tau of where the service has them.
+    at_least : float
+        Questions that no attack can do without on average; see `least_questions`.
+    """
+
+    people: int
+    questions: Mean
+    found: Share
+    at_least: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CampaignOutcome:
+    """A campaign beside the truth.
+
+    Attributes
+    ----------
+    result : CampaignResult
+        What the attacker has, in metres.
+    rows : ndarray of int
+        Row of each person on the map, among those that the service had.
+    true_m, served_m : ndarray of shape (people, 2)
+        Where people are, and where the service has them.
+    best : BestAttacker or None
+        The Bayes attacker, the best guess from one published place; None where nothing protects.
+    """
+
+    name: str
+    region: Region
+    k: int
+    tau_m: float
+    result: CampaignResult
+    rows: IntArray = field(repr=False)
+    true_m: FloatArray = field(repr=False)
+    served_m: FloatArray = field(repr=False)
+    further: FurtherPeople | None
+    best: BestAttacker | None
+    is_protected: bool
+
+    @property
+    def people(self) -> int:
+        """How many people the service had."""
+        return len(self.true_m)
+
+    @property
+    def errors_m(self) -> FloatArray:
+        """From the estimates to where the service has people; of those who were seen."""
+        return np.asarray(np.hypot(*(self.result.estimates_m - self.served_m[self.rows]).T))
+
+    @property
+    def true_errors_m(self) -> FloatArray:
+        """From the estimates to where people are; of those who were seen."""
+        return np.asarray(np.hypot(*(self.result.estimates_m - self.true_m[self.rows]).T))
+
+    @property
+    def located(self) -> int:
+        """How many people the map has within tau of where the service has them."""
+        return int((self.errors_m <= self.tau_m).sum())
+
+    @property
+    def truly_located(self) -> int:
+        """How many people the map has within tau of where they are."""
+        return int((self.true_errors_m <= self.tau_m).sum())
+
+    @property
+    def questions_per_located(self) -> float | None:
+        """Questions of the campaign for each person located; None if nobody was."""
+        return self.result.questions / self.located if self.located else None
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of people seen whom their radius holds; None if nobody was seen."""
+        return float(np.mean(self.errors_m <= self.result.radii_m)) if len(self.rows) else None
+
+    def plot(self, path: str | Path, *, force: bool = False) -> None:
+        """Draw a map of who was located as PNG. It shows where people truly are."""
+        require_package("matplotlib", "a picture of a campaign")
+        from nearveil.report.campaign_figure import draw_campaign  # noqa: PLC0415
+
+        if Path(path).suffix.lower() != ".png":
+            raise UsageError("a campaign is drawn as a PNG picture; name a file that ends in .png")
+        with replacing(Path(path), force=force) as partial:
+            draw_campaign(self, partial)
+
+
+def attack_campaign(
+    points: object,
+    *,
+    region: Region,
+    name: str = "people",
+    k: int = 10,
+    mechanism: Mechanism | None = None,
+    tau_m: float = 100.0,
+    most_questions: int | None = None,
+    further: int = FURTHER,
+    seed: int = 1,
+    cores: int | None = None,
+    progress: ProgressBar = no_bar,
+) -> CampaignOutcome:
+    """Map a whole crowd by asking ranked lists from many places, then find further people with the map.
+
+    Parameters
+    ----------
+    points : array of shape (n, 2)
+        Where people are: latitude and longitude in degrees.
+    region : Region
+        Public.
+    k : int
+        How many people a list has.
+    mechanism : Mechanism, optional
+        Protects everybody; without it the service answers from true places.
+    tau_m : float
+        Located means within this distance.
+    most_questions : int, optional
+        At most so many questions; by default two for each person.
+    further : int
+        So many of the people, drawn at random and a tenth at most, join only after the campaign.
+
+    Examples
+    --------
+    >>> from nearveil.io.synthetic import synthetic_city
+    >>> from nearveil.region import named_region
+    >>> region = named_region("san-francisco")
+    >>> outcome = attack_campaign(synthetic_city(300, region, rng=1), region=region, k=30, tau_m=500, further=5)
+    >>> outcome.located > 200, outcome.questions_per_located < 1
+    (True, True)
+    """
+    protocol = AttackProtocol(runs=1, instances=1, tau_m=tau_m, seed=seed)
+    experiment = AttackExperiment(Dataset(name, region, region.check(points)), protocol, mechanism)
+    count = len(experiment.true_m)
+    rng = np.random.default_rng(seed)
+    later = np.sort(rng.choice(count, min(further, count // 10), replace=False))
+    at_first = np.setdiff1d(np.arange(count), later)
+    if not 1 <= k <= len(at_first):
+        raise UsageError(f"k must lie between 1 and the number of people, {len(at_first):,}")
+    with progress(f"protecting {name}", 1) as advance:
+        experiment.publish_all(advance)
+    served_m = experiment.setup(0).served_m
+    most = max(_MOST_TIMES * len(at_first), _LEAST_MOST) if most_questions is None else most_questions
+    campaign = Campaign(half_extent_m=region.half_extent_m, tau_m=tau_m, most_questions=most, seed=seed)
+    service = SimulatedService(region, served_m[at_first], rng=seed)
+    result = campaign.run(service.oracle(k=k, colluders=0, most_queries=most), progress)
+    with progress("finding further people", len(later)) as advance:
+        joined = _find_further(experiment, result, at_first, later, k, advance)
+    best = None
+    if mechanism is not None:
+        with progress(f"the best attacker on {name}", TARGETS) as advance:
+            best = measure_best_attacker(experiment, advance, cores=cores or os.cpu_count() or 1)
+    return CampaignOutcome(
+        name=name,
+        region=region,
+        k=k,
+        tau_m=tau_m,
+        result=result,
+        rows=np.array(result.people, dtype=np.int64),
+        true_m=experiment.true_m[at_first],
+        served_m=served_m[at_first],
+        further=joined,
+        best=best,
+        is_protected=mechanism is not None,
+    )
+
+
+def _find_further(
+    experiment: AttackExperiment, result: CampaignResult, at_first: IntArray, later: IntArray, k: int,
+    progress: Progress,
+) -> FurtherPeople | None:  # fmt: skip
+    """Let the rest join, and find each of them from a place where they are listed."""
+    if not len(later):
+        return None
+    setup, tau_m = experiment.setup(0), experiment.protocol.tau_m
+    served_m, region = setup.served_m, setup.region
+    # The map calls people by their rows among those of the campaign.
+    known = replace(result, people=tuple(int(at_first[row]) for row in result.people if isinstance(row, int)))
+    attack = FromMap.of(known, region.half_extent_m, tau_m=tau_m)
+    service, rng = setup.open(), np.random.default_rng(experiment.protocol.seed)
+    questions, found, bits = [], 0, []
+    for target in later.tolist():
+        try:
+            (instance,) = instances_of_person(service, served_m, target, k=k, count=1, rng=rng)
+        except UsageError:
+            # Listed nowhere near: others are at the very same place.
+            progress(1)
+            continue
+        one = attack.infer(service.oracle(k=k, colluders=0), target, instance.start)
+        questions.append(float(one.queries))
+        found += one.estimate is not None and math.dist(one.estimate, served_m[target]) <= tau_m
+        bits.append(bits_to_find(math.dist(instance.start, served_m[target]), tau_m, region.radius_m))
+        progress(1)
+    if not questions:
+        return None
+    return FurtherPeople(
+        people=len(later),
+        questions=mean_over_runs(questions),
+        found=share_over_runs([found], len(later)),
+        at_least=least_questions(float(np.mean(bits)), k),
+    )
+
+
+# What is printed.
+
+
+def campaign_cells(outcome: CampaignOutcome) -> dict[str, str]:
+    """One row of the table, by its headers."""
+    people, further = outcome.people, outcome.further
+    per_person = outcome.questions_per_located
+    row = {
+        "people": f"{people:,}",
+        "k": str(outcome.k),
+        "seen": _percent(len(outcome.rows) / people),
+        f"located within {outcome.tau_m:g} m": _percent(outcome.located / people),
+        "questions": f"{outcome.result.questions:,}",
+        "per located person": "–" if per_person is None else f"{per_person:.2f}",
+        "median error (m)": f"{np.median(outcome.errors_m):.1f}" if len(outcome.rows) else "–",
+        "in their radius": "–" if outcome.coverage is None else _percent(outcome.coverage),
+        "for a further person": "–" if further is None else f"{further.questions.value:.1f}",
+        "found": "–" if further is None else _percent(further.found.value),
+        "at least": "–" if further is None else f"{further.at_least:.1f}",
+    }
+    if outcome.is_protected:
+        row[f"truly within {outcome.tau_m:g} m"] = _percent(outcome.truly_located / people)
+    return {"dataset": outcome.name, **row}
+
+
+def campaign_notes(outcome: CampaignOutcome) -> str:
+    """Return what the columns mean, and how it ended where that is not as it should be."""
+    place = "where the service publishes them" if outcome.is_protected else "where they are"
+    said = (
+        f"The attacker has no account, asks from places of its choice, and sees ids only. located, median error: to\n"
+        f"{place}; in their radius: share of the people seen whom the radius holds that the attacker gives them\n"
+        f"(it aims at {SHARE:.0%}); for a further person: questions to find one who joins later, with the map; found: share\n"
+        f"of these within {outcome.tau_m:g} m; at least: questions that no attack can do without on average, because an\n"
+        f"answer tells at most log2(k + 1) bits about one person."
+    )
+    if outcome.result.outcome is Outcome.CONTRADICTION:
+        said += f"\nThe answers contradict each other: {outcome.result.disorder:.0%} of their orders fit no map."
+    if outcome.result.outcome is Outcome.OUT_OF_QUERIES:
+        said += f"\nThe campaign stopped at {outcome.result.questions:,} questions; --most-questions allows more."
+    return said
+
+
+def campaign_document(outcome: CampaignOutcome) -> dict[str, Any]:
+    """Return the same for machines."""
+    result, further = outcome.result, outcome.further
+
+    def rounded(value: float | None) -> float | None:
+        return None if value is None else round(float(value), 4)
+
+    return {
+        "attack": "campaign",
+        "dataset": outcome.name,
+        "k": outcome.k,
+        "tau_m": outcome.tau_m,
+        "outcome": str(result.outcome),
+        "protected": outcome.is_protected,
+        "people": outcome.people,
+        "seen": len(outcome.rows),
+        "located": outcome.located,
+        "truly_located": outcome.truly_located,
+        "questions": result.questions,
+        "questions_per_located": rounded(outcome.questions_per_located),
+        "median_error_m": rounded(np.median(outcome.errors_m)) if len(outcome.rows) else None,
+        "median_true_error_m": rounded(np.median(outcome.true_errors_m)) if len(outcome.rows) else None,
+        "median_radius_m": rounded(np.median(result.radii_m)) if len(outcome.rows) else None,
+        "radius_aims_at": SHARE,
+        "radius_holds": rounded(outcome.coverage),
+        "disorder": rounded(result.disorder),
+        "seconds": rounded(result.seconds),
+        "further_people": None if further is None else {
+            "people": further.people,
+            "questions": rounded(further.questions.value),
+            "questions_at_least": rounded(further.at_least),
+            "found": rounded(further.found.value),
+            "interval_95": {
+                "questions": rounded(further.questions.half_width),
+                "found": [rounded(further.found.low), rounded(further.found.high)],
+            },
+        },
+        "bayes_dist_m": None if outcome.best is None else rounded(outcome.best.dist_m.value),
+        "bayes_acc": None if outcome.best is None else rounded(outcome.best.acc),
+    }  # fmt: skip
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}"
