@@ -27,7 +27,7 @@ def test_all_attacks_on_a_population_of_the_paper(run: Run) -> None:
     assert [line.split()[0] for line in lines[1 : 1 + len(expected)]] == expected
     # The paper's GI-LIA on gaussian, k = 10.
     assert lines[1].split()[-3:] == ["26.31", "0.940", "44.42"]
-    assert "distance bounds alone" in outcome.out
+    assert "everybody else's map" in outcome.out
 
 
 def test_json_is_a_list_of_rows(run: Run, people_csv: Path) -> None:

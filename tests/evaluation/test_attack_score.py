@@ -1,4 +1,4 @@
-"""Dist, Acc, Cost, queries and the limit, by hand."""
+"""Dist, Acc, Cost, queries and the bound on them, by hand."""
 
 import math
 
@@ -8,8 +8,9 @@ from scipy import stats
 
 from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.evaluation.attack_experiment import (
+    bits_to_find,
     compare,
-    least_queries,
+    least_questions,
     mean_over_runs,
     score_attempts,
     share_over_runs,
@@ -104,7 +105,7 @@ def test_a_score_counts_false_certificates_of_the_served_place() -> None:
         [attempt(result((300.0, 400.0), certified=True)), attempt(result((0.0, 0.0), certified=True, queries=9))],
         [attempt(result((0.0, 50.0))), attempt(result(None))],
     ]
-    score = score_attempts(runs, tau_m=100.0, colluders=1, farthest_m=30_000.0)
+    score = score_attempts(runs, tau_m=100.0, k=10, farthest_m=30_000.0)
     assert (score.runs, score.instances) == (2, 2)
     assert score.acc.value == 0.75
     assert score.dist_m.value == pytest.approx((500 + 0 + 50 + 100) / 4)
@@ -117,8 +118,19 @@ def test_a_score_counts_false_certificates_of_the_served_place() -> None:
     assert score.others_located == 0.25
 
 
-def test_the_limit_as_the_formula_says() -> None:
+def test_the_bound_as_the_formula_says() -> None:
     bits = math.log2((2 * 25 + 0.5) * math.log(30_000 / 50))
-    assert least_queries(500.0, 100.0, 30_000.0, 1) == pytest.approx(bits)
-    assert least_queries(500.0, 100.0, 30_000.0, 3) == pytest.approx(bits / 2)
-    assert least_queries(500.0, 100.0, 30_000.0, 0) == math.inf
+    assert bits_to_find(500.0, 100.0, 30_000.0) == pytest.approx(bits)
+    # A list of one tells a bit: the target, or somebody else.
+    assert least_questions(bits, 1) == pytest.approx(bits)
+    assert least_questions(bits, 7) == pytest.approx(bits / 3)
+    # A tau as wide as everything needs no question.
+    assert bits_to_find(0.0, 100.0, 100.0) == 0.0
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+def test_no_attack_that_has_everybody_elses_map_beats_the_bound(k: int) -> None:
+    """On a line of equally likely cells every answer names one of k + 1 parts: the best there is meets the bound."""
+    for rounds in (1, 2, 3):
+        cells = (k + 1) ** rounds
+        assert least_questions(math.log2(cells), k) == pytest.approx(rounds)

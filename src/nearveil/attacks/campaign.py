@@ -1,8 +1,8 @@
 """Campaign: map a whole crowd by asking from many places, without an account of one's own.
 
-First squares that cover the region are asked from their middles, and cut into four where lists do not overlap with those
-beside them, so that questions follow people. Then a map of everybody is sampled (`crowd_map`), and more questions go to
-where people are badly located. Lists that the map was not fitted to say how far its radii can be trusted.
+First squares that cover the region are asked from their middles, and cut into four where lists hardly overlap with
+those beside them, so that questions follow people. Then a map of everybody is sampled (`crowd_map`), and more questions
+go to where people are badly located. Lists that the map was not fitted to say how far its radii can be trusted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.spatial import cKDTree
-from scipy.special import ndtr
 
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.crowd_map import COOLING, WARM, CrowdMap
@@ -29,8 +28,7 @@ SHARE = 0.9
 
 # Fits before the last take so many times less effort.
 _SHORTER = 4
-# Share of orders that are wrong for reasons that no radius covers.
-_STRAY = 0.02
+_STRETCHES = np.geomspace(1.0, 10.0, 60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,7 +95,7 @@ class Campaign:
     tau_m: float = 100.0
     most_questions: int = 100_000
     goal: float = 0.98
-    apart: float = 1.5
+    apart: float = 1.8
     smallest: float = 0.1
     rounds: int = 6
     share_a_round: float = 0.1
@@ -276,21 +274,19 @@ def _reaches_m(places: Sequence[Spot], answers: Sequence[Sequence[Person]], side
 
 
 def _stretch(crowd: CrowdMap, checks: Sequence[tuple[Spot, Sequence[int]]]) -> float:
-    """By how much radii must grow, so that the order of people in lists that were not fitted is as likely as can be.
+    """By how much samples must be stretched about their means, so that lists that were not fitted are likeliest.
 
-    Two neighbours of a list have a predicted difference of distances and a spread of it, both from the samples. If the
-    spread is too small by a factor, orders that were called impossible occur; the likeliest factor is returned.
+    Samples say how likely two neighbours of such a list are in the order in which they are. Where samples are too close
+    to their means, orders occur that they call impossible.
     """
-    sure = []
+    gaps = []
     for place, people in checks:
-        if len(people) < 2:
-            continue
         distances_m = np.hypot(*np.moveaxis(crowd.samples[:, people] - np.array(place), 2, 0))
-        ahead_m = distances_m[:, 1:] - distances_m[:, :-1]
-        sure.append(ahead_m.mean(axis=0) / np.maximum(ahead_m.std(axis=0), 1e-3))
-    if not sure:
-        return 1.0
-    factors, sure_of = np.geomspace(1.0, 10.0, 60), np.concatenate(sure)
-    # A few people are in quite another place than the samples know, and say nothing about the others.
-    likely = [np.log(_STRAY / 2 + (1 - _STRAY) * ndtr(sure_of / factor)).sum() for factor in factors]
-    return float(factors[np.argmax(likely)])
+        gaps.append(np.diff(distances_m, axis=1))
+    gaps_m = np.concatenate([np.empty((len(crowd.samples), 0)), *gaps], axis=1)
+    means_m = gaps_m.mean(axis=0)
+    likely = []
+    for factor in _STRETCHES:
+        agree = (means_m + factor * (gaps_m - means_m) > 0).sum(axis=0)
+        likely.append(np.log((agree + 0.5) / (len(gaps_m) + 1)).sum())
+    return float(_STRETCHES[np.argmax(likely)])

@@ -41,6 +41,26 @@ WARM = (0.15, 0.05)
 
 
 @kernel
+def _more_violated(distances: FloatArray, members: IntArray, size: int, rank: int, new: float) -> float:
+    """By how many metres more the rules of one list about a person are violated at another distance."""
+    old = distances[rank]
+    if rank >= size:
+        low = distances[size - 1]
+        return max(low - new, 0.0) - max(low - old, 0.0)
+    low = distances[rank - 1] if rank > 0 else 0.0
+    violated = max(low - new, 0.0) - max(low - old, 0.0)
+    last = rank + 1
+    # The next on the list is farther, or everybody outside of it.
+    while last < len(members) and members[last] != NOBODY:
+        high = distances[last]
+        violated += max(new - high, 0.0) - max(old - high, 0.0)
+        if last < size:
+            break
+        last += 1
+    return violated
+
+
+@kernel
 def _sweep(
     points: FloatArray,
     places: FloatArray,
@@ -60,7 +80,6 @@ def _sweep(
 ) -> None:
     """Move everybody once per sweep, if the move agrees with the lists; changes points, distances and counts."""
     np.random.seed(seed)  # noqa: NPY002 - the generator that compiled code has
-    width = members.shape[1]
     fresh = np.empty(0)
     for _ in range(sweeps):
         for i in range(len(points)):
@@ -88,27 +107,10 @@ def _sweep(
             room = -math.log(1.0 - np.random.random())  # noqa: NPY002
             change = 0.0
             for e in range(begin, end):
-                q, rank = lists[e], ranks[e]
-                size = sizes[q]
-                old = distances[q, rank]
+                q = lists[e]
                 new = math.sqrt((x - places[q, 0]) ** 2 + (y - places[q, 1]) ** 2)
                 fresh[e - begin] = new
-                if rank < size:
-                    low = distances[q, rank - 1] if rank > 0 else 0.0
-                    violated = max(low - new, 0.0) - max(low - old, 0.0)
-                    if rank + 1 < size:
-                        high = distances[q, rank + 1]
-                        violated += max(new - high, 0.0) - max(old - high, 0.0)
-                    else:
-                        for r in range(size, width):
-                            if members[q, r] == NOBODY:
-                                break
-                            high = distances[q, r]
-                            violated += max(new - high, 0.0) - max(old - high, 0.0)
-                else:
-                    low = distances[q, size - 1]
-                    violated = max(low - new, 0.0) - max(low - old, 0.0)
-                change += violated / costs_m[q]
+                change += _more_violated(distances[q], members[q], sizes[q], ranks[e], new) / costs_m[q]
             if change > room:
                 continue
             points[i, 0], points[i, 1] = x, y

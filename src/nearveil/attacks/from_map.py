@@ -1,7 +1,7 @@
 """FromMap: find one more person in a crowd that is mapped already, who has joined or moved; no account is needed.
 
-Everybody on the map is a landmark: from a place that is asked from, the person is farther than whoever comes before them
-in the list and nearer than whoever comes after. The map's own errors soften these bounds.
+Everybody on the map is a landmark: from a place that is asked from, the person is farther than whoever comes before
+them in the list and nearer than whoever comes after. The map's own errors soften these bounds.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from nearveil.types import FloatArray, IntArray
 # A radius of the map holds its person with 90 %: so many standard deviations of a Gaussian error in the plane.
 _RADIUS_IN_SIGMAS = math.sqrt(2 * math.log(10))
 _LEAST_SIGMA_M = 1.0
-_PARTICLES = 4000
-_CANDIDATES = 80
+_PARTICLES = 2000
+_CANDIDATES = 50
+_LEAST_MASS = 1e-9
 # Effective share of particles below which they are drawn anew.
 _WORN = 0.3
 # Below this share of tau a narrower belief is worth nothing.
@@ -194,10 +195,9 @@ class _Belief:
             np.bincount(rank, self._weights * value, minlength=len(rings_m) + 1)
             for value in (np.ones_like(x), x, y, x * x + y * y)
         )
-        some = mass > 0
-        mass, in_x, in_y, squares = mass[some], in_x[some], in_y[some], squares[some]
-        variance = squares / mass - (in_x**2 + in_y**2) / mass**2
-        return float(mass @ np.log(np.maximum(variance, (_ENOUGH * self._attack.tau_m) ** 2)))
+        some = mass > _LEAST_MASS
+        variance = squares[some] / mass[some] - (in_x[some] / mass[some]) ** 2 - (in_y[some] / mass[some]) ** 2
+        return float(mass[some] @ np.log(np.maximum(variance, (_ENOUGH * self._attack.tau_m) ** 2)))
 
     def _renew(self) -> None:
         """Draw particles anew where few of them carry the weight, each a little aside."""

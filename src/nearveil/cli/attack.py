@@ -31,6 +31,12 @@ from nearveil.cli.attack_adapter import (
     refuse_list_options,
     refuse_options_without_adapter,
 )
+from nearveil.cli.attack_campaign import (
+    CampaignOption,
+    MostQuestionsOption,
+    refuse_without_effect,
+    run_campaigns,
+)
 from nearveil.cli.attack_service import (
     AskersOption,
     KeyOption,
@@ -230,6 +236,8 @@ def attack(
     strategy: StrategyOption = None,
     windows: WindowsOption = 1,
     adapter: AdapterOption = None,
+    campaign: CampaignOption = False,
+    most_questions: MostQuestionsOption = None,
 ) -> None:
     """Locate people through ranked lists or other answers: the paper's populations or your own, protected or not.
 
@@ -237,7 +245,7 @@ def attack(
     --mechanism ...) everybody is protected first. With --url a running service of your own is attacked instead: the
     command creates its targets and colluders there, and removes them afterwards. With --stolen-key or --stolen-token
     it attacks them as somebody who can report in their names. With --adapter the service is any of your own, behind a
-    Python file with a few functions.
+    Python file with a few functions. With --campaign everybody is mapped at once, without an account.
     """
     if adapter is not None:
         refuse_options_without_adapter(context)
@@ -253,6 +261,7 @@ def attack(
     for one in names:
         attack_class(one)
     refuse_list_options(context, said)
+    refuse_without_effect(context, campaign=campaign)
     refuse_other_options(context, with_service=url is not None, with_stolen=stolen_key or stolen_token)
     if url is not None and (stolen_key or stolen_token):
         attack_with_stolen(
@@ -280,13 +289,18 @@ def attack(
         raise UsageError("--region cannot be used with --dataset, whose people are in San Francisco; leave it out")
     own_region = chosen_region(region, scaling, protection.learned)
     read = ReadOptions(latitude=latitude, longitude=longitude, clip=clip)
+    populations = _populations(dataset, source, own_region, data_dir, id_column, read)
+    _check_learned(protection, populations)
+    if campaign:
+        run_campaigns(
+            populations, protection=protection, ks=numbers(k, "--k"), tau_m=protocol.tau_m, seed=seed, cores=cores,
+            most_questions=most_questions, trace=trace, json=json, force=force,
+        )  # fmt: skip
+        return
     found = []
-    for people in _populations(dataset, source, own_region, data_dir, id_column, read):
+    for people in populations:
         data = people.dataset
         mechanism = build_mechanism(protection, data.region) if protection.is_given else None
-        if protection.learned is not None and not protection.learned.region.same_edges(data.region):
-            kind = "intervals" if protection.cells is None else "cells"
-            raise UsageError(f"the --{kind} file is for another region than {data.name}; fit {kind} for its region")
         found.append(
             attack_population(
                 data.places,
@@ -335,6 +349,14 @@ def _populations(
     if source is not None:
         return [file_population(source, region, id_column, read)]
     return [dataset_population(one, data_dir) for one in dict.fromkeys(datasets or [])]
+
+
+def _check_learned(protection: ProtectionOptions, populations: list[Population]) -> None:
+    """Refuse intervals or cells of another region."""
+    for people in populations:
+        if protection.learned is not None and not protection.learned.region.same_edges(people.dataset.region):
+            kind, whose = "intervals" if protection.cells is None else "cells", people.dataset.name
+            raise UsageError(f"the --{kind} file is for another region than {whose}; fit {kind} for its region")
 
 
 def _say_table(found: list[PopulationAttack], protocol: AttackProtocol) -> None:

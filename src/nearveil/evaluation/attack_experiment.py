@@ -209,9 +209,7 @@ class AttackScore:
     certificate_price: float | None = None
 
 
-def score_attempts(
-    runs: Sequence[Sequence[ScoredAttack]], *, tau_m: float, k: int, farthest_m: float
-) -> AttackScore:
+def score_attempts(runs: Sequence[Sequence[ScoredAttack]], *, tau_m: float, k: int, farthest_m: float) -> AttackScore:
     """Return the score of an attack from its attempts, run by run."""
 
     def over_runs(value: Callable[[ScoredAttack], float]) -> Mean:
@@ -420,7 +418,8 @@ class AttackExperiment:
         attempts = [self._compare(trial, found) for trial, found in zip(trials, results, strict=True)]
         edges = range(0, len(attempts) + 1, self.protocol.runs)
         rows = {
-            cell: self.row(*cell, attempts[first:last]) for cell, (first, last) in zip(cells, pairwise(edges), strict=True)
+            cell: self.row(*cell, attempts[first:last])
+            for cell, (first, last) in zip(cells, pairwise(edges), strict=True)
         }
         return [
             _with_price(rows[k, one], rows[k, bare[one]]) if one in bare else rows[k, one]

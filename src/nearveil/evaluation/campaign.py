@@ -282,9 +282,9 @@ def campaign_notes(outcome: CampaignOutcome) -> str:
     place = "where the service publishes them" if outcome.is_protected else "where they are"
     said = (
         f"The attacker has no account, asks from places of its choice, and sees ids only. located, median error: to\n"
-        f"{place}; in their radius: share of the people seen whom the radius holds that the attacker gives them\n"
-        f"(it aims at {SHARE:.0%}); for a further person: questions to find one who joins later, with the map; found: share\n"
-        f"of these within {outcome.tau_m:g} m; at least: questions that no attack can do without on average, because an\n"
+        f"{place}; in their radius: share of those seen whom the radius holds that the attacker gives them\n"
+        f"(it aims at {SHARE:.0%}); for a further person: questions to find one who joins later, with the map; found:\n"
+        f"share of these within {outcome.tau_m:g} m; at least: questions that no attack can do without on average, as an\n"
         f"answer tells at most log2(k + 1) bits about one person."
     )
     if outcome.result.outcome is Outcome.CONTRADICTION:

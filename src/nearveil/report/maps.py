@@ -72,7 +72,7 @@ def draw_map(
         figure, grid = panel_grid(len(map.panels), columns, width_in, height_in)
         handles: dict[str, Handle] = {}
         for panel, axes in zip(map.panels, grid.flat, strict=False):
-            _draw_ground(axes, map.region, theme)
+            draw_ground(axes, map.region, theme)
             handles |= _draw_layers(axes, panel, map.region, theme)
             axes.set_title(textwrap.fill(panel.title, int(width_in * 9.5)))
         if titled:
@@ -81,7 +81,7 @@ def draw_map(
         save(figure, path, format)
 
 
-def _draw_ground(axes: Axes, region: Region, theme: Theme) -> None:
+def draw_ground(axes: Axes, region: Region, theme: Theme) -> None:
     """Land and water in true proportions, a scale and the way north."""
     width_km, height_km = (extent / 1000 for extent in region.half_extent_m)
     if not draw_land(axes, region, theme, lambda metres: metres / 1000):
@@ -189,7 +189,7 @@ def draw_cells(
     with house_style(theme):
         figure, grid = panel_grid(3, 3, width_in, width_in * half_height_m / half_width_m + 0.15)
         whole, *close_ups = grid.flat
-        _draw_ground(whole, cells.region, theme)
+        draw_ground(whole, cells.region, theme)
         sides = _draw_boxes(whole, cells, np.arange(len(cells)), cells.sides_m, theme)
         whole.set_title(f"{len(cells):,} cells, coloured by their side")
         _draw_colour_bar(figure, sides, [whole], "side of a cell (m)")
@@ -239,7 +239,7 @@ def _draw_published(axes: Axes, mechanism: HideAmong, cell: int, theme: Theme) -
     probability = np.exp(mechanism.channel.log_probability(cell, np.arange(len(cells))))
     order = np.argsort(-probability, kind="stable")
     likely = order[: int(np.searchsorted(np.cumsum(probability[order]), _LIKELY)) + 1]
-    _draw_ground(axes, cells.region, theme)
+    draw_ground(axes, cells.region, theme)
     boxes_km = cells.boxes() * cells.region.metres_per_unit / 1000
     centre = cells.centres[cell] * cells.region.metres_per_unit / 1000
     reach = 1.15 * float(np.abs(boxes_km[likely].reshape(-1, 2, 2) - centre).max())

@@ -23,10 +23,11 @@ def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
     over = f" (± half the 95 % interval over {runs} runs of {instances} attacks)" if runs > 1 else ""
     return (
         f"Dist: mean error{over}; Acc: share found within {tau_m:g} m, with a binomial 95 % interval.\n"
-        "queries: questions per attack (p95: 95 % need no more); at least: what no attack can do without on average, even\n"
-        "with everybody else's map, because an answer tells at most log2(k + 1) bits about the target; certified: share\n"
-        "in which the answers leave no other place (where people are protected, for the published one); its price:\n"
-        "questions more than without a certificate; others: share of all other people in its lists who were found."
+        "queries: questions per attack (p95: 95 % need no more); at least: what no attack can do without on average,\n"
+        "even with everybody else's map, as an answer tells at most log2(k + 1) bits about the target; certified:\n"
+        "share in which the answers leave no other place (where people are protected, for the published one); its\n"
+        "price: questions more than without a certificate; others: share of all other people in its lists who were\n"
+        "found as well."
     )
 
 
