@@ -39,11 +39,18 @@ class Rings:
         self._counted: dict[Spot, float] = {}
         self._sentinels: set[Spot] = set()
         self.crowds = Crowds(k)
+        self._cutoff = Cutoff()
+        self._repeats = Repeats()
+
+    @property
+    def repeats(self) -> Repeats:
+        """Answers to questions from the same place."""
+        return self._repeats
 
     @property
     def sentinels(self) -> int:
-        """At how many places an account put right there was listed first."""
-        return len(self._sentinels)
+        """How often an account was seen to be where it was put: right there and first, or as a twin."""
+        return len(self._sentinels) + self._repeats.twins
 
     def had_sentinel(self, place: Spot) -> bool:
         """Whether one of them was there."""
@@ -80,7 +87,12 @@ class Rings:
 
     def learn(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> bool:
         """Take in one answer; False if it cannot come from accounts that are where they were put."""
-        if not accounts_in_order(radius_of, answer, full=len(answer) >= self._k):
+        full = len(answer) >= self._k
+        if not self._cutoff.agrees(radius_of, answer, full=full) or not accounts_in_order(radius_of, answer):
+            return False
+        if not full and self._target not in answer and place in self._seen_at:
+            return False
+        if not self._repeats.agree(place, radius_of, answer):
             return False
         if 0.0 in radius_of.values():
             self._sentinels.add(place)
@@ -102,6 +114,11 @@ class Rings:
                 pending.append(person)
         for farther in pending:
             self._add(farther, (*place, low, math.inf))
+        # Who is known and not listed is farther than every account that is: else the service leaves people out.
+        listed = set(answer)
+        for person in self._of:
+            if low > 0 and person not in listed and person != self._target:
+                self._add(person, (*place, low, math.inf))
 
     def _bound_target(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> None:
         if self._target not in answer:
@@ -382,20 +399,80 @@ def _log_tail(n: float, least: float, share: float) -> float:
 _SLACK_M = 1e-6
 
 
-def accounts_in_order(radius_of: Mapping[Person, float], answer: Sequence[Person], *, full: bool) -> bool:
-    """Whether accounts are listed by distance, a sentinel at distance 0 first, and none is overlooked.
-
-    ``full`` says that the list was cut: without it an account can be missing only if the service hides it.
-    """
+def accounts_in_order(radius_of: Mapping[Person, float], answer: Sequence[Person]) -> bool:
+    """Whether accounts are listed by distance, a sentinel at distance 0 first, and none is overlooked."""
     listed = [radius_of[person] for person in answer if person in radius_of]
     missing = [radius for account, radius in radius_of.items() if account not in answer]
     if listed != sorted(listed):
         return False
     if 0.0 in radius_of.values() and (not answer or radius_of.get(answer[0]) != 0.0):
         return False
-    if not missing:
-        return True
-    return full and min(missing) >= max(listed, default=0.0)
+    return not missing or min(missing) >= max(listed, default=0.0)
+
+
+class Cutoff:
+    """Between which distances a service may cut lists off: an account that a list has room for is beyond it."""
+
+    def __init__(self) -> None:
+        self._low, self._high = 0.0, math.inf
+
+    def agrees(self, radius_of: Mapping[Person, float], answer: Sequence[Person], *, full: bool) -> bool:
+        """Take in an answer; False if no cut-off explains it."""
+        for account, radius in radius_of.items():
+            if account in answer:
+                self._low = max(self._low, radius)
+            elif not full:
+                self._high = min(self._high, radius)
+        return self._low <= self._high
+
+
+_TELLING_CROWD = 5
+
+
+class Repeats:
+    """Lists from the same place: people are in one order, and an account farther away has no fewer of them before it.
+
+    Where a service leaves people out, disturbs the order or has accounts elsewhere, that soon fails. Accounts at the
+    same distance in two directions, *twins*, have the very same people before them; accounts that are displaced by some
+    of the way to the next person do not.
+    """
+
+    def __init__(self) -> None:
+        self._lists: dict[Spot, list[Person]] = {}
+        self._ahead: dict[Spot, list[tuple[float, int, float]]] = {}
+        self.asked_twice = False
+        self.twins = 0
+
+    def ruler(self) -> tuple[Spot, float] | None:
+        """The place and distance of the account with most people before it; None if all had few."""
+        seen = [
+            (least, place, radius)
+            for place, all_ in self._ahead.items()
+            for radius, least, most in all_
+            if least == most
+        ]
+        least, place, radius = max(seen, default=(0, (0.0, 0.0), 0.0))
+        return (place, radius) if least >= _TELLING_CROWD else None
+
+    def agree(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> bool:
+        """Take in an answer; False if it does not agree with those before."""
+        people = [person for person in answer if person not in radius_of]
+        before = self._lists.get(place, [])
+        shared = min(len(people), len(before))
+        if people[:shared] != before[:shared]:
+            return False
+        self.asked_twice |= shared >= _TELLING_CROWD
+        self._lists[place] = max(people, before, key=len)
+        ahead = self._ahead.setdefault(place, [])
+        for account, radius in radius_of.items():
+            if account in answer:
+                count = sum(person not in radius_of for person in answer[: answer.index(account)])
+                self.twins += count >= _TELLING_CROWD and any(radius == other for other, _, _ in ahead)
+                ahead.append((radius, count, float(count)))
+            else:
+                # Beyond everybody listed: so many are before it, or more.
+                ahead.append((radius, len(people), math.inf))
+        return all(least <= most for near_m, least, _ in ahead for far_m, _, most in ahead if near_m <= far_m)
 
 
 def agrees_with_all_before(bounds: Sequence[tuple[float, float, float, float]]) -> bool:

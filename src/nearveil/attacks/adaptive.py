@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+import numpy as np
+
 from nearveil.attacks._belief import Belief, Rings
 from nearveil.attacks._planner import Planner
+from nearveil.attacks._policy_search import PolicySearch
 from nearveil.attacks.adaptive_rings import Prior, RingSearch
 from nearveil.attacks.base import Attack, AttackResult, Finding, Inquiry, Outcome, inward_angle, step_from
 from nearveil.attacks.oracle import PersonOracle, Spot
@@ -21,6 +24,8 @@ from nearveil.types import FloatArray
 _SENTINELS_NEEDED = 2
 _FEW_ANSWERS = 8
 _ASIDE_M = 1.5
+# Radians: far from the first direction, and rarely out of the region.
+_OTHER_WAY = 1.6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +101,7 @@ class _Search:
         self._rings = Rings(inquiry.target, k, start)
         self._planner = Planner(self._belief, self._rings)
         self._crowded_places: set[Spot] = set()
-        self._misled = False
+        self._misled = self._turned = self._looked = False
         self._sentinels_needed = _SENTINELS_NEEDED
 
     def run(self) -> Finding:
@@ -111,10 +116,10 @@ class _Search:
                 return Finding(Outcome.FOUND, centre)
             elif not self._holds_without_assumption():
                 makes_sense = self._look_at_start()
-            elif self._rings.sentinels < self._needed_at_the_end():
+            elif self._rings.sentinels < self._needed_at_the_end() or self._wants_repeat():
                 makes_sense = self._ask_last(centre)
             else:
-                return Finding(Outcome.FOUND, centre, certified=True)
+                return Finding(Outcome.FOUND, centre, certified=True, radius_m=radius)
             if not makes_sense:
                 return self._give_up()
         return self._give_up(Outcome.OUT_OF_QUERIES)
@@ -123,7 +128,12 @@ class _Search:
         """Ask the question with the highest score."""
         sentinel = self._wants_sentinel()
         place, radii = self._planner.next_question(len(self._accounts) - sentinel, sentinel=sentinel)
-        makes_sense = self._ask(place, radii, sentinel=sentinel)
+        if sentinel and not self._turned and not self._crowded_places:
+            # A twin of the farthest account instead: it tells more than a second sentinel.
+            self._turned = True
+            makes_sense = self._ask(place, np.append(radii, radii[-1]), sentinel=False)
+        else:
+            makes_sense = self._ask(place, radii, sentinel=sentinel)
         if makes_sense:
             self._planner.observe(place)
         return makes_sense
@@ -139,17 +149,21 @@ class _Search:
         few = len(self._accounts) == 1 and len(self._inquiry.steps) < _FEW_ANSWERS
         return self._sentinels_needed + few
 
+    def _wants_repeat(self) -> bool:
+        """Nothing is certified before some list was seen twice, once at least: it may be another one each time."""
+        return not self._rings.repeats.asked_twice and not self._looked
+
     def _wants_sentinel(self) -> bool:
         """A single account is worth more as a ruler: its second turn as a sentinel comes at the end."""
         wanted = self._attack.certifies and len(self._accounts) > 1
         return wanted and self._rings.sentinels < self._sentinels_needed
 
-    def _ask(self, place: Spot, radii: FloatArray, *, sentinel: bool) -> bool:
+    def _ask(self, place: Spot, radii: FloatArray, *, sentinel: bool, turn: float = 0.0) -> bool:
         """Put the accounts at their distances, in different directions, ask and learn; False if it makes no sense."""
         distances = [0.0] * sentinel + radii.tolist()
         for number, account in enumerate(self._accounts):
             if number < len(distances):
-                angle = inward_angle(place) + 0.3 * number
+                angle = inward_angle(place) + 0.3 * number + turn
                 self._inquiry.put(account, step_from(place, angle, distances[number]))
             else:
                 self._inquiry.put(account, None)
@@ -190,7 +204,14 @@ class _Search:
         return not self._misled and self._learn(self._start, {}, answer)
 
     def _ask_last(self, centre: Spot) -> bool:
-        """Put a sentinel at the estimate, or beside it where there was one already."""
+        """Repeat a question with the account in another direction; else put a sentinel at or beside the estimate."""
+        ruler = self._rings.repeats.ruler()
+        if ruler is not None and not self._turned:
+            self._turned = True
+            return self._ask(ruler[0], np.array([ruler[1]]), sentinel=False, turn=_OTHER_WAY)
+        if self._wants_repeat():
+            self._looked = True
+            return self._look_at_start()
         place, turn = centre, 0
         while self._rings.had_sentinel(place):
             place = step_from(centre, inward_angle(centre) + turn, self._attack.tau_m / 2)
@@ -198,9 +219,26 @@ class _Search:
         return self._ask(place, self._planner.no_radii, sentinel=True)
 
     def _give_up(self, outcome: Outcome = Outcome.CONTRADICTION) -> Finding:
-        """Say what is wrong: a target that was never seen may not be listed at the start at all."""
+        """Say what is wrong, or search on as for a service that does something to its lists.
+
+        A target that was never seen may not be listed at the start at all.
+        """
         if self._rings.never_seen and not self._misled:
             self._look_at_start()
+        if outcome is Outcome.CONTRADICTION and len(self._inquiry.steps) < self._attack.most_queries:
+            return self._search_by_likelihood()
         if self._misled:
             return Finding(Outcome.NOT_LISTED)
         return Finding(outcome, self._belief.mean())
+
+    def _search_by_likelihood(self) -> Finding:
+        attack = self._attack
+        search = PolicySearch(
+            self._inquiry,
+            self._start,
+            self._accounts,
+            half_extent_m=attack.half_extent_m,
+            tau_m=attack.tau_m,
+            most_queries=attack.most_queries,
+        )
+        return search.run()

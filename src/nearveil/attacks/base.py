@@ -82,6 +82,9 @@ class AttackResult:
         Where the target is believed to be, in metres; None if nothing is believed.
     certified : bool
         Whether the answers prove that the target is within ``tau`` of the estimate.
+    radius_m : float or None
+        The service has the target within this distance of the estimate: surely where certified, otherwise in 95 % of
+        cases; None where the attack states nothing.
     queries : int
         Questions asked.
     seconds : float
@@ -90,8 +93,6 @@ class AttackResult:
         Other people located on the way.
     listed : mapping
         How often each other person was listed.
-    radius_m : float or None
-        Everything that the answers leave possible is within this distance of the estimate; None if that is not known.
     """
 
     attack: str
@@ -100,10 +101,10 @@ class AttackResult:
     queries: int
     seconds: float
     certified: bool = False
+    radius_m: float | None = None
     trace: Trace = field(default_factory=Trace)
     others: Mapping[Person, Spot] = field(default_factory=dict)
     listed: Mapping[Person, int] = field(default_factory=dict)
-    radius_m: float | None = None
 
 
 class Inquiry:
@@ -210,6 +211,7 @@ class Attack(ABC):
             outcome=found.outcome,
             estimate=found.estimate,
             certified=found.certified,
+            radius_m=found.radius_m,
             queries=len(inquiry.steps),
             seconds=time.perf_counter() - started,
             trace=Trace(tuple(inquiry.steps), tuple(inquiry.circles)),
@@ -241,11 +243,13 @@ class Finding:
         estimate: Spot | None = None,
         *,
         certified: bool = False,
+        radius_m: float | None = None,
         others: dict[Person, Spot] | None = None,
     ) -> None:
         self.outcome = outcome
         self.estimate = estimate
         self.certified = certified
+        self.radius_m = radius_m
         self.others = others or {}
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from nearveil.attacks.answers import Answers
 from nearveil.attacks.oracle import CountedOracle, PersonOracle, Spot, spot_of
+from nearveil.attacks.policies import AnswerPolicy, PolicedLists
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.nearby.index import NearbyIndex, Person
@@ -28,6 +29,8 @@ class SimulatedService:
         Colluders' places are published through it, as a live service does; without it they are exact.
     rng : optional
         Order of ties, and the colluders' noise.
+    policy : AnswerPolicy, optional
+        What is done to a list before it is shown.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class SimulatedService:
         *,
         colluder_mechanism: Mechanism | None = None,
         rng: np.random.Generator | int | None = None,
+        policy: AnswerPolicy | None = None,
     ) -> None:
         if len(places_m) == 0:
             raise UsageError("a service without people cannot be attacked; give at least one person")
@@ -47,6 +51,7 @@ class SimulatedService:
         self._rng = np.random.default_rng(rng)
         self._index: NearbyIndex[Person] = NearbyIndex(region, range(len(places_m)), places_m, rng=self._rng)
         self._accounts: tuple[str, ...] = ()
+        self._policy, self._places_m = policy or AnswerPolicy(), places_m
 
     def oracle(
         self, *, k: int, colluders: int, most_queries: int = 1000, rng: np.random.Generator | int | None = None
@@ -63,8 +68,11 @@ class SimulatedService:
 
         noise = self._rng if rng is None else np.random.default_rng(rng)
 
+        if not self._policy.is_plain:
+            return self._policed_oracle(k, most_queries, noise)
+
         def put(account: Person, place: Spot | None) -> None:
-            self._put(account, place, noise)
+            self._move(account, self._published(place, noise))
 
         def ask(place: Spot) -> Sequence[Person]:
             return self._index.ranked_metres(*place, k)
@@ -78,13 +86,36 @@ class SimulatedService:
         chance = self._rng if rng is None else np.random.default_rng(rng)
         return answers.simulated(spot_of(self._places_m[person]), most_queries=most_queries, rng=chance)
 
-    def _put(self, account: Person, place: Spot | None, noise: np.random.Generator) -> None:
-        if place is None:
+    def _policed_oracle(self, k: int, most_queries: int, noise: np.random.Generator) -> CountedOracle:
+        lists = PolicedLists(
+            self._policy,
+            self._places_m,
+            self._region.half_extent_m,
+            # The same order of equals for every attacker, as a service has it.
+            ties=np.random.default_rng(len(self._places_m)),
+            rng=noise,
+        )
+        return CountedOracle(
+            lambda place: lists.ranked(place, k),
+            lambda account, place: lists.put(account, self._published(place, noise)),
+            k=k,
+            colluders=self._accounts,
+            most_queries=most_queries,
+        )
+
+    def _move(self, account: Person, spot: FloatArray | None) -> None:
+        if spot is None:
             self._index.remove(account)
-            return
+        else:
+            self._index.move(account, *spot.tolist())
+
+    def _published(self, place: Spot | None, noise: np.random.Generator) -> FloatArray | None:
+        """Where the service has an account that was put somewhere."""
+        if place is None:
+            return None
         spot = np.array([place], dtype=np.float64)
         if self._mechanism is not None:
             region = self._region
             degrees = region.publish(region.from_metres(spot))
             spot = region.to_metres(self._mechanism.perturb(degrees, noise))
-        self._index.move(account, *spot[0].tolist())
+        return np.asarray(spot[0])

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nearveil.attacks.answers import EXAMPLES, Answers
+from nearveil.attacks.policies import PRESETS, AnswerPolicy, Preset, preset_named
 from nearveil.attacks.registry import ATTACKS, attack_class, attacks_for
 from nearveil.cli._options import (
     ClipOption,
@@ -197,6 +198,20 @@ def attack(
             rich_help_panel="Attack",
         ),
     ] = 0.0,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="What the service does to a list, such as snap:100m,drop:0.1; see docs/attacking.md.",
+            metavar="POLICY",
+            rich_help_panel="Attack",
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help=f"A service as people build them: {', '.join(PRESETS)}.", metavar="NAME", rich_help_panel="Attack"
+        ),
+    ] = None,
     latitude: LatitudeOption = None,
     longitude: LongitudeOption = None,
     clip: ClipOption = False,
@@ -245,7 +260,8 @@ def attack(
     --mechanism ...) everybody is protected first. With --url a running service of your own is attacked instead: the
     command creates its targets and colluders there, and removes them afterwards. With --stolen-key or --stolen-token
     it attacks them as somebody who can report in their names. With --adapter the service is any of your own, behind a
-    Python file with a few functions. With --campaign everybody is mapped at once, without an account.
+    Python file with a few functions. With --campaign everybody is mapped at once, without an account. With --policy or
+    --preset the simulated service rounds, cuts or disturbs its lists.
     """
     if adapter is not None:
         refuse_options_without_adapter(context)
@@ -277,6 +293,7 @@ def attack(
         return
     if published_colluders and not protection.is_given:
         raise UsageError("--published-colluders needs a protection, such as --hide-within 500m")
+    shape = _chosen_shape(context, policy, preset)
     _check_pictures(trace, animate, force=force)
     protocol = AttackProtocol(
         runs=(1 if person else _RUNS) if runs is None else runs,
@@ -284,6 +301,7 @@ def attack(
         tau_m=metres(tau, "--tau"),
         seed=seed,
         published_colluders=published_colluders,
+        policy=shape.policy,
     )
     if dataset and region is not None:
         raise UsageError("--region cannot be used with --dataset, whose people are in San Francisco; leave it out")
@@ -307,7 +325,7 @@ def attack(
                 region=data.region,
                 name=data.name,
                 attacks=names,
-                ks=numbers(k, "--k"),
+                ks=[len(data.places)] if shape.lists_everybody else numbers(k, "--k"),
                 accounts=numbers(colluders, "--colluders"),
                 mechanism=mechanism,
                 answers=str(said),
@@ -328,6 +346,18 @@ def attack(
         warn(f"{false} certificates are false: the service does not have the target at the certified location")
     # Last, so that the results are printed even if a picture cannot be written.
     _draw(found[0], trace, animate, force=force)
+
+
+def _chosen_shape(context: typer.Context, policy: str | None, preset: str | None) -> Preset:
+    """Return what the service does to lists and how long they are."""
+    if preset is None:
+        return Preset(AnswerPolicy() if policy is None else AnswerPolicy.parse(policy), False, "")
+    if policy is not None:
+        raise UsageError("a preset is an answer policy already; give one of --preset and --policy")
+    shape, source = preset_named(preset), context.get_parameter_source("k")
+    if shape.lists_everybody and source is not None and source.name == "COMMANDLINE":
+        raise UsageError(f"--k cannot be used with --preset {preset}, which lists {shape.meaning}; leave it out")
+    return shape
 
 
 def _populations(

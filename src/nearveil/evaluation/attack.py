@@ -21,6 +21,7 @@ from nearveil.attacks.base import Attack, AttackResult
 from nearveil.attacks.channels import channel_of
 from nearveil.attacks.matching import check_has_density
 from nearveil.attacks.oracle import Oracle, PersonOracle, Spot, spot_of
+from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.registry import attack_class, attacks_for
 from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
@@ -183,6 +184,7 @@ def simulate(
     mechanism: Mechanism | None = None,
     ids: Sequence[Person] | None = None,
     publish_accounts: bool = False,
+    policy: AnswerPolicy | str | None = None,
     seed: int = 1,
     answers: str = "list",
 ) -> Simulation:
@@ -204,6 +206,8 @@ def simulate(
         What people are called, in the order of the points; by default they are called by their row, from 0.
     publish_accounts : bool
         Whether the mechanism publishes the attacker's accounts as well, or the service has them where they are put.
+    policy : AnswerPolicy or str, optional
+        What is done to a list before it is shown, such as ``"snap:100m,drop:0.1"``; see `nearveil.attacks.policies`.
     seed : int
         Ties, starts and noise depend on it.
     answers : str
@@ -222,7 +226,9 @@ def simulate(
     """
     box = _region_of(region, mechanism)
     names = None if ids is None else tuple(ids)
-    protocol = AttackProtocol(runs=1, instances=1, seed=seed, published_colluders=publish_accounts)
+    protocol = AttackProtocol(
+        runs=1, instances=1, seed=seed, published_colluders=publish_accounts, policy=as_policy(policy)
+    )
     said = Answers.parse(answers)
     if publish_accounts and not said.is_list:
         raise UsageError("attacks on other answers than lists have no accounts; leave publish_accounts out")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Self
 
@@ -17,6 +17,7 @@ from scipy.special import betaincinv, stdtrit
 from nearveil.attacks.answers import LISTS, Answers
 from nearveil.attacks.base import AttackResult
 from nearveil.attacks.oracle import Spot
+from nearveil.attacks.policies import AnswerPolicy
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_trials import (
     AttackSetup,
@@ -120,6 +121,8 @@ class ScoredAttack:
         From the start to where the service has the target.
     others_listed, others_claimed, others_located : int
         Other people in the attack's lists, how many it claims to have located, and how many are within tau of there.
+    radius_m : float or None
+        The radius that the attack states; see `AttackResult`.
     """
 
     error_m: float
@@ -131,6 +134,7 @@ class ScoredAttack:
     others_listed: int
     others_claimed: int
     others_located: int
+    radius_m: float | None = None
 
 
 def compare(
@@ -159,6 +163,7 @@ def compare(
         others_listed=len(result.listed),
         others_claimed=len(result.others),
         others_located=len(located),
+        radius_m=result.radius_m,
     )
 
 
@@ -193,6 +198,12 @@ class AttackScore:
         nothing is certified, or where it was not measured.
     others_located : float or None
         Share of all other people in the attack's lists who were located within tau; None if none were looked for.
+    acc_served : Share or None
+        Share within tau of where the service has the target: its published place, or its place on the service's grid.
+    radius_m : float or None
+        Mean of the radii that the attack states; None if it states none.
+    radius_held : float or None
+        Share of these within which the service has the target.
     """
 
     runs: int
@@ -207,6 +218,9 @@ class AttackScore:
     at_least: float
     others_located: float | None
     certificate_price: float | None = None
+    acc_served: Share | None = None
+    radius_m: float | None = None
+    radius_held: float | None = None
 
 
 def score_attempts(runs: Sequence[Sequence[ScoredAttack]], *, tau_m: float, k: int, farthest_m: float) -> AttackScore:
@@ -222,6 +236,7 @@ def score_attempts(runs: Sequence[Sequence[ScoredAttack]], *, tau_m: float, k: i
     listed = sum(attempt.others_listed for attempt in everything)
     located = sum(attempt.others_located for attempt in everything)
     bits = [bits_to_find(attempt.start_distance_m, tau_m, farthest_m) for attempt in everything]
+    stated = [(one.radius_m, one.served_error_m) for one in everything if one.radius_m is not None]
     return AttackScore(
         runs=len(runs),
         instances=len(runs[0]),
@@ -234,6 +249,9 @@ def score_attempts(runs: Sequence[Sequence[ScoredAttack]], *, tau_m: float, k: i
         false_certificates=sum(attempt.certified and attempt.served_error_m > tau_m for attempt in everything),
         at_least=least_questions(float(np.mean(bits)), k),
         others_located=located / listed if any(attempt.others_claimed for attempt in everything) else None,
+        acc_served=share(lambda attempt: attempt.served_error_m <= tau_m),
+        radius_m=float(np.mean([radius for radius, _ in stated])) if stated else None,
+        radius_held=float(np.mean([error <= radius for radius, error in stated])) if stated else None,
     )
 
 
@@ -283,6 +301,8 @@ class AttackProtocol:
         Of the whole experiment.
     published_colluders : bool
         Whether the service publishes the attacker's accounts like everybody else's, or has them where they are.
+    policy : AnswerPolicy
+        What the service does to a list before it shows it.
     """
 
     runs: int = 5
@@ -290,6 +310,7 @@ class AttackProtocol:
     tau_m: float = 100.0
     seed: int = 1
     published_colluders: bool = False
+    policy: AnswerPolicy = field(default_factory=AnswerPolicy)
 
     def __post_init__(self) -> None:
         if self.runs < 1 or self.instances < 1:
@@ -322,6 +343,7 @@ class AttackRow:
     published_colluders: bool
     score: AttackScore
     answers: str = "list"
+    policy: str = ""
 
 
 class AttackExperiment:
@@ -375,12 +397,14 @@ class AttackExperiment:
     def setup(self, run: int) -> ServiceSetup:
         """The service of one run."""
         published = self.published(run)
+        region, policy = self.dataset.region, self.protocol.policy
         return ServiceSetup(
-            self.dataset.region,
-            self.dataset.region.to_metres(published.served),
+            region,
+            policy.snapped(region.to_metres(published.served), region.half_extent_m),
             published.mechanism if self.protocol.published_colluders else None,
             self.protocol.seed_of(run),
             self.answers,
+            policy,
         )
 
     def instances(self, run: int, k: int, person: int | None = None) -> tuple[Instance, ...]:
@@ -448,6 +472,7 @@ class AttackExperiment:
                 k=k,
                 farthest_m=self.dataset.region.radius_m,
             ),
+            policy=str(self.protocol.policy),
         )
 
     def _compare(self, trial: Trial, results: Sequence[AttackResult]) -> list[ScoredAttack]:

@@ -12,6 +12,7 @@ import numpy as np
 from nearveil.attacks.answers import LISTS, Answers
 from nearveil.attacks.base import Attack, AttackResult, Trace
 from nearveil.attacks.oracle import Spot
+from nearveil.attacks.policies import AnswerPolicy
 from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
@@ -60,6 +61,7 @@ def _setup_without_accounts(kind: type[Attack], region: Region, tau_m: float, an
 
 
 START_OFFSET_M = 100.0
+_MOST_STARTS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,16 @@ def draw_instances(
     found = []
     for _ in range(count):
         start = _near(people_m[rng.integers(len(people_m))], rng)
-        found.append(Instance(start, _ranked(service, start, k)[-1]))
+        listed = _ranked(service, start, k)
+        for _ in range(_MOST_STARTS):
+            if listed:
+                break
+            # A service that is silent for small groups, or far from everybody, is asked elsewhere.
+            start = _near(people_m[rng.integers(len(people_m))], rng)
+            listed = _ranked(service, start, k)
+        else:
+            raise UsageError("the service lists nobody near any of its people; relax its answer policy")
+        found.append(Instance(start, listed[-1]))
     return found
 
 
@@ -137,10 +148,17 @@ class ServiceSetup:
     colluder_mechanism: Mechanism | None
     seed: int
     answers: Answers = LISTS
+    policy: AnswerPolicy | None = None
 
     def open(self) -> SimulatedService:
         """Start the service."""
-        return SimulatedService(self.region, self.served_m, colluder_mechanism=self.colluder_mechanism, rng=self.seed)
+        return SimulatedService(
+            self.region,
+            self.served_m,
+            colluder_mechanism=self.colluder_mechanism,
+            rng=self.seed,
+            policy=self.policy,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -284,8 +284,8 @@ def campaign_notes(outcome: CampaignOutcome) -> str:
         f"The attacker has no account, asks from places of its choice, and sees ids only. located, median error: to\n"
         f"{place}; in their radius: share of those seen whom the radius holds that the attacker gives them\n"
         f"(it aims at {SHARE:.0%}); for a further person: questions to find one who joins later, with the map; found:\n"
-        f"share of these within {outcome.tau_m:g} m; at least: questions that no attack can do without on average, as an\n"
-        f"answer tells at most log2(k + 1) bits about one person."
+        f"share of these within {outcome.tau_m:g} m; at least: questions that no attack can do without on average,\n"
+        f"as an answer tells at most log2(k + 1) bits about one person."
     )
     if outcome.result.outcome is Outcome.CONTRADICTION:
         said += f"\nThe answers contradict each other: {outcome.result.disorder:.0%} of their orders fit no map."

@@ -12,7 +12,7 @@ from nearveil.evaluation.paper_numbers import paper_table1
 
 HEADERS = (
     "attack", "dataset", "k", "colluders", "Dist (m)", "Acc", "Cost (s)", "queries", "p95", "at least", "certified",
-    "its price", "others",
+    "its price", "radius (m)", "others",
 )  # fmt: skip
 PAPER_TAU_M = 100.0
 PAPER_HEADERS = ("paper: Dist (m)", "Acc", "Cost (s)")
@@ -26,8 +26,9 @@ def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
         "queries: questions per attack (p95: 95 % need no more); at least: what no attack can do without on average,\n"
         "even with everybody else's map, as an answer tells at most log2(k + 1) bits about the target; certified:\n"
         "share in which the answers leave no other place (where people are protected, for the published one); its\n"
-        "price: questions more than without a certificate; others: share of all other people in its lists who were\n"
-        "found as well."
+        "price: questions more than without a certificate; radius: mean distance within which the attack says that\n"
+        "the service has the target, surely where certified, else in 95 % of cases; others: share of all other people\n"
+        "in its lists who were found as well."
     )
 
 
@@ -47,6 +48,7 @@ def attack_cells(row: AttackRow) -> list[str]:
         f"{score.at_least:.1f}",
         f"{score.certified.value:.2f}" if row.attack == "adaptive" else "–",
         "–" if score.certificate_price is None else f"{score.certificate_price:.1f}",
+        "–" if score.radius_m is None else f"{score.radius_m:.0f}",
         "–" if score.others_located is None else f"{score.others_located:.2f}",
     ]
 
@@ -88,6 +90,10 @@ def attack_document(
         "false_certificates": score.false_certificates,
         "questions_at_least": _rounded(score.at_least),
         "certificate_price": _rounded(score.certificate_price),
+        "acc_served": None if score.acc_served is None else round(score.acc_served.value, 4),
+        "radius_m": _rounded(score.radius_m),
+        "radius_held": _rounded(score.radius_held),
+        "policy": row.policy or None,
         "others_located": _rounded(score.others_located),
         "interval_95": {
             **{

@@ -1,0 +1,441 @@
+"""Search where lists are not what a plain service shows: learn the answer policy, and weigh places by likelihood.
+
+A few questions that are all the same tell how many people are left out, whether the order is stable and how late the
+attacker's accounts move. What remains open, how far accounts are displaced, how noisy the order is, or how wide its
+bands are, is a short list of hypotheses. Each answer weighs places and hypotheses together, so that the answers about
+the target teach the policy as well. Nothing is proved here: the result is an estimate with a radius.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from nearveil.attacks._belief import Belief, split_cells
+from nearveil.attacks.base import Finding, Inquiry, Outcome, inward_angle, step_from
+from nearveil.attacks.oracle import Spot, spot_of
+from nearveil.nearby.index import Person
+from nearveil.types import FloatArray, IntArray
+
+# The same question so many times, at most, to see what varies.
+_REPEATS = 4
+_MOST_DELAY = 5
+# Share of answers that none of the hypotheses explains.
+_NONSENSE = 0.02
+_MOST_CELLS = 2500
+_SAMPLES = 256
+_PLACES = 28
+_BANDS_M = (100, 150, 200, 250, 300, 400, 500, 600, 750, 805, 1000, 1500, 1609, 2000, 2500, 3000, 5000)
+_DISPLACED_M = (1.0, 10.0, 30.0, 60.0, 150.0, 400.0)
+_NOISE_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
+_ACCOUNT_FIRST, _TARGET_FIRST, _EITHER = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the service does to lists, as far as questions about the attacker's own accounts tell.
+
+    Attributes
+    ----------
+    drop : float
+        Share of people left out of a list.
+    stable : bool
+        Whether people are in the same order when the same question is asked again.
+    delay : int
+        Number of questions after which a move of an account shows.
+    cutoff_m, cutoff_slack_m : float
+        Distance beyond which nobody is listed, infinite if there is none, and how well it is known.
+    """
+
+    drop: float
+    stable: bool
+    delay: int
+    cutoff_m: float = math.inf
+    cutoff_slack_m: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hypotheses:
+    """What accounts and orders may suffer, one hypothesis per row."""
+
+    displaced_m: FloatArray
+    noise: FloatArray
+    bands_m: FloatArray
+    ties: IntArray
+    log_prior: FloatArray
+
+    @classmethod
+    def for_service(cls, *, stable: bool) -> Hypotheses:
+        """Return what can be, where the order is stable or where it is not."""
+        if stable:
+            plain = [(displaced, 0.0, 0.0, _EITHER) for displaced in _DISPLACED_M]
+            banded = [(1.0, 0.0, float(width), tie) for width in _BANDS_M for tie in (_ACCOUNT_FIRST, _TARGET_FIRST)]
+        else:
+            plain = [(displaced, noise, 0.0, _EITHER) for noise in _NOISE_SHARES for displaced in (1.0, 30.0)]
+            banded = [(1.0, 0.0, float(width), _EITHER) for width in _BANDS_M]
+        rows = np.array(plain + banded, dtype=np.float64)
+        # Half of the prior for bands, half for everything else.
+        prior = np.array([0.5 / len(plain)] * len(plain) + [0.5 / len(banded)] * len(banded))
+        return cls(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3].astype(np.int64), np.log(prior))
+
+    def edges(self, low_m: float, high_m: float) -> tuple[FloatArray, FloatArray]:
+        """Distances between which the target is, if it is listed between accounts at two distances."""
+        low, high = np.full(len(self.noise), low_m), np.full(len(self.noise), high_m)
+        banded = self.bands_m > 0
+        width = self.bands_m[banded]
+        if low_m > -math.inf:
+            low[banded] = (np.floor(low_m / width) + (self.ties[banded] == _TARGET_FIRST)) * width
+        if high_m < math.inf:
+            high[banded] = (np.floor(high_m / width) + (self.ties[banded] != _ACCOUNT_FIRST)) * width
+        return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """One answer: the target is listed between accounts at two distances, or not listed, beyond an account."""
+
+    place: Spot
+    listed: bool
+    low_m: float
+    high_m: float
+
+
+class Likelihood:
+    """How likely clues are, for every cell and hypothesis."""
+
+    def __init__(self, start: Spot, calibration: Calibration, hypotheses: Hypotheses) -> None:
+        self._start = np.array(start)
+        self._calibration, self._hypotheses = calibration, hypotheses
+
+    def log_of(self, clue: Clue, cells: FloatArray) -> FloatArray:
+        """Log-likelihood of a clue: rows are cells (x, y, half side), columns hypotheses."""
+        distances = np.hypot(*(cells[:, :2] - clue.place).T)
+        columns = np.arange(len(self._hypotheses.noise))
+        inside = self._between(distances[:, None], cells[:, 2:], clue.low_m, clue.high_m, columns)
+        visible = self._visible(cells[:, :2], distances, cells[:, 2])[:, None]
+        return np.asarray(np.log(self._chance(inside, visible, listed=clue.listed)))
+
+    def outcomes(self, place: FloatArray, radii: FloatArray, cells: FloatArray, columns: IntArray) -> FloatArray:
+        """Chances of each answer to a question: listed before, between and after accounts, or not listed."""
+        distances = np.hypot(*(cells[:, :2] - place).T)
+        visible = self._visible(cells[:, :2], distances, cells[:, 2])
+        bounds = np.concatenate([[-np.inf], radii, [np.inf]])
+        chances = [
+            self._chance(
+                self._between(distances, cells[:, 2], bounds[number], bounds[number + 1], columns),
+                visible,
+                listed=True,
+            )
+            for number in range(len(radii) + 1)
+        ]
+        missing = self._chance(np.ones(len(cells)), visible, listed=False)
+        table = np.column_stack([*chances, missing])
+        return np.asarray(table / table.sum(axis=1, keepdims=True))
+
+    def _between(
+        self, distances: FloatArray, half: FloatArray, low_m: float, high_m: float, columns: IntArray
+    ) -> FloatArray:
+        rows = self._hypotheses
+        low, high = (edges[columns] for edges in rows.edges(low_m, high_m))
+        # Noise is in the target's distance and in the account's.
+        spread = np.sqrt(
+            rows.displaced_m[columns] ** 2 + 2 * (rows.noise[columns] * distances) ** 2 + (0.6 * half) ** 2
+        )
+        return np.maximum(_normal((high - distances) / spread) - _normal((low - distances) / spread), 0.0)
+
+    def _visible(self, points: FloatArray, distances: FloatArray, half: FloatArray) -> FloatArray:
+        """Chance that the target is listed: surely as far as the cut-off, else about as far as the start was."""
+        known = self._calibration
+        if known.cutoff_m < math.inf:
+            return _normal((known.cutoff_m - distances) / (known.cutoff_slack_m + 0.6 * half))
+        reach = np.maximum(np.hypot(*(points - self._start).T), 50.0)
+        return np.clip(1 / (1 + (distances / reach) ** 6), 0.05, 0.95)
+
+    def _chance(self, inside: FloatArray, visible: FloatArray, *, listed: bool) -> FloatArray:
+        drop = self._calibration.drop
+        sensible = (1 - drop) * visible * inside if listed else drop + (1 - drop) * (1 - visible) * inside
+        return (1 - _NONSENSE) * sensible + _NONSENSE / 2
+
+
+def _normal(z: FloatArray) -> FloatArray:
+    """The normal distribution, nearly."""
+    return np.asarray(1 / (1 + np.exp(-1.702 * np.clip(z, -300, 300))))
+
+
+class PolicySearch:
+    """State of one search.
+
+    Parameters
+    ----------
+    inquiry : Inquiry
+        Asks; its steps so far count.
+    start : Spot
+        Where the target is listed.
+    accounts : sequence of Person
+        The attacker's.
+    half_extent_m, tau_m, most_queries
+        As for the adaptive attack.
+    """
+
+    def __init__(
+        self,
+        inquiry: Inquiry,
+        start: Spot,
+        accounts: Sequence[Person],
+        *,
+        half_extent_m: tuple[float, float],
+        tau_m: float,
+        most_queries: int,
+    ) -> None:
+        self._inquiry, self._start, self._accounts = inquiry, start, accounts
+        self._half_extent, self._tau_m, self._most_queries = np.array(half_extent_m), tau_m, most_queries
+        self._rng = np.random.default_rng(1)
+        self._clues: list[Clue] = []
+        self._cells = Belief(start, half_extent_m, inquiry.oracle.k, tau_m).cells
+        self._full = True
+
+    def run(self) -> Finding:
+        """Calibrate, then ask where the answer is expected to tell most, until the radius is small enough."""
+        calibration = self._calibrate()
+        if calibration is None:
+            return Finding(Outcome.NOT_LISTED)
+        self._delay = calibration.delay
+        self._hypotheses = Hypotheses.for_service(stable=calibration.stable)
+        self._likelihood = Likelihood(self._start, calibration, self._hypotheses)
+        self._logs = np.zeros((len(self._cells), len(self._hypotheses.noise)))
+        self._weigh()
+        while self._left > self._delay:
+            self._ask(*self._next_question())
+            estimate, radius_m = self.estimate()
+            if radius_m <= self._tau_m and len(self._clues) >= 6:
+                outcome = Outcome.FOUND if self._makes_sense() else Outcome.CONTRADICTION
+                return Finding(outcome, estimate, radius_m=radius_m if outcome is Outcome.FOUND else None)
+        estimate, radius_m = self.estimate()
+        return Finding(Outcome.CONTRADICTION, estimate, radius_m=radius_m if self._makes_sense() else None)
+
+    @property
+    def _left(self) -> int:
+        return self._most_queries - len(self._inquiry.steps)
+
+    # -- what the service does to lists
+
+    def _calibrate(self) -> Calibration | None:
+        """Ask the same several times, with an account right there; None if the target is in none of the lists."""
+        inquiry = self._inquiry
+        for account in self._accounts[1:]:
+            inquiry.put(account, None)
+        sentinel = self._accounts[0]
+        inquiry.put(sentinel, self._start)
+        lists: list[Sequence[Person]] = []
+        while self._left > 0 and len(lists) < (_REPEATS if any(sentinel in one for one in lists) else _MOST_DELAY + 1):
+            answer = inquiry.ask(self._start)
+            if not answer and not lists:
+                return None
+            lists.append(answer)
+        if not lists or not self._is_listed():
+            return None
+        people = [[person for person in one if person != sentinel] for one in lists]
+        drop, stable = missing_share(people), same_order(people)
+        shown = next((number for number, one in enumerate(lists) if sentinel in one), 0)
+        # Where people are missing at times, the account may have been.
+        delay = shown if drop == 0 or shown > 1 else 0
+        self._delay = delay
+        cutoff_m, slack_m = math.inf, 1.0
+        if max(map(len, lists)) < inquiry.oracle.k:
+            cutoff_m, slack_m = self._find_cutoff(sentinel, drop)
+        return Calibration(drop, stable, delay, cutoff_m, slack_m)
+
+    def _is_listed(self) -> bool:
+        """Whether the target was ever listed; an account in the list may have taken its place, so look without."""
+        self._inquiry.put(self._accounts[0], None)
+        for _ in range(min(_REPEATS, self._left)):
+            if any(step.rank is not None for step in self._inquiry.steps):
+                return True
+            self._inquiry.ask(self._start)
+        return any(step.rank is not None for step in self._inquiry.steps)
+
+    def _find_cutoff(self, account: Person, drop: float) -> tuple[float, float]:
+        """Move an account away from the start until it is not listed, and bisect: distance, and half what is open."""
+        farthest = float(np.abs(self._start).max() + 2 * self._half_extent.max())
+        low, high = 1.0, math.inf
+        while self._left > self._delay + 1 and high / low > 1.04:
+            radius = min(low * 4 if low > 1.0 else 1000.0, farthest) if high == math.inf else math.sqrt(low * high)
+            if high == math.inf and low >= self._half_extent.min():
+                return math.inf, 1.0
+            listed = False
+            # Who is left out at random is hardly left out twice or three times.
+            for _ in range(1 if drop == 0 else 3):
+                listed = listed or account in self._answer(self._start, {account: radius})
+            low, high = (radius, high) if listed else (low, radius)
+        if high == math.inf:
+            return math.inf, 1.0
+        return roundest_between(low, high), (high - low) / 8 + 1.0
+
+    # -- asking and learning
+
+    def _answer(self, place: Spot, radius_of: dict[Person, float]) -> Sequence[Person]:
+        """Put accounts at distances from a place, in any directions, and ask once the moves show."""
+        for account in self._accounts:
+            radius = radius_of.get(account)
+            if radius is None:
+                self._inquiry.put(account, None)
+                continue
+            spot = self._somewhere(place, radius)
+            self._inquiry.put(account, spot)
+        for _ in range(self._delay):
+            self._inquiry.ask(place)
+        return self._inquiry.ask(place)
+
+    def _somewhere(self, place: Spot, radius: float) -> Spot:
+        """Displacements differ from direction to direction, so each move takes another one; inside the region."""
+        for _ in range(8):
+            spot = step_from(place, self._rng.uniform(0, 2 * math.pi), radius)
+            if (np.abs(spot) <= self._half_extent).all():
+                return spot
+        return step_from(place, inward_angle(place), radius)
+
+    def _ask(self, place: Spot, radii: FloatArray) -> None:
+        radius_of = dict(zip(self._accounts, radii.tolist(), strict=False))
+        answer = self._answer(place, radius_of)
+        # Silence says nothing: the group may be too small to be shown.
+        if answer:
+            self._learn(clue_of(place, self._inquiry.target, radius_of, answer))
+        self._inquiry.note_cells(self._cells[self._weights.sum(axis=1) > 1e-4])
+
+    def _learn(self, clue: Clue) -> None:
+        self._clues.append(clue)
+        self._logs += self._likelihood.log_of(clue, self._cells)
+        self._weigh()
+        for _ in range(6):
+            mass = self._weights.sum(axis=1)
+            wanted = (mass > 1 / 300) & (self._cells[:, 2] > self._tau_m / 25)
+            if not wanted.any():
+                break
+            keep = ~wanted & ((mass > 1e-9) | (len(self._cells) < _MOST_CELLS))
+            children = split_cells(self._cells[wanted])
+            logs = sum(self._likelihood.log_of(one, children) for one in self._clues)
+            self._cells = np.vstack([self._cells[keep], children])
+            self._logs = np.vstack([self._logs[keep], logs])
+            self._weigh()
+
+    def _weigh(self) -> None:
+        """Weight of each cell and hypothesis; the prior is log-uniform in the distance from the start."""
+        distances = np.maximum(np.hypot(*(self._cells[:, :2] - self._start).T), self._tau_m / 2)
+        prior = 2 * np.log(self._cells[:, 2]) - 2 * np.log(distances)
+        logs = self._logs + prior[:, None] + self._hypotheses.log_prior
+        weights = np.exp(logs - logs.max())
+        self._weights = weights / weights.sum()
+
+    def _next_question(self) -> tuple[Spot, FloatArray]:
+        """The place and distances whose answer is expected to tell most about places and hypotheses."""
+        flat = self._weights.ravel()
+        chosen = np.searchsorted(np.cumsum(flat), (np.arange(_SAMPLES) + self._rng.random()) / _SAMPLES)
+        rows, columns = np.divmod(np.minimum(chosen, len(flat) - 1), self._weights.shape[1])
+        cells = self._cells[rows]
+        cells = np.column_stack([cells[:, :2] + self._rng.uniform(-1, 1, (_SAMPLES, 2)) * cells[:, 2:], cells[:, 2]])
+        best, question = -1.0, (self._start, np.array([self._tau_m]))
+        for place in self._places(cells):
+            distances = np.hypot(*(cells[:, :2] - place).T)
+            for shares in self._shares():
+                radii = np.maximum(np.quantile(distances, shares), 1.0)
+                bits = _information(self._likelihood.outcomes(place, radii, cells, columns))
+                if bits > best:
+                    best, question = bits, (spot_of(place), radii)
+        return question
+
+    def _shares(self) -> list[FloatArray]:
+        count = len(self._accounts)
+        even = np.arange(1, count + 1) / (count + 1)
+        return [even, even**0.6, even**1.6]
+
+    def _places(self, cells: FloatArray) -> list[FloatArray]:
+        """Places among what is likely, beside it, and the start."""
+        mean = cells[:, :2].mean(axis=0)
+        spread = max(float(np.sqrt(cells[:, :2].var(axis=0).sum())), self._tau_m / 3)
+        picked = cells[self._rng.integers(len(cells), size=_PLACES), :2]
+        angles, lengths = self._rng.uniform(0, 2 * math.pi, _PLACES), spread * self._rng.uniform(0.5, 4, _PLACES)
+        beside = mean + lengths[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
+        reach = self._likelihood_reach()
+        around = picked + reach * np.column_stack([np.cos(angles), np.sin(angles)]) if reach else np.empty((0, 2))
+        everywhere = np.vstack([picked, beside, around, self._start])
+        return list(np.clip(everywhere, -self._half_extent, self._half_extent))
+
+    def _likelihood_reach(self) -> float:
+        """Distance at which answers change at once: a band's width or the cut-off; 0 if there is none."""
+        known = self._likelihood._calibration
+        if known.cutoff_m < math.inf:
+            return known.cutoff_m
+        shares = self._weights.sum(axis=0)
+        return float(self._hypotheses.bands_m[np.argmax(shares)])
+
+    # -- the result
+
+    def estimate(self) -> tuple[Spot, float]:
+        """The mean of the belief, and a radius that holds the target in 95 % of cases."""
+        mass = self._weights.sum(axis=1)
+        mean = mass @ self._cells[:, :2]
+        gaps = np.hypot(*(self._cells[:, :2] - mean).T) + 0.7 * self._cells[:, 2]
+        order = np.argsort(gaps)
+        # A little more than 95 %: the hypotheses are not the whole truth.
+        last = min(int(np.searchsorted(np.cumsum(mass[order]), 0.97)), len(order) - 1)
+        return spot_of(mean), float(gaps[order[last]])
+
+    def _makes_sense(self) -> bool:
+        """Whether most answers are as some hypothesis has them at the estimate."""
+        row, column = np.unravel_index(np.argmax(self._weights), self._weights.shape)
+        logs = [self._likelihood.log_of(clue, self._cells[row : row + 1])[0, column] for clue in self._clues]
+        return float(np.mean(np.array(logs) < math.log(0.05))) <= 0.2 if logs else False
+
+
+def clue_of(place: Spot, target: Person, radius_of: dict[Person, float], answer: Sequence[Person]) -> Clue:
+    """Return what an answer says: which accounts stand right before and after the target."""
+    if target not in answer:
+        beyond = [radius_of[person] for person in answer if person in radius_of]
+        return Clue(place, False, max(beyond, default=-math.inf), math.inf)
+    at = answer.index(target)
+    before = [radius_of[person] for person in answer[:at] if person in radius_of]
+    after = [radius_of[person] for person in answer[at:] if person in radius_of]
+    low = before[-1] if before else -math.inf
+    high = after[0] if after else math.inf
+    return Clue(place, True, min(low, high), max(low, high))
+
+
+def missing_share(lists: Sequence[Sequence[Person]]) -> float:
+    """Share of people near the head of one list who are missing in another, for lists that should be the same."""
+    gone = seen = 0
+    for one in lists:
+        for other in lists:
+            if one is not other:
+                head = one[: (3 * min(len(one), len(other))) // 5]
+                gone += sum(person not in other for person in head)
+                seen += len(head)
+    return gone / seen if seen else 0.0
+
+
+def same_order(lists: Sequence[Sequence[Person]]) -> bool:
+    """Whether people whom lists have in common are in the same order in all of them."""
+    for one, other in pairwise(lists):
+        common = set(one) & set(other)
+        if [person for person in one if person in common] != [person for person in other if person in common]:
+            return False
+    return True
+
+
+def roundest_between(low: float, high: float) -> float:
+    """The number with the fewest digits between two."""
+    for digits in range(1, 6):
+        unit = 10.0 ** (math.floor(math.log10(high)) - digits + 1)
+        number = math.floor(high / unit) * unit
+        if number >= low:
+            return number
+    return math.sqrt(low * high)
+
+
+def _information(chances: FloatArray) -> float:
+    """Bits that an answer tells, on average: rows are what may be true, columns the answers."""
+    mean = chances.mean(axis=0)
+    return float((chances * np.log2(chances + 1e-12)).sum(axis=1).mean() - (mean * np.log2(mean + 1e-12)).sum())
