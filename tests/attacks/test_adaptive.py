@@ -144,15 +144,33 @@ def test_somebody_at_the_very_place_asked_from_does_not_matter(
         assert error_m(result, city_m[target]) <= TAU_M
 
 
-def test_sentinels_stood_at_two_places_before_anything_is_certified(
+@pytest.mark.parametrize("colluders", [1, 2, 4])
+def test_estimates_are_confirmed_all_around_before_they_are_certified(
+    colluders: int, service: SimulatedService, instances: Instances, san_francisco: Region
+) -> None:
+    for start, target in instances(30, 3):
+        oracle = service.oracle(k=30, colluders=colluders)
+        result = adaptive(san_francisco, colluders).infer(oracle, target, start)
+        assert result.certified
+        at_estimate = [step for step in result.trace.steps if step.place == result.estimate]
+        assert any(result.estimate in step.colluders for step in at_estimate)
+        rulers = {
+            spot
+            for step in at_estimate
+            for spot, rank in zip(step.colluders, step.colluder_ranks, strict=True)
+            if spot != result.estimate and rank is not None and step.rank is not None and step.rank < rank
+        }
+        assert len(rulers) >= 2
+
+
+def test_where_the_crowd_is_dense_sentinels_are_first_at_two_places(
     service: SimulatedService, instances: Instances, san_francisco: Region
 ) -> None:
-    for k in (1, 3):
-        for start, target in instances(k, 2):
-            result = adaptive(san_francisco).infer(service.oracle(k=k, colluders=1), target, start)
-            assert result.certified
-            places = {step.place for step in result.trace.steps if step.place in step.colluders}
-            assert len(places) >= 2
+    for start, target in instances(1, 4):
+        result = adaptive(san_francisco).infer(service.oracle(k=1, colluders=1), target, start)
+        assert result.certified
+        places = {step.place for step in result.trace.steps if step.place in step.colluders}
+        assert len(places) >= 2
 
 
 @pytest.mark.parametrize("wrong", [{"tau_m": 0.0}, {"tau_m": math.nan}, {"colluders": 0}])

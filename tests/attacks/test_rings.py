@@ -5,7 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from nearveil.attacks._belief import Belief, Crowds, Rings, accounts_in_order, agrees_with_all_before
+from nearveil.attacks._belief import (
+    Belief,
+    Crowds,
+    Cutoff,
+    Repeats,
+    Rings,
+    accounts_in_order,
+    agrees_with_all_before,
+)
 from nearveil.nearby.index import Person
 
 START = (0.0, 0.0)
@@ -36,24 +44,61 @@ def test_every_bound_holds_for_the_truth(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("radii", "answer", "full", "fine"),
+    ("radii", "answer", "fine"),
     [
-        ({"a": 5.0, "b": 9.0}, ["p", "a", "b"], True, True),
-        ({"a": 5.0, "b": 9.0}, ["p", "b", "a"], True, False),
-        ({"a": 5.0, "b": 9.0}, ["p", "b"], True, False),
-        ({"a": 5.0, "b": 9.0}, ["p", "a"], True, True),
-        ({"a": 5.0}, ["p", "q"], True, True),
-        ({"a": 5.0}, ["p", "q"], False, False),
-        ({"a": 0.0}, ["a", "p"], True, True),
-        ({"a": 0.0}, ["p", "a"], True, False),
-        ({"a": 0.0}, ["p", "q"], True, False),
-        ({"a": 0.0}, [], True, False),
+        ({"a": 5.0, "b": 9.0}, ["p", "a", "b"], True),
+        ({"a": 5.0, "b": 9.0}, ["p", "b", "a"], False),
+        ({"a": 5.0, "b": 9.0}, ["p", "b"], False),
+        ({"a": 5.0, "b": 9.0}, ["p", "a"], True),
+        ({"a": 5.0}, ["p", "q"], True),
+        ({"a": 0.0}, ["a", "p"], True),
+        ({"a": 0.0}, ["p", "a"], False),
+        ({"a": 0.0}, ["p", "q"], False),
+        ({"a": 0.0}, [], False),
     ],
-    ids=["in order", "swapped", "nearer one hidden", "farther one cut off", "cut off", "hidden", "sentinel first",
+    ids=["in order", "swapped", "nearer one hidden", "farther one cut off", "cut off", "sentinel first",
          "sentinel second", "sentinel missing", "nothing listed"],
 )  # fmt: skip
-def test_accounts_where_they_were_put(radii: dict[Person, float], answer: list[Person], full: bool, fine: bool) -> None:
-    assert accounts_in_order(radii, answer, full=full) is fine
+def test_accounts_where_they_were_put(radii: dict[Person, float], answer: list[Person], fine: bool) -> None:
+    assert accounts_in_order(radii, answer) is fine
+
+
+def test_one_cut_off_explains_all_lists() -> None:
+    cutoff = Cutoff()
+    assert cutoff.agrees({"a": 900.0}, ["p"], full=False)
+    assert cutoff.agrees({"a": 400.0}, ["p", "a"], full=False)
+    # A full list has no room for it, which says nothing about a cut-off.
+    assert cutoff.agrees({"a": 100.0}, ["p", "q"], full=True)
+    assert not cutoff.agrees({"a": 300.0}, ["p"], full=False)
+
+
+CROWD: list[Person] = [f"p{number}" for number in range(9)]
+
+
+def test_lists_from_one_place_have_one_order() -> None:
+    repeats = Repeats()
+    assert repeats.agree(START, {"a": 0.0}, ["a", *CROWD[:7]])
+    assert not repeats.asked_twice
+    assert repeats.agree(START, {}, CROWD[:8])
+    assert repeats.asked_twice
+    assert repeats.agree((9.0, 9.0), {}, CROWD[3:] + CROWD[:3])
+    assert not repeats.agree(START, {}, [*CROWD[:3], *CROWD[4:]])
+
+
+def test_accounts_at_one_distance_have_the_same_people_before_them() -> None:
+    repeats = Repeats()
+    assert repeats.agree(START, {"a": 50.0}, [*CROWD[:6], "a", *CROWD[6:]])
+    assert repeats.ruler() == (START, 50.0)
+    assert repeats.agree(START, {"a": 50.0}, [*CROWD[:6], "a", *CROWD[6:]])
+    assert repeats.twins == 1
+    assert not repeats.agree(START, {"a": 50.0}, [*CROWD[:7], "a", *CROWD[7:]])
+
+
+def test_an_account_farther_away_has_no_fewer_people_before_it() -> None:
+    repeats = Repeats()
+    assert repeats.agree(START, {"a": 50.0, "b": 60.0}, [*CROWD[:6], "a", *CROWD[6:7], "b"])
+    assert repeats.agree(START, {"a": 70.0}, CROWD[:8])
+    assert not repeats.agree(START, {"a": 55.0}, [*CROWD[:5], "a", *CROWD[5:]])
 
 
 def test_rings_that_cannot_meet() -> None:

@@ -254,3 +254,30 @@ def test_an_adapter_is_attacked(run: Run, tmp_path: Path) -> None:
         refused = run(*arguments)
         assert refused.code == 2, refused.err
         assert reason in refused.err
+
+
+def test_a_policy_and_a_preset(run: Run, people_csv: Path) -> None:
+    few = ("attack", "--input", people_csv, "--attack", "gi-lia", "--json", *SMALL)
+    (row,) = json.loads(run(*few, "--policy", "snap:100m,cutoff:2km").out)
+    assert row["policy"] == "snap:100m,cutoff:2000m"
+    (row,) = json.loads(run(*few, "--preset", "nearest-50-or-30km").out)
+    assert (row["policy"], row["k"]) == ("cutoff:30000m,at-least:50", row["k"])
+    assert row["k"] == len(people_csv.read_text().splitlines()) - 1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--policy", "shuffle:1"), "there is no answer policy 'shuffle'"),
+        (("--policy", "drop:2"), "drop takes a share from 0 to below 1"),
+        (("--preset", "dating"), "there is no preset 'dating'; there are check-in-500m"),
+        (("--preset", "three-decimals", "--policy", "drop:0.1"), "give one of --preset and --policy"),
+        (("--preset", "check-in-500m", "--k", 10), "--k cannot be used with --preset check-in-500m"),
+        (("--policy", "cutoff:1m,group:50"), "the service lists nobody near any of its people"),
+    ],
+)
+def test_wrong_policies(run: Run, people_csv: Path, options: tuple[str | int, ...], says: str) -> None:
+    outcome = run("attack", "--input", people_csv, "--attack", "gi-lia", *options, *SMALL)
+    assert outcome.code == 2
+    assert says in " ".join(outcome.err.split())
+    assert "Traceback" not in outcome.err

@@ -193,14 +193,16 @@ class Crowds:
                 self._exactly.setdefault(place, []).append((radius_of[person], people))
         listed = [radius_of[person] for person in answer if radius_of.get(person, 0.0) > 0]
         missing = [radius for account, radius in radius_of.items() if account not in answer]
+        full = len(answer) >= self._k
         if missing:
             self._at_least.setdefault(place, []).append((min(missing), people))
+        if missing and full:
             self._crowded.append((*place, min(missing)))
         if listed:
             self._note_density(
                 place, (self._exactly[place][-1][1] + 0.5) / max(listed) ** 2, max(listed), target_listed
             )
-        elif missing:
+        elif missing and full:
             # All that is known is that k people or so are nearer than the account: guess twice as many.
             self._note_density(place, 2.0 * self._k / min(missing) ** 2, min(missing), target_listed)
 

@@ -13,28 +13,33 @@ from nearveil.attacks._belief import Belief, Rings
 from nearveil.attacks._planner import Planner
 from nearveil.attacks._policy_search import PolicySearch
 from nearveil.attacks.adaptive_rings import Prior, RingSearch
-from nearveil.attacks.base import Attack, AttackResult, Finding, Inquiry, Outcome, inward_angle, step_from
+from nearveil.attacks.base import Attack, AttackResult, Finding, Inquiry, Outcome, inward_angle, rank_of, step_from
 from nearveil.attacks.oracle import PersonOracle, Spot
 from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
-# Number of places where an account put right there must have been listed first before anything is certified.
-_SENTINELS_NEEDED = 2
-_FEW_ANSWERS = 8
+# In units of tau: accounts that confirm an estimate are this far from it, so that some displacement of theirs does
+# not make a certificate false.
+_CONFIRM_AT = 0.7
+_PLAN_AT = 1.0
+# Probability that the target is that near from which on it is worth trying to confirm it.
+_LIKELY = 0.75
+# Radians between the directions of accounts at the same distance.
+_APART = 2.1
 _ASIDE_M = 1.5
-# Radians: far from the first direction, and rarely out of the region.
-_OTHER_WAY = 1.6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptive(Attack):
     """Ask where the expected information is largest, until only one place is left.
 
-    A service may publish the attacker's accounts elsewhere than they were put, which would make every bound worthless.
-    So an account is put at the very place that is asked from, a sentinel: it must come first. Nothing is certified
-    before sentinels came first at two places. The region is trusted as well: all people are in it.
+    A service may have the attacker's accounts elsewhere than they were put, leave people out or disturb the order,
+    which would make bounds worthless. So nothing is certified by what is missing from lists, and nothing before it was
+    confirmed: asked from the estimate, the target is listed before accounts at 0.6 tau from it in two directions, which
+    have the same people before them, and an account put right there, a sentinel, is listed first. Answers that make no
+    sense lead to a search by likelihood, which gives an estimate with a radius and certifies nothing.
 
     Parameters
     ----------
@@ -96,91 +101,98 @@ class _Search:
     def __init__(self, attack: Adaptive, inquiry: Inquiry, start: Spot) -> None:
         self._attack, self._inquiry, self._start = attack, inquiry, start
         self._accounts = inquiry.colluders[: attack.colluders]
+        self._aim_m = _CONFIRM_AT * attack.tau_m
         k = inquiry.oracle.k
-        self._belief = Belief(start, attack.half_extent_m, k, attack.tau_m)
+        self._belief = Belief(start, attack.half_extent_m, k, _PLAN_AT * attack.tau_m)
         self._rings = Rings(inquiry.target, k, start)
         self._planner = Planner(self._belief, self._rings)
         self._crowded_places: set[Spot] = set()
-        self._misled = self._turned = self._looked = False
-        self._sentinels_needed = _SENTINELS_NEEDED
+        self._misled = False
+        self._answer: Sequence[Person] = ()
 
     def run(self) -> Finding:
-        """Ask until the possible places fit into a circle of tau, or something is wrong."""
-        if not self._ask_first():
-            return self._give_up()
-        while len(self._inquiry.steps) < self._attack.most_queries:
-            centre, radius = self._belief.enclosing_circle()
-            if radius > self._attack.tau_m:
-                makes_sense = self._ask_next()
-            elif not self._attack.certifies:
-                return Finding(Outcome.FOUND, centre)
-            elif not self._holds_without_assumption():
-                makes_sense = self._look_at_start()
-            elif self._rings.sentinels < self._needed_at_the_end() or self._wants_repeat():
-                makes_sense = self._ask_last(centre)
-            else:
-                return Finding(Outcome.FOUND, centre, certified=True, radius_m=radius)
-            if not makes_sense:
-                return self._give_up()
-        return self._give_up(Outcome.OUT_OF_QUERIES)
-
-    def _ask_next(self) -> bool:
-        """Ask the question with the highest score."""
-        sentinel = self._wants_sentinel()
-        place, radii = self._planner.next_question(len(self._accounts) - sentinel, sentinel=sentinel)
-        if sentinel and not self._turned and not self._crowded_places:
-            # A twin of the farthest account instead: it tells more than a second sentinel.
-            self._turned = True
-            makes_sense = self._ask(place, np.append(radii, radii[-1]), sentinel=False)
-        else:
-            makes_sense = self._ask(place, radii, sentinel=sentinel)
-        if makes_sense:
-            self._planner.observe(place)
-        return makes_sense
-
-    def _ask_first(self) -> bool:
-        """Put a sentinel at the start; with accounts to spare, learn how far it is to the target at once."""
+        """Ask until an estimate is confirmed, or something is wrong."""
+        # A sentinel at the start also tells how many people are before the target there.
         sentinel = self._attack.certifies
         radii = self._planner.first_radii(len(self._accounts) - sentinel)
-        return self._ask(self._start, radii, sentinel=sentinel)
+        if not self._ask(self._start, radii, sentinel=sentinel):
+            return self._give_up()
+        while len(self._inquiry.steps) < self._attack.most_queries:
+            centre, is_likely = self._estimate()
+            if is_likely and not self._attack.certifies:
+                return Finding(Outcome.FOUND, centre)
+            confirmed = self._confirm(centre) if is_likely else self._ask_next()
+            if confirmed is None:
+                return self._give_up()
+            if confirmed:
+                return Finding(Outcome.FOUND, centre, certified=True, radius_m=self._aim_m)
+        return self._give_up(Outcome.OUT_OF_QUERIES)
 
-    def _needed_at_the_end(self) -> int:
-        """Few answers of a single account agree by luck more easily than many, or those of several: one more then."""
-        few = len(self._accounts) == 1 and len(self._inquiry.steps) < _FEW_ANSWERS
-        return self._sentinels_needed + few
+    def _estimate(self) -> tuple[Spot, bool]:
+        """The centre of a circle that can be confirmed, and whether the target is likely within it."""
+        centre, radius_m = self._belief.enclosing_circle()
+        if radius_m <= self._aim_m:
+            return centre, True
+        mean, belief = self._belief.mean(), self._belief
+        near = np.hypot(*(belief.cells[:, :2] - mean).T) + 0.5 * belief.cells[:, 2] <= self._aim_m
+        return mean, bool(belief.weights[near].sum() >= _LIKELY)
 
-    def _wants_repeat(self) -> bool:
-        """Nothing is certified before some list was seen twice, once at least: it may be another one each time."""
-        return not self._rings.repeats.asked_twice and not self._looked
+    def _ask_next(self) -> bool | None:
+        """Ask the question with the highest score; None if the answer makes no sense."""
+        place, radii = self._planner.next_question(len(self._accounts), sentinel=False)
+        if not self._ask(place, radii):
+            return None
+        self._planner.observe(place)
+        return False
 
-    def _wants_sentinel(self) -> bool:
-        """A single account is worth more as a ruler: its second turn as a sentinel comes at the end."""
-        wanted = self._attack.certifies and len(self._accounts) > 1
-        return wanted and self._rings.sentinels < self._sentinels_needed
+    def _confirm(self, centre: Spot) -> bool | None:
+        """Whether accounts all around the estimate, and one at it, confirm it; None if an answer makes no sense."""
+        for turn, twins, sentinel in _confirming_questions(len(self._accounts)):
+            if not self._ask(centre, np.full(twins, self._aim_m), sentinel=sentinel, turn=turn):
+                return None
+            before = self._answer[: max((rank_of(self._answer, self._inquiry.target) or 0) - 1, 0)]
+            if self._inquiry.target not in self._answer and twins:
+                return False
+            rulers = self._accounts[int(sentinel) : int(sentinel) + twins]
+            if any(account in before for account in rulers):
+                return False
+            if any(account not in self._answer for account in rulers):
+                return self._confirm_in_crowd(centre)
+        return True
 
-    def _ask(self, place: Spot, radii: FloatArray, *, sentinel: bool, turn: float = 0.0) -> bool:
+    def _confirm_in_crowd(self, centre: Spot) -> bool | None:
+        """Where k people are nearer than the accounts, sentinels tell most: they must be first at two places."""
+        if self._belief.enclosing_circle()[1] > self._aim_m:
+            return False if self._ask_next() is not None else None
+        beside = step_from(centre, inward_angle(centre), self._aim_m / 2)
+        passed = all(self._ask(place, self._planner.no_radii, sentinel=True) for place in (centre, beside))
+        return True if passed else None
+
+    def _ask(self, place: Spot, radii: FloatArray, *, sentinel: bool = False, turn: float = 0.0) -> bool:
         """Put the accounts at their distances, in different directions, ask and learn; False if it makes no sense."""
         distances = [0.0] * sentinel + radii.tolist()
         for number, account in enumerate(self._accounts):
             if number < len(distances):
-                angle = inward_angle(place) + 0.3 * number + turn
+                angle = inward_angle(place) + _APART * number + turn
                 self._inquiry.put(account, step_from(place, angle, distances[number]))
             else:
                 self._inquiry.put(account, None)
-        answer = self._inquiry.ask(place)
+        self._answer = answer = self._inquiry.ask(place)
         if sentinel and answer and answer[0] != self._accounts[0] and place not in self._crowded_places:
             return self._step_aside(place)
         return self._learn(place, dict(zip(self._accounts, distances, strict=False)), answer)
 
     def _step_aside(self, place: Spot) -> bool:
-        """Somebody may be at that very place, and come first by chance: forget the answer, and try right beside.
+        """Somebody may be at that very place, and come first by chance: try right beside, twice.
 
-        Twice, and on top of the sentinels that are needed anyway: an account that is moved may pass once by luck.
+        An account that is moved may pass once by luck.
         """
         beside = [step_from(place, inward_angle(place) + turn, _ASIDE_M) for turn in (1.0, 3.0)]
         self._crowded_places.update((place, *beside))
-        self._sentinels_needed += len(beside)
-        return all(self._ask(spot, self._planner.no_radii, sentinel=True) for spot in beside)
+        answer = self._answer
+        passed = all(self._ask(spot, self._planner.no_radii, sentinel=True) for spot in beside)
+        self._answer = answer
+        return passed
 
     def _learn(self, place: Spot, radius_of: dict[Person, float], answer: Sequence[Person]) -> bool:
         rings = self._rings
@@ -188,35 +200,10 @@ class _Search:
         self._inquiry.note_cells(self._belief.cells)
         return makes_sense
 
-    def _holds_without_assumption(self) -> bool:
-        """Whether the circle is as small without believing that the target is listed at the start."""
-        if not self._rings.relies_on_start:
-            return True
-        belief = Belief(self._start, self._attack.half_extent_m, self._inquiry.oracle.k, self._attack.tau_m)
-        certain = belief.learn(self._rings.without_assumption())
-        return certain and belief.enclosing_circle()[1] <= self._attack.tau_m
-
-    def _look_at_start(self) -> bool:
+    def _look_at_start(self) -> None:
         """Without accounts in the way the target must be listed at the start."""
         self._inquiry.withdraw_all()
-        answer = self._inquiry.ask(self._start)
-        self._misled = self._inquiry.target not in answer
-        return not self._misled and self._learn(self._start, {}, answer)
-
-    def _ask_last(self, centre: Spot) -> bool:
-        """Repeat a question with the account in another direction; else put a sentinel at or beside the estimate."""
-        ruler = self._rings.repeats.ruler()
-        if ruler is not None and not self._turned:
-            self._turned = True
-            return self._ask(ruler[0], np.array([ruler[1]]), sentinel=False, turn=_OTHER_WAY)
-        if self._wants_repeat():
-            self._looked = True
-            return self._look_at_start()
-        place, turn = centre, 0
-        while self._rings.had_sentinel(place):
-            place = step_from(centre, inward_angle(centre) + turn, self._attack.tau_m / 2)
-            turn += 1
-        return self._ask(place, self._planner.no_radii, sentinel=True)
+        self._misled = self._inquiry.target not in self._inquiry.ask(self._start)
 
     def _give_up(self, outcome: Outcome = Outcome.CONTRADICTION) -> Finding:
         """Say what is wrong, or search on as for a service that does something to its lists.
@@ -242,3 +229,12 @@ class _Search:
             most_queries=attack.most_queries,
         )
         return search.run()
+
+
+def _confirming_questions(accounts: int) -> list[tuple[float, int, bool]]:
+    """Questions that confirm an estimate: a turn, the number of accounts around it, and whether one is right there."""
+    if accounts == 1:
+        return [(0.0, 1, False), (_APART, 1, False), (0.0, 0, True)]
+    if accounts == 2:
+        return [(0.0, 2, False), (0.0, 1, True)]
+    return [(0.0, min(accounts - 1, 3), True)]
