@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from nearveil.attacks._belief import Belief, split_cells
-from nearveil.attacks.base import Finding, Inquiry, Outcome, inward_angle, step_from
+from nearveil.attacks.base import Finding, Inquiry, Outcome, inward_angle, rank_of, step_from
 from nearveil.attacks.oracle import Spot, spot_of
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray, IntArray
@@ -24,13 +24,19 @@ from nearveil.types import FloatArray, IntArray
 # The same question so many times, at most, to see what varies.
 _REPEATS = 4
 _MOST_DELAY = 5
+_FIRST_REACH_M = 200.0
+_UNLISTED = 10**9
+# An account that is moved a little in a plain service does not pass so many people at once.
+_JUMP = 3
+# Questions that calibration leaves for the search.
+_KEPT = 20
+_DISPLACED_M = 30.0
+_LOOKS_AROUND = 8
 # Share of answers that none of the hypotheses explains.
 _NONSENSE = 0.02
 _MOST_CELLS = 2500
 _SAMPLES = 256
 _PLACES = 28
-_BANDS_M = (100, 150, 200, 250, 300, 400, 500, 600, 750, 805, 1000, 1500, 1609, 2000, 2500, 3000, 5000)
-_DISPLACED_M = (1.0, 10.0, 30.0, 60.0, 150.0, 400.0)
 _NOISE_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 _ACCOUNT_FIRST, _TARGET_FIRST, _EITHER = 0, 1, 2
 
@@ -49,6 +55,10 @@ class Calibration:
         Number of questions after which a move of an account shows.
     cutoff_m, cutoff_slack_m : float
         Distance beyond which nobody is listed, infinite if there is none, and how well it is known.
+    bands_m : float
+        Width of the bands by which people are in order; 0 if there are none.
+    displaced_m : float
+        About how far accounts are from where they were put, towards or away from the place asked from.
     """
 
     drop: float
@@ -56,6 +66,8 @@ class Calibration:
     delay: int
     cutoff_m: float = math.inf
     cutoff_slack_m: float = 1.0
+    bands_m: float = 0.0
+    displaced_m: float = 30.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,32 +78,35 @@ class Hypotheses:
     noise: FloatArray
     bands_m: FloatArray
     ties: IntArray
-    log_prior: FloatArray
 
     @classmethod
-    def for_service(cls, *, stable: bool) -> Hypotheses:
-        """Return what can be, where the order is stable or where it is not."""
-        if stable:
-            plain = [(displaced, 0.0, 0.0, _EITHER) for displaced in _DISPLACED_M]
-            banded = [(1.0, 0.0, float(width), tie) for width in _BANDS_M for tie in (_ACCOUNT_FIRST, _TARGET_FIRST)]
+    def for_service(cls, calibration: Calibration) -> Hypotheses:
+        """Return what can be, given what is known."""
+        if not calibration.stable:
+            rows = [(1.0, noise, 0.0, _EITHER) for noise in _NOISE_SHARES]
+        elif calibration.bands_m:
+            rows = [(2.0, 0.0, calibration.bands_m, tie) for tie in (_ACCOUNT_FIRST, _TARGET_FIRST)]
         else:
-            plain = [(displaced, noise, 0.0, _EITHER) for noise in _NOISE_SHARES for displaced in (1.0, 30.0)]
-            banded = [(1.0, 0.0, float(width), _EITHER) for width in _BANDS_M]
-        rows = np.array(plain + banded, dtype=np.float64)
-        # Half of the prior for bands, half for everything else.
-        prior = np.array([0.5 / len(plain)] * len(plain) + [0.5 / len(banded)] * len(banded))
-        return cls(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3].astype(np.int64), np.log(prior))
+            rows = [(factor * calibration.displaced_m, 0.0, 0.0, _EITHER) for factor in (0.5, 1.0, 2.0)]
+        table = np.array(rows, dtype=np.float64)
+        return cls(table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.int64))
 
-    def edges(self, low_m: float, high_m: float) -> tuple[FloatArray, FloatArray]:
-        """Distances between which the target is, if it is listed between accounts at two distances."""
-        low, high = np.full(len(self.noise), low_m), np.full(len(self.noise), high_m)
+    def edges(self, radius_m: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Two distances below which the target is listed before an account at a distance, and the weight of the second.
+
+        Both are the distance itself, or the edges of the account's band. Within a band whose order is another one each
+        time, either may come first.
+        """
+        low, high = np.full(len(self.noise), radius_m), np.full(len(self.noise), radius_m)
+        share = np.full(len(self.noise), 0.5)
         banded = self.bands_m > 0
-        width = self.bands_m[banded]
-        if low_m > -math.inf:
-            low[banded] = (np.floor(low_m / width) + (self.ties[banded] == _TARGET_FIRST)) * width
-        if high_m < math.inf:
-            high[banded] = (np.floor(high_m / width) + (self.ties[banded] != _ACCOUNT_FIRST)) * width
-        return low, high
+        if banded.any() and math.isfinite(radius_m):
+            width, ties = self.bands_m[banded], self.ties[banded]
+            within, band = np.modf(radius_m / width)
+            low[banded] = (band + (ties == _TARGET_FIRST)) * width
+            high[banded] = (band + (ties != _ACCOUNT_FIRST)) * width
+            share[banded] = 0.25 + 0.5 * within
+        return low, high, share
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +155,18 @@ class Likelihood:
         self, distances: FloatArray, half: FloatArray, low_m: float, high_m: float, columns: IntArray
     ) -> FloatArray:
         rows = self._hypotheses
-        low, high = (edges[columns] for edges in rows.edges(low_m, high_m))
         # Noise is in the target's distance and in the account's.
         spread = np.sqrt(
             rows.displaced_m[columns] ** 2 + 2 * (rows.noise[columns] * distances) ** 2 + (0.6 * half) ** 2
         )
-        return np.maximum(_normal((high - distances) / spread) - _normal((low - distances) / spread), 0.0)
+
+        def before(radius_m: float) -> FloatArray | float:
+            if not math.isfinite(radius_m):
+                return float(radius_m > 0)
+            low, high, share = (edges[columns] for edges in rows.edges(radius_m))
+            return (1 - share) * _normal((low - distances) / spread) + share * _normal((high - distances) / spread)
+
+        return np.maximum(before(high_m) - before(low_m), 0.0) + 0.0 * spread
 
     def _visible(self, points: FloatArray, distances: FloatArray, half: FloatArray) -> FloatArray:
         """Chance that the target is listed: surely as far as the cut-off, else about as far as the start was."""
@@ -196,7 +217,7 @@ class PolicySearch:
         self._rng = np.random.default_rng(1)
         self._clues: list[Clue] = []
         self._cells = Belief(start, half_extent_m, inquiry.oracle.k, tau_m).cells
-        self._full = True
+        self._delay = 0
 
     def run(self) -> Finding:
         """Calibrate, then ask where the answer is expected to tell most, until the radius is small enough."""
@@ -204,10 +225,15 @@ class PolicySearch:
         if calibration is None:
             return Finding(Outcome.NOT_LISTED)
         self._delay = calibration.delay
-        self._hypotheses = Hypotheses.for_service(stable=calibration.stable)
+        if calibration.bands_m:
+            # In a band some accounts may be before the target and others after it: keep to one.
+            self._accounts = self._accounts[:1]
+        self._hypotheses = Hypotheses.for_service(calibration)
         self._likelihood = Likelihood(self._start, calibration, self._hypotheses)
         self._logs = np.zeros((len(self._cells), len(self._hypotheses.noise)))
         self._weigh()
+        for clue in self._clues_so_far(calibration):
+            self._learn(clue)
         while self._left > self._delay:
             self._ask(*self._next_question())
             estimate, radius_m = self.estimate()
@@ -236,10 +262,10 @@ class PolicySearch:
             if not answer and not lists:
                 return None
             lists.append(answer)
-        if not lists or not self._is_listed():
-            return None
         people = [[person for person in one if person != sentinel] for one in lists]
         drop, stable = missing_share(people), same_order(people)
+        if not lists or not self._is_listed(certain=stable and drop == 0):
+            return None
         shown = next((number for number, one in enumerate(lists) if sentinel in one), 0)
         # Where people are missing at times, the account may have been.
         delay = shown if drop == 0 or shown > 1 else 0
@@ -247,15 +273,89 @@ class PolicySearch:
         cutoff_m, slack_m = math.inf, 1.0
         if max(map(len, lists)) < inquiry.oracle.k:
             cutoff_m, slack_m = self._find_cutoff(sentinel, drop)
-        return Calibration(drop, stable, delay, cutoff_m, slack_m)
+        bands_m, displaced_m = self._find_bands(lists) if stable else (0.0, 0.0)
+        return Calibration(drop, stable, delay, cutoff_m, slack_m, bands_m, displaced_m)
 
-    def _is_listed(self) -> bool:
-        """Whether the target was ever listed; an account in the list may have taken its place, so look without."""
-        self._inquiry.put(self._accounts[0], None)
-        for _ in range(min(_REPEATS, self._left)):
-            if any(step.rank is not None for step in self._inquiry.steps):
-                return True
-            self._inquiry.ask(self._start)
+    def _find_bands(self, lists: Sequence[Sequence[Person]]) -> tuple[float, float]:
+        """Move an account away from the start: in bands the number of people before it changes at their edges alone.
+
+        Return the width of the bands, 0 if there are none, and about how far accounts are displaced.
+        """
+        account = self._accounts[0]
+        first = min((one.index(account) for one in lists if account in one), default=_UNLISTED)
+        low, high, counts = _FIRST_REACH_M / 7, math.inf, {0.0: first}
+        while self._left > _KEPT and high / low > 1.06 and low < self._half_extent.min():
+            radius = math.sqrt(low * high) if high < math.inf else 2 * low
+            counts[radius] = self._ahead_of(account, radius)
+            if counts[radius] == first:
+                low = radius
+            elif high == math.inf or counts[radius] == counts[high]:
+                high = radius
+            else:
+                # A number in between: people are passed one by one.
+                return 0.0, self._find_displacement(account, counts)
+        if high < math.inf and abs(counts[high] - first) >= _JUMP:
+            return roundest_between(low, high), 1.0
+        return 0.0, self._find_displacement(account, counts)
+
+    def _find_displacement(self, account: Person, counts: dict[float, int]) -> float:
+        """Put an account in several directions at one distance: the people before it tell how far it really is."""
+        known = [radius for radius, ahead in counts.items() if radius > 0 and _JUMP <= ahead < _UNLISTED]
+        if not known:
+            return _DISPLACED_M
+        radius = max(known, key=lambda one: counts[one] / one)
+        ahead = [counts[radius], *(self._ahead_of(account, radius) for _ in range(3) if self._left > _KEPT)]
+        listed = [count for count in ahead if count < _UNLISTED]
+        # Of people who are spread evenly, twice as large a share is passed as of the distance.
+        share = float(np.std(listed)) / (2 * np.mean(listed) + 1)
+        return float(np.clip(radius * share, 10.0, 500.0))
+
+    def _ahead_of(self, account: Person, radius: float) -> int:
+        answer = self._answer(self._start, {account: radius})
+        return answer.index(account) if account in answer else _UNLISTED
+
+    def _clues_so_far(self, calibration: Calibration) -> list[Clue]:
+        """What all answers before tell; a question asked again tells more only where answers vary."""
+        if calibration.delay:
+            return []
+        clues = []
+        for step in self._inquiry.steps:
+            if calibration.bands_m and len(step.colluders) > 1:
+                continue
+            radii = [
+                (rank, math.dist(step.place, spot))
+                for rank, spot in zip(step.colluder_ranks, step.colluders, strict=True)
+                if rank is not None
+            ]
+            clues.append(clue_between(step.place, step.rank, sorted(radii)))
+        return list(dict.fromkeys(clues)) if calibration.stable and not calibration.drop else clues
+
+    def _is_listed(self, *, certain: bool) -> bool:
+        """Whether the target was ever listed; an account in the list may have taken its place, so look without.
+
+        A target at the end of a list that varies is often not listed: then look from places around the start.
+        """
+        account, reach_m = self._accounts[0], _FIRST_REACH_M
+        self._inquiry.put(account, None)
+        if self._was_seen() or self._look(self._start) or certain:
+            return self._was_seen()
+        while reach_m < self._half_extent.min() and not self._was_seen():
+            self._inquiry.put(account, step_from(self._start, inward_angle(self._start), reach_m))
+            if not self._look(self._start) and self._inquiry.steps[-1].colluder_ranks[0] is None:
+                break
+            reach_m *= 2
+        self._inquiry.put(account, None)
+        for turn in range(_LOOKS_AROUND):
+            if not self._was_seen():
+                self._look(step_from(self._start, 2 * math.pi * turn / _LOOKS_AROUND, reach_m / 2))
+        return self._was_seen()
+
+    def _look(self, place: Spot) -> bool:
+        if self._left > 0:
+            self._inquiry.ask(place)
+        return self._was_seen()
+
+    def _was_seen(self) -> bool:
         return any(step.rank is not None for step in self._inquiry.steps)
 
     def _find_cutoff(self, account: Person, drop: float) -> tuple[float, float]:
@@ -326,7 +426,7 @@ class PolicySearch:
         """Weight of each cell and hypothesis; the prior is log-uniform in the distance from the start."""
         distances = np.maximum(np.hypot(*(self._cells[:, :2] - self._start).T), self._tau_m / 2)
         prior = 2 * np.log(self._cells[:, 2]) - 2 * np.log(distances)
-        logs = self._logs + prior[:, None] + self._hypotheses.log_prior
+        logs = self._logs + prior[:, None]
         weights = np.exp(logs - logs.max())
         self._weights = weights / weights.sum()
 
@@ -393,14 +493,16 @@ class PolicySearch:
 
 def clue_of(place: Spot, target: Person, radius_of: dict[Person, float], answer: Sequence[Person]) -> Clue:
     """Return what an answer says: which accounts stand right before and after the target."""
-    if target not in answer:
-        beyond = [radius_of[person] for person in answer if person in radius_of]
-        return Clue(place, False, max(beyond, default=-math.inf), math.inf)
-    at = answer.index(target)
-    before = [radius_of[person] for person in answer[:at] if person in radius_of]
-    after = [radius_of[person] for person in answer[at:] if person in radius_of]
-    low = before[-1] if before else -math.inf
-    high = after[0] if after else math.inf
+    accounts = [(rank, radius_of[person]) for rank, person in enumerate(answer, start=1) if person in radius_of]
+    return clue_between(place, rank_of(answer, target), accounts)
+
+
+def clue_between(place: Spot, rank: int | None, accounts: Sequence[tuple[int, float]]) -> Clue:
+    """Return what the target's rank says, given the ranks and distances of the listed accounts."""
+    if rank is None:
+        return Clue(place, False, max((radius for _, radius in accounts), default=-math.inf), math.inf)
+    low = next((radius for at, radius in reversed(accounts) if at < rank), -math.inf)
+    high = next((radius for at, radius in accounts if at > rank), math.inf)
     return Clue(place, True, min(low, high), max(low, high))
 
 

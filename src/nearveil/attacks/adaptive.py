@@ -23,7 +23,7 @@ from nearveil.types import FloatArray
 # In units of tau: accounts that confirm an estimate are this far from it, so that some displacement of theirs does
 # not make a certificate false.
 _CONFIRM_AT = 0.7
-_PLAN_AT = 1.0
+_PLAN_AT = 0.8
 # Probability that the target is that near from which on it is worth trying to confirm it.
 _LIKELY = 0.75
 # Radians between the directions of accounts at the same distance.
