@@ -94,7 +94,7 @@ def test_of_those_named_with_probability_p_about_p_are_right() -> None:
 
 def mechanisms(people: FloatArray) -> list[Mechanism]:
     return [
-        PlanarLaplace(hide_within_m=400, region=REGION, seed=3),
+        PlanarLaplace(hide_within_m=3000, region=REGION, seed=3),
         HideAmong(30, cells=cells_from_points(people, REGION, CellPlan(hide_among=30)), seed=3),
         SRR(epsilon=12.0, region=REGION, seed=3),
     ]
@@ -103,7 +103,7 @@ def mechanisms(people: FloatArray) -> list[Mechanism]:
 @pytest.mark.parametrize("number", range(3))
 def test_every_address_has_its_people(number: int, city: FloatArray) -> None:
     """Also where more addresses are likely than are listed, and for mechanisms of other shapes."""
-    people = np.vstack([city[:1180], city[:20]])
+    people = np.vstack([city[: (1480, 380, 380)[number]], city[:20]])
     mechanism = mechanisms(people)[number]
     matching = match_everybody(mechanism, people, mechanism.perturb(people))
     found = matching.probabilities(np.arange(len(people)))

@@ -55,6 +55,70 @@ def test_protection_is_asked_for_as_in_protect(run: Run, people_csv: Path, optio
         assert row["bayes_dist_m"] > 100
 
 
+def test_everybody_matched_at_once_and_known_people(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    few = tmp_path / "few.csv"
+    few.write_text("".join(people_csv.read_text(encoding="utf-8").splitlines(keepends=True)[:201]), encoding="utf-8")
+    command = ("attack", "--input", few, "--attack", "gi-lia", "--hide-within", "500m", "--joint", *SMALL)
+    row = json.loads(run(*command, "--json").out)[0]
+    assert row["known_share"] == 0
+    assert row["bayes_joint"].keys() == row["bayes"].keys()
+    assert row["bayes_joint"]["targets"] == row["bayes"]["targets"] == 200
+    outcome = run(*command, "--known-share", 0.9)
+    assert outcome.code == 0, outcome.err
+    assert "where 90 % of the people live" in outcome.out
+    # The columns are apart by two spaces; a share comes before its interval.
+    shares = {
+        tuple(line.split("  ")[:2]): float(line.split("(")[0].split()[-1])
+        for line in outcome.out.splitlines()
+        if line.startswith(("one person alone", "everybody matched"))
+    }
+    # Nine tenths of the addresses are taken.
+    assert shares["everybody matched at once", "all"] > row["bayes_joint"]["named"]
+    assert ("everybody matched at once", "sparsest tenth") in shares
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--joint",), "--joint) is about published locations, and nobody is protected"),
+        (("--known-share", 0.5), "--known-share) is about published locations, and nobody is protected"),
+        (("--hide-within", "500m", "--known-share", 1), "at least 0 and less than 1"),
+        (("--hide-within", "500m", "--known-share", -0.1), "at least 0 and less than 1"),
+        (("--hide-within", "500m", "--known-share", "nan"), "at least 0 and less than 1"),
+        (("--hide-within", "500m", "--known-share", 0.9999), "fewer than two are left to attack"),
+        (("--joint", "--mechanism", "{without_density}"), "needs the density of the mechanism"),
+        (("--joint", "--url", "http://127.0.0.1:1"), "--joint is for simulated services"),
+    ],
+)
+def test_what_the_bayes_attacker_cannot_use(
+    run: Run, people_csv: Path, tmp_path: Path, options: tuple[object, ...], message: str
+) -> None:
+    without_density = tmp_path / "theirs.py"
+    without_density.write_text(WITHOUT_DENSITY, encoding="utf-8")
+    given = [str(option).format(without_density=f"{without_density}:Shifted") for option in options]
+    people = () if "--url" in given else ("--input", people_csv)
+    outcome = run("attack", *people, "--attack", "gi-lia", *([] if "--url" in given else SMALL), *given)
+    assert outcome.code == 2, outcome.err
+    assert message in " ".join(outcome.err.split())
+    assert "Traceback" not in outcome.err
+
+
+WITHOUT_DENSITY = """
+from nearveil import Guarantee, Mechanism
+
+class Shifted(Mechanism):
+    def __init__(self, *, region="san-francisco", seed=None):
+        self.region, self.seed = region, seed
+
+    def draw(self, x, rows):
+        return x + 200 * (rows.uniforms(2) - 0.5)
+
+    @property
+    def guarantee(self):
+        return Guarantee.claimed_by_nobody()
+"""
+
+
 def test_one_named_person_with_pictures(run: Run, people_csv: Path, tmp_path: Path) -> None:
     picture, page = tmp_path / "trace.png", tmp_path / "trace.html"
     one = ("attack", "--input", people_csv, "--person", "17", "--attack", "adaptive")

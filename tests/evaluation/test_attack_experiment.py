@@ -10,7 +10,7 @@ from nearveil.attacks.registry import ATTACKS
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
 from nearveil.evaluation.attack_trials import Trial, set_up_attacks
-from nearveil.evaluation.best_attacker import measure_best_attacker
+from nearveil.evaluation.best_attacker import _groups, measure_best_attacker
 from nearveil.io.datasets import Dataset
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -94,6 +94,16 @@ def test_the_best_attacker_is_beside_protected_people_only(town: Dataset, san_fr
         assert sum(parts) == pytest.approx(getattr(best, of).value * best.targets)
     assert best.named_sparsest is not None
     assert best.named_sparsest.value > best.tenths[0].named.value
+
+
+def test_known_people_are_never_targets_and_everybody_else_is_once() -> None:
+    for people, share, targets in ((1000, 0.9, 1000), (1000, 0.9, 250), (1000, 0.35, 1000), (50, 0.96, 50)):
+        groups = _groups(people, share, targets, np.random.default_rng(1))
+        guessed = np.concatenate([group.targets for group in groups])
+        assert len(np.unique(guessed)) == len(guessed) == targets
+        for group in groups:
+            assert len(np.unique(group.unknown)) == round((1 - share) * people)
+            assert np.isin(group.targets, group.unknown).all()
 
 
 @pytest.mark.parametrize("wrong", [{"runs": 0}, {"instances": 0}, {"tau_m": 0.0}, {"tau_m": math.nan}])
