@@ -34,9 +34,9 @@ _DISPLACED_M = 30.0
 _LOOKS_AROUND = 8
 # Share of answers that none of the hypotheses explains.
 _NONSENSE = 0.02
-_MOST_CELLS = 2500
-_SAMPLES = 256
-_PLACES = 28
+_MOST_CELLS = 1500
+_SAMPLES = 160
+_PLACES = 14
 _NOISE_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 _ACCOUNT_FIRST, _TARGET_FIRST, _EITHER = 0, 1, 2
 
@@ -410,9 +410,9 @@ class PolicySearch:
         self._clues.append(clue)
         self._logs += self._likelihood.log_of(clue, self._cells)
         self._weigh()
-        for _ in range(6):
+        for _ in range(4):
             mass = self._weights.sum(axis=1)
-            wanted = (mass > 1 / 300) & (self._cells[:, 2] > self._tau_m / 25)
+            wanted = (mass > 1 / 150) & (self._cells[:, 2] > self._tau_m / 12)
             if not wanted.any():
                 break
             keep = ~wanted & ((mass > 1e-9) | (len(self._cells) < _MOST_CELLS))
@@ -439,9 +439,9 @@ class PolicySearch:
         cells = np.column_stack([cells[:, :2] + self._rng.uniform(-1, 1, (_SAMPLES, 2)) * cells[:, 2:], cells[:, 2]])
         best, question = -1.0, (self._start, np.array([self._tau_m]))
         for place in self._places(cells):
-            distances = np.hypot(*(cells[:, :2] - place).T)
+            distances = np.sort(np.hypot(*(cells[:, :2] - place).T))
             for shares in self._shares():
-                radii = np.maximum(np.quantile(distances, shares), 1.0)
+                radii = np.maximum(distances[(shares * len(distances)).astype(np.int64)], 1.0)
                 bits = _information(self._likelihood.outcomes(place, radii, cells, columns))
                 if bits > best:
                     best, question = bits, (spot_of(place), radii)
