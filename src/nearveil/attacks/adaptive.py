@@ -22,10 +22,9 @@ from nearveil.types import FloatArray
 
 # In units of tau: accounts that confirm an estimate are this far from it, so that some displacement of theirs does
 # not make a certificate false.
-_CONFIRM_AT = 0.7
-_PLAN_AT = 0.8
+_CONFIRM_AT = 0.75
 # Probability that the target is that near from which on it is worth trying to confirm it.
-_LIKELY = 0.75
+_LIKELY = 0.8
 # Radians between the directions of accounts at the same distance.
 _APART = 2.1
 _ASIDE_M = 1.5
@@ -37,7 +36,7 @@ class Adaptive(Attack):
 
     A service may have the attacker's accounts elsewhere than they were put, leave people out or disturb the order,
     which would make bounds worthless. So nothing is certified by what is missing from lists, and nothing before it was
-    confirmed: asked from the estimate, the target is listed before accounts at 0.6 tau from it in two directions, which
+    confirmed: asked from the estimate, the target is listed before accounts at 0.75 tau from it in two directions, which
     have the same people before them, and an account put right there, a sentinel, is listed first. Answers that make no
     sense lead to a search by likelihood, which gives an estimate with a radius and certifies nothing.
 
@@ -103,7 +102,7 @@ class _Search:
         self._accounts = inquiry.colluders[: attack.colluders]
         self._aim_m = _CONFIRM_AT * attack.tau_m
         k = inquiry.oracle.k
-        self._belief = Belief(start, attack.half_extent_m, k, _PLAN_AT * attack.tau_m)
+        self._belief = Belief(start, attack.half_extent_m, k, self._aim_m)
         self._rings = Rings(inquiry.target, k, start)
         self._planner = Planner(self._belief, self._rings)
         self._crowded_places: set[Spot] = set()
