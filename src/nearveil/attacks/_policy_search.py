@@ -58,7 +58,10 @@ class Calibration:
     bands_m : float
         Width of the bands by which people are in order; 0 if there are none.
     displaced_m : float
-        About how far accounts are from where they were put, towards or away from the place asked from.
+        About how far accounts are from where they were put, towards or away from the place asked from; 0 if they are
+        not, or if the order varies anyway.
+    crowded : bool
+        Whether at the start the first band fills the list.
     """
 
     drop: float
@@ -67,7 +70,8 @@ class Calibration:
     cutoff_m: float = math.inf
     cutoff_slack_m: float = 1.0
     bands_m: float = 0.0
-    displaced_m: float = 30.0
+    displaced_m: float = 0.0
+    crowded: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,12 +86,11 @@ class Hypotheses:
     @classmethod
     def for_service(cls, calibration: Calibration) -> Hypotheses:
         """Return what can be, given what is known."""
-        if not calibration.stable:
-            rows = [(1.0, noise, 0.0, _EITHER) for noise in _NOISE_SHARES]
-        elif calibration.bands_m:
-            rows = [(2.0, 0.0, calibration.bands_m, tie) for tie in (_ACCOUNT_FIRST, _TARGET_FIRST)]
-        else:
-            rows = [(factor * calibration.displaced_m, 0.0, 0.0, _EITHER) for factor in (0.5, 1.0, 2.0)]
+        rows = [] if calibration.stable else [(1.0, noise, 0.0, _EITHER) for noise in _NOISE_SHARES]
+        if calibration.bands_m:
+            rows += [(2.0, 0.0, calibration.bands_m, tie) for tie in (_ACCOUNT_FIRST, _TARGET_FIRST)]
+        if calibration.displaced_m:
+            rows += [(factor * calibration.displaced_m, 0.0, 0.0, _EITHER) for factor in (0.5, 1.0, 2.0)]
         table = np.array(rows, dtype=np.float64)
         return cls(table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.int64))
 
@@ -173,6 +176,9 @@ class Likelihood:
         known = self._calibration
         if known.cutoff_m < math.inf:
             return _normal((known.cutoff_m - distances) / (known.cutoff_slack_m + 0.6 * half))
+        if known.crowded:
+            # Within a band that is too full for the list, some are never listed.
+            return 0.1 + 0.7 * _normal((known.bands_m - distances) / (2.0 + 0.6 * half))
         reach = np.maximum(np.hypot(*(points - self._start).T), 50.0)
         return np.clip(1 / (1 + (distances / reach) ** 6), 0.05, 0.95)
 
@@ -273,13 +279,14 @@ class PolicySearch:
         cutoff_m, slack_m = math.inf, 1.0
         if max(map(len, lists)) < inquiry.oracle.k:
             cutoff_m, slack_m = self._find_cutoff(sentinel, drop)
-        bands_m, displaced_m = self._find_bands(lists) if stable else (0.0, 0.0)
-        return Calibration(drop, stable, delay, cutoff_m, slack_m, bands_m, displaced_m)
+        bands_m, displaced_m, crowded = self._find_bands(lists) if stable else (0.0, 0.0, False)
+        return Calibration(drop, stable, delay, cutoff_m, slack_m, bands_m, displaced_m, crowded)
 
-    def _find_bands(self, lists: Sequence[Sequence[Person]]) -> tuple[float, float]:
+    def _find_bands(self, lists: Sequence[Sequence[Person]]) -> tuple[float, float, bool]:
         """Move an account away from the start: in bands the number of people before it changes at their edges alone.
 
-        Return the width of the bands, 0 if there are none, and about how far accounts are displaced.
+        Return the width of the bands, 0 if there are none, about how far accounts are displaced, and whether the first
+        band fills the list.
         """
         account = self._accounts[0]
         first = min((one.index(account) for one in lists if account in one), default=_UNLISTED)
@@ -293,10 +300,14 @@ class PolicySearch:
                 high = radius
             else:
                 # A number in between: people are passed one by one.
-                return 0.0, self._find_displacement(account, counts)
-        if high < math.inf and abs(counts[high] - first) >= _JUMP:
-            return roundest_between(low, high), 1.0
-        return 0.0, self._find_displacement(account, counts)
+                return 0.0, self._find_displacement(account, counts), False
+        if high == math.inf:
+            return 0.0, _DISPLACED_M, False
+        width_m = roundest_between(low, high)
+        if abs(counts[high] - first) >= _JUMP:
+            return width_m, 0.0, counts[high] == _UNLISTED
+        # Few people changed places: it may be the edge of a band, or not.
+        return width_m if width_m >= _FIRST_REACH_M else 0.0, self._find_displacement(account, counts), False
 
     def _find_displacement(self, account: Person, counts: dict[float, int]) -> float:
         """Put an account in several directions at one distance: the people before it tell how far it really is."""
@@ -528,12 +539,14 @@ def same_order(lists: Sequence[Sequence[Person]]) -> bool:
 
 
 def roundest_between(low: float, high: float) -> float:
-    """The number with the fewest digits between two."""
-    for digits in range(1, 6):
-        unit = 10.0 ** (math.floor(math.log10(high)) - digits + 1)
-        number = math.floor(high / unit) * unit
-        if number >= low:
-            return number
+    """The roundest number between two: with few digits, the last one rather a 5."""
+    unit = 10.0 ** math.floor(math.log10(high))
+    for _ in range(5):
+        for step in (unit, unit / 2):
+            number = math.floor(high / step) * step
+            if number >= low:
+                return number
+        unit /= 10
     return math.sqrt(low * high)
 
 

@@ -36,9 +36,9 @@ class Adaptive(Attack):
 
     A service may have the attacker's accounts elsewhere than they were put, leave people out or disturb the order,
     which would make bounds worthless. So nothing is certified by what is missing from lists, and nothing before it was
-    confirmed: asked from the estimate, the target is listed before accounts at 0.75 tau from it in two directions, which
-    have the same people before them, and an account put right there, a sentinel, is listed first. Answers that make no
-    sense lead to a search by likelihood, which gives an estimate with a radius and certifies nothing.
+    confirmed: asked from the estimate, the target is listed before accounts at 0.75 tau from it in two directions,
+    which have the same people before them, and an account put right there, a sentinel, is listed first. Answers that
+    make no sense lead to a search by likelihood, which gives an estimate with a radius and certifies nothing.
 
     Parameters
     ----------

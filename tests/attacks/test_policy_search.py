@@ -1,0 +1,137 @@
+"""Attacks on services that snap, cut, disturb or thin out their lists: found all the same, and no false certificate."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from nearveil.attacks._policy_search import (
+    Calibration,
+    Clue,
+    Hypotheses,
+    Likelihood,
+    clue_of,
+    missing_share,
+    roundest_between,
+    same_order,
+)
+from nearveil.attacks.adaptive import Adaptive
+from nearveil.attacks.base import AttackResult, Outcome
+from nearveil.attacks.oracle import CountedOracle, Spot
+from nearveil.attacks.policies import AnswerPolicy
+from nearveil.attacks.simulator import SimulatedService
+from nearveil.evaluation.attack_trials import draw_instances
+from nearveil.nearby.index import Person
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+TAU_M = 100.0
+
+
+def results_of(
+    region: Region, places_m: FloatArray, policy: str, *, colluders: int, count: int
+) -> list[tuple[AttackResult, float]]:
+    """Results, each with its error from where the service has the target."""
+    rules = AnswerPolicy.parse(policy)
+    served_m = rules.snapped(places_m, region.half_extent_m)
+    service = SimulatedService(region, served_m, rng=1, policy=rules)
+    attack = Adaptive(half_extent_m=region.half_extent_m, colluders=colluders)
+    found = []
+    for number, instance in enumerate(
+        draw_instances(service, served_m, k=30, count=count, rng=np.random.default_rng(2))
+    ):
+        oracle = service.oracle(k=30, colluders=colluders, rng=number)
+        result = attack.infer(oracle, instance.target, instance.start)
+        error_m = math.dist(result.estimate, served_m[instance.target]) if result.estimate else math.inf
+        found.append((result, error_m))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("policy", "colluders"),
+    [("snap:100m", 4), ("drop:0.1", 1), ("order-noise:0.1", 4), ("cutoff:1km", 1)],
+)
+def test_policies_do_not_hide_people(policy: str, colluders: int, san_francisco: Region, city_m: FloatArray) -> None:
+    """Seeds are fixed, so that there is no false alarm; of 6, 4 or more were within tau in all trials."""
+    found = results_of(san_francisco, city_m, policy, colluders=colluders, count=6)
+    assert sum(error_m <= TAU_M for _, error_m in found) >= 4
+    for result, error_m in found:
+        assert result.queries <= 60
+        if result.certified:
+            assert error_m <= TAU_M
+        if result.outcome is Outcome.FOUND:
+            assert result.radius_m is not None
+            assert result.radius_m <= TAU_M
+
+
+def test_the_radius_is_stated_without_a_certificate(san_francisco: Region, city_m: FloatArray) -> None:
+    found = [one for one, _ in results_of(san_francisco, city_m, "snap:100m,drop:0.1", colluders=4, count=3)]
+    assert not any(one.certified for one in found)
+    assert any(one.radius_m is not None for one in found)
+
+
+def test_where_moves_show_late_questions_run_out_without_a_claim(san_francisco: Region, city_m: FloatArray) -> None:
+    """Each answer takes three questions there."""
+    for result, error_m in results_of(san_francisco, city_m, "delay:2", colluders=1, count=2):
+        assert not result.certified
+        assert result.queries <= 60
+        assert result.outcome is not Outcome.FOUND or error_m <= TAU_M
+
+
+def test_a_service_that_changes_its_rule_is_not_certified(san_francisco: Region, city_m: FloatArray) -> None:
+    plain = SimulatedService(san_francisco, city_m, rng=1).oracle(k=30, colluders=1)
+    start = (float(city_m[0, 0]), float(city_m[0, 1]))
+    target = plain.nearby(start)[-1]
+    asked = 0
+
+    def ask(place: Spot) -> Sequence[Person]:
+        nonlocal asked
+        asked += 1
+        answer = list(plain.nearby(place))
+        return answer if asked < 5 else answer[::-1]
+
+    oracle = CountedOracle(ask, plain.put, k=30, colluders=plain.colluders)
+    result = Adaptive(half_extent_m=san_francisco.half_extent_m).infer(oracle, target, start)
+    assert not result.certified
+    assert result.queries <= 60
+
+
+def test_how_many_are_missing_and_whether_the_order_is_stable() -> None:
+    people: list[Person] = list(range(20))
+    assert missing_share([people, people]) == 0
+    assert missing_share([people, people[1:]]) == pytest.approx(1 / 22)
+    assert same_order([people, people[3:], people[::2]])
+    assert not same_order([people, [1, 0, *people[2:]]])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "number"), [(492, 508, 500), (990, 1020, 1000), (735, 760, 750), (1.2, 1.3, 1.3)]
+)
+def test_the_roundest_number(low: float, high: float, number: float) -> None:
+    assert roundest_between(low, high) == pytest.approx(number)
+
+
+def test_what_an_answer_says() -> None:
+    here = (0.0, 0.0)
+    assert clue_of(here, "t", {"a": 10.0, "b": 50.0}, ["a", "p", "t", "b"]) == Clue(here, True, 10.0, 50.0)
+    assert clue_of(here, "t", {"a": 10.0}, ["t", "p"]) == Clue(here, True, -math.inf, math.inf)
+    assert clue_of(here, "t", {"a": 10.0}, ["p", "a"]) == Clue(here, False, 10.0, math.inf)
+
+
+@pytest.mark.parametrize("bands_m", [0.0, 200.0])
+@pytest.mark.parametrize("stable", [True, False])
+def test_chances_of_all_answers_add_up(stable: bool, bands_m: float) -> None:
+    """Else a hypothesis that allows everything would always win."""
+    calibration = Calibration(0.1, stable, 0, bands_m=bands_m, displaced_m=30.0 if stable else 0.0)
+    hypotheses = Hypotheses.for_service(calibration)
+    likelihood = Likelihood((0.0, 0.0), calibration, hypotheses)
+    cells = np.array([[120.0, 50.0, 10.0], [700.0, -90.0, 10.0]])
+    place, radii = (300.0, 20.0), [100.0, 350.0]
+    bounds = [-math.inf, *radii, math.inf]
+    clues = [Clue(place, True, low, high) for low, high in pairwise(bounds)]
+    clues.append(Clue(place, False, -math.inf, math.inf))
+    total = sum(np.exp(likelihood.log_of(clue, cells)) for clue in clues)
+    # The share of nonsense counts for each answer.
+    assert np.all(np.abs(total - 1) < 0.03)
