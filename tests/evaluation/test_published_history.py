@@ -134,14 +134,27 @@ def _among() -> Protection:
     return Protection(region=TOWN, among=HideAmong(100, cells=cells, region=TOWN))
 
 
-@pytest.mark.parametrize("name", ["at once", "permanent", "forgets", "people", "few places", "now and then"])
+_LEFT_OUT = {
+    "at once": AT_ONCE,
+    "people": None,
+    "few places": replace(PERMANENT, new_places=2),
+    "three epochs": replace(PERMANENT, dwell_epochs=3),
+    "a lifetime": replace(PERMANENT, noise_lifetime=MONTH),
+    "permanent": PERMANENT,
+    "at home": PERMANENT,
+    "forgets": PERMANENT,
+    "now and then": PERMANENT,
+}
+
+
+@pytest.mark.parametrize("name", _LEFT_OUT)
 def test_reports_that_change_nothing_are_left_out(name: str) -> None:
-    """The same points at the same times as when every report is sent, and far fewer reports."""
-    protection = {"at once": AT_ONCE, "people": _among()}.get(name, PERMANENT)
-    if name == "few places":
-        protection = replace(protection, new_places=2)
+    """The same points at the same times as in a service with a store that gets every report, and far fewer reports."""
+    protection = _LEFT_OUT[name] or _among()
     # Cells of people are searched for one report at a time.
     journeys = commuters(4, protection, (8 if name == "people" else 35) * DAY)
+    if name == "at home":
+        journeys = stay_put(CITY_M[:4], starts_s=first_moment(protection), lasts=65 * DAY)
     keys, reports, sent = new_keys(), 0.4 if name == "now and then" else 1.0, {True: 0, False: 0}
 
     def publish(*, leave_out: bool) -> PublishedJourneys:

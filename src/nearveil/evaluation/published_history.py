@@ -7,19 +7,29 @@ service, with a store in memory and a clock that is set, so that what is measure
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.movement import HOUR, HOUR_KINDS, MONTH, GpsError, Journeys, ShortArray, fixes, hour_kinds
+from nearveil.mechanisms.cell_steps import graph_of
 from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M
 from nearveil.nearby.publishing.keys import KEY_BYTES, NoiseKey, SecretKeys, keyed_bytes, new_keys
-from nearveil.nearby.publishing.protection import MARGIN_SHARE, PlaceCells, PlaceGrid, Policy, Protection, Schedule
+from nearveil.nearby.publishing.protection import (
+    LEAST_MARGIN_M,
+    MARGIN_SHARE,
+    PlaceCells,
+    PlaceGrid,
+    Policy,
+    Protection,
+    Schedule,
+)
 from nearveil.nearby.publishing.publisher import Publisher, Report
-from nearveil.nearby.stores.base import STEP_M
+from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, Point, PublishedBatch, Standing, Writing
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray, Progress
@@ -142,7 +152,8 @@ def publish_journeys(
         sending = np.arange(len(found)) if reports >= 1 else np.flatnonzero(generator.random(len(found)) < reports)
         phones.append(_Phone(ground, sending, np.clip(found[sending], -half_extent, half_extent)))
     first = protection.schedule.epoch_at(journeys.starts_s)
-    settled = _Settled(protection, first, forgets, leave_out_repeats and protection.policy is Policy.PLACE)
+    skips = leave_out_repeats and protection.policy is Policy.PLACE
+    settled = _Settled(protection, first, where.shape[1], forgets=forgets, skips=skips)
     shown = _shown(settled, phones, keys or new_keys(), progress)
     of_hour = hour_kinds(journeys.starts_s, journeys.where.shape[1])[::hours_each]
     return _counted(shown, where, of_hour, MONTH // epoch)
@@ -161,7 +172,7 @@ def _shown(settled: _Settled, phones: list[_Phone], keys: SecretKeys, progress: 
     changes: list[list[Change]] = [[] for _ in names]
 
     def begin(noise: int) -> tuple[Publisher, SqliteStore]:
-        store = SqliteStore.in_memory()
+        store = _Notebook.in_memory() if settled.skips else SqliteStore.in_memory()
         own = _other_keys(keys, noise) if settled.forgets else keys
         publisher = Publisher(settled.protection, own, store, clock=lambda: now_s)
         publisher.add_people(names)
@@ -209,43 +220,139 @@ def _other_keys(keys: SecretKeys, number: int) -> SecretKeys:
     return SecretKeys(noise=(NoiseKey(0, secret),), tokens=keys.tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    """When a report cannot change anything: the publisher has seen so many like it, and no window begins.
+@dataclass(slots=True)
+class _Page:
+    """What a `_Notebook` holds about one person; known places are in the order in which they were drawn."""
 
-    The publisher looks only at the cells that reach as far as a report. Who is within reach of the cell whose point is
-    shown, or where the same cells reach, as often as a place needs to count, and once more, has settled. Reports that
-    repeat this are not sent until a window begins, and with it perhaps other noise.
+    pending: NoisyLocation | None = None
+    published: NoisyLocation | None = None
+    known: dict[bytes, Point | None] = field(default_factory=dict)
+    window_of: dict[bytes, int] = field(default_factory=dict)
+    charged: Counter[int] = field(default_factory=Counter)
+    standing: Standing | None = None
+
+    def charge(self, location: NoisyLocation) -> None:
+        if location.tag not in self.known:
+            self.known[location.tag] = location.x_steps, location.y_steps
+            self.window_of[location.tag] = location.window
+            self.charged[location.window] += 1
+
+    def forget(self, oldest_window: int) -> None:
+        for tag in [tag for tag, window in self.window_of.items() if window < oldest_window]:
+            del self.known[tag], self.window_of[tag]
+
+
+class _Notebook(SqliteStore):
+    """A store whose reports and epochs are in dictionaries: a service's without its disk, several times as fast."""
+
+    def __init__(self) -> None:
+        self._open(None)
+        self._pages: defaultdict[str, _Page] = defaultdict(_Page)
+        self._waiting: list[NoisyLocation] = []
+        self._published_now: list[NoisyLocation] = []
+        self._oldest_window = 0
+        self._epoch: int | None = None
+
+    @classmethod
+    def in_memory(cls) -> _Notebook:
+        return cls()
+
+    @contextmanager
+    def writing(self) -> Iterator[Writing]:
+        yield self
+
+    def held(self, people: Sequence[str], window: int) -> dict[str, Held]:
+        pages = {person: self._pages[person] for person in people}
+        return {
+            person: Held(
+                pending=page.pending,
+                published=page.published,
+                known=page.known,
+                charged=page.charged[window],
+                standing=page.standing,
+            )
+            for person, page in pages.items()
+        }
+
+    def put_pending(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
+        for location in locations:
+            self._pages[location.person].pending = location
+        self._waiting += locations
+
+    def charge(self, locations: Sequence[NoisyLocation]) -> None:
+        for location in locations:
+            self._pages[location.person].charge(location)
+
+    def put_standings(self, standings: Mapping[str, Standing]) -> None:
+        for person, standing in standings.items():
+            self._pages[person].standing = standing
+
+    def drop_pending(self, people: Sequence[str]) -> None:
+        for person in people:
+            self._pages[person].pending = None
+
+    def publish_now(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
+        self._published_now = list(locations)
+
+    def publish(self, epoch: int, *, window: int, oldest_window: int) -> bool:
+        # What was dropped meanwhile waits no more.
+        self._published_now = [one for one in self._waiting if self._pages[one.person].pending is one]
+        self._waiting, self._epoch = [], epoch
+        for location in self._published_now:
+            page = self._pages[location.person]
+            page.charge(location)
+            page.published, page.pending = location, None
+        if oldest_window > self._oldest_window:
+            self._oldest_window = oldest_window
+            for page in self._pages.values():
+                page.forget(oldest_window)
+        return True
+
+    def last_epoch(self) -> int | None:
+        return self._epoch
+
+    def published(self, *, since_epoch: int | None = None) -> Iterator[PublishedBatch]:
+        steps = np.array([(one.x_steps, one.y_steps) for one in self._published_now], dtype=np.int64).reshape(-1, 2)
+        yield PublishedBatch([one.person for one in self._published_now], steps)
+
+
+class _Settled:
+    """The rules by which a report cannot change anything: when windows and noise begin, and how long a place lasts.
+
+    Parameters
+    ----------
+    first_epoch, epochs : int
+        The first one, and how many there are; reports are numbered from the first.
     """
 
-    protection: Protection
-    first_epoch: int
-    forgets: bool
-    skips: bool
+    def __init__(self, protection: Protection, first_epoch: int, epochs: int, *, forgets: bool, skips: bool) -> None:
+        self.protection, self.first_epoch, self.forgets, self.skips = protection, first_epoch, forgets, skips
+        # A report counts in the window of the next epoch.
+        self._windows = (first_epoch + 1 + np.arange(epochs)) // protection.schedule.epochs_per_window
+        since = int(self._windows[0])
+        begins = {window: protection.noise_begins(window, since) for window in np.unique(self._windows).tolist()}
+        # By the window with which it begins; where a service forgets, each has its own.
+        self._noises = self._windows if forgets else np.array([begins[window] for window in self._windows.tolist()])
 
     def noise(self, number: int) -> int:
-        """The noise that reports of an epoch get, by the window with which it begins."""
-        schedule = self.protection.schedule
-        window, since = (schedule.window_of(self.first_epoch + one + 1) for one in (number, 0))
-        return window if self.forgets else self.protection.noise_begins(window, since)
+        """The noise that reports of an epoch get."""
+        return int(self._noises[number])
 
-    @property
-    def reports(self) -> int:
-        """How many in a row it takes."""
-        return self.protection.dwell_epochs + 1
+    def window_ends(self, number: int) -> int:
+        """The first epoch whose report falls into another window."""
+        return int(np.searchsorted(self._windows, self._windows[number], side="right"))
 
-    def until(self, number: int) -> int:
-        """The first epoch, counted from the first one, whose report falls into another window."""
-        each = self.protection.schedule.epochs_per_window
-        counts_in = self.first_epoch + number + 1
-        return counts_in - counts_in % each + each - self.first_epoch - 1
+    def noise_ends(self, number: int) -> int:
+        """The first epoch whose report gets other noise."""
+        return int(np.searchsorted(self._noises, self._noises[number], side="right"))
 
 
 class _Phone:
     """The reports of one phone, and which of them have to be sent.
 
-    It follows in which cell the publisher has the person. Were it wrong, reports would be left out that matter: tests
-    compare it with sending all of them.
+    It follows in which cell the publisher has the person. Reports from there, and from places that do not last as long
+    as they must to count, are left out; when the budget is spent, so are repeats. Were it wrong, reports would be left
+    out that matter: tests compare it with sending all of them.
 
     Parameters
     ----------
@@ -255,17 +362,16 @@ class _Phone:
         What it reports.
     """
 
-    _AT_ONCE = 512
+    _AT_ONCE = 256
 
     def __init__(self, ground: Ground, epochs: IntArray, fixes_m: FloatArray) -> None:
         self.epochs, self._fixes_m, self._ground = epochs, fixes_m, ground
         self._cells = ground.cells_at(fixes_m)
-        self._alikes = ground.alike_at(fixes_m)
         self._row = 0
-        self._within, self._alike = 0, 0
         self._noise = -1
         self._published: int | None = None
         self._candidate: int | None = None
+        self._seen = 0
 
     @property
     def fix(self) -> tuple[float, float]:
@@ -273,48 +379,71 @@ class _Phone:
         x_m, y_m = self._fixes_m[self._row].tolist()
         return x_m, y_m
 
+    def _within(self, cell: int | None, start: int, end: int) -> BoolArray:
+        """Whether the cell reaches as far as each of these reports."""
+        if cell is None:
+            return np.zeros(max(0, end - start), dtype=np.bool_)
+        return self._ground.reaches(cell, self._cells[start:end], self._fixes_m[start:end])
+
     def sent(self, noise: int) -> None:
         """Take note that the report was sent, in which noise of many."""
-        near = self._ground.cells_near(*self.fix)
+        row = self._row
         if noise != self._noise:
             self._noise, self._published, self._candidate = noise, None, None
-        if self._published in near:
-            self._within += 1
+        if self._within(self._published, row, row + 1).any():
             self._candidate = None
+        elif self._within(self._candidate, row, row + 1).any():
+            self._seen += 1
         else:
-            self._within = 0
-            if self._candidate not in near:
-                self._candidate = near[0]
-        row = self._row
-        self._alike = self._alike + 1 if row and self._alikes[row] == self._alikes[row - 1] else 1
+            self._candidate, self._seen = int(self._cells[row]), 1
 
     def published(self) -> None:
         """Take note that the person is published at another place from now on."""
         if self._candidate is not None:
             self._published, self._candidate = self._candidate, None
-            self._within = 1
 
     def next_report(self, settled: _Settled) -> int | None:
         """Go to the next report that has to be sent, and return its epoch; None after the last one."""
-        row = self._row
+        number = int(self.epochs[self._row])
         self._row += 1
-        if settled.skips:
-            last = int(np.searchsorted(self.epochs, settled.until(int(self.epochs[row]))))
-            if self._within >= settled.reports and self._published is not None:
-                reaches = self._ground.reaching(self._published)
-                self._skip(last, lambda start, end: reaches(self._cells[start:end], self._fixes_m[start:end]))
-            elif self._alike >= settled.reports and not self._within:
-                self._skip(last, lambda start, end: self._alikes[start:end] == self._alikes[row])
-            if self._row == last:
-                self._within = self._alike = 0
+        if settled.skips and self._published is not None:
+            dwell = settled.protection.dwell_epochs
+            if self._candidate is None:
+                self._go_to_stay(int(np.searchsorted(self.epochs, settled.noise_ends(number))), dwell)
+            elif self._seen >= dwell:
+                self._go_past_repeats(int(np.searchsorted(self.epochs, settled.window_ends(number))))
         return int(self.epochs[self._row]) if self._row < len(self.epochs) else None
 
-    def _skip(self, last: int, repeats: Callable[[int, int], BoolArray]) -> None:
+    def _go_to_stay(self, last: int, dwell: int) -> None:
+        """Go to where the person leaves the published cell for another, for long enough; the last row if nowhere."""
+        while self._row < last:
+            start, end = self._row, min(last, self._row + self._AT_ONCE)
+            # A stay that begins here may end beyond.
+            away = ~self._within(self._published, start, min(last, end + dwell - 1))
+            for row in (start + np.flatnonzero(away[: end - start])).tolist():
+                if row < self._row:
+                    continue
+                # What does not last until noise begins anew, or reports end, does not last.
+                stays = self._stays(row, away[row - start : row - start + dwell])
+                if stays == dwell:
+                    self._row = row
+                    return
+                self._row = row + stays
+            self._row = max(self._row, end)
+
+    def _stays(self, row: int, away: BoolArray) -> int:
+        """In how many reports, of as many as are given, somebody stays in the cell of the first one."""
+        if len(away) < 2 or not away[1]:
+            return 1
+        stays = away & self._within(int(self._cells[row]), row, row + len(away))
+        return len(away) if stays.all() else int(np.argmin(stays))
+
+    def _go_past_repeats(self, last: int) -> None:
         while self._row < last:
             end = min(last, self._row + self._AT_ONCE)
-            other = np.flatnonzero(~repeats(self._row, end))
-            if len(other):
-                self._row += int(other[0])
+            repeats = self._within(self._candidate, self._row, end) & ~self._within(self._published, self._row, end)
+            if not repeats.all():
+                self._row += int(np.argmin(repeats))
                 return
             self._row = end
 
@@ -364,6 +493,9 @@ class Ground:
         self._metres = grid if isinstance(grid, PlaceGrid) else PlaceGrid(1.0)
         if protection.policy is not Policy.PLACE:
             self._metres = PlaceGrid(self._FINE_M)
+        if self._people is not None:
+            cells = self._people.cells
+            self._boxes_m, self._sides_m = cells.boxes() * cells.region.metres_per_unit, cells.sides_m
 
     def cells_at(self, places_m: FloatArray) -> IntArray:
         """Return a number for the cell of each place."""
@@ -371,13 +503,6 @@ class Ground:
             cells = self._people.cells
             return cells.find(places_m / cells.region.metres_per_unit).astype(np.int64)
         return self._numbers(places_m / self._metres.side_m + 0.5)
-
-    def alike_at(self, places_m: FloatArray) -> IntArray:
-        """Return a number for each place; where it is the same, the same cells reach, and the nearest is the same."""
-        if self._people is not None:
-            return np.arange(len(places_m))
-        # The margin is half a side, so that other cells reach beyond the middle of a cell.
-        return self._numbers(places_m / (self._metres.side_m * MARGIN_SHARE))
 
     def _numbers(self, units: FloatArray) -> IntArray:
         column, row = np.floor(units).astype(np.int64).T
@@ -390,16 +515,21 @@ class Ground:
         column, row = cells // self._ROWS, cells % self._ROWS - self._ROWS // 2
         return np.column_stack([column, row]).astype(np.float64) * self._metres.side_m
 
-    def cells_near(self, x_m: float, y_m: float) -> list[int]:
-        """Return the numbers of all cells that somebody here may count as in, their own first."""
-        if self._people is not None:
-            return [number for (number,) in self._people.cells_near(x_m, y_m)]
-        return [column * self._ROWS + row + self._ROWS // 2 for column, row in self._metres.cells_near(x_m, y_m)]
+    def reaches(self, cell: int, cells: IntArray, places_m: FloatArray) -> BoolArray:
+        """Whether somebody who was in a cell counts as in it at each of these places, which lie in these cells.
 
-    def reaching(self, cell: int) -> Callable[[IntArray, FloatArray], BoolArray]:
-        """Return whether somebody who was in a cell surely still counts as in it, given cells and places."""
-        if self._people is not None:
-            return lambda cells, _places_m: np.asarray(cells == cell)
-        centre_m = self.centres_m(np.array([cell]))[0]
-        reach_m = self._metres.side_m / 2 + self._metres.margin_m
-        return lambda _cells, places_m: np.asarray(np.abs(places_m - centre_m).max(axis=1) < reach_m)
+        The same as that the grid's ``cells_near`` has the cell, for many places at once.
+        """
+        if self._people is None:
+            side_m, margin_m = self._metres.side_m, self._metres.margin_m
+            own = np.array([cell // self._ROWS, cell % self._ROWS - self._ROWS // 2])
+            first = np.floor((places_m - margin_m) / side_m + 0.5)
+            last = np.floor((places_m + margin_m) / side_m + 0.5)
+            return np.asarray(((first <= own) & (own <= last)).all(axis=1))
+        west, south, east, north = self._boxes_m[cell].tolist()
+        x_m, y_m = places_m.T
+        away_m = np.max([west - x_m, x_m - east, south - y_m, y_m - north], axis=0)
+        margin_m = np.maximum(MARGIN_SHARE * np.minimum(self._sides_m[cell], self._sides_m[cells]), LEAST_MARGIN_M)
+        graph = graph_of(self._people.cells)
+        touching = np.isin(cells, graph.neighbours[graph.starts[cell] : graph.starts[cell + 1]])
+        return np.asarray((cells == cell) | (touching & (away_m <= margin_m)))
