@@ -113,6 +113,8 @@ class Guess:
 # A place that is shown for less than this share of the longest one of its kind comes from a bad fix.
 _BRIEF = 0.2
 _BRIEF_IS_BAD, _LONG_IS_BAD = 0.9, 0.02
+# And most of those that are shown so briefly are of places that somebody visits now and then, which are many.
+_BRIEF_IS_REGULAR, _BRIEF_IS_REGULAR_IF_GPS_IS_GOOD = 0.1, 0.001
 _IMPOSSIBLE = 1e-300
 _MAY_BE = 1e-3
 _ALIKE = 1e-9
@@ -147,6 +149,7 @@ class LongitudinalAttacker:
     ) -> None:
         self.knowledge = knowledge
         self._time_by_kind = time_by_kind
+        self._brief_is_regular = _BRIEF_IS_REGULAR if gps.bad_share else _BRIEF_IS_REGULAR_IF_GPS_IS_GOOD
         self._homes = _Reported(protection, knowledge.homes_m, knowledge.log_weights, gps)
         self._works = (
             None if knowledge.works_m is None else _Reported(protection, knowledge.works_m, knowledge.log_weights, gps)
@@ -193,6 +196,10 @@ class LongitudinalAttacker:
         worth = ((1 + np.log(total[shown])) / total[shown])[:, None] * held[shown]
         logs = np.log(share) @ worth.T
         weights = np.exp(logs - logs.max(axis=0))
+        for kind in (HOME, WORK):
+            of_kind = weights[kind] > 0.5 * weights.sum(axis=0)
+            brief = total[shown] < _BRIEF * (total[shown] * of_kind).max(initial=0.0)
+            weights[kind, brief] *= self._brief_is_regular
         found[:, shown] = weights / weights.sum(axis=0)
         return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -21,6 +22,7 @@ from nearveil.evaluation.experiments import year
 from nearveil.evaluation.experiments.scope import Results, Scope
 from nearveil.evaluation.runner import open_journal, run_cells
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
+from nearveil.privacy.ledger.budget import duration_text
 
 COMMAND = "nearveil reproduce year"
 _FILE = "year.json"
@@ -41,37 +43,92 @@ def _text() -> str:
 def curves_for(protection: Protection) -> list[dict[str, Any]]:
     """Return the curves of a protection with exactly these settings; none where it was not measured."""
     wanted = _settings(protection)
-    return [curve for curve in year_curves()["curves"] if curve["settings"] == wanted] if wanted else []
+    return _with_settings(wanted) if wanted else []
+
+
+def _with_settings(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [curve for curve in year_curves()["curves"] if curve["settings"] == settings]
 
 
 def year_note(protection: Protection) -> str:
-    """Return what months give away, in a sentence or two for a card; that it was not measured, where it was not."""
-    if protection.policy is Policy.OFF:
-        return ""
-    own = [
-        curve
-        for curve in curves_for(protection)
-        if (curve["person"], curve["gps"], curve["attacker"]) == ("stays at home", "bad", "addresses")
-    ]
+    """Return what months give away, in a few sentences for a card; that it was not measured, where it was not."""
+    own = {(curve["person"], curve["attacker"]): curve for curve in curves_for(protection) if curve["gps"] == "bad"}
     if not own:
         return (
             f"What months of published locations give away was not measured for these settings; '{COMMAND}' and "
             "'nearveil plan' measure it for others."
         )
-    (curve,) = own
-    found = ", ".join(
-        f"{_percent(share)} after {months}" for months, share in zip(curve["months"], curve["found"], strict=True)
+    known, unknown = own["stays at home", "addresses"], own["stays at home", "density"]
+    both = own.get(("commutes", "home and work"))
+    commuters = (
+        ""
+        if both is None
+        else f" Of {both['people']:,} commuters, whoever knows where everybody lives and works finds the home of "
+        f"{_percent(both['found'][0])} after one month and of {_percent(both['found'][-1])} after {both['months'][-1]}."
     )
     return (
-        f"Months of published locations give more away than one. Of {curve['people']:,} made-up people who stay at "
-        "home, with phones of which every twentieth fix is 150 m off, an attacker who knows every address and combines "
-        f"all that is published finds within 100 m: {found} months (95 % intervals in brackets). Longer was not "
-        f"measured. Measured by '{COMMAND}'."
+        f"What months give away, measured on {known['people']:,} made-up people who stay at home, with phones of which "
+        "every twentieth fix is 150 m off. An attacker who combines all that is published of a person finds within "
+        f"100 m, after {_listed([str(number) for number in known['months']])} months: {_percents(known)} if every "
+        f"address is known, {_percents(unknown)} if none is (95 % intervals in brackets).{commuters} Other people and "
+        f"longer were not measured. Measured by '{COMMAND}'."
     )
+
+
+def _percents(curve: Mapping[str, Any]) -> str:
+    return _listed([_percent(share) for share in curve["found"]])
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _percent(share: Mapping[str, float]) -> str:
     return f"{100 * share['value']:.0f} % ({100 * share['low']:.0f} to {100 * share['high']:.0f})"
+
+
+def year_chart(protection: Protection) -> dict[str, Any] | None:
+    """Return what a page draws: curves of these settings, or of the nearest that were measured, under their own name.
+
+    Of the curves, those with bad GPS. None while protection is off; no curves where noise does not belong to places.
+    """
+    if protection.policy is Policy.OFF:
+        return None
+    document, shown = year_curves(), _settings(protection)
+    measured = shown is not None and bool(_with_settings(shown))
+    if shown is not None and not measured:
+        shown = _nearest(shown)
+    return {
+        "measured": measured,
+        "settings": None if shown is None else _settings_text(shown),
+        "population": document["population"],
+        "protocol": document["protocol"],
+        "command": document["command"],
+        "curves": [
+            {name: curve[name] for name in ("person", "attacker", "people", "months", "found")}
+            for curve in ([] if shown is None else _with_settings(shown))
+            if curve["gps"] == "bad"
+        ],
+    }
+
+
+def _nearest(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The measured settings of the same kind with the nearest distance, or number of people."""
+    key = "hide_within_m" if settings["hide_among"] is None else "hide_among"
+    measured: list[dict[str, Any]] = [curve["settings"] for curve in year_curves()["curves"]]
+    alike = [one for one in measured if one[key] is not None and not one["forgets"]]
+    return min(alike, key=lambda one: abs(math.log(one[key] / settings[key])))
+
+
+def _settings_text(settings: Mapping[str, Any]) -> str:
+    """Say settings in words: "hide within 500 m, 20 new places in 30 days, …"."""
+    among, lifetime_d = settings["hide_among"], settings["noise_lifetime_d"]
+    hides = f"hide within {settings['hide_within_m']:g} m" if among is None else f"hide among {among:,} people"
+    noise = "noise for good" if lifetime_d is None else f"noise for {lifetime_d:g} days"
+    return (
+        f"{hides}, {noise}, {settings['new_places']:,} new places in {settings['window_d']:g} days, a place counts "
+        f"after {settings['dwell_epochs']} epochs of {duration_text(timedelta(seconds=settings['epoch_s']))}"
+    )
 
 
 def _settings(protection: Protection) -> dict[str, Any] | None:
@@ -153,7 +210,8 @@ def _main(arguments: Sequence[str] | None = None) -> None:
     scope = Scope(datasets={}, runs=given.runs, instances=given.instances)
     with open_journal(given.folder / "cells.jsonl") as journal:
         results = run_cells(year.cells(scope), year.generated_populations(), journal, cores=os.cpu_count() or 1)
-    text = json.dumps(curves_document(scope, results), indent=1)
+    # One line for each number would be ten times as long.
+    text = json.dumps(curves_document(scope, results), separators=(",", ":")).replace('{"settings"', '\n{"settings"')
     Path(__file__).with_name(_FILE).write_text(f"{text}\n", encoding="utf-8")
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from nearveil.errors import UsageError
+from nearveil.evaluation.year_curve import year_note
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
@@ -464,8 +465,10 @@ _REDRAWN = (
 
 
 def service_card(protection: Protection, intervals: Intervals | None) -> Guarantee:
-    """Return the guarantee of a service."""
+    """Return the guarantee of a service, with what was measured of months of it."""
     card = protection.guarantee
+    if protection.policy is not Policy.OFF:
+        card = card.with_note(year_note(protection))
     if protection.among is not None:
         card = card.with_note(GIVEN_CELLS)
     if intervals is None or protection.policy is Policy.OFF:

@@ -4,11 +4,13 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from nearveil.evaluation.year_curve import year_chart
 from tests.server.console_service import PEOPLE, Place, console_service, served
 
 if TYPE_CHECKING:
@@ -153,6 +155,47 @@ def test_the_ledger_the_epoch_and_the_promise_are_shown(console: "Page") -> None
     assert console.locator("#statements .broken").count() == 0
     assert console.locator("#loud").is_hidden()
     assert "e^2" in console.locator("#statements").inner_text()
+
+
+def test_what_months_give_away_is_shown_for_the_settings_of_the_service(console: "Page", place: Place) -> None:
+    year = year_chart(place.service.protection)
+    assert year is not None
+    assert f"settings of this service: {year['settings']}." in console.locator("#months-text").inner_text()
+    drawn = console.evaluate(
+        "document.getElementById('months-plot').data.map(({x, y, error_y}) => [x, y, error_y.array])"
+    )
+    shares = {curve["attacker"]: curve["found"] for curve in year["curves"] if curve["person"] == "stays at home"}
+    for (months, values, above), found in zip(drawn, (shares["density"], shares["addresses"]), strict=False):
+        assert months == [1, 3, 6, 12, 24]
+        assert values == pytest.approx([100 * share["value"] for share in found])
+        assert above == pytest.approx([100 * (share["high"] - share["value"]) for share in found])
+    rows = console.locator("#months-table tbody tr").all_inner_texts()
+    assert [row.split()[0] for row in rows] == ["1", "3", "6", "12", "24"]
+    last = shares["addresses"][-1]
+    assert (
+        f"{100 * last['value']:.0f}\u00a0% ({100 * last['low']:.0f}\u00a0to\u00a0{100 * last['high']:.0f})" in rows[-1]
+    )
+    console.locator("nav a[href='#months']").focus()
+    console.keyboard.press("Enter")
+    assert console.evaluate("location.hash") == "#months"
+
+
+def test_months_of_settings_that_were_not_measured_have_another_name(
+    chromium: "Browser", address: str, place: Place
+) -> None:
+    """The page gets what a service with other settings answers, which another test checks."""
+    other = year_chart(replace(place.service.protection, hide_within_m=800.0))
+
+    def answer(route: "Route") -> None:
+        found = route.fetch()
+        route.fulfill(response=found, json={**found.json(), "year": other})
+
+    with visiting(chromium, address) as page:
+        page.route("**/v1/console/prediction", answer)
+        signed_in(page, place.key)
+        text = page.locator("#months-text").inner_text()
+        assert "were not measured" in text
+        assert "which are others: hide within 1000 m" in text
 
 
 def test_the_map_can_be_moved_by_keys_and_buttons(console: "Page") -> None:
@@ -349,6 +392,7 @@ def test_no_protection_is_loud(unprotected: tuple["Page", list[str]]) -> None:
     assert "Protection is off" in page.locator("#loud").inner_text()
     assert page.locator("#statements .broken").count() == 1
     assert "places as they were reported" in page.locator("#map-text").inner_text()
+    assert page.locator("#months").is_hidden()
 
 
 def test_tiles_come_from_the_address_that_is_set(unprotected: tuple["Page", list[str]]) -> None:

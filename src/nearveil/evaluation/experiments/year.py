@@ -40,7 +40,7 @@ NAME = "year"
 TITLE = "What a year gives away"
 
 CITY = "demo city"
-BUDGETS = (3, 5, 10, 20, 50)
+BUDGETS = (3, 5, 10, 20)
 USUAL_BUDGET = 20
 
 _QUICK_MONTHS = (1, 6, 12)
@@ -83,9 +83,9 @@ class YearCell(Cell):
 
     @property
     def seconds(self) -> float:
-        """Commuters report more; cells of people are searched for."""
-        each = (3.0 if self.commutes else 1.0) * (3.0 if self.hide_among else 1.0) * (2.0 if self.bad_gps else 1.0)
-        return 3.0 + 0.006 * each * self.people * max(self.months)
+        """What is published anew takes time: commuters' places, bad fixes, and more where places count at once."""
+        each = (6.0 if self.commutes else 1.0) * (3.0 if self.hide_among else 1.0) * (3.0 if self.bad_gps else 1.0)
+        return 3.0 + 0.0006 * each * (2.0 if self.dwell_epochs == 1 else 1.0) * self.people * max(self.months)
 
     def measure(self, dataset: Dataset) -> dict[str, Any]:
         """Let them report, publish, and attack."""
@@ -211,22 +211,24 @@ def _curves(scope: Scope, dataset: str) -> list[YearCell]:
     months = _QUICK_MONTHS if scope.quick else MONTHS
     people = _PEOPLE_OVER_INSTANCES * scope.instances
     base = YearCell(dataset=dataset, seed=scope.seed, run=0, people=people, months=months)
-    found = []
     # To compare with: noise is drawn anew, and whatever is reported counts at once.
-    for own in (replace(base, forgets=True, dwell_epochs=1), base):
-        found += [own, _commuting(own)]
-        if not scope.quick:
-            found += [replace(own, bad_gps=False), replace(_commuting(own), bad_gps=False)]
-            found += [replace(own, hide_within_m=length_m) for length_m in (200.0, 1000.0)]
-            found += [replace(own, hide_within_m=None, hide_among=100, bad_gps=bad) for bad in (False, True)]
-    return found
+    anew = replace(base, forgets=True, dwell_epochs=1)
+    if scope.quick:
+        return [anew, base, _commuting(base)]
+    return [
+        *(replace(own, bad_gps=bad) for own in (anew, base, _commuting(base)) for bad in (False, True)),
+        *(replace(base, hide_within_m=length_m) for length_m in (200.0, 1000.0)),
+        *(replace(base, hide_within_m=None, hide_among=100, bad_gps=bad) for bad in (False, True)),
+    ]
 
 
 def _budgets(scope: Scope, dataset: str) -> list[YearCell]:
-    months = _BUDGET_MONTHS if not scope.quick else _QUICK_MONTHS[:1]
-    people = _PEOPLE_OVER_INSTANCES * scope.instances
-    base = _commuting(YearCell(dataset=dataset, seed=scope.seed, run=0, people=people, months=months))
-    return [replace(base, new_places=places) for places in (_QUICK_BUDGETS if scope.quick else BUDGETS)]
+    """One cell of each budget; that of the usual one is among the curves."""
+    usual = _commuting(next(one for one in _curves(scope, dataset) if not one.forgets))
+    usual = replace(usual, bad_gps=True)
+    others = replace(usual, months=(1,) if scope.quick else _BUDGET_MONTHS)
+    budgets = _QUICK_BUDGETS if scope.quick else BUDGETS
+    return [usual if places == USUAL_BUDGET else replace(others, new_places=places) for places in budgets]
 
 
 def _commuting(cell: YearCell) -> YearCell:
@@ -346,13 +348,15 @@ def _wide_table(rows: Sequence[Curve], figure: str, name: str, caption: str, pro
 def _budget_table(scope: Scope, results: Results, protocol: str) -> Table:
     lines: list[tuple[Value, ...]] = []
     for dataset in _populations(scope):
-        for cell in _budgets(scope, dataset):
-            runs = [results[one] for one in _runs(scope, cell)]
-            right, unpublished = (mean_over_runs([run[name][-1] for run in runs]) for name in ("right", "unpublished"))
-            by_attacker = [Curve.of(cell, attacker, runs).found[-1] for attacker in ("addresses", "home and work")]
-            points = Curve.of(cell, "addresses", runs).points[-1]
-            noise = Curve.of(cell, "addresses", runs).noise
-            lines.append((dataset, noise, cell.new_places, max(cell.months), right, unpublished, points, *by_attacker))
+        own = _budgets(scope, dataset)
+        months = min(max(cell.months) for cell in own)
+        for cell in own:
+            runs, row = [results[one] for one in _runs(scope, cell)], cell.months.index(months)
+            right, unpublished = (mean_over_runs([run[name][row] for run in runs]) for name in ("right", "unpublished"))
+            by_attacker = [Curve.of(cell, attacker, runs) for attacker in ("addresses", "home and work")]
+            points, found = by_attacker[0].points[row], [curve.found[row] for curve in by_attacker]
+            noise = noise_text(cell)
+            lines.append((dataset, noise, cell.new_places, months, right, unpublished, points, *found))
     columns = (
         Column("dataset"), Column("noise"), Column("new places in 30 days", form="d"), Column("months", form="d"),
         Column("time at the right place"), Column("places not published"), Column("points a month", form=".1f"),

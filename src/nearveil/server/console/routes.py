@@ -17,6 +17,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
+from nearveil.evaluation.year_curve import year_chart
 from nearveil.privacy.explain import believed_at_most
 from nearveil.privacy.guarantee import Guarantee, Notion, round_up
 from nearveil.report.maps import land_in
@@ -61,7 +62,7 @@ def console_router(service: Service) -> APIRouter:
 
     @router.get("/v1/console/prediction", dependencies=PERMITTED)
     def prediction() -> Response:
-        return _json(predictions())
+        return _json({**predictions(), "year": year_chart(service.publisher.promised)})
 
     @router.post("/v1/console/demonstration")
     async def demonstration(request: Request, caller: Permitted) -> Response:

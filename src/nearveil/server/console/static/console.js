@@ -4,6 +4,7 @@ import { ask, key } from "./api.js";
 import { setUpAttack } from "./attack.js";
 import { showDial } from "./dial.js";
 import { showLedger, tick } from "./ledger.js";
+import { showMonths } from "./months.js";
 import { showPeople } from "./people.js";
 import { showPromise } from "./promise.js";
 import { setUpTheme } from "./theme.js";
@@ -40,6 +41,7 @@ async function open() {
     showPeople(map);
     if (beats === null) {
       showDial(prediction, state);
+      showMonths(prediction.year);
       setUpAttack(map, complain);
       if (map.tile_address) $("tiles-note").textContent = ", but for the map tiles";
     }
