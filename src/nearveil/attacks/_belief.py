@@ -37,34 +37,14 @@ class Rings:
         self._ahead_at: dict[Spot, int] = {}
         self._seen_at: set[Spot] = set()
         self._counted: dict[Spot, float] = {}
-        self._sentinels: set[Spot] = set()
         self.crowds = Crowds(k)
         self._cutoff = Cutoff()
         self._repeats = Repeats()
 
     @property
-    def repeats(self) -> Repeats:
-        """Answers to questions from the same place."""
-        return self._repeats
-
-    @property
-    def sentinels(self) -> int:
-        """How often an account was seen to be where it was put: right there and first, or as a twin."""
-        return len(self._sentinels) + self._repeats.twins
-
-    def had_sentinel(self, place: Spot) -> bool:
-        """Whether one of them was there."""
-        return place in self._sentinels
-
-    @property
     def never_seen(self) -> bool:
         """Whether the target was in no answer at all."""
         return not self._seen_at
-
-    @property
-    def relies_on_start(self) -> bool:
-        """Whether some bound holds only if the target is listed at the start, where it has not been seen yet."""
-        return bool(self._assumed) and self._start not in self._seen_at
 
     def ahead(self) -> Mapping[Spot, int]:
         """How many people stand before the target, wherever that is known; at the start, the last place is a guess."""
@@ -79,12 +59,6 @@ class Rings:
         """Bounds on the target: rows of x, y, least and greatest distance."""
         return np.array(self._of[self._target] + self._assumed, dtype=np.float64).reshape(-1, 4)
 
-    def without_assumption(self) -> Rings:
-        """Return the hard bounds alone, those that hold wherever the target is."""
-        certain = Rings(self._target, self._k, self._start)
-        certain._of[self._target] = self._of[self._target]
-        return certain
-
     def learn(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> bool:
         """Take in one answer; False if it cannot come from accounts that are where they were put."""
         full = len(answer) >= self._k
@@ -94,8 +68,6 @@ class Rings:
             return False
         if not self._repeats.agree(place, radius_of, answer):
             return False
-        if 0.0 in radius_of.values():
-            self._sentinels.add(place)
         self.crowds.learn(place, radius_of, answer, target_listed=self._target in answer)
         self._bound_people(place, radius_of, answer)
         self._bound_target(place, radius_of, answer)
@@ -428,9 +400,6 @@ class Cutoff:
         return self._low <= self._high
 
 
-_TELLING_CROWD = 5
-
-
 class Repeats:
     """Lists from the same place: people are in one order, and an account farther away has no fewer of them before it.
 
@@ -442,19 +411,6 @@ class Repeats:
     def __init__(self) -> None:
         self._lists: dict[Spot, list[Person]] = {}
         self._ahead: dict[Spot, list[tuple[float, int, float]]] = {}
-        self.asked_twice = False
-        self.twins = 0
-
-    def ruler(self) -> tuple[Spot, float] | None:
-        """The place and distance of the account with most people before it; None if all had few."""
-        seen = [
-            (least, place, radius)
-            for place, all_ in self._ahead.items()
-            for radius, least, most in all_
-            if least == most
-        ]
-        least, place, radius = max(seen, default=(0, (0.0, 0.0), 0.0))
-        return (place, radius) if least >= _TELLING_CROWD else None
 
     def agree(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> bool:
         """Take in an answer; False if it does not agree with those before."""
@@ -463,13 +419,11 @@ class Repeats:
         shared = min(len(people), len(before))
         if people[:shared] != before[:shared]:
             return False
-        self.asked_twice |= shared >= _TELLING_CROWD
         self._lists[place] = max(people, before, key=len)
         ahead = self._ahead.setdefault(place, [])
         for account, radius in radius_of.items():
             if account in answer:
                 count = sum(person not in radius_of for person in answer[: answer.index(account)])
-                self.twins += count >= _TELLING_CROWD and any(radius == other for other, _, _ in ahead)
                 ahead.append((radius, count, float(count)))
             else:
                 # Beyond everybody listed: so many are before it, or more.
