@@ -23,6 +23,7 @@ class Outcome(StrEnum):
 
     FOUND = "found"
     NOT_LISTED = "the target is not listed from the start"
+    NOBODY = "nobody is listed anywhere"
     LOST = "the target was lost from sight"
     CONTRADICTION = "the answers contradict each other"
     OUT_OF_QUERIES = "no more questions allowed"

@@ -28,6 +28,8 @@ SHARE = 0.9
 
 # Fits before the last take so many times less effort.
 _SHORTER = 4
+# So many lists at least tell how far radii can be trusted.
+_LEAST_CHECKS = 10
 _STRETCHES = np.geomspace(1.0, 10.0, 60)
 
 
@@ -77,7 +79,8 @@ class Campaign:
     goal : float
         The campaign ends when this share of the people seen is located.
     apart : float
-        Squares are cut while their sides are longer than this, in units of how far a list reaches.
+        Squares are cut while a list seems not to reach so far that one beside it is less than this away, in units of
+        its reach. From 2 on lists have nobody in common.
     smallest : float
         Squares with sides of this many ``tau_m`` are not cut.
     rounds, share_a_round : int, float
@@ -119,18 +122,20 @@ class Campaign:
             guess_m = self._explore(inquiry, advance)
         self._fit(crowd, guess_m, COOLING, progress)
         for _ in range(self.rounds):
-            lost = self._lost(crowd)
-            if inquiry.is_over or not len(lost):
+            most = math.ceil(self.share_a_round * inquiry.count)
+            places = self._places_for(crowd, self._lost(crowd), rng)[:most]
+            if inquiry.is_over or not places:
                 break
-            places = self._places_for(crowd, lost, rng)[: math.ceil(self.share_a_round * inquiry.count)]
+            # A map that explains little is not worth keeping warm.
+            cooling = COOLING if crowd.disorder() > self.most_disorder / 2 else WARM
             with progress("asking where people are badly located", len(places)) as advance:
                 inquiry.ask(places, advance)
-            self._fit(crowd, None, WARM, progress)
-        places = self._places_to_check(crowd, math.ceil(self.checks * inquiry.count), rng)
+            self._fit(crowd, None, cooling, progress)
+        places = self._places_to_check(crowd, max(_LEAST_CHECKS, math.ceil(self.checks * inquiry.count)), rng)
         with progress("asking to check the map", len(places)) as advance:
             checks = inquiry.check(places, advance)
         self._fit(crowd, None, WARM, progress, last=True)
-        stretch, disorder = _stretch(crowd, checks), crowd.disorder()
+        stretch, disorder = _stretch(crowd, checks, rng), crowd.disorder()
         return CampaignResult(
             outcome=self._outcome(crowd, disorder, is_over=inquiry.is_over),
             people=tuple(crowd.people),
@@ -144,9 +149,12 @@ class Campaign:
         )
 
     def _outcome(self, crowd: CrowdMap, disorder: float, *, is_over: bool) -> Outcome:
-        if disorder > self.most_disorder:
-            return Outcome.CONTRADICTION
-        return Outcome.OUT_OF_QUERIES if is_over else Outcome.FOUND
+        if not crowd.people:
+            return Outcome.NOBODY
+        # What was asked from a few places only may fit no map that is found, without being wrong.
+        if is_over:
+            return Outcome.OUT_OF_QUERIES
+        return Outcome.CONTRADICTION if disorder > self.most_disorder else Outcome.FOUND
 
     def _fit(
         self, crowd: CrowdMap, guess_m: FloatArray | None, cooling: Sequence[float], progress: ProgressBar, *,
@@ -161,25 +169,21 @@ class Campaign:
         """Ask from the middles of squares, smaller where lists change quickly; return how far lists seem to reach."""
         side_m = min(self.half_extent_m)
         reach_m: list[float] = []
-        families = [self._grid((0.0, 0.0), side_m, 2 * math.ceil(max(self.half_extent_m) / side_m))]
-        while families and not inquiry.is_over:
-            places = [self._inside(middle) for family in families for middle in family]
-            answers, news = inquiry.ask(places, progress)
-            level_m = _reaches_m(places[: len(answers)], answers, side_m)
+        middles = self._grid((0.0, 0.0), side_m, 2 * math.ceil(max(self.half_extent_m) / side_m))
+        while middles and not inquiry.is_over:
+            places = [self._inside(middle) for middle in middles]
+            asked = inquiry.ask(places, progress)
+            level_m, alone = _beside(places[: len(asked)], [answer for answer, _ in asked], side_m, self.apart)
             reach_m += level_m
-            smaller, begin = [], 0
-            for family in families:
-                own = slice(begin, begin + len(family))
-                begin += len(family)
-                # Where squares beside each other showed nobody new, lists may change, but nobody is left to be found.
-                if not any(news[own]) or side_m <= self.smallest * self.tau_m:
-                    continue
-                smaller += [
-                    self._grid(middle, side_m / 2, 2)
-                    for middle, answer, reach in zip(family, answers[own], level_m[own], strict=False)
-                    if len(answer) >= inquiry.k and self.apart * reach < side_m
-                ]
-            families, side_m = smaller, side_m / 2
+            coarse = [
+                middle
+                for middle, is_alone, (answer, new) in zip(middles, alone, asked, strict=False)
+                # Where lists change but show nobody new, nobody is left to be found.
+                if is_alone and new and len(answer) >= inquiry.k
+            ]
+            deep_enough = side_m <= self.smallest * self.tau_m
+            middles = [] if deep_enough else [part for middle in coarse for part in self._grid(middle, side_m / 2, 2)]
+            side_m /= 2
         return np.array(reach_m)
 
     def _grid(self, middle: Spot, side_m: float, count: int) -> list[Spot]:
@@ -201,6 +205,8 @@ class Campaign:
 
     def _places_for(self, crowd: CrowdMap, lost: IntArray, rng: np.random.Generator) -> list[Spot]:
         """Where people who are lost may be, far from where they seem to be; first where lists have many of them."""
+        if not len(lost):
+            return []
         estimates_m = crowd.estimates()
         away_m = np.hypot(*np.moveaxis(crowd.samples[:, lost] - estimates_m[lost], 2, 0))
         places = crowd.samples[np.argmax(away_m, axis=0), lost]
@@ -231,13 +237,16 @@ class _Questions:
         self._oracle, self._crowd, self._most = oracle, crowd, most
         self.k, self.count, self.is_over = oracle.k, 0, False
 
-    def ask(self, places: Iterable[Spot], progress: Progress) -> tuple[list[Sequence[Person]], list[int]]:
-        """Ask, and return the answers with the number of new people in each; fewer if no more may be asked."""
-        answers, news = [], []
+    def ask(self, places: Iterable[Spot], progress: Progress) -> list[tuple[Sequence[Person], bool]]:
+        """Ask, and return the answers; fewer if no more may be asked.
+
+        Each with whether somebody is on it who was not listed before this call.
+        """
+        known, found = len(self._crowd.people), []
         for place, answer in self._asked(places, progress):
-            answers.append(answer)
-            news.append(self._crowd.add(place, answer))
-        return answers, news
+            numbers = self._crowd.add(place, answer)
+            found.append((answer, any(number >= known for number in numbers)))
+        return found
 
     def check(self, places: Iterable[Spot], progress: Progress) -> list[tuple[Spot, list[int]]]:
         """Ask without telling the map."""
@@ -258,31 +267,39 @@ class _Questions:
             yield place, answer
 
 
-def _reaches_m(places: Sequence[Spot], answers: Sequence[Sequence[Person]], side_m: float) -> list[float]:
-    """How far lists seem to reach, by what they have in common with those a side away."""
-    if not places:
-        return []
-    spots, found = np.array(places), []
-    for number, beside in enumerate(cKDTree(spots).query_ball_point(spots, 1.01 * side_m)):
-        reaches_m = [
-            math.dist(spots[number], spots[other]) / step_between(answers[number], answers[other])
-            for other in beside
-            if other != number
-        ]
-        found.append(float(np.median(reaches_m)) if reaches_m else side_m / 2)
-    return found
+def _beside(
+    places: Sequence[Spot], answers: Sequence[Sequence[Person]], side_m: float, apart: float
+) -> tuple[list[float], list[bool]]:
+    """How far lists seem to reach, and whether one a side away has too little in common with them.
+
+    One is enough: lists on this side of a town are alike however far they are, and only those beyond it are not.
+    """
+    spots, reaches_m, is_alone = np.array(places).reshape(-1, 2), [], []
+    for number, near in enumerate(cKDTree(spots).query_ball_point(spots, 1.01 * side_m) if len(spots) else ()):
+        others = [other for other in near if other != number]
+        steps = np.array([step_between(answers[number], answers[other]) for other in others])
+        lengths_m = np.hypot(*(spots[others] - spots[number]).T)
+        # That lists reach farther than to the next place is not known.
+        reaches_m.append(min(float(np.median(lengths_m / steps)), side_m) if others else side_m / 2)
+        is_alone.append(not others or bool(steps.max() > apart))
+    return reaches_m, is_alone
 
 
-def _stretch(crowd: CrowdMap, checks: Sequence[tuple[Spot, Sequence[int]]]) -> float:
+def _stretch(
+    crowd: CrowdMap, checks: Sequence[tuple[Spot, Sequence[int]]], rng: np.random.Generator
+) -> float:
     """By how much samples must be stretched about their means, so that lists that were not fitted are likeliest.
 
-    Samples say how likely two neighbours of such a list are in the order in which they are. Where samples are too close
-    to their means, orders occur that they call impossible.
+    Samples say how likely two people of such a list are in the order in which they are. Where samples are too close to
+    their means, orders occur that they call impossible.
     """
     gaps = []
     for place, people in checks:
+        # Any two of a list: whoever is next to somebody was chosen by the answer, and is nearer to them than is likely.
+        one = rng.permutation(len(people))
+        near, far = np.minimum(one, np.roll(one, 1)), np.maximum(one, np.roll(one, 1))
         distances_m = np.hypot(*np.moveaxis(crowd.samples[:, people] - np.array(place), 2, 0))
-        gaps.append(np.diff(distances_m, axis=1))
+        gaps.append((distances_m[:, far] - distances_m[:, near])[:, near < far])
     gaps_m = np.concatenate([np.empty((len(crowd.samples), 0)), *gaps], axis=1)
     means_m = gaps_m.mean(axis=0)
     likely = []

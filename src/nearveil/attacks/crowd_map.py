@@ -173,16 +173,15 @@ class CrowdMap:
         self._places: list[Spot] = []
         self._chains = [_Chain(k, self._half_extent_m, one) for one in rng.spawn(chains)]
 
-    def add(self, place: Spot, answer: Sequence[Person]) -> int:
-        """Learn a list, and return how many people on it are new."""
-        before = len(self.people)
+    def add(self, place: Spot, answer: Sequence[Person]) -> list[int]:
+        """Learn a list, and return the rows of the people on it."""
         for person in answer:
             if person not in self._number:
                 self._number[person] = len(self.people)
                 self.people.append(person)
         self._places.append(place)
         self.answers.append(self.numbers(answer))
-        return len(self.people) - before
+        return self.answers[-1]
 
     def numbers(self, answer: Sequence[Person]) -> list[int]:
         """Return the rows of those on a list who are known."""

@@ -24,6 +24,8 @@ from nearveil.types import FloatArray, IntArray
 # A radius of the map holds its person with 90 %: so many standard deviations of a Gaussian error in the plane.
 _RADIUS_IN_SIGMAS = math.sqrt(2 * math.log(10))
 _LEAST_SIGMA_M = 1.0
+# A landmark is elsewhere than the map says, because it was mapped badly or has moved, with about this probability.
+_STRAY = 0.01
 _PARTICLES = 2000
 _CANDIDATES = 50
 _LEAST_MASS = 1e-9
@@ -101,10 +103,7 @@ class _Belief:
             if len(self._inquiry.steps) >= self._attack.most_queries:
                 return Finding(Outcome.OUT_OF_QUERIES, spot_of(estimate))
             place = self._next_place()
-            likely = self._likelihood(place, self._inquiry.ask(place))
-            weights = self._weights * likely
-            if not weights.sum() > 0:
-                return Finding(Outcome.CONTRADICTION, spot_of(estimate))
+            weights = self._weights * self._likelihood(place, self._inquiry.ask(place))
             self._weights = weights / weights.sum()
             self._renew()
 
@@ -123,8 +122,7 @@ class _Belief:
         self._points = points[inside] if inside.any() else points
         self._weights = np.full(len(self._points), 1 / len(self._points))
         likely = self._likelihood(start, answer)
-        if likely.sum() > 0:
-            self._weights = likely / likely.sum()
+        self._weights = likely / likely.sum()
 
     def _bounds(
         self, place: Spot, answer: Sequence[Person]
@@ -157,9 +155,9 @@ class _Belief:
         away_m = np.hypot(*(self._points - place).T)
         likely = np.ones(len(away_m))
         if near is not None:
-            likely *= ndtr((away_m - near[0]) / near[1])
+            likely *= _STRAY + (1 - _STRAY) * ndtr((away_m - near[0]) / near[1])
         if far is not None:
-            likely *= ndtr((far[0] - away_m) / far[1])
+            likely *= _STRAY + (1 - _STRAY) * ndtr((far[0] - away_m) / far[1])
         return likely
 
     def _estimate(self) -> FloatArray:

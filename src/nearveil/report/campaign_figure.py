@@ -59,7 +59,7 @@ def _draw_people(axes: Axes, outcome: CampaignOutcome, theme: Theme) -> dict[str
     tau_m = outcome.tau_m
     groups: list[tuple[str, str, str, BoolArray]] = [
         (f"within {_NEAR * tau_m:g} m", ".", "sky", errors_m <= _NEAR * tau_m),
-        (f"within {tau_m:g} m", ".", "blue", (errors_m > _NEAR * tau_m) & (errors_m <= tau_m)),
+        (f"{_NEAR * tau_m:g} to {tau_m:g} m", ".", "blue", (errors_m > _NEAR * tau_m) & (errors_m <= tau_m)),
         (f"farther off than {tau_m:g} m", "^", "vermilion", seen & (errors_m > tau_m)),
         ("never listed", "x", "ink", ~seen),
     ]
