@@ -285,9 +285,7 @@ def _beside(
     return reaches_m, is_alone
 
 
-def _stretch(
-    crowd: CrowdMap, checks: Sequence[tuple[Spot, Sequence[int]]], rng: np.random.Generator
-) -> float:
+def _stretch(crowd: CrowdMap, checks: Sequence[tuple[Spot, Sequence[int]]], rng: np.random.Generator) -> float:
     """By how much samples must be stretched about their means, so that lists that were not fitted are likeliest.
 
     Samples say how likely two people of such a list are in the order in which they are. Where samples are too close to

@@ -191,7 +191,7 @@ class AttackScore:
         95th percentile of the questions, over all attempts.
     false_certificates : int
         Certified, and farther than tau from where the service has the target.
-    at_least : float
+    at_least : float or None
         Questions that no attack can do without on average, even with everybody else's map; see `least_questions`.
     certificate_price : float or None
         Questions per attack that the certificate cost: less the questions of the same attack without one; None where
@@ -215,7 +215,7 @@ class AttackScore:
     queries_p95: float
     certified: Share
     false_certificates: int
-    at_least: float
+    at_least: float | None
     others_located: float | None
     certificate_price: float | None = None
     acc_served: Share | None = None
@@ -247,7 +247,7 @@ def score_attempts(runs: Sequence[Sequence[ScoredAttack]], *, tau_m: float, k: i
         queries_p95=float(np.percentile([attempt.queries for attempt in everything], 95)),
         certified=share(lambda attempt: attempt.certified),
         false_certificates=sum(attempt.certified and attempt.served_error_m > tau_m for attempt in everything),
-        at_least=least_questions(float(np.mean(bits)), k),
+        at_least=least_questions(float(np.mean(bits)), k) if k else None,
         others_located=located / listed if any(attempt.others_claimed for attempt in everything) else None,
         acc_served=share(lambda attempt: attempt.served_error_m <= tau_m),
         radius_m=float(np.mean([radius for radius, _ in stated])) if stated else None,

@@ -288,7 +288,9 @@ def campaign_notes(outcome: CampaignOutcome) -> str:
         f"as an answer tells at most log2(k + 1) bits about one person."
     )
     if outcome.result.outcome is Outcome.CONTRADICTION:
-        said += f"\nThe answers contradict each other: {outcome.result.disorder:.0%} of their orders do not fit the map."
+        said += (
+            f"\nThe answers contradict each other: {outcome.result.disorder:.0%} of their orders do not fit the map."
+        )
     if outcome.result.outcome is Outcome.OUT_OF_QUERIES:
         said += f"\nThe campaign stopped at {outcome.result.questions:,} questions; --most-questions allows more."
     return said

@@ -45,7 +45,7 @@ def attack_cells(row: AttackRow) -> list[str]:
         f"{score.cost_s.value:.3f}",
         _count(score.queries),
         f"{score.queries_p95:.0f}",
-        f"{score.at_least:.1f}",
+        "–" if score.at_least is None else f"{score.at_least:.1f}",
         f"{score.certified.value:.2f}" if row.attack == "adaptive" else "–",
         "–" if score.certificate_price is None else f"{score.certificate_price:.1f}",
         "–" if score.radius_m is None else f"{score.radius_m:.0f}",
