@@ -19,20 +19,26 @@ from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome
 from nearveil.attacks.campaign import CampaignResult
 from nearveil.attacks.oracle import Spot, spot_of
 from nearveil.nearby.index import Person
-from nearveil.types import FloatArray, IntArray
+from nearveil.types import BoolArray, FloatArray, IntArray
 
 # A radius of the map holds its person with 90 %: so many standard deviations of a Gaussian error in the plane.
 _RADIUS_IN_SIGMAS = math.sqrt(2 * math.log(10))
 _LEAST_SIGMA_M = 1.0
 # A landmark is elsewhere than the map says, because it was mapped badly or has moved, with about this probability.
 _STRAY = 0.01
-_PARTICLES = 2000
-_CANDIDATES = 50
-_LEAST_MASS = 1e-9
-# Effective share of particles below which they are drawn anew.
-_WORN = 0.3
+# The ring of the first list may be long and thin.
+_PARTICLES_AT_FIRST, _PARTICLES = 20_000, 2000
+# Lengths of the particles' moves after each answer, in units of their spread.
+_MOVES = (0.3, 0.1, 0.03, 0.1, 0.03)
+_CANDIDATES = 60
+_TRIES, _SHIFTS = 20, 3
 # Below this share of tau a narrower belief is worth nothing.
 _ENOUGH = 0.35
+
+Bound = tuple[float, float]
+"""A distance in metres and its standard deviation."""
+Learned = tuple[Spot, Bound | None, Bound | None]
+"""Where was asked; the person is farther than the first bound and nearer than the second."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,7 +65,7 @@ class FromMap(Attack):
     radii_m: FloatArray = field(repr=False)
     half_extent_m: tuple[float, float]
     tau_m: float = 100.0
-    sure: float = 0.95
+    sure: float = 0.9
     most_queries: int = 20
     seed: int = 1
 
@@ -76,7 +82,7 @@ class FromMap(Attack):
 
 
 class _Belief:
-    """Where the person may be: weighted particles."""
+    """Where the person may be: particles, each as likely as any other."""
 
     def __init__(self, attack: FromMap, inquiry: Inquiry) -> None:
         self._attack, self._inquiry, self._rng = attack, inquiry, np.random.default_rng(attack.seed)
@@ -86,7 +92,8 @@ class _Belief:
         self._tree = cKDTree(attack.estimates_m[self._landmarks].reshape(-1, 2))
         self._sigmas_m = np.maximum(attack.radii_m / _RADIUS_IN_SIGMAS, _LEAST_SIGMA_M)
         self._k = min(inquiry.oracle.k, len(self._landmarks))
-        self._points, self._weights = np.empty((0, 2)), np.empty(0)
+        self._points, self._size = np.empty((0, 2)), _PARTICLES_AT_FIRST
+        self._learned: list[Learned] = []
 
     def run(self, start: Spot) -> Finding:
         answer = self._inquiry.ask(start)
@@ -98,14 +105,12 @@ class _Belief:
         while True:
             estimate = self._estimate()
             away_m = np.hypot(*(self._points - estimate).T)
-            if self._weights[away_m <= self._attack.tau_m].sum() >= self._attack.sure:
+            if np.mean(away_m <= self._attack.tau_m) >= self._attack.sure:
                 return Finding(Outcome.FOUND, spot_of(estimate))
             if len(self._inquiry.steps) >= self._attack.most_queries:
                 return Finding(Outcome.OUT_OF_QUERIES, spot_of(estimate))
             place = self._next_place()
-            weights = self._weights * self._likelihood(place, self._inquiry.ask(place))
-            self._weights = weights / weights.sum()
-            self._renew()
+            self._learn(place, self._inquiry.ask(place))
 
     def _begin(self, start: Spot, answer: Sequence[Person]) -> None:
         """Spread particles evenly over the ring that the first list leaves."""
@@ -115,18 +120,31 @@ class _Belief:
             low_m = max(near[0] - 3 * near[1], 0.0)
         if far is not None:
             high_m = max(far[0] + 3 * far[1], low_m + 1.0)
-        radii_m = np.sqrt(self._rng.uniform(low_m**2, high_m**2, _PARTICLES))
-        angles = self._rng.uniform(0, 2 * math.pi, _PARTICLES)
+        radii_m = np.sqrt(self._rng.uniform(low_m**2, high_m**2, _PARTICLES_AT_FIRST))
+        angles = self._rng.uniform(0, 2 * math.pi, _PARTICLES_AT_FIRST)
         points = np.array(start) + (radii_m * [np.cos(angles), np.sin(angles)]).T
         inside = (np.abs(points) <= self._attack.half_extent_m).all(axis=1)
         self._points = points[inside] if inside.any() else points
-        self._weights = np.full(len(self._points), 1 / len(self._points))
-        likely = self._likelihood(start, answer)
-        self._weights = likely / likely.sum()
+        self._learn(start, answer)
+
+    def _learn(self, place: Spot, answer: Sequence[Person]) -> None:
+        """Keep particles by how likely the answer makes them, and move them within what all answers allow."""
+        self._learned.append((place, *self._bounds(place, answer)))
+        likely = np.exp(self._log_likelihood(self._points, self._learned[-1:]))
+        points = self._points[self._rng.choice(len(likely), self._size, p=likely / likely.sum())]
+        now = self._log_likelihood(points, self._learned)
+        spread_m = math.sqrt(float(((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()))
+        for length in _MOVES:
+            moved = points + self._rng.normal(0, length * spread_m + _LEAST_SIGMA_M, points.shape)
+            then = self._log_likelihood(moved, self._learned)
+            inside = (np.abs(moved) <= self._attack.half_extent_m).all(axis=1)
+            taken = inside & (np.log(1 - self._rng.random(len(now))) < then - now)
+            points[taken], now[taken] = moved[taken], then[taken]
+        self._points, self._size = points, _PARTICLES
 
     def _bounds(
         self, place: Spot, answer: Sequence[Person]
-    ) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
+    ) -> tuple[Bound | None, Bound | None]:
         """Distances, with their standard deviations, of the landmarks before and after the person."""
         known = [self._number.get(person) for person in answer]
         listed = self._inquiry.target in answer
@@ -147,40 +165,48 @@ class _Belief:
         _, near = self._tree.query(place, [*range(1, min(2 * self._k + 1, len(self._landmarks)) + 1)])
         return [number for number in self._landmarks[near].tolist() if number not in listed][:1]
 
-    def _distance(self, place: Spot, number: int) -> tuple[float, float]:
+    def _distance(self, place: Spot, number: int) -> Bound:
         return math.dist(place, self._attack.estimates_m[number]), float(self._sigmas_m[number])
 
-    def _likelihood(self, place: Spot, answer: Sequence[Person]) -> FloatArray:
-        near, far = self._bounds(place, answer)
-        away_m = np.hypot(*(self._points - place).T)
-        likely = np.ones(len(away_m))
-        if near is not None:
-            likely *= _STRAY + (1 - _STRAY) * ndtr((away_m - near[0]) / near[1])
-        if far is not None:
-            likely *= _STRAY + (1 - _STRAY) * ndtr((far[0] - away_m) / far[1])
-        return likely
+    def _log_likelihood(self, points: FloatArray, learned: Sequence[Learned]) -> FloatArray:
+        total = np.zeros(len(points))
+        for place, near, far in learned:
+            away_m = np.hypot(*(points - place).T)
+            if near is not None:
+                total += np.log(_STRAY + (1 - _STRAY) * ndtr((away_m - near[0]) / near[1]))
+            if far is not None:
+                total += np.log(_STRAY + (1 - _STRAY) * ndtr((far[0] - away_m) / far[1]))
+        return total
 
     def _estimate(self) -> FloatArray:
         """The place with most of the belief within tau, from a few tries about the mean and about particles."""
-        tries = np.vstack([self._weights @ self._points, self._drawn(20)])
-        for _ in range(3):
-            near = np.hypot(*np.moveaxis(self._points[None] - tries[:, None], 2, 0)) <= self._attack.tau_m
-            mass = near @ self._weights
-            moved = (near * self._weights) @ self._points / np.maximum(mass, 1e-300)[:, None]
-            tries = np.where(mass[:, None] > 0, moved, tries)
-        near = np.hypot(*np.moveaxis(self._points[None] - tries[:, None], 2, 0)) <= self._attack.tau_m
-        return np.asarray(tries[np.argmax(near @ self._weights)])
+        tries = np.vstack([self._points.mean(axis=0), self._drawn(_TRIES)])
+        for _ in range(_SHIFTS):
+            near = self._near(tries)
+            count = near.sum(axis=1)[:, None]
+            tries = np.where(count > 0, near @ self._points / np.maximum(count, 1), tries)
+        return np.asarray(tries[np.argmax(self._near(tries).sum(axis=1))])
+
+    def _near(self, places: FloatArray) -> BoolArray:
+        """Which particles are within tau of each place."""
+        return np.hypot(*np.moveaxis(self._points[None] - places[:, None], 2, 0)) <= self._attack.tau_m
 
     def _drawn(self, count: int) -> FloatArray:
-        return self._points[self._rng.choice(len(self._points), count, p=self._weights)]
+        return self._points[self._rng.integers(len(self._points), size=count)]
 
     def _next_place(self) -> Spot:
-        """The place whose answer leaves least to be known, among places around the belief."""
-        half = self._drawn(_CANDIDATES // 2)
-        spread_m = np.hypot(*(self._points - self._weights @ self._points).T) @ self._weights
-        aside = self._drawn(_CANDIDATES // 2) + self._rng.normal(0, spread_m + 1.0, half.shape)
+        """The place whose answer leaves least to be known.
+
+        Among places around the belief, from as far as it is wide to as far as a list reaches: beside somebody who lives
+        alone every list is the same.
+        """
+        middle = self._points.mean(axis=0)
+        spread_m = float(np.hypot(*(self._points - middle).T).mean()) + 1.0
+        (reach_m,), _ = self._tree.query(middle, [self._k])
+        scales_m = np.geomspace(spread_m, max(spread_m, float(reach_m)), _CANDIDATES)
+        aside = self._rng.normal(0, 1, (_CANDIDATES, 2)) * scales_m[:, None]
         extent = np.array(self._attack.half_extent_m)
-        places = np.clip(np.vstack([half, aside]), -extent, extent)
+        places = np.clip(self._drawn(_CANDIDATES) + aside, -extent, extent)
         distances_m, _ = self._tree.query(places, [*range(1, self._k + 1)])
         scores = [self._left(place, rings) for place, rings in zip(places, distances_m, strict=True)]
         return spot_of(places[np.argmin(scores)])
@@ -190,18 +216,8 @@ class _Belief:
         x, y = (self._points - place).T
         rank: IntArray = np.searchsorted(rings_m, np.hypot(x, y))
         mass, in_x, in_y, squares = (
-            np.bincount(rank, self._weights * value, minlength=len(rings_m) + 1)
-            for value in (np.ones_like(x), x, y, x * x + y * y)
+            np.bincount(rank, value, minlength=len(rings_m) + 1) for value in (np.ones_like(x), x, y, x * x + y * y)
         )
-        some = mass > _LEAST_MASS
-        variance = squares[some] / mass[some] - (in_x[some] / mass[some]) ** 2 - (in_y[some] / mass[some]) ** 2
-        return float(mass[some] @ np.log(np.maximum(variance, (_ENOUGH * self._attack.tau_m) ** 2)))
-
-    def _renew(self) -> None:
-        """Draw particles anew where few of them carry the weight, each a little aside."""
-        if 1 / (self._weights**2).sum() > _WORN * len(self._weights):
-            return
-        mean = self._weights @ self._points
-        spread_m = math.sqrt(float(self._weights @ ((self._points - mean) ** 2).sum(axis=1)))
-        self._points = self._drawn(_PARTICLES) + self._rng.normal(0, 0.05 * spread_m + 1.0, (_PARTICLES, 2))
-        self._weights = np.full(_PARTICLES, 1 / _PARTICLES)
+        count = np.maximum(mass, 1)
+        variance = squares / count - (in_x / count) ** 2 - (in_y / count) ** 2
+        return float(mass @ np.log(np.maximum(variance, (_ENOUGH * self._attack.tau_m) ** 2)))
