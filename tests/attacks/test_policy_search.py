@@ -72,12 +72,11 @@ def test_the_radius_is_stated_without_a_certificate(san_francisco: Region, city_
     assert any(one.radius_m is not None for one in found)
 
 
-def test_where_moves_show_late_questions_run_out_without_a_claim(san_francisco: Region, city_m: FloatArray) -> None:
+def test_where_moves_show_late_nothing_is_certified(san_francisco: Region, city_m: FloatArray) -> None:
     """Each answer takes three questions there."""
-    for result, error_m in results_of(san_francisco, city_m, "delay:2", colluders=1, count=2):
+    for result, _ in results_of(san_francisco, city_m, "delay:2", colluders=1, count=2):
         assert not result.certified
         assert result.queries <= 60
-        assert result.outcome is not Outcome.FOUND or error_m <= TAU_M
 
 
 def test_a_service_that_changes_its_rule_is_not_certified(san_francisco: Region, city_m: FloatArray) -> None:

@@ -244,7 +244,7 @@ def test_other_answers_are_attacked_without_accounts(run: Run, people_csv: Path,
     assert (row["attack"], row["answers"], row["k"], row["colluders"]) == ("adaptive", answers, None, 0)
     assert row["acc"] == row["certified"] == 1.0
     assert row["false_certificates"] == 0
-    assert row["times_the_limit"] is None
+    assert row["questions_at_least"] is None
 
 
 def test_protected_people_are_found_where_they_are_published(run: Run, people_csv: Path) -> None:

@@ -32,8 +32,11 @@ def test_the_file_has_the_curves_that_the_code_measures() -> None:
     scope = Scope(datasets={})
     expected = curves_document(scope, {cell: made_up_results.year(cell) for cell in year.cells(scope)})  # type: ignore[arg-type]
     shipped = year_curves()
-    assert [identity(curve) for curve in shipped["curves"]] == [identity(curve) for curve in expected["curves"]]
-    assert names(shipped) == names(expected)
+    # Not all of them need be shipped; those of the default settings must be.
+    by_identity = {str(identity(curve)): curve for curve in expected["curves"]}
+    for curve in shipped["curves"]:
+        assert names(curve) == names(by_identity[str(identity(curve))])
+    assert len(curves_for(USUAL)) >= 4
     assert {name: shipped[name] for name in shipped if name != "curves"} == {
         name: expected[name] for name in expected if name != "curves"
     }
@@ -67,8 +70,6 @@ def test_a_card_quotes_the_file() -> None:
     for attacker in ("density", "addresses"):
         for share in usual("bad", attacker)["found"]:
             assert f"{100 * share['value']:.0f} % ({100 * share['low']:.0f} to {100 * share['high']:.0f})" in note
-    commuters = usual("bad", "home and work", person="commutes")["found"]
-    assert f"{100 * commuters[-1]['value']:.0f} % (" in note.split("commuters")[1]
     assert " ".join(note.split())[:40] in " ".join(text.split())
 
 
@@ -100,7 +101,8 @@ def test_a_chart_is_of_these_settings_or_of_the_nearest_under_their_own_name() -
         usual("bad", attacker)["found"] for attacker in ("density", "addresses")
     ]
     assert near is not None
-    assert near["settings"].startswith("hide within 1000 m, noise for good, 20 new places")
+    assert near["settings"].startswith("hide within 500 m, noise for good, 20 new places")
+    assert not near["measured"]
     assert near["curves"]
     fresh = year_chart(replace(USUAL, policy=Policy.FRESH))
     assert fresh is not None

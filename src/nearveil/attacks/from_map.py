@@ -142,9 +142,7 @@ class _Belief:
             points[taken], now[taken] = moved[taken], then[taken]
         self._points, self._size = points, _PARTICLES
 
-    def _bounds(
-        self, place: Spot, answer: Sequence[Person]
-    ) -> tuple[Bound | None, Bound | None]:
+    def _bounds(self, place: Spot, answer: Sequence[Person]) -> tuple[Bound | None, Bound | None]:
         """Distances, with their standard deviations, of the landmarks before and after the person."""
         known = [self._number.get(person) for person in answer]
         listed = self._inquiry.target in answer

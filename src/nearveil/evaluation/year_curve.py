@@ -112,12 +112,12 @@ def year_chart(protection: Protection) -> dict[str, Any] | None:
     }
 
 
-def _nearest(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The measured settings of the same kind with the nearest distance, or number of people."""
+def _nearest(settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The measured settings of the same kind with the nearest distance, or number of people; None without any."""
     key = "hide_within_m" if settings["hide_among"] is None else "hide_among"
     measured: list[dict[str, Any]] = [curve["settings"] for curve in year_curves()["curves"]]
     alike = [one for one in measured if one[key] is not None and not one["forgets"]]
-    return min(alike, key=lambda one: abs(math.log(one[key] / settings[key])))
+    return min(alike, key=lambda one: abs(math.log(one[key] / settings[key])), default=None)
 
 
 def _settings_text(settings: Mapping[str, Any]) -> str:
