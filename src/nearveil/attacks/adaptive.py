@@ -106,6 +106,7 @@ class _Search:
         self._rings = Rings(inquiry.target, k, start)
         self._planner = Planner(self._belief, self._rings)
         self._crowded_places: set[Spot] = set()
+        self._tried: set[Spot] = set()
         self._misled = False
         self._answer: Sequence[Person] = ()
 
@@ -120,7 +121,11 @@ class _Search:
             centre, is_likely = self._estimate()
             if is_likely and not self._attack.certifies:
                 return Finding(Outcome.FOUND, centre)
-            confirmed = self._confirm(centre) if is_likely else self._ask_next()
+            tries = is_likely and centre not in self._tried
+            confirmed = self._confirm(centre) if tries else self._ask_next()
+            if tries:
+                # The same questions once more would tell nothing new.
+                self._tried.add(centre)
             if confirmed is None:
                 return self._give_up()
             if confirmed:

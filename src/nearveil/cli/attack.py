@@ -254,7 +254,7 @@ def attack(
     campaign: CampaignOption = False,
     most_questions: MostQuestionsOption = None,
 ) -> None:
-    """Locate people through ranked lists or other answers: the paper's populations or your own, protected or not.
+    """Locate people through ranked lists or other answers: the paper's people or your own, protected or not.
 
     The attack runs against a simulated service in memory. With any option under Mechanism (--epsilon, --hide-within,
     --mechanism ...) everybody is protected first. With --url a running service of your own is attacked instead: the

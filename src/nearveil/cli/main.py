@@ -24,7 +24,7 @@ budget exceeded. 'nearveil audit' has its own exit codes.
 VERBS = {
     "protect": "Write a copy of INPUT with noisy locations, and print what is guaranteed.",
     "plan": "Recommend a mechanism and its parameters for the people of INPUT and a goal.",
-    "attack": "Locate people through ranked lists: the paper's populations or your own people, protected or not.",
+    "attack": "Locate people through ranked lists or other answers: the paper's people or your own, protected or not.",
     "audit": "Test the privacy claim of a mechanism: search for two locations between which it loses more.",
     "certify": "Compute the largest privacy loss of a mechanism over all pairs of locations that it protects.",
     "guarantee": "Explain in plain words what a release guarantees, and what it does not.",
