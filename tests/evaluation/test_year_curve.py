@@ -70,6 +70,8 @@ def test_a_card_quotes_the_file() -> None:
     for attacker in ("density", "addresses"):
         for share in usual("bad", attacker)["found"]:
             assert f"{100 * share['value']:.0f} % ({100 * share['low']:.0f} to {100 * share['high']:.0f})" in note
+    commuters = usual("bad", "home and work", person="commutes")["found"]
+    assert f"{100 * commuters[-1]['value']:.0f} % (" in note.split("commuters")[1]
     assert " ".join(note.split())[:40] in " ".join(text.split())
 
 
