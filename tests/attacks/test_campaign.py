@@ -39,8 +39,7 @@ def mapped(san_francisco: Region, town_m: FloatArray) -> CampaignResult:
 
 
 def errors_m(result: CampaignResult, town_m: FloatArray) -> FloatArray:
-    rows = np.array([int(str(person)) for person in result.people])
-    return np.hypot(*(result.estimates_m - town_m[rows]).T)
+    return np.asarray(np.hypot(*(result.estimates_m - town_m[np.array(result.people, dtype=int)]).T))
 
 
 def test_everybody_is_mapped_with_fewer_questions_than_people(mapped: CampaignResult, town_m: FloatArray) -> None:
@@ -133,7 +132,7 @@ def test_nonsense_ends_with_an_honest_word(service: Callable[[], Ask], outcome: 
 
 
 def test_whoever_is_not_on_a_list_is_farther_than_its_last() -> None:
-    """Lists from a row of places have "a" and "b"; "c" was only seen from afar, and belongs beyond their reach."""
+    """Lists from a row of places have "a" and "b"; "c" was only seen from afar, and is farther from each than "b"."""
     crowd = CrowdMap(2, (1000.0, 1000.0), np.random.default_rng(1))
     for x in (-100.0, 0.0, 100.0):
         crowd.add((x, 0.0), ["a", "b"])

@@ -28,8 +28,8 @@ SHARE = 0.9
 
 # Fits before the last take so many times less effort.
 _SHORTER = 4
-# So many lists at least tell how far radii can be trusted.
-_LEAST_CHECKS = 10
+# Questions of a round, and lists that a map is checked with, at least.
+_FEW = 10
 _STRETCHES = np.geomspace(1.0, 10.0, 60)
 
 
@@ -122,7 +122,7 @@ class Campaign:
             guess_m = self._explore(inquiry, advance)
         self._fit(crowd, guess_m, COOLING, progress)
         for _ in range(self.rounds):
-            most = math.ceil(self.share_a_round * inquiry.count)
+            most = max(_FEW, math.ceil(self.share_a_round * inquiry.count))
             places = self._places_for(crowd, self._lost(crowd), rng)[:most]
             if inquiry.is_over or not places:
                 break
@@ -131,7 +131,7 @@ class Campaign:
             with progress("asking where people are badly located", len(places)) as advance:
                 inquiry.ask(places, advance)
             self._fit(crowd, None, cooling, progress)
-        places = self._places_to_check(crowd, max(_LEAST_CHECKS, math.ceil(self.checks * inquiry.count)), rng)
+        places = self._places_to_check(crowd, max(_FEW, math.ceil(self.checks * inquiry.count)), rng)
         with progress("asking to check the map", len(places)) as advance:
             checks = inquiry.check(places, advance)
         self._fit(crowd, None, WARM, progress, last=True)

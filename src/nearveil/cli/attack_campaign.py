@@ -20,6 +20,7 @@ from nearveil.evaluation.campaign import (
     campaign_document,
     campaign_notes,
 )
+from nearveil.io.atomic import replacing
 from nearveil.report.tables import best_attacker_text, text_table
 
 _PANEL = "A whole crowd"
@@ -37,7 +38,6 @@ MostQuestionsOption = Annotated[
     typer.Option(
         help="Number of questions of a campaign at most.",
         show_default="two for each person",
-        min=1,
         metavar="N",
         rich_help_panel=_PANEL,
     ),
@@ -100,9 +100,17 @@ def run_campaigns(
         _say_table(found)
     # Last, so that the results are printed even if a picture cannot be written.
     if trace is not None:
-        found[0].plot(trace, force=force)
+        _draw(found[0], trace, force=force)
         # Not on standard output, which may be JSON.
         warn(f"true locations can be seen in {trace}; do not publish")
+
+
+def _draw(outcome: CampaignOutcome, path: Path, *, force: bool) -> None:
+    # Heavy, and only needed where a picture is drawn.
+    from nearveil.report.campaign_figure import draw_campaign  # noqa: PLC0415
+
+    with replacing(path, force=force) as partial:
+        draw_campaign(outcome, partial)
 
 
 def _say_table(found: Sequence[CampaignOutcome]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from nearveil.attacks.base import Outcome
 from nearveil.attacks.campaign import SHARE, Campaign, CampaignResult
 from nearveil.attacks.from_map import FromMap
 from nearveil.attacks.simulator import SimulatedService
-from nearveil.errors import UsageError, require_package
+from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import (
     AttackExperiment,
     AttackProtocol,
@@ -31,7 +30,6 @@ from nearveil.evaluation.attack_experiment import (
 )
 from nearveil.evaluation.attack_trials import instances_of_person
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
-from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
@@ -126,16 +124,6 @@ class CampaignOutcome:
     def coverage(self) -> float | None:
         """Share of people seen whom their radius holds; None if nobody was seen."""
         return float(np.mean(self.errors_m <= self.result.radii_m)) if len(self.rows) else None
-
-    def plot(self, path: str | Path, *, force: bool = False) -> None:
-        """Draw a map of who was located as PNG. It shows where people truly are."""
-        require_package("matplotlib", "a picture of a campaign")
-        from nearveil.report.campaign_figure import draw_campaign  # noqa: PLC0415
-
-        if Path(path).suffix.lower() != ".png":
-            raise UsageError("a campaign is drawn as a PNG picture; name a file that ends in .png")
-        with replacing(Path(path), force=force) as partial:
-            draw_campaign(self, partial)
 
 
 def attack_campaign(

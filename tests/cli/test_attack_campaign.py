@@ -1,0 +1,74 @@
+"""``nearveil attack --campaign`` as a person runs it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nearveil.io.synthetic import synthetic_city
+from nearveil.region import Region
+from tests.cli.conftest import Run
+
+K = ("--k", 20)
+
+
+@pytest.fixture
+def village_csv(tmp_path: Path, san_francisco: Region) -> Path:
+    path = tmp_path / "village.csv"
+    places = synthetic_city(60, san_francisco, rng=1)
+    np.savetxt(path, places, delimiter=",", header="latitude,longitude", comments="", fmt="%.7f")
+    return path
+
+
+def test_a_table_and_a_picture(run: Run, village_csv: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "campaign.png"
+    outcome = run("attack", "--campaign", "--input", village_csv, *K, "--tau", "300m", "--trace", picture)
+    assert outcome.code == 0, outcome.err
+    header, row, *_ = outcome.out.splitlines()
+    assert "located within 300 m" in header
+    assert row.split()[:3] == ["village.csv", "54", "20"]
+    assert "no account" in outcome.out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "true locations can be seen" in outcome.err
+
+
+def test_json_with_two_lengths_of_lists_and_a_limit(run: Run, village_csv: Path) -> None:
+    outcome = run("attack", "--campaign", "--input", village_csv, "--k", "10,20", "--most-questions", 40, "--json")
+    assert outcome.code == 0, outcome.err
+    rows = json.loads(outcome.out)
+    assert [(row["attack"], row["k"], row["people"]) for row in rows] == [("campaign", 10, 54), ("campaign", 20, 54)]
+    assert all(row["questions"] <= 40 for row in rows)
+    assert rows[0]["outcome"] == "no more questions allowed"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--person", "7"), ("--attack", "adaptive"), ("--colluders", "4"), ("--published-colluders",), ("--runs", "2"),
+        ("--animate", "film.gif"), ("--url", "http://127.0.0.1:1"), ("--id", "x"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_options_of_other_attacks_are_refused(run: Run, village_csv: Path, options: tuple[str, ...]) -> None:
+    outcome = run("attack", "--campaign", "--input", village_csv, *options)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"{options[0]} has no effect on --campaign" in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--campaign", "--k", "55"), "between 1 and the number of people, 54"),
+        (("--campaign", "--most-questions", "0"), "--most-questions"),
+        (("--most-questions", "5"), "needs --campaign"),
+        (("--campaign", "--trace", "map.jpg"), "ends in .png"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_bad_input_is_one_sentence(run: Run, village_csv: Path, options: tuple[str, ...], says: str) -> None:
+    outcome = run("attack", "--input", village_csv, *options)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert says in outcome.err
+    assert len(outcome.err.splitlines()) == 1

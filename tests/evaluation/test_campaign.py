@@ -1,0 +1,95 @@
+"""A campaign beside the truth, by hand: who counts as located, and to which place."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nearveil.attacks.base import Outcome
+from nearveil.attacks.campaign import CampaignResult
+from nearveil.errors import UsageError
+from nearveil.evaluation.attack_experiment import Mean, Share
+from nearveil.evaluation.campaign import (
+    CampaignOutcome,
+    FurtherPeople,
+    attack_campaign,
+    campaign_cells,
+    campaign_document,
+    campaign_notes,
+)
+from nearveil.io.synthetic import synthetic_city
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.region import Region
+
+# Four people in a row; the third was never listed, and the second is 150 m off.
+TRUE_M = np.array([[0.0, 0.0], [1000.0, 0.0], [2000.0, 0.0], [3000.0, 0.0]])
+RESULT = CampaignResult(
+    outcome=Outcome.FOUND, people=(3, 0, 1), estimates_m=np.array([[3000.0, 10.0], [0.0, 30.0], [1150.0, 0.0]]),
+    radii_m=np.array([20.0, 20.0, 200.0]), asked_m=np.zeros((5, 2)), questions=5, seconds=1.0, disorder=0.0,
+    stretch=1.2,
+)  # fmt: skip
+FURTHER = FurtherPeople(people=10, questions=Mean(3.4, 0.5), found=Share(0.9, 0.55, 0.99), at_least=1.7)
+
+
+@pytest.fixture
+def outcome(san_francisco: Region) -> CampaignOutcome:
+    return CampaignOutcome(
+        name="four", region=san_francisco, k=2, tau_m=100.0, result=RESULT, rows=np.array([3, 0, 1]), true_m=TRUE_M,
+        served_m=TRUE_M, further=FURTHER, best=None, is_protected=False,
+    )  # fmt: skip
+
+
+def test_everybody_counts_and_not_only_those_who_were_seen(outcome: CampaignOutcome) -> None:
+    assert outcome.errors_m.tolist() == [10.0, 30.0, 150.0]
+    assert (outcome.people, outcome.located, outcome.questions_per_located) == (4, 2, 2.5)
+    assert outcome.coverage == pytest.approx(2 / 3)
+    row = campaign_cells(outcome)
+    assert (row["seen"], row["located within 100 m"], row["per located person"]) == ("75.0%", "50.0%", "2.50")
+    assert (row["for a further person"], row["found"], row["at least"]) == ("3.4", "90.0%", "1.7")
+    assert "truly within 100 m" not in row
+
+
+def test_where_people_are_protected_the_published_places_are_located(outcome: CampaignOutcome) -> None:
+    moved = replace(outcome, true_m=TRUE_M + np.array([0.0, 500.0]), is_protected=True)
+    assert (moved.located, moved.truly_located) == (2, 0)
+    assert campaign_cells(moved)["truly within 100 m"] == "0.0%"
+    assert "publishes them" in campaign_notes(moved)
+    document = campaign_document(moved)
+    assert (document["located"], document["truly_located"], document["protected"]) == (2, 0, True)
+    assert document["median_error_m"] == 30.0
+    assert document["further_people"]["questions_at_least"] == 1.7
+
+
+def test_nothing_found_is_said_as_nothing(outcome: CampaignOutcome) -> None:
+    empty = replace(
+        RESULT, outcome=Outcome.NOBODY, people=(), estimates_m=np.empty((0, 2)), radii_m=np.empty(0), disorder=0.0
+    )
+    nobody = replace(outcome, result=empty, rows=np.empty(0, dtype=int), further=None)
+    row = campaign_cells(nobody)
+    assert (row["seen"], row["per located person"], row["median error (m)"]) == ("0.0%", "–", "–")
+    document = campaign_document(nobody)
+    assert (document["questions_per_located"], document["median_error_m"], document["radius_holds"]) == (None,) * 3
+
+
+@pytest.mark.parametrize(
+    ("ended", "says"), [(Outcome.CONTRADICTION, "contradict each other"), (Outcome.OUT_OF_QUERIES, "--most-questions")]
+)
+def test_how_it_ended_is_said(outcome: CampaignOutcome, ended: Outcome, says: str) -> None:
+    assert says in campaign_notes(replace(outcome, result=replace(RESULT, outcome=ended)))
+
+
+def test_a_protected_crowd_keeps_its_true_places(san_francisco: Region) -> None:
+    """With noise of 2 km, 100 m of a true place are chance: 1 in 800 by area, and 15 of 148 would be absurd."""
+    city = synthetic_city(150, san_francisco, rng=1)
+    mechanism = PlanarLaplace(hide_within_m=2000, region=san_francisco)
+    found = attack_campaign(city, region=san_francisco, k=30, mechanism=mechanism, tau_m=100, further=2, cores=1)
+    assert found.people == 148
+    assert found.located > 0.7 * found.people
+    assert found.truly_located < 15
+    assert found.best is not None
+    assert found.further is not None
+
+
+def test_lists_longer_than_the_crowd_are_refused(san_francisco: Region) -> None:
+    with pytest.raises(UsageError, match="between 1 and the number of people, 18"):
+        attack_campaign(synthetic_city(20, san_francisco, rng=1), region=san_francisco, k=19)
