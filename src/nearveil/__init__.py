@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         simulate,
     )
     from nearveil.evaluation.attack_experiment import AttackProtocol
+    from nearveil.evaluation.campaign import CampaignOutcome, attack_campaign
     from nearveil.evaluation.planning.goal import Goal
     from nearveil.evaluation.planning.plan import Plan, plan
     from nearveil.io.density import Density, read_density
@@ -54,6 +55,7 @@ __all__ = [
     "AuditReport",
     "AxisLaplace",
     "Basis",
+    "CampaignOutcome",
     "CellPlan",
     "Cells",
     "Certificate",
@@ -82,6 +84,7 @@ __all__ = [
     "Square",
     "UsageError",
     "attack",
+    "attack_campaign",
     "attack_population",
     "audit",
     "audit_fit",
@@ -118,6 +121,7 @@ _HOMES = {
     "AuditReport": "nearveil.audit.auditor",
     "AxisLaplace": "nearveil.mechanisms.axis_laplace",
     "Basis": "nearveil.privacy.guarantee",
+    "CampaignOutcome": "nearveil.evaluation.campaign",
     "CellPlan": "nearveil.mechanisms.fit_cells",
     "Cells": "nearveil.mechanisms.cells",
     "Certificate": "nearveil.privacy.guarantee",
@@ -148,6 +152,7 @@ _HOMES = {
     "Square": "nearveil.mechanisms.square",
     "UsageError": "nearveil.errors",
     "attack": "nearveil.evaluation.attack",
+    "attack_campaign": "nearveil.evaluation.campaign",
     "attack_population": "nearveil.evaluation.attack",
     "audit": "nearveil.audit",
     "audit_fit": "nearveil.audit.fit",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from nearveil.attacks.answers import Answers
     from nearveil.attacks.base import Attack, AttackResult, Circle, Finding, Inquiry, Outcome, Trace, TraceStep
     from nearveil.attacks.bayes import BayesAttacker, prior_from_points
+    from nearveil.attacks.campaign import Campaign, CampaignResult
+    from nearveil.attacks.from_map import FromMap
     from nearveil.attacks.gi_lia import GILIA
     from nearveil.attacks.matching import match_everybody
     from nearveil.attacks.oracle import (
@@ -51,6 +53,8 @@ __all__ = [
     "AttackResult",
     "BandOracle",
     "BayesAttacker",
+    "Campaign",
+    "CampaignResult",
     "Circle",
     "CountedBands",
     "CountedDistance",
@@ -59,6 +63,7 @@ __all__ = [
     "DistanceOracle",
     "FilterOracle",
     "Finding",
+    "FromMap",
     "Inquiry",
     "Oracle",
     "OracleError",
@@ -87,6 +92,8 @@ _HOMES = {
     "AttackResult": "nearveil.attacks.base",
     "BandOracle": "nearveil.attacks.oracle",
     "BayesAttacker": "nearveil.attacks.bayes",
+    "Campaign": "nearveil.attacks.campaign",
+    "CampaignResult": "nearveil.attacks.campaign",
     "Circle": "nearveil.attacks.base",
     "CountedBands": "nearveil.attacks.oracle",
     "CountedDistance": "nearveil.attacks.oracle",
@@ -95,6 +102,7 @@ _HOMES = {
     "DistanceOracle": "nearveil.attacks.oracle",
     "FilterOracle": "nearveil.attacks.oracle",
     "Finding": "nearveil.attacks.base",
+    "FromMap": "nearveil.attacks.from_map",
     "GILIA": "nearveil.attacks.gi_lia",
     "Inquiry": "nearveil.attacks.base",
     "Oracle": "nearveil.attacks.oracle",

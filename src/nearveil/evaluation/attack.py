@@ -224,7 +224,7 @@ def simulate(
     >>> nv.simulate(points, k=5)
     Simulation(k=5)
     """
-    box = _region_of(region, mechanism)
+    box = service_region(region, mechanism)
     names = None if ids is None else tuple(ids)
     protocol = AttackProtocol(
         runs=1, instances=1, seed=seed, published_colluders=publish_accounts, policy=as_policy(policy)
@@ -340,7 +340,8 @@ def _attack_setup(method: str | Attack, region: Region, accounts: int, tau_m: fl
     return set_up_attacks([method], region, colluders=[wanted], tau_m=tau_m)[0]
 
 
-def _region_of(region: Region | str | None, mechanism: Mechanism | None) -> Region:
+def service_region(region: Region | str | None, mechanism: Mechanism | None) -> Region:
+    """Return the region of a service: the one given, else that of the mechanism, else San Francisco."""
     if region is None:
         return as_region(_DEFAULT_REGION) if mechanism is None else mechanism.resolved_region
     box = as_region(region)
@@ -448,7 +449,7 @@ def attack_population(
     True
     """
     protocol, used = protocol or AttackProtocol(), cores or os.cpu_count() or 1
-    box = _region_of(region, mechanism)
+    box = service_region(region, mechanism)
     said = Answers.parse(answers)
     names = attacks_for(said) if attacks is None else attacks
     attack_setups = set_up_attacks(names, box, colluders=accounts, tau_m=protocol.tau_m, answers=said)

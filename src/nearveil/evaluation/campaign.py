@@ -18,6 +18,7 @@ from nearveil.attacks.campaign import SHARE, Campaign, CampaignResult
 from nearveil.attacks.from_map import FromMap
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
+from nearveil.evaluation.attack import service_region
 from nearveil.evaluation.attack_experiment import (
     AttackExperiment,
     AttackProtocol,
@@ -129,7 +130,7 @@ class CampaignOutcome:
 def attack_campaign(
     points: object,
     *,
-    region: Region,
+    region: Region | str | None = None,
     name: str = "people",
     k: int = 10,
     mechanism: Mechanism | None = None,
@@ -146,8 +147,8 @@ def attack_campaign(
     ----------
     points : array of shape (n, 2)
         Where people are: latitude and longitude in degrees.
-    region : Region
-        Public.
+    region : Region or str, optional
+        Public; by default that of the mechanism, or San Francisco.
     k : int
         How many people a list has.
     mechanism : Mechanism, optional
@@ -161,15 +162,16 @@ def attack_campaign(
 
     Examples
     --------
-    >>> from nearveil.io.synthetic import synthetic_city
-    >>> from nearveil.region import named_region
-    >>> region = named_region("san-francisco")
-    >>> outcome = attack_campaign(synthetic_city(300, region, rng=1), region=region, k=30, tau_m=500, further=5)
-    >>> outcome.located > 200, outcome.questions_per_located < 1
+    >>> import numpy as np
+    >>> import nearveil as nv
+    >>> points = np.random.default_rng(1).normal([37.75, -122.44], 0.02, (100, 2))
+    >>> outcome = nv.attack_campaign(points, k=20, further=1)
+    >>> outcome.located > 80, outcome.questions_per_located < 1
     (True, True)
     """
     protocol = AttackProtocol(runs=1, instances=1, tau_m=tau_m, seed=seed)
-    experiment = AttackExperiment(Dataset(name, region, region.check(points)), protocol, mechanism)
+    box = service_region(region, mechanism)
+    experiment = AttackExperiment(Dataset(name, box, box.check(points)), protocol, mechanism)
     count = len(experiment.true_m)
     rng = np.random.default_rng(seed)
     later = np.sort(rng.choice(count, min(further, count // 10), replace=False))
@@ -180,8 +182,8 @@ def attack_campaign(
         experiment.publish_all(advance)
     served_m = experiment.setup(0).served_m
     most = max(_MOST_TIMES * len(at_first), _LEAST_MOST) if most_questions is None else most_questions
-    campaign = Campaign(half_extent_m=region.half_extent_m, tau_m=tau_m, most_questions=most, seed=seed)
-    service = SimulatedService(region, served_m[at_first], rng=seed)
+    campaign = Campaign(half_extent_m=box.half_extent_m, tau_m=tau_m, most_questions=most, seed=seed)
+    service = SimulatedService(box, served_m[at_first], rng=seed)
     result = campaign.run(service.oracle(k=k, colluders=0, most_queries=most), progress)
     with progress("finding further people", len(later)) as advance:
         joined = _find_further(experiment, result, at_first, later, k, advance)
@@ -191,7 +193,7 @@ def attack_campaign(
             best = measure_best_attacker(experiment, advance, cores=cores or os.cpu_count() or 1)
     return CampaignOutcome(
         name=name,
-        region=region,
+        region=box,
         k=k,
         tau_m=tau_m,
         result=result,
