@@ -142,6 +142,19 @@ class TestReadiness:
         assert place.report("bob").status_code == 503
         assert place.call("GET", "/readyz").json()["reason"] == "disk-full"
 
+    def test_it_is_refused_on_the_fast_lane_too(self, place: Running) -> None:
+        caller = place.service.access.identify(f"Bearer {place.key}")
+
+        async def report(person: str) -> int:
+            answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            body = json.dumps(HERE).encode()
+            refused = place.app.report_now(caller, person, [], body, answered.set_result)
+            return int((refused or await answered)[0])
+
+        assert [asyncio.run(report(person)) for person in ("bob", "nobody")] == [202, 404]
+        broken(place, "disk-full")
+        assert asyncio.run(report("bob")) == 503
+
     def test_other_words_are_refused(self, place: Running) -> None:
         assert place.call("GET", "/readyz?for=reports").status_code == 422
 

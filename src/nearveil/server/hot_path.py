@@ -32,6 +32,7 @@ from nearveil.server.auth import Caller
 from nearveil.server.guard import CALLER
 from nearveil.server.models import Place, Question, validation_problem
 from nearveil.server.problems import (
+    Problem,
     forbidden,
     invalid,
     not_found,
@@ -40,6 +41,7 @@ from nearveil.server.problems import (
     problem_body,
     problem_of,
 )
+from nearveil.server.reports import Reply
 from nearveil.server.scopes import ROUTES
 from nearveil.server.service import Service
 
@@ -47,6 +49,9 @@ NEARBY_PATH = "/v1/nearby"
 _LOCATION = re.compile(r"/v1/people/[^/]+/location")
 Wanted = tuple[float, float, int, str | None, float | None]
 """Location in metres, k, the id to leave out, and the largest distance in metres."""
+
+WholeAnswer = tuple[int, RawHeaders, bytes]
+"""Status, headers and body."""
 
 _ASK_RULE = ROUTES["POST", NEARBY_PATH]
 _REPORT_RULE = ROUTES["PUT", "/v1/people/{id}/location"]
@@ -146,8 +151,8 @@ class HotRoutes:
             return False
         return asker is not None and not self._service.remembers(asker)
 
-    def answer_now(self, caller: Caller, headers: RawHeaders, body: bytes) -> tuple[int, RawHeaders, bytes]:
-        """Answer a question that has arrived whole and does not need the store: its status, headers and body."""
+    def answer_now(self, caller: Caller, headers: RawHeaders, body: bytes) -> WholeAnswer:
+        """Answer a question that has arrived whole and does not need the store."""
         self._service.right_of_way.give()
         try:
             self._service.spend(caller)
@@ -158,11 +163,14 @@ class HotRoutes:
             wanted = self._wanted(question, asker, *self._place(question, asker, caller))
             answer = self._found(self._service.index.ranked_metres(*wanted), started)
         except Exception as error:
-            problem = problem_of(error)
-            self._service.metrics.rejected(problem.name)
-            body = problem_body(problem)
-            return problem.status, self._answers.problem_headers(problem, body), body
+            return self._refused(error)
         return 200, self._answers.json_headers(200, answer), answer
+
+    def _refused(self, error: Exception) -> WholeAnswer:
+        problem = problem_of(error)
+        self._service.metrics.rejected(problem.name)
+        body = problem_body(problem)
+        return problem.status, self._answers.problem_headers(problem, body), body
 
     def _question(self, caller: Caller, body: bytes) -> Question:
         caller.check(_ASK_RULE)
@@ -199,22 +207,59 @@ class HotRoutes:
         service, headers = self._service, scope["headers"]
         caller = scope[CALLER] = scope.get(CALLER) or await service.admit(authorization_of(headers))
         person = scope["path"].split("/")[3]
+        self._check_reporter(caller, person)
+        body = await read_body(receive, headers, MOST_BYTES)
+        answer = await service.reports.submit(self._reported(caller, person, body))
+        return 202, self._taken(person, answer)
+
+    def report_now(
+        self, caller: Caller, person: str, headers: RawHeaders, body: bytes, done: Callable[[WholeAnswer], None]
+    ) -> WholeAnswer | None:
+        """Take a report that has arrived whole; it is answered by ``done`` when it is kept, or refused at once."""
+        arrived = time.perf_counter()
+
+        def settle(reply: Reply) -> None:
+            try:
+                if isinstance(reply, Problem):
+                    raise reply
+                answer = self._taken(person, reply)
+            except Exception as error:
+                done(self._refused(error))
+                return
+            done((202, self._answers.json_headers(202, answer), answer))
+            self._service.metrics.report_answered(time.perf_counter() - arrived)
+
+        try:
+            self._service.spend(caller)
+            self._check_reporter(caller, person)
+            check_headers(headers, MOST_BYTES)
+            report = self._reported(caller, person, check_size(body, MOST_BYTES))
+            self._service.reports.submit_then(report, settle)
+        except Exception as error:
+            return self._refused(error)
+        return None
+
+    def _check_reporter(self, caller: Caller, person: str) -> None:
         if not is_person_id(person):
             raise invalid("The id in the path is not valid.")
         caller.check(_REPORT_RULE, person)
-        body = await read_body(receive, headers, MOST_BYTES)
+
+    def _reported(self, caller: Caller, person: str, body: bytes) -> Report:
+        """Return what a body reports, once the person may report."""
         try:
             place = self._parse_place(body)
         except ValidationError as error:
             raise validation_problem(error, _PLACE_FIELDS) from None
         x_m, y_m = self._to_metres(place)
         if caller.kind == "platform":
-            service.spend_for(person)
-        answer = await service.reports.submit(Report(person, x_m, y_m))
+            self._service.spend_for(person)
+        return Report(person, x_m, y_m)
+
+    def _taken(self, person: str, answer: Answer) -> bytes:
         if answer.status is Status.UNKNOWN_PERSON:
-            service.forget(person)
+            self._service.forget(person)
             raise not_found()
-        return 202, _report_taken(answer)
+        return _report_taken(answer)
 
     def _to_metres(self, place: Place | Question) -> tuple[float, float]:
         try:

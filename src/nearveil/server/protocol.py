@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with limits, and with a fast lane for questions.
+"""uvicorn's HTTP protocol with limits, and with a fast lane for questions and reports.
 
 This is the only file that uses private parts of uvicorn. `pyproject.toml` bounds its version, and `fitting` tries both
 protocols out at the start: a service without the fast lane is slower, one without limits does not start.
@@ -10,9 +10,11 @@ import asyncio
 import functools
 import logging
 import os
+import re
 import socket
 import ssl
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
@@ -28,7 +30,7 @@ from uvicorn.server import ServerState
 from nearveil.server.asgi import MOST_BYTES, Answers, RawHeaders, Receive, Scope, Send
 from nearveil.server.auth import Caller
 from nearveil.server.connections import CLOSE_S, MOST_PIPELINED, NEVER, ConnectionLimits, Connections
-from nearveil.server.hot_path import NEARBY_PATH, HotRoutes
+from nearveil.server.hot_path import NEARBY_PATH, HotRoutes, WholeAnswer
 from nearveil.server.problems import (
     Problem,
     headers_too_large,
@@ -312,26 +314,38 @@ class LimitedProtocol(HttpToolsProtocol):
         body = problem_body(problem)
         headers = self.answers.problem_headers(problem, body)
         # Every refusal of a connection is its last answer.
-        return _head(problem.status, headers if _CLOSE in headers else [*headers, _CLOSE]) + body
+        headers = [*self.server_state.default_headers, *headers, *([] if _CLOSE in headers else [_CLOSE])]
+        return _head(problem.status, headers) + body
+
+
+class _Unanswered:
+    """Stands where uvicorn looks for the request that is being answered, for a report that waits to be kept."""
+
+    def __init__(self, *, keep_alive: bool) -> None:
+        self.keep_alive = keep_alive
+        self.response_complete = self.disconnected = False
+        self.message_event = asyncio.Event()
 
 
 class FastLaneProtocol(LimitedProtocol):
-    """Answers questions right after parsing, without a task of their own.
+    """Answers questions right after parsing, and takes reports, without a task of their own.
 
     Most of the cost of a small request in an ASGI server is not the answer. A question does not wait for anything, so
-    it can be answered at once. Every other request takes the ordinary route, which gives the same answers.
+    it can be answered at once; a report is answered when it is kept. Every other request takes the ordinary route,
+    which gives the same answers.
     """
 
     routes: HotRoutes
-    _question: bytes | None = None
+    _body: bytes | None = None
+    _person: str | None = None
     _head: RawHeaders
     _closes = False
     _caller: Caller | None = None
 
     def on_headers_complete(self) -> None:
         """Decide which way a request takes."""
-        self._question = self._caller = None
-        if self.url == _URL and self.parser.get_method() == b"POST" and self._is_plain():
+        self._body = self._caller = self._person = None
+        if self._is_hot() and self._is_plain():
             self._caller = self.routes.known_caller(self.headers)
         if self._caller is None:
             super().on_headers_complete()
@@ -339,40 +353,70 @@ class FastLaneProtocol(LimitedProtocol):
             self._check_head()
             # Trailers must not change what the head has said.
             self._head, self.headers = self.headers, []
-            self._question, self._closes = b"", not self.parser.should_keep_alive()
+            self._body, self._closes = b"", not self.parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:
-        """Collect a question's body, up to the first byte too many: a longer one is refused by its length."""
-        if self._question is None:
+        """Collect a body, up to the first byte too many: a longer one is refused by its length."""
+        if self._body is None:
             super().on_body(body)
             return
         self._made_progress = True
-        if len(self._question) <= MOST_BYTES:
-            self._question += body
+        if len(self._body) <= MOST_BYTES:
+            self._body += body
 
     def on_message_complete(self) -> None:
-        """Answer a question that is complete."""
-        if self._question is None or self._caller is None:
+        """Answer a request that is complete."""
+        if self._body is None or self._caller is None:
             super().on_message_complete()
             return
         self._made_progress = True
-        question, self._question = self._question, None
-        if self.routes.needs_store(self._caller, question):
+        body, self._body = self._body, None
+        if self._person is not None:
+            self._report(self._caller, self._person, body)
+        elif self.routes.needs_store(self._caller, body):
             # The ordinary route can wait.
             self.headers = self._head
             super().on_headers_complete()
             self.cycle.keep_alive = not self._closes
-            super().on_body(question)
+            super().on_body(body)
             super().on_message_complete()
-            return
-        status, headers, answer = self.routes.answer_now(self._caller, self._head, question)
-        if self._closes and _CLOSE not in headers:
-            headers = [*headers, _CLOSE]
-        self.transport.write(_head(status, headers) + answer)
-        if _CLOSE in headers:
-            self.transport.close()
-        HttpToolsProtocol.on_response_complete(self)
+        else:
+            self._send(self.routes.answer_now(self._caller, self._head, body), closes=self._closes)
+            HttpToolsProtocol.on_response_complete(self)
+            self._expect_next()
+
+    def _report(self, caller: Caller, person: str, body: bytes) -> None:
+        unanswered = _Unanswered(keep_alive=not self._closes)
+
+        def done(answer: WholeAnswer) -> None:
+            unanswered.response_complete = True
+            if not unanswered.disconnected:
+                self._send(answer, closes=not unanswered.keep_alive)
+                self.on_response_complete()
+
+        refusal = self.routes.report_now(caller, person, self._head, body, done)
+        self.cycle = unanswered  # type: ignore[assignment]
+        self._under_way += 1
         self._expect_next()
+        if refusal is not None:
+            done(refusal)
+
+    def _send(self, answer: WholeAnswer, *, closes: bool) -> None:
+        status, headers, body = answer
+        if closes and _CLOSE not in headers:
+            headers = [*headers, _CLOSE]
+        if not self.transport.is_closing():
+            self.transport.write(_head(status, [*self.server_state.default_headers, *headers]) + body)
+            if _CLOSE in headers:
+                self.transport.close()
+
+    def _is_hot(self) -> bool:
+        """Whether this is a question or a report; of a report, keep whose it is."""
+        method = self.parser.get_method()
+        if method == b"PUT" and (location := _LOCATION.fullmatch(self.url)):
+            self._person = location[1].decode("ascii")
+            return True
+        return method == b"POST" and self.url == _URL
 
     def _is_plain(self) -> bool:
         """Whether nothing else is under way on this connection, and it reads what it is sent."""
@@ -386,6 +430,8 @@ class FastLaneProtocol(LimitedProtocol):
 
 
 _URL = NEARBY_PATH.encode()
+# Without what would have to be decoded.
+_LOCATION = re.compile(rb"/v1/people/([A-Za-z0-9._~-]+)/location")
 _CLOSE = (b"connection", b"close")
 
 
@@ -453,6 +499,7 @@ async def _works(kind: type[LimitedProtocol]) -> bool:
     question = b"POST /v1/nearby HTTP/1.1\r\ncontent-length: 2\r\n\r\n"
     large = question.replace(b"2", b"5000", 1).replace(b"/v1/nearby", b"/other")
     last = question.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
+    report = b"PUT /v1/people/ann/location HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"
     answer = b"fast" if issubclass(kind, FastLaneProtocol) else b"plain"
     async with asyncio.timeout(_TRIAL_S):
         answers = [
@@ -463,13 +510,16 @@ async def _works(kind: type[LimitedProtocol]) -> bool:
             await talk(b"GET / HTTP/1.1\r\n" + b"one: 1\r\n" * 6 + b"\r\n"),
             await talk(b"GET / HTTP/1.1\r\nslow: ", until=_Reading.HEAD),
             await talk(question, b"{", until=_Reading.BODY),
+            # The question waits for the report, on the ordinary route.
+            await talk(report + last + b"{}"),
         ]
         while len(registry):
             await asyncio.sleep(0)
     found = [[part.split(b" ")[0] for part in each.split(b"HTTP/1.1 ")[1:]] for each in answers]
     return (
-        found == [[b"200"] * 32, [b"200"] * 2, [b"200"], [b"431"], [b"431"], [b"408"], [b"408"]]
+        found == [[b"200"] * 32, [b"200"] * 2, [b"200"], [b"431"], [b"431"], [b"408"], [b"408"], [b"200"] * 2]
         and answers[0].count(answer) == 32
+        and [part[-5:] for part in answers[-1].split(b"HTTP/1.1 ")[1:]] == [answer.rjust(5, b"\n"), b"plain"]
         and refused == ["headers-too-large"] * 2 + ["too-slow"] * 2
     )
 
@@ -496,5 +546,10 @@ class _TrialRoutes:
         return False
 
     @staticmethod
-    def answer_now(_caller: Caller, _headers: RawHeaders, _body: bytes) -> tuple[int, RawHeaders, bytes]:
+    def answer_now(_caller: Caller, _headers: RawHeaders, _body: bytes) -> WholeAnswer:
         return 200, [(b"content-length", b"4")], b"fast"
+
+    def report_now(
+        self, caller: Caller, _person: str, headers: RawHeaders, body: bytes, done: Callable[[WholeAnswer], None]
+    ) -> None:
+        asyncio.get_running_loop().call_soon(done, self.answer_now(caller, headers, body))

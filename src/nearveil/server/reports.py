@@ -21,7 +21,7 @@ BATCH_WAIT_S = 0.01
 
 _UNDER_LOAD_S = 0.1
 
-ANSWER_TICK_S = 0.02
+ANSWER_TICK_S = 0.01
 """Answers leave at whole multiples of this time, so that they do not tell how long a report took to work out."""
 
 LONGEST_PAUSE_S = 0.01
@@ -34,7 +34,7 @@ Reply = Answer | Problem
 @dataclass(slots=True, eq=False)
 class _Waiting:
     report: Report
-    future: asyncio.Future[Answer]
+    settle: Callable[[Reply], None]
     loop: asyncio.AbstractEventLoop
 
 
@@ -120,8 +120,13 @@ class ReportWriter:
 
     async def submit(self, report: Report) -> Answer:
         """Wait until a report is kept, and return its answer; raise a problem if it was not kept."""
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(report, loop.create_future(), loop)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.submit_then(report, lambda reply: _settle_future(future, reply))
+        return await future
+
+    def submit_then(self, report: Report, settle: Callable[[Reply], None]) -> None:
+        """Let ``settle`` be called in the running event loop when a report is kept, or was not kept."""
+        waiting = _Waiting(report, settle, asyncio.get_running_loop())
         with self._changed:
             if self._closing:
                 raise not_ready()
@@ -130,7 +135,6 @@ class ReportWriter:
             self._queue.append(waiting)
             if len(self._queue) == 1:
                 self._changed.notify()
-        return await waiting.future
 
     # -- the writer's thread -----------------------------------------------------------------------------------
 
@@ -168,9 +172,9 @@ class ReportWriter:
 
 def _settle_all(batch: Sequence[_Waiting], outcomes: Sequence[Reply]) -> None:
     """Wake each loop once for all its requests: waking costs more than answering."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Answer], Reply]]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Waiting, Reply]]] = {}
     for waiting, outcome in zip(batch, outcomes, strict=True):
-        by_loop.setdefault(waiting.loop, []).append((waiting.future, outcome))
+        by_loop.setdefault(waiting.loop, []).append((waiting, outcome))
     for loop, settled in by_loop.items():
         try:
             loop.call_soon_threadsafe(_settle_at_tick, loop, settled)
@@ -179,15 +183,19 @@ def _settle_all(batch: Sequence[_Waiting], outcomes: Sequence[Reply]) -> None:
             continue
 
 
-def _settle_at_tick(loop: asyncio.AbstractEventLoop, settled: list[tuple[asyncio.Future[Answer], Reply]]) -> None:
+def _settle_at_tick(loop: asyncio.AbstractEventLoop, settled: list[tuple[_Waiting, Reply]]) -> None:
     loop.call_at(math.ceil(loop.time() / ANSWER_TICK_S) * ANSWER_TICK_S, _settle, settled)
 
 
-def _settle(settled: list[tuple[asyncio.Future[Answer], Reply]]) -> None:
-    for future, outcome in settled:
-        if future.done():
-            continue  # the client has disconnected
-        if isinstance(outcome, Problem):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)
+def _settle(settled: list[tuple[_Waiting, Reply]]) -> None:
+    for waiting, outcome in settled:
+        waiting.settle(outcome)
+
+
+def _settle_future(future: asyncio.Future[Answer], reply: Reply) -> None:
+    if future.done():
+        return  # the client has disconnected
+    if isinstance(reply, Problem):
+        future.set_exception(reply)
+    else:
+        future.set_result(reply)
