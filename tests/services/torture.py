@@ -20,6 +20,7 @@ from tests.services.postgres import dump, private_database
 from tests.services.running import RunningService
 
 from nearveil.nearby.publishing.keys import new_keys, write_keys
+from nearveil.nearby.publishing.protection import least_new_places
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import Store
 from nearveil.region import named_region
@@ -103,10 +104,10 @@ def _check_person(store: Store, person: Person) -> list[str]:
     published, pending = held.published, held.pending
     if published and held.known.get(published.tag) != (published.x_steps, published.y_steps):
         faults.append(f"{person.name}: a published place was not charged")
-    # Who was last elsewhere than what is published has that place waiting, unless the budget forbids it.
+    # Who was last elsewhere than what is published has that place waiting, unless the budget forbids it, a secret.
     candidate = held.standing.candidate if held.standing else None
     is_held = any(location is not None and location.tag == candidate for location in (pending, published))
-    if candidate is not None and not is_held and (spent < NEW_PLACES or candidate in held.known):
+    if candidate is not None and not is_held and (spent < least_new_places(NEW_PLACES) or candidate in held.known):
         faults.append(f"{person.name}: the place of the last report is neither pending nor published")
     if person.receipt and not (published or pending or candidate or record["tags"]):
         faults.append(f"{person.name}: nothing is left of the reports")
