@@ -13,7 +13,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, new_keys, place_tags, service_key
 from nearveil.nearby.publishing.noise import ReportNoise
 from nearveil.nearby.publishing.protection import NEAR_SHARE, Policy, Protection, Schedule, grid_for
-from nearveil.nearby.publishing.publisher import BUDGET_SETTING, MOST_CHANGES, Publisher, Status
+from nearveil.nearby.publishing.publisher import BUDGET_SETTING, Publisher, Status
 from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
@@ -270,18 +270,33 @@ def test_all_reports_of_a_batch_are_heard(world: World) -> None:
     assert world.point("ann") == home
 
 
-def test_too_many_places_in_one_epoch_and_none_of_them_counts() -> None:
+def test_of_many_places_in_one_epoch_the_last_counts_and_all_are_charged() -> None:
     world = World(dwell_epochs=1, new_places=50)
     home = world.stay("ann", HOME)
-    for number in range(MOST_CHANGES + 1):
+    for number in range(13):
         world.report("ann", (600.0 * (number - 6), 4500.0))
     for _ in range(3):
         world.report("ann", WORK)
     world.next_epoch()
-    assert world.point("ann") == home
+    assert world.point("ann") != home
     # What was drawn is charged, published or not.
-    assert world.charged() == 1 + MOST_CHANGES
-    assert world.stay("ann", WORK, epochs=1) != home
+    assert world.charged() == 1 + 13 + 1
+
+
+@pytest.mark.parametrize("others", [0, 5, 10, 11, 12, 20])
+def test_whether_a_far_place_counts_does_not_tell_if_a_guess_was_right(others: int) -> None:
+    """A cap on the places of an epoch, against which a right guess did not count, told the cell of silent phones."""
+    seen = set()
+    for guess in (HOME, (2 * SIDE_M, 0.0)):
+        world = World(new_places=50)
+        home = world.stay("ann", HOME)
+        for number in range(others):
+            world.report("ann", (600.0 * (number - 10), 4500.0))
+        world.report("ann", guess)
+        world.report("ann", WORK)
+        world.next_epoch()
+        seen.add(world.stay("ann", WORK, epochs=1) == home)
+    assert len(seen) == 1
 
 
 def test_what_waits_is_replaced_and_charged() -> None:

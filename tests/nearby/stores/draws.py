@@ -30,7 +30,6 @@ def standing(number: int) -> Standing:
         candidate=number.to_bytes(2, "big") * 8 if number % 3 else None,
         candidate_epoch=EPOCH - number,
         seen=number + 1,
-        changes=number + 2,
     )
 
 

@@ -195,7 +195,7 @@ class TestOrder:
 class TestStandings:
     @pytest.mark.parametrize("candidate", [None, b"c" * 16, b"\0" * 16, b"\0", b"'\"%s"])
     def test_a_standing_comes_back_as_it_was(self, store: Store, candidate: bytes | None) -> None:
-        one = Standing(receipt="report", epoch=EPOCH, candidate=candidate, candidate_epoch=EPOCH - 3, seen=4, changes=5)
+        one = Standing(receipt="report", epoch=EPOCH, candidate=candidate, candidate_epoch=EPOCH - 3, seen=4)
         other = standing(9)
         # Between others with candidates and without.
         stand(store, bob=other, ann=one, cem=Standing(receipt="none", epoch=EPOCH))

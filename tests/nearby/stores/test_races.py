@@ -51,7 +51,7 @@ def test_what_is_kept_is_there_when_opened_again(address: str) -> None:
     put(store, draw("ann"))
     publish(store)
     put(store, draw("bob"), epoch=EPOCH + 1)
-    standing = Standing(receipt="last", epoch=EPOCH, candidate=b"c" * 16, candidate_epoch=EPOCH, seen=1, changes=2)
+    standing = Standing(receipt="last", epoch=EPOCH, candidate=b"c" * 16, candidate_epoch=EPOCH, seen=1)
     stand(store, ann=standing)
     store.keep_setting("offset", "3")
     store.close()

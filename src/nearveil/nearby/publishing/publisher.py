@@ -384,16 +384,16 @@ def _epoch_offset(store: Store) -> int:
 # What a person's reports lead to.
 
 
-MOST_CHANGES = 12
-"""How often a person's reported place may change in an epoch before no place of that epoch counts any more."""
-
-
 class Stay:
     """What is held about one person, and what follows from reports, one after the other.
 
     A place counts when it was reported in enough epochs with no other place in between, and only if no report before
     the epoch boundary says otherwise. So a bad fix, somebody who passes by, and somebody else who reports for a person
     whose phone reports too, change nothing.
+
+    A report at the published place and one at a place that was never seen leave the same behind for reports of other
+    places. Nothing counts them: a number that only one of the two moves would let whoever reports guesses in a
+    person's name find the place, by whether a far place counts afterwards.
 
     Parameters
     ----------
@@ -415,7 +415,6 @@ class Stay:
         self._now = now
         before = held.standing or Standing(receipt="", epoch=now)
         self._candidate, self._candidate_epoch, self._seen = before.candidate, before.candidate_epoch, before.seen
-        self._changes = before.changes if before.epoch == now else 0
 
     @property
     def standing(self) -> Standing:
@@ -426,7 +425,6 @@ class Stay:
             candidate=self._candidate,
             candidate_epoch=self._candidate_epoch,
             seen=self._seen,
-            changes=self._changes,
         )
 
     def observe(
@@ -451,13 +449,9 @@ class Stay:
             return None
         self._cancel()
         if self._candidate not in tags:
-            self._changes += 1
             # A known cell beside this one does not count: whoever guesses would test several cells at once.
             self._candidate, self._seen = next((tag for tag in own if tag in held.known), own[0]), 0
             self._candidate_epoch = self._now - 1
-        if self._changes > MOST_CHANGES:
-            self._candidate = None
-            return None
         tag = self._candidate
         if self._candidate_epoch < self._now:
             self._candidate_epoch, self._seen = self._now, self._seen + 1

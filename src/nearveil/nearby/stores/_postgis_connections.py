@@ -371,6 +371,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     # Counts a person's places in the order in which they were drawn; 0 for all that were drawn before this step.
     ("ALTER TABLE known_places ADD COLUMN draw_number bigint NOT NULL DEFAULT 0",),
+    # A count of changes in an epoch, by which guesses could be tested.
+    ("ALTER TABLE standings DROP COLUMN changes",),
 )
 
 

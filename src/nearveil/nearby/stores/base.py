@@ -87,8 +87,6 @@ class Standing:
         Tag of the place that was reported and is not published.
     candidate_epoch, seen : int
         The last epoch in which it was reported, and in how many.
-    changes : int
-        How often the reported place changed in ``epoch``.
     """
 
     receipt: str
@@ -96,7 +94,6 @@ class Standing:
     candidate: bytes | None = None
     candidate_epoch: int = -1
     seen: int = 0
-    changes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ _REMEMBER = """
     WHERE number = %(number)s
     ON CONFLICT (mark) DO UPDATE SET in_window = excluded.in_window, places = excluded.places"""
 _PERSON = "SELECT number, created_s, token_mark FROM people WHERE id = %s"
-_STANDING = "SELECT receipt, epoch, candidate, candidate_epoch, seen, changes FROM standings WHERE person = %s"
+_STANDING = "SELECT receipt, epoch, candidate, candidate_epoch, seen FROM standings WHERE person = %s"
 _CHARGES = "SELECT in_window, tag FROM known_places WHERE person = %s"
 _PENDING = "SELECT x_steps, y_steps FROM pending WHERE person = %s"
 _PUBLISHED = "SELECT x_steps, y_steps FROM published WHERE person = %s"
@@ -160,14 +160,13 @@ def _point(row: Sequence[Any] | None) -> Point | None:
 def _standing(row: Sequence[Any] | None) -> Standing | None:
     if row is None or row[0] is None:
         return None
-    receipt, epoch, candidate, candidate_epoch, seen, changes = row
+    receipt, epoch, candidate, candidate_epoch, seen = row
     return Standing(
         receipt=receipt,
         epoch=epoch,
         candidate=None if candidate is None else bytes(candidate),
         candidate_epoch=candidate_epoch,
         seen=seen,
-        changes=changes,
     )
 
 
@@ -391,8 +390,7 @@ _HELD = """
         pending.x_steps, pending.y_steps, pending.tag, pending.in_window, pending.receipt,
         published.x_steps, published.y_steps, published.tag, published.in_window, published.receipt,
         CASE WHEN people.spent_window = %s THEN people.spent ELSE 0 END,
-        standings.receipt, standings.epoch, standings.candidate, standings.candidate_epoch, standings.seen,
-        standings.changes
+        standings.receipt, standings.epoch, standings.candidate, standings.candidate_epoch, standings.seen
     FROM unnest(%s::bigint[]) AS wanted (number)
     JOIN people ON people.number = wanted.number
     LEFT JOIN pending ON pending.person = wanted.number
@@ -423,11 +421,11 @@ _CHARGE = """
     INSERT INTO charged (in_window, places) SELECT in_window, count(*) FROM new GROUP BY in_window ORDER BY in_window
     ON CONFLICT (in_window) DO UPDATE SET places = charged.places + excluded.places"""
 _PUT_STANDINGS = """
-    INSERT INTO standings (person, receipt, epoch, candidate, candidate_epoch, seen, changes)
-    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bytea[], %s::bigint[], %s::int[], %s::int[])
+    INSERT INTO standings (person, receipt, epoch, candidate, candidate_epoch, seen)
+    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bytea[], %s::bigint[], %s::int[])
     ON CONFLICT (person) DO UPDATE SET
         receipt = excluded.receipt, epoch = excluded.epoch, candidate = excluded.candidate,
-        candidate_epoch = excluded.candidate_epoch, seen = excluded.seen, changes = excluded.changes"""
+        candidate_epoch = excluded.candidate_epoch, seen = excluded.seen"""
 
 
 def share_epoch_lock(session: Session) -> None:
@@ -489,7 +487,6 @@ class PostgisWriting:
             [one.candidate for _, one in kept],
             [one.candidate_epoch for _, one in kept],
             [one.seen for _, one in kept],
-            [one.changes for _, one in kept],
         ]
         if kept:
             self._session.run(_PUT_STANDINGS, columns)
@@ -538,7 +535,7 @@ def _held(person: str, row: Sequence[Any], known: Sequence[tuple[bytes, int, Poi
         published=_location(person, row[6:11]),
         known={tag: point for tag, _, point in known},
         charged=row[11] + sum(in_window == window for _, in_window, _ in known),
-        standing=_standing(row[12:18]),
+        standing=_standing(row[12:17]),
     )
 
 

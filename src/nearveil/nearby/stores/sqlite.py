@@ -50,7 +50,7 @@ _REMEMBER = """
     FROM people LEFT JOIN known_places ON known_places.person = people.number AND in_window = :window
     WHERE number = :number
     ON CONFLICT (mark) DO UPDATE SET in_window = excluded.in_window, places = excluded.places"""
-_STANDING = "SELECT receipt, epoch, candidate, candidate_epoch, seen, changes FROM standings WHERE person = ?"
+_STANDING = "SELECT receipt, epoch, candidate, candidate_epoch, seen FROM standings WHERE person = ?"
 _CHARGES = "SELECT in_window, tag FROM known_places WHERE person = ?"
 _PENDING = "SELECT x_steps, y_steps FROM pending WHERE person = ?"
 _PUBLISHED = "SELECT x_steps, y_steps FROM published WHERE person = ?"
@@ -159,14 +159,13 @@ def _point(row: Sequence[Any] | None) -> Point | None:
 def _standing(row: Sequence[Any] | None) -> Standing | None:
     if row is None:
         return None
-    receipt, epoch, candidate, candidate_epoch, seen, changes = row
+    receipt, epoch, candidate, candidate_epoch, seen = row
     return Standing(
         receipt=receipt,
         epoch=epoch,
         candidate=None if candidate is None else bytes(candidate),
         candidate_epoch=candidate_epoch,
         seen=seen,
-        changes=changes,
     )
 
 
@@ -315,8 +314,7 @@ _HELD = """
         CASE WHEN people.spent_window = :window THEN people.spent ELSE 0 END,
         (SELECT json_group_array(json_array(draw_number, in_window, hex(tag), x_steps, y_steps))
             FROM known_places WHERE person = people.number),
-        standings.receipt, standings.epoch, hex(standings.candidate), standings.candidate_epoch, standings.seen,
-        standings.changes
+        standings.receipt, standings.epoch, hex(standings.candidate), standings.candidate_epoch, standings.seen
     ))
     FROM json_each(:people) AS wanted CROSS JOIN people ON people.id = wanted.value
     LEFT JOIN pending ON pending.person = people.number
@@ -358,15 +356,15 @@ _CHARGE = f"""
     FROM {_PLACES} WHERE true
     ON CONFLICT (person, tag) DO NOTHING"""  # noqa: S608 - no values
 _PUT_STANDINGS = """
-    INSERT INTO standings (person, receipt, epoch, candidate, candidate_epoch, seen, changes)
+    INSERT INTO standings (person, receipt, epoch, candidate, candidate_epoch, seen)
     SELECT
         json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
         nullif(substr(:tags, json_extract(value, '$[3]'), json_extract(value, '$[4]')), x''),
-        json_extract(value, '$[5]'), json_extract(value, '$[6]'), json_extract(value, '$[7]')
+        json_extract(value, '$[5]'), json_extract(value, '$[6]')
     FROM json_each(:rows) WHERE true
     ON CONFLICT (person) DO UPDATE SET
         receipt = excluded.receipt, epoch = excluded.epoch, candidate = excluded.candidate,
-        candidate_epoch = excluded.candidate_epoch, seen = excluded.seen, changes = excluded.changes"""
+        candidate_epoch = excluded.candidate_epoch, seen = excluded.seen"""
 
 
 class SqliteWriting:
@@ -405,7 +403,7 @@ class SqliteWriting:
         for person, one in standings.items():
             if person in numbers:
                 tag = one.candidate or b""
-                place = (len(tags) + 1, len(tag), one.candidate_epoch, one.seen, one.changes)
+                place = (len(tags) + 1, len(tag), one.candidate_epoch, one.seen)
                 rows.append((numbers[person], one.receipt, one.epoch, *place))
                 tags += tag
         self._connection.run(_PUT_STANDINGS, {"rows": json.dumps(rows), "tags": tags})
@@ -459,7 +457,7 @@ def _held(row: Sequence[Any], window: int) -> Held:
     standing = None
     if row[14] is not None:
         candidate = bytes.fromhex(row[16]) if row[16] else None
-        standing = _standing((row[14], row[15], candidate, *row[17:20]))
+        standing = _standing((row[14], row[15], candidate, *row[17:19]))
     return Held(
         pending=_location(row[0], row[2:7]),
         published=_location(row[0], row[7:12]),
