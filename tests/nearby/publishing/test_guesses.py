@@ -99,7 +99,8 @@ def test_no_sequence_of_reports_tells_by_far_places_where_somebody_is(case: str,
         "withdrawn": [State(None, None, frozenset([cell])) for cell in (b"A", b"B")],
         "published, and moving": [State(cell, None, frozenset([cell]), moving) for cell in (b"A", b"B")],
     }
-    assert next(telling(*people[case], dwell_epochs), None) is None
+    first, second = people[case]
+    assert next(telling(first, second, dwell_epochs), None) is None
 
 
 def test_a_place_that_has_not_lasted_is_found_by_the_next_report_alone() -> None:
@@ -107,8 +108,8 @@ def test_a_place_that_has_not_lasted_is_found_by_the_next_report_alone() -> None
     once = (
         Standing(receipt="", epoch=NOW - 1, candidate=cell, candidate_epoch=NOW - 1, seen=1) for cell in (b"A", b"B")
     )
-    people = [State(b"away", None, frozenset([b"away"]), one) for one in once]
-    tell = list(telling(*people, dwell_epochs=2))
+    first, second = (State(b"away", None, frozenset([b"away"]), one) for one in once)
+    tell = list(telling(first, second, dwell_epochs=2))
     assert all(path[-1] == BOUNDARY and {b"A", b"B"} & set(path[0]) for path in tell)
     assert ((b"A",), BOUNDARY) in tell
     assert not any({b"far", b"away"} & set(path[0]) for path in tell)
