@@ -476,6 +476,22 @@ def test_reports_are_not_watched() -> None:
         assert place.call("POST", "/v1/nearby", json={**THERE, "asker": "ann"}).status_code == 200
 
 
+def test_who_asks_in_a_persons_name_does_not_learn_where_the_person_has_asked() -> None:
+    """Another key than the one that the person's questions came by, or any key if they came with a token."""
+    with running(throttle_suspects=True, questions_per_minute=0) as place:
+        place.add("ann", "bob")
+        other = place.call("POST", "/v1/platform-keys/other", json={"scopes": ["ask"]}).json()["key"]
+        place.call("POST", "/v1/nearby", json=HERE, key=place.token("ann"))
+        place.call("POST", "/v1/nearby", json={**HERE, "asker": "bob"})
+        for person in ("ann", "bob"):
+            assert place.call("POST", "/v1/nearby", json={**THERE, "asker": person}, key=other).status_code == 200
+        # Nor is anybody refused because others asked in their name.
+        assert place.call("POST", "/v1/nearby", json={**HERE, "asker": "ann"}, key=other).status_code == 429
+        assert place.call("POST", "/v1/nearby", json=HERE, key=place.token("ann")).status_code == 200
+        place.call("DELETE", "/v1/people/ann")
+        assert sorted(place.service.suspicion._trails) == ["bob other", "bob tests"]
+
+
 # -- at once -----------------------------------------------------------------------------------------------------------
 
 

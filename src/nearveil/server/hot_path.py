@@ -125,7 +125,7 @@ class HotRoutes:
         x_m, y_m = self._place(question, asker, caller)
         if caller.kind == "platform" and asker is not None and not await service.knows(asker):
             raise invalid("asker: there is no person with this id.")
-        wanted = self._wanted(question, asker, x_m, y_m)
+        wanted = self._wanted(question, asker, caller, x_m, y_m)
         if self.answers_at_once:
             ids = service.index.ranked_metres(*wanted)
         else:
@@ -160,7 +160,7 @@ class HotRoutes:
             started = time.perf_counter()
             question = self._question(caller, check_size(body, MOST_BYTES))
             asker = _asker(caller, question)
-            wanted = self._wanted(question, asker, *self._place(question, asker, caller))
+            wanted = self._wanted(question, asker, caller, *self._place(question, asker, caller))
             answer = self._found(self._service.index.ranked_metres(*wanted), started)
         except Exception as error:
             return self._refused(error)
@@ -180,10 +180,10 @@ class HotRoutes:
             raise validation_problem(error, _QUESTION_FIELDS) from None
         return question
 
-    def _wanted(self, question: Question, asker: str | None, x_m: float, y_m: float) -> Wanted:
+    def _wanted(self, question: Question, asker: str | None, caller: Caller, x_m: float, y_m: float) -> Wanted:
         """Return what is asked for, once the asker was watched."""
         if asker is not None:
-            self._service.watch_question(asker, x_m, y_m)
+            self._service.watch_question(caller, asker, x_m, y_m)
         return x_m, y_m, question.k, asker, question.within_m
 
     def _found(self, ids: list[str], started: float) -> bytes:

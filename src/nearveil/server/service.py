@@ -51,7 +51,7 @@ from nearveil.server.scopes import Scope
 from nearveil.server.settings import Settings, duration
 from nearveil.server.shared_limits import RedisState, SharedLimits
 from nearveil.server.store_health import StoreHealth, StoreThreads
-from nearveil.server.suspicion import Suspicion
+from nearveil.server.suspicion import Suspicion, trail_name
 
 _MOMENT_S = 1.0
 _Result = TypeVar("_Result")
@@ -263,20 +263,21 @@ class Service:
         """Whether there is such a person."""
         return self.remembers(person) or await self.in_store(self.people.has, person)
 
-    def watch_question(self, person: str, x_m: float, y_m: float) -> None:
-        """Record a question for the detection of attacks; raise if the person is throttled.
+    def watch_question(self, caller: Caller, person: str, x_m: float, y_m: float) -> None:
+        """Record a question that a caller asks as a person, for the detection of attacks; raise if that is throttled.
 
         Whether a question is unusual depends on where a person asked before, so that only the operator's log counts it.
         Reports are not watched: what somebody who reports in a person's name could see of it would tell where they are.
         """
-        flag, shared = self.suspicion.note(person, x_m, y_m), self.shared_limits
-        left_s = 0.0 if flag is None else self.suspicion.hold_left_s(person)
+        name = trail_name(person, None if caller.kind == "person" else caller.name)
+        flag, shared = self.suspicion.note(name, x_m, y_m), self.shared_limits
+        left_s = 0.0 if flag is None else self.suspicion.hold_left_s(name)
         if flag is not None:
             self._flagged[flag.value] = self._flagged.get(flag.value, 0) + 1
         if shared is not None and left_s:
-            shared.flag(person, left_s)
+            shared.flag(name, left_s)
         if self.settings.throttle_suspects:
-            left_s = max(left_s, 0.0 if shared is None else shared.flag_left_s(person))
+            left_s = max(left_s, 0.0 if shared is None else shared.flag_left_s(name))
             if flag is not None or left_s:
                 raise unusual_behaviour(left_s)
 

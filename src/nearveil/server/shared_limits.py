@@ -143,14 +143,14 @@ class SharedLimits:
         """Whether the last exchange failed: each process then has its own limits."""
         return self._back_off_s > 0
 
-    def flag(self, person: str, seconds: float) -> None:
-        """Let other processes know that a person is flagged for so long."""
+    def flag(self, name: str, seconds: float) -> None:
+        """Let other processes know that a trail (`suspicion.trail_name`) is flagged for so long."""
         with self._changing:
-            self._flags[person] = seconds
+            self._flags[name] = seconds
 
-    def flag_left_s(self, person: str) -> float:
-        """Return how long a person is flagged by any process; 0 if not."""
-        return self._left_s("flag", person)
+    def flag_left_s(self, name: str) -> float:
+        """Return how long a trail is flagged by any process; 0 if not."""
+        return self._left_s("flag", name)
 
     def exchange(self) -> float:
         """Exchange once; return the time to wait until the next one, in seconds."""
@@ -162,7 +162,7 @@ class SharedLimits:
             Spent(*self._limits.rate(kind), [(self._hash(*asker), unsent[asker]) for asker in some])
             for kind, some in groupby(askers, key=itemgetter(0))
         ]
-        flagged = [(self._hash("flag", person), seconds) for person, seconds in flags.items()]
+        flagged = [(self._hash("flag", name), seconds) for name, seconds in flags.items()]
         try:
             state = self._state.exchange(spent, flagged, self._since)
         except SharedStateError as error:

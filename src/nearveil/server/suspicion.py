@@ -145,6 +145,16 @@ def _different(spots: Iterable[_Spot]) -> int:
     return len(found)
 
 
+def trail_name(person: str, key: str | None = None) -> str:
+    """Return whose trail a question belongs to: that of a person's token, or of a platform key that names the person.
+
+    They are apart, because whether a question is unusual depends on where the ones before were asked. With one trail,
+    whoever has some platform key would ask in a person's name and learn how far away the person has asked.
+    """
+    # Ids have no spaces.
+    return person if key is None else f"{person} {key}"
+
+
 HOLD_S = 600.0
 """Time that a person stays flagged."""
 
@@ -160,7 +170,7 @@ class Suspicion:
     fastest_m_s : float
         Faster travel is implausible; one kilometre is allowed for errors of a phone.
     most_people : int
-        Largest number of people remembered; those who were inactive for longest are forgotten first.
+        Largest number of trails remembered; those that were inactive for longest are forgotten first.
     clock : callable, optional
         Returns seconds since any fixed time.
 
@@ -188,35 +198,36 @@ class Suspicion:
     def __repr__(self) -> str:
         return f"Suspicion({len(self._trails)} people)"
 
-    def note(self, person: str, x_m: float, y_m: float) -> Flag | None:
-        """Record a question or a report of a person; return what was unusual recently, if anything."""
+    def note(self, name: str, x_m: float, y_m: float) -> Flag | None:
+        """Record a question for the trail of a name (`trail_name`); return what was unusual recently, if anything."""
         with self._changing:
-            return self._note(person, x_m, y_m)
+            return self._note(name, x_m, y_m)
 
-    def hold_left_s(self, person: str) -> float:
-        """Return how long a person stays flagged if nothing unusual happens again; 0 if they are not flagged."""
-        trail = self._trails.get(person)
+    def hold_left_s(self, name: str) -> float:
+        """Return how long a trail stays flagged if nothing unusual happens again; 0 if it is not flagged."""
+        trail = self._trails.get(name)
         return 0.0 if trail is None else max(0.0, trail.flagged_at + HOLD_S - self._clock())
 
     def forget(self, person: str) -> None:
-        """Forget a person."""
+        """Forget a person, whoever asked in their name."""
         with self._changing:
-            self._trails.pop(person, None)
+            for name in [name for name in self._trails if name.partition(" ")[0] == person]:
+                del self._trails[name]
 
     def sweep(self) -> None:
         """Forget everybody who was inactive for an hour; must be called regularly, also without questions."""
         with self._changing:
             self._sweep(self._clock())
 
-    def _note(self, person: str, x_m: float, y_m: float) -> Flag | None:
+    def _note(self, name: str, x_m: float, y_m: float) -> Flag | None:
         now = self._clock()
         if now - self._swept_at > _SWEEP_EVERY_S:
             self._sweep(now)
-        trail = self._trails.get(person)
+        trail = self._trails.get(name)
         if trail is None or now - trail.seen_at > MEMORY_S:
             if trail is None and len(self._trails) >= self._most:
                 self._make_room(now)
-            self._trails[person] = Trail(x_m, y_m, now)
+            self._trails[name] = Trail(x_m, y_m, now)
             return None
         implausible, attacks = trail.add(x_m, y_m, now, self._fastest_m_s)
         if attacks:
@@ -227,7 +238,7 @@ class Suspicion:
 
     def _sweep(self, now: float) -> None:
         self._swept_at = now
-        self._trails = {person: trail for person, trail in self._trails.items() if now - trail.seen_at <= MEMORY_S}
+        self._trails = {name: trail for name, trail in self._trails.items() if now - trail.seen_at <= MEMORY_S}
 
     def _make_room(self, now: float) -> None:
         self._sweep(now)
