@@ -167,6 +167,13 @@ def test_the_map_has_published_places_and_no_true_one(client: httpx.Client, plac
     assert "person-" not in answer.text
 
 
+def test_no_row_of_the_map_is_a_person(client: httpx.Client, place: Place) -> None:
+    """Two orders of so many people are the same by chance once in 10^100 times."""
+    maps = [client.get("/v1/console/map", headers=place.headers).json()["places"] for _ in range(2)]
+    assert maps[0] != maps[1]
+    assert sorted(maps[0]) == sorted(maps[1])
+
+
 def test_the_map_shows_at_most_a_sample(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     from nearveil.server.console import routes
 

@@ -135,6 +135,14 @@ def test_within_an_epoch_nothing_shows_whether_a_report_named_the_true_place(oth
         assert_alike(both)
 
 
+def test_metrics_do_not_tell_that_somebody_is_outside_of_the_region() -> None:
+    with twins(questions_per_minute=0) as both:
+        place, berlin = both[0], {"latitude": 52.5, "longitude": 13.4}
+        assert place.report("ann", berlin).status_code == 422
+        assert place.call("POST", "/v1/nearby", json=berlin, key=place.token("ann")).status_code == 422
+        assert_alike(both)
+
+
 def test_nor_after_epochs_as_long_as_the_same_is_published() -> None:
     """A place in turn with others never lasts; and a phone that reports after a guess undoes it."""
     with twins(questions_per_minute=0) as both:

@@ -20,6 +20,8 @@ _QUESTION_SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.
 _REPORT_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _BOUNDARY_SECONDS = (0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 _MOST_PROBLEMS = 40
+_NOT_COUNTED = frozenset({"outside-region"})
+"""Problems that depend on where somebody is. Among few people, a count that goes up by one is about one of them."""
 
 
 class Metrics:
@@ -41,7 +43,7 @@ class Metrics:
         )
         self._registry.register(self._report_times)
         self._all_rejected = self._counter("nearveil_rejected", "Requests that were refused.", "problem")
-        self._rejected = {name: self._all_rejected.labels(name) for name in sorted(PROBLEM_NAMES)}
+        self._rejected = {name: self._all_rejected.labels(name) for name in sorted(PROBLEM_NAMES - _NOT_COUNTED)}
         self._boundaries = Histogram(
             "nearveil_publication_seconds",
             "Epochs, by the time until what was published at their beginning could be found.",
@@ -92,7 +94,9 @@ class Metrics:
         self._away.set(0)
 
     def rejected(self, problem: str) -> None:
-        """Count a request that was refused, by the problem's name."""
+        """Count a request that was refused, by the problem's name, unless that tells where somebody is."""
+        if problem in _NOT_COUNTED:
+            return
         counter = self._rejected.get(problem)
         if counter is None:
             # Only known problem names become labels.

@@ -77,12 +77,14 @@ def console_router(service: Service) -> APIRouter:
 def map_of(service: Service) -> dict[str, Any]:
     """Return where some of the people are published, and what to draw below them; nobody is named."""
     region = service.protection.region
-    _, places = service.index.sample(MOST_SHOWN, np.random.default_rng())
+    rng = np.random.default_rng()
+    _, places = service.index.sample(MOST_SHOWN, rng)
     tiles = service.settings.tile_address
     return {
         "number": len(service.index),
         "protected": not service.is_unprotected,
-        "places": np.asarray(places, dtype=np.float64).reshape(-1, 2).round(_DECIMALS).tolist(),
+        # In no order: in the same one each time, a row would be a person, who could be followed from epoch to epoch.
+        "places": rng.permutation(np.asarray(places, dtype=np.float64).reshape(-1, 2)).round(_DECIMALS).tolist(),
         "region": {
             "name": region.name,
             "south": region.south,
