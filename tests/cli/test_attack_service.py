@@ -14,6 +14,7 @@ from nearveil.region import Region
 from tests.cli.conftest import Run
 from tests.client.protected_stub import ProtectedStub
 from tests.client.stub_service import KEY, URL, StubService
+from tests.client.test_stolen_key import serving
 
 TOWN = Region(37.745, -122.455, 37.79, -122.398)
 HERE = ("attack", "--url", URL)
@@ -113,6 +114,32 @@ def test_a_stolen_key_or_token(run: Run, leaky: ProtectedStub, stolen: str, monk
     assert "Right and wrong guesses differ in: answer status" in outcome.out
     assert f"All {8 + 20} accounts of the audit were removed." in outcome.out
     assert KEY not in outcome.out + outcome.err
+
+
+def test_a_stolen_key_over_several_windows_of_a_real_service(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(window="8h", new_places=3) as (address, secret):
+        monkeypatch.setenv("NEARVEIL_PLATFORM_KEY", secret)
+        options = ("--stolen-key", "--strategy", "patient", "--windows", 2, "--targets", 2, "--seed", 3)
+        outcome = run("attack", "--url", address, *options, "--json")
+        assert outcome.code == 0, outcome.err
+        [row] = json.loads(outcome.out)["strategies"]
+        assert (row["strategy"], row["people"], len(row["found_by_window"])) == ("patient", 2, 2)
+        assert row["found_by_window"][-1] == row["found_with_guesses"]
+        # From the first window's beginning to the end of the guesses of the second one.
+        assert row["epochs"] > 8
+        outcome = run("attack", "--url", address, *options)
+        assert "patient, found after each of 2 budget windows: " in outcome.out
+        assert secret not in outcome.out + outcome.err
+
+
+def test_windows_that_last_too_long_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(window="30d", new_places=3) as (address, secret):
+        monkeypatch.setenv("NEARVEIL_PLATFORM_KEY", secret)
+        monkeypatch.setattr("nearveil.client.stolen_key._MOST_EPOCHS_OF_A_WINDOW", 3)
+        options = ("--stolen-key", "--strategy", "patient", "--windows", 2, "--targets", 1)
+        outcome = run("attack", "--url", address, *options)
+        assert outcome.code == 2
+        assert "lasts for more than 3 epochs" in outcome.err
 
 
 BAD = [

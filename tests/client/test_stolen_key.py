@@ -229,7 +229,8 @@ def test_the_chance_that_a_wrong_guess_brings_the_point_back(city: City) -> None
 
 
 @contextmanager
-def real_service(**options: Any) -> Iterator[Client]:
+def serving(**options: Any) -> Iterator[tuple[str, str]]:
+    """A service over HTTP: its address, and a platform key."""
     settings = Settings.load(
         None,
         {},
@@ -242,11 +243,17 @@ def real_service(**options: Any) -> Iterator[Client]:
         secret, kept = new_platform_key("tests")
         service.store.add_key(kept)
         service.start()
-        with served(service) as address, Client(address, secret, timeout_s=60.0) as client:
-            yield client
-            assert client.ledger().document["people"] == 0, "accounts were left behind"
+        with served(service) as address:
+            yield address, secret
+        assert service.store.totals().people == 0, "accounts were left behind"
     finally:
         service.close()
+
+
+@contextmanager
+def real_service(**options: Any) -> Iterator[Client]:
+    with serving(**options) as (address, secret), Client(address, secret, timeout_s=60.0) as client:
+        yield client
 
 
 @pytest.mark.statistical
