@@ -340,8 +340,9 @@ def test_probes_are_open_to_this_machine_if_a_setting_says_so() -> None:
         for path in ("/metrics", "/readyz"):
             assert opened.call("GET", path, key=None, headers=_LOCAL).status_code == 200
             # Somebody behind a proxy on this machine is not on this machine.
-            forwarded = opened.call("GET", path, key=None, headers={**_LOCAL, "X-Forwarded-For": "127.0.0.1"})
-            assert forwarded.status_code == 401
+            for header in ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "Via"):
+                forwarded = opened.call("GET", path, key=None, headers={**_LOCAL, header: "127.0.0.1"})
+                assert forwarded.status_code == 401
         assert opened.call("GET", "/v1/ledger", key=None, headers=_LOCAL).status_code == 401
 
 

@@ -37,7 +37,9 @@ METRICS_PATH = "/metrics"
 
 _PROBES = frozenset({READY_PATH, METRICS_PATH})
 _NEEDS_KEY = frozenset({OPENAPI_PATH, *_PROBES})
-_FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip"})
+_FORWARDED = frozenset(
+    {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
+)
 # [::1]:8000, or a name or an address of IPv4 with or without a port.
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+))(?::[0-9]+)?")
 _HARDENED = (
