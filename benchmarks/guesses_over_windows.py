@@ -2,21 +2,29 @@
 
 The attacker of ``nearveil attack --stolen-key --strategy patient``, on the publisher of a service with its defaults, a
 store in memory and a clock that is set. Phones are silent from the first report on.
+
+``--phones-return`` is another attacker, for phones that report in some hours of every day and are silent in the others.
+While a phone is silent, it lets a far place count. When the phone reports again, it reports a guess after it in each
+epoch: a wrong guess keeps the person from coming back, and a right one does not, at no cost. ``--recreate`` is another
+one, with the scopes ``people`` and ``report``: at the end of each window it erases people and creates them anew. The
+point of the right cell is then the one from before.
 """
 
 import argparse
+import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from scipy import stats
 
 from nearveil.attacks.oracle import Spot
 from nearveil.client import guessing
-from nearveil.client.guessing import City, Guess, Rules, Victim
+from nearveil.client.guessing import Belief, City, Guess, Rules, Victim
 from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.publishing import publisher
 from nearveil.nearby.publishing.keys import new_keys
-from nearveil.nearby.publishing.protection import Protection
+from nearveil.nearby.publishing.protection import NEAR_SHARE, Cell, Protection
 from nearveil.nearby.publishing.publisher import Publisher, Report
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.nearby.stores.sqlite import SqliteStore
@@ -27,6 +35,10 @@ REGION = named_region("san-francisco")
 POPULATION = 20_000
 TAU_M = 100.0
 SHOWN = (1, 3, 6, 12, 24)
+DAYS = 30
+"""Of a window."""
+EVENING_EPOCHS = 6
+"""In which a phone that returns reports, every day."""
 
 
 class Service:
@@ -52,6 +64,12 @@ class Service:
             for person, (x_steps, y_steps) in zip(batch.people, batch.steps.tolist(), strict=True)
         }
 
+    def recreate(self, people: Sequence[str]) -> None:
+        """Erase people and create them anew."""
+        for person in people:
+            self._publisher.erase(person)
+        self._publisher.add_people(people)
+
     def begin_window(self) -> None:
         """Go to the beginning of the next window."""
         each = self._schedule.epochs_per_window
@@ -67,6 +85,9 @@ def main() -> None:
     parser.add_argument("--guesses", type=int, help="guesses near the person in a window; all by default")
     parser.add_argument("--open-end", action="store_true", help="every budget ends at its most, as in older versions")
     parser.add_argument("--seed", type=int, default=1)
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--phones-return", action="store_true", help="phones report from home again, every day")
+    kind.add_argument("--recreate", action="store_true", help="people are erased and created anew in every window")
     options = parser.parse_args()
     if options.open_end:
         for module in (publisher, guessing):
@@ -84,19 +105,30 @@ def main() -> None:
     city = City(REGION, rules.grid, places_m[options.people :])
     published = service.stay([(name, (x, y)) for name, (x, y) in zip(names, homes_m.tolist(), strict=True)], 1)
     rng = np.random.default_rng(options.seed)
+    seen = [Seen(name, city, rules, published[name]) for name in names]
     victims = [Victim(name, city, rules, published[name], rng, guesses_per_window=options.guesses) for name in names]
-    print(f"from what is published: {_found(victims, homes_m)}", flush=True)
+    beliefs = [one.belief for one in seen]
+    guess = partial(_guess_anew, service, seen, protection.dwell_epochs)
+    if options.phones_return:
+        homes = {name: (x, y) for name, (x, y) in zip(names, homes_m.tolist(), strict=True)}
+        guess = partial(_guess_in_turns, service, seen, protection.dwell_epochs, homes)
+    elif not options.recreate:
+        beliefs = [victim.belief for victim in victims]
+        guess = partial(_guess, service, victims, protection.dwell_epochs)
+    print(f"from what is published: {_found(beliefs, homes_m)}", flush=True)
     for window in range(1, options.windows + 1):
+        if options.recreate:
+            service.recreate(names)
         service.begin_window()
-        for victim in victims:
-            victim.begin_window()
-        _guess(service, victims, protection.dwell_epochs)
+        guess()
         if window in SHOWN or window == options.windows:
-            print(f"with guesses in {window} windows: {_found(victims, homes_m)}", flush=True)
+            print(f"with guesses in {window} windows: {_found(beliefs, homes_m)}", flush=True)
 
 
 def _guess(service: Service, victims: Sequence[Victim], dwell_epochs: int) -> None:
     """Guess until no guess tells anything more in this window."""
+    for victim in victims:
+        victim.begin_window()
     while True:
         chosen = [(victim, victim.choose()) for victim in victims]
         turns: list[tuple[Victim, Guess]] = [(victim, guess) for victim, guess in chosen if guess is not None]
@@ -107,11 +139,60 @@ def _guess(service: Service, victims: Sequence[Victim], dwell_epochs: int) -> No
             victim.observe(guess, published[victim.person])
 
 
-def _found(victims: Sequence[Victim], homes_m: FloatArray) -> str:
-    spots = np.array([victim.belief.best_guess(TAU_M)[0] for victim in victims])
+class Seen:
+    """A person as attackers see them who watch whether the point from before comes back."""
+
+    def __init__(self, person: str, city: City, rules: Rules, published_m: Spot) -> None:
+        self.person, self.before_m, self.rules = person, published_m, rules
+        self.belief = Belief(city, published_m, rules.hide_within_m)
+        self.grid = city.grid
+        self.far_m = self.grid.centre_of(city.far_cells(published_m, 1)[0])
+
+    def corner_of(self, block: Cell) -> Spot:
+        """Return where four cells meet, of which this is the first: a report there may count as in each of them."""
+        return (block[0] + 0.5) * self.grid.side_m, (block[1] + 0.5) * self.grid.side_m
+
+    def is_near(self, point_m: Spot) -> bool:
+        """Whether the person's own point would replace this one, or this one the person's."""
+        return math.dist(point_m, self.before_m) <= NEAR_SHARE * self.rules.hide_within_m
+
+
+def _guess_in_turns(service: Service, people: Sequence[Seen], dwell_epochs: int, homes: dict[str, Spot]) -> None:
+    """Every day, move people away while their phones are silent, and see which guesses let them come back."""
+    phones = list(homes.items())
+    for _ in range(DAYS):
+        published = service.stay([(one.person, one.far_m) for one in people], dwell_epochs)
+        away = [one for one in people if published[one.person] != one.before_m]
+        for _ in range(EVENING_EPOCHS // dwell_epochs):
+            blocks = [one.belief.halving_blocks(1)[0] for one in away]
+            spots = [one.corner_of(block) for one, block in zip(away, blocks, strict=True)]
+            guesses = [(one.person, spot) for one, spot in zip(away, spots, strict=True)]
+            published = service.stay([*phones, *guesses], dwell_epochs)
+            for one, spot in zip(away, spots, strict=True):
+                is_back = published[one.person] == one.before_m
+                one.belief.update(one.grid.cells_near(*spot), float(is_back), float(not is_back))
+            away = [one for one in away if published[one.person] != one.before_m]
+
+
+def _guess_anew(service: Service, people: Sequence[Seen], dwell_epochs: int) -> None:
+    """Report the likeliest cells, until a point is published that would replace the person's."""
+    open_ones, epochs, count = list(people), 1, 0
+    while open_ones and count < open_ones[0].rules.least_places:
+        turns = [(one, one.belief.likeliest_cells(1)[0]) for one in open_ones]
+        places = [(one.person, one.grid.centre_of(cell)) for one, cell in turns]
+        published = service.stay(places, epochs)
+        for one, cell in turns:
+            is_right = published[one.person] == one.before_m
+            one.belief.update([cell], float(is_right), float(not is_right))
+        open_ones = [one for one, _ in turns if not one.is_near(published[one.person])]
+        epochs, count = dwell_epochs, count + 1
+
+
+def _found(beliefs: Sequence[Belief], homes_m: FloatArray) -> str:
+    spots = np.array([belief.best_guess(TAU_M)[0] for belief in beliefs])
     found = int((np.hypot(*(spots - homes_m).T) <= TAU_M).sum())
-    interval = stats.binomtest(found, len(victims)).proportion_ci(0.95)
-    return f"{found / len(victims):.3f} (95 % {interval.low:.3f} to {interval.high:.3f}) found within {TAU_M:g} m"
+    interval = stats.binomtest(found, len(beliefs)).proportion_ci(0.95)
+    return f"{found / len(beliefs):.3f} (95 % {interval.low:.3f} to {interval.high:.3f}) found within {TAU_M:g} m"
 
 
 if __name__ == "__main__":

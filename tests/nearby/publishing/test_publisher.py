@@ -270,6 +270,26 @@ def test_all_reports_of_a_batch_are_heard(world: World) -> None:
     assert world.point("ann") == home
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_how_reports_are_grouped_into_transactions_changes_nothing(seed: int) -> None:
+    """A busy service takes many reports at once, an idle one each by itself."""
+    rng, keys = np.random.default_rng(seed), new_keys()
+    options: dict[str, Any] = {"new_places": int(rng.integers(2, 9)), "dwell_epochs": 1 + seed % 3, "keys": keys}
+    single, grouped = World(**options), World(**options)
+    places = [(float(x), float(y)) for x, y in rng.choice([0.0, 60.0, 130.0, 300.0, -3000.0], (4, 2))]
+    for _ in range(10):
+        chosen = [places[number] for number in rng.integers(0, 4, rng.integers(0, 6))]
+        degrees = PARIS.from_metres(np.array(chosen).reshape(-1, 2))
+        reports = [single.publisher.accept("ann", latitude, longitude) for latitude, longitude in degrees]
+        for report in reports:
+            single.publisher.receive([report])
+        grouped.publisher.receive(reports)
+        single.next_epoch()
+        grouped.next_epoch()
+        assert (single.point("ann"), single.charged()) == (grouped.point("ann"), grouped.charged())
+        assert list(single.held("ann").known.items()) == list(grouped.held("ann").known.items())
+
+
 def test_of_many_places_in_one_epoch_the_last_counts_and_all_are_charged() -> None:
     world = World(dwell_epochs=1, new_places=50)
     home = world.stay("ann", HOME)

@@ -455,7 +455,8 @@ class Stay:
         tag = self._candidate
         if self._candidate_epoch < self._now:
             self._candidate_epoch, self._seen = self._now, self._seen + 1
-        is_first = not held.known and held.published is None
+        # The very first alone, also before it is published, and however reports are grouped into transactions.
+        is_first = held.published is held.pending is None and not (held.known or self.wanted)
         if tag is None or self._seen < (1 if is_first else dwell_epochs):
             return None
         return self._settle(tag, most_charges)
