@@ -71,6 +71,13 @@ def test_whoever_sees_no_bar_and_no_help_does_not_wait_for_rich() -> None:
     assert shown.stdout.strip() == "False"
 
 
+def test_a_service_starts_without_what_measures_attacks() -> None:
+    """Loading scipy for them would be a third of the time that a service takes to start."""
+    script = "import sys\nimport nearveil.server.run\nprint('scipy.special' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "False"
+
+
 def test_public_names_are_loaded_when_they_are_asked_for() -> None:
     for name in nearveil.__all__:
         # The package nearveil.audit is a public name itself: it can be called.

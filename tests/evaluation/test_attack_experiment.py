@@ -22,7 +22,7 @@ def town(san_francisco: Region, city: FloatArray) -> Dataset:
 
 
 def test_rows_do_not_depend_on_the_number_of_cores(town: Dataset, san_francisco: Region) -> None:
-    protocol = AttackProtocol(runs=2, instances=3, seed=5, published_colluders=True)
+    protocol = AttackProtocol(runs=1, instances=2, seed=5, published_colluders=True)
     mechanism = PlanarLaplace(hide_within_m=300, region=san_francisco)
     experiment = AttackExperiment(town, protocol, mechanism)
     attack_setups = set_up_attacks(["gi-lia", "adaptive"], san_francisco, colluders=[1], tau_m=100.0)

@@ -15,14 +15,15 @@ from datetime import timedelta
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nearveil.evaluation.attack_experiment import Mean, Share
-from nearveil.evaluation.experiments import year
-from nearveil.evaluation.experiments.scope import Results, Scope
-from nearveil.evaluation.runner import open_journal, run_cells
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.privacy.ledger.budget import duration_text
+
+if TYPE_CHECKING:
+    from nearveil.evaluation.attack_experiment import Mean, Share
+    from nearveil.evaluation.experiments import year
+    from nearveil.evaluation.experiments.scope import Results, Scope
 
 COMMAND = "nearveil reproduce year"
 _FILE = "year.json"
@@ -155,6 +156,8 @@ def _settings(protection: Protection) -> dict[str, Any] | None:
 
 def curves_document(scope: Scope, results: Results) -> dict[str, Any]:
     """Return what is shipped, from the results of `nearveil.evaluation.experiments.year`."""
+    from nearveil.evaluation.experiments import year  # noqa: PLC0415 - slow to load, and a service only reads curves
+
     outcome = year.outcome(scope, results)
     return {
         "population": "25,000 made-up people in the San Francisco region",
@@ -202,6 +205,10 @@ def _mean(mean: Mean) -> float:
 
 
 def _main(arguments: Sequence[str] | None = None) -> None:
+    from nearveil.evaluation.experiments import year  # noqa: PLC0415
+    from nearveil.evaluation.experiments.scope import Scope  # noqa: PLC0415
+    from nearveil.evaluation.runner import open_journal, run_cells  # noqa: PLC0415
+
     parser = argparse.ArgumentParser(description="Ship what 'nearveil reproduce year --out FOLDER' measured.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=5)
