@@ -166,7 +166,9 @@ def test_headers_that_are_too_large_are_refused_by_nginx(
     assert _refused_by_service(service) == before
 
 
-@pytest.mark.parametrize("path", ["/readyz", "/metrics", "/", "/console.js"])
+@pytest.mark.parametrize(
+    "path", ["/readyz", "/metrics", "/", "/console.js", "/v1/console/state", "/v1/platform-keys", "/v1/epoch"]
+)
 def test_what_is_for_operators_is_not_for_everybody(service: RunningService, nginx: Nginx, path: str) -> None:
     with nginx.client(**service.headers) as client:
         assert client.get(path).status_code == 404
