@@ -104,7 +104,8 @@ def _serve_with_workers(settings: Settings) -> None:
 def announce(service: Any, address: str, key_file: Path | None) -> None:
     """Print the guarantee and the address of the service, and warnings about its settings."""
     settings: Settings = service.settings
-    say(str(service.card()))
+    where = "the console, or GET /v1/guarantee" if settings.console else "GET /v1/guarantee"
+    say(service.card().card(full_is_at=where))
     say(f"Nearveil serves {service.protection.region} on {address}")
     if settings.console:
         say(f"console: {address}/")

@@ -203,10 +203,13 @@ class Guarantee:
             "notes": list(self.notes),
         }
 
-    def card(self, *, full: bool = False) -> str:
-        """Return the card: what is promised and what is not, in at most twelve lines or in full."""
+    def card(self, *, full: bool = False, full_is_at: str = "--card full, or guarantee.card(full=True)") -> str:
+        """Return the card: what is promised and what is not, in at most twelve lines or in full.
+
+        The last of the twelve lines says where the full card is.
+        """
         notes = (*self.notes, *(note for other in self.also for note in other.notes))
-        return _boxed("GUARANTEE", _full_card(self, notes) if full else _short_card(self, notes))
+        return _boxed("GUARANTEE", _full_card(self, notes) if full else _short_card(self, notes, full_is_at))
 
     def __str__(self) -> str:
         return self.card()
@@ -267,7 +270,7 @@ def _full_card(guarantee: Guarantee, notes: tuple[str, ...]) -> list[str]:
     return lines
 
 
-def _short_card(guarantee: Guarantee, notes: tuple[str, ...]) -> list[str]:
+def _short_card(guarantee: Guarantee, notes: tuple[str, ...], full_is_at: str) -> list[str]:
     """The first statement, the other statements' numbers, and the first sentence of each note, as far as they fit."""
     lines = []
     for statement in (guarantee, *guarantee.also):
@@ -287,7 +290,7 @@ def _short_card(guarantee: Guarantee, notes: tuple[str, ...]) -> list[str]:
         urgent = urgent[1:]
     why = "why it holds" if guarantee.holds else "why"
     more = f"{len(left)} more note{'s' if len(left) > 1 else ''}, and {why}" if left else why.capitalize()
-    return [*lines, f"{more}: --card full, or guarantee.card(full=True)"]
+    return [*lines, f"{more}: {full_is_at}"]
 
 
 def _first_sentence(note: str) -> list[str]:
