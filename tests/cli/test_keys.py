@@ -11,6 +11,7 @@ from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.nearby.publishing.keys import new_keys, read_keys, schedule_as_written, write_keys
 from nearveil.nearby.publishing.protection import Schedule
 from nearveil.nearby.stores import open_store
+from nearveil.nearby.stores.base import StoreError
 from nearveil.server.auth import Access, Caller
 from nearveil.server.scopes import ALL_SCOPES
 from tests.cli.key_commands import DAY_S, at, run
@@ -202,6 +203,8 @@ def test_a_platform_key_works_until_it_is_removed(tmp_path: Path) -> None:
         run("platform", "--store", address, "--remove", "shop")
     store = open_store(str(address))
     assert store.keys() == []
+    with pytest.raises(StoreError, match=r"another process uses.*a running service takes POST and DELETE"):
+        run("platform", "--store", address, "--name", "shop", "--scopes", "ask")
     store.close()
 
 

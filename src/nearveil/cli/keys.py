@@ -23,7 +23,7 @@ from nearveil.nearby.publishing.keys import (
 )
 from nearveil.nearby.publishing.protection import Schedule
 from nearveil.nearby.stores import is_postgres, open_store
-from nearveil.nearby.stores.base import Store, is_person_id
+from nearveil.nearby.stores.base import Store, StoreInUseError, is_person_id
 from nearveil.server.audit_log import audit_id
 from nearveil.server.auth import new_platform_key
 from nearveil.server.scopes import ABOUT, Scope, parse_scopes
@@ -166,7 +166,11 @@ def platform(
     if (name is None) != (scopes is None):
         raise UsageError(f"--name goes with --scopes, which says what the key may do: {', '.join(Scope)}, or all")
     allowed = parse_scopes(scopes) if scopes is not None else frozenset()
-    with closing(open_store(_settings(config, None, None, store).store)) as opened:
+    try:
+        found = open_store(_settings(config, None, None, store).store)
+    except StoreInUseError as error:
+        raise StoreInUseError(f"{error}; a running service takes POST and DELETE /v1/platform-keys/NAME") from None
+    with closing(found) as opened:
         if remove is not None:
             if not opened.remove_key(remove):
                 raise DataError("there is no key with that name; nothing was changed")

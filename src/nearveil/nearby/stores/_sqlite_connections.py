@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nearveil.nearby.stores.base import Reason, StoreError
+from nearveil.nearby.stores.base import Reason, StoreError, StoreInUseError
 
 _OLDEST_SQLITE = (3, 35)
 
@@ -510,8 +510,8 @@ def lock(path: Path) -> int:
         if descriptor is not None:
             os.close(descriptor)
         if isinstance(error, BlockingIOError):
-            raise StoreError(
-                f"another process uses the store {path}; end it, or let several share a PostGIS database"
+            raise StoreInUseError(
+                f"another process uses the store {path}; stop it first, or use PostGIS, which several may share"
             ) from None
         raise _cannot(path, error) from None
     return descriptor

@@ -45,6 +45,10 @@ class StoreError(NearveilError):
         self.code = code
 
 
+class StoreInUseError(StoreError):
+    """Another process has the store to itself."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyLocation:
     """One person's noisy place.
