@@ -57,7 +57,11 @@ _KINDS: dict[str, tuple[int, str, str]] = {
         "No valid key",
         "Send 'Authorization: Bearer' with a platform key or a token of a person that has not expired.",
     ),
-    "forbidden": (403, "Not yours", "This key or token may not do this; use a platform key, or that person's token."),
+    "forbidden": (
+        403,
+        "Not allowed",
+        "This token is of another person, or only a platform key may do this; use one of those.",
+    ),
     "missing-scope": (
         403,
         "Scope missing",
@@ -66,11 +70,15 @@ _KINDS: dict[str, tuple[int, str, str]] = {
     "not-found": (404, "Not found", "There is nothing here; check the path, and whether the person exists."),
     "method-not-allowed": (405, "Method not allowed", "Use a method that the API's description has for this path."),
     "too-slow": (408, "Too slow", "Send each request whole and without long breaks."),
-    "conflict": (409, "Not as things are", "Something of this name is there already, or is still needed."),
+    "conflict": (409, "Conflict", "Something of this name is there already, or is still needed."),
     "too-large": (413, "The body is too large", "Send less at once."),
     "wrong-media-type": (415, "Not JSON", "Send the body with 'Content-Type: application/json'."),
     "invalid": (422, "The request is not valid", "Compare the request with the API's description."),
-    "outside-region": (422, "Outside the region", "Send a place within the service's region, in degrees."),
+    "outside-region": (
+        422,
+        "Outside the region",
+        "Send a place in degrees within the region, which GET /v1/guarantee has.",
+    ),
     "too-many-requests": (429, "Too many requests", "Wait as long as Retry-After says, and ask less often."),
     "unusual-behaviour": (
         429,

@@ -176,17 +176,21 @@ async def add_people(request: Request, service: Here) -> Response:
 
 @people_router.get(
     "/v1/people/{id}",
-    summary="Export what is held about a person",
+    summary="Export a person",
     responses={
         200: {
-            "description": "Everything held about the person: noisy locations, never true places.",
+            "description": "The person, with the published (noisy) location, or null if there is none.",
             "content": {"application/json": {"schema": {"type": "object"}}},
         },
         **problems(403, 404, 422, *ANYBODY),
     },
 )
 async def export_person(request: Request, service: Here, person: PersonInPath) -> Response:
-    """Return everything that is stored about one person."""
+    """Return the id, when it was created, and the published location.
+
+    The location is in metres east and north of the middle of the region. Keyed tags and counts, which are stored
+    too, are left out: they would tell where somebody is.
+    """
     async with recorded(request, [person]):
         record = await service.in_store(service.store.record, person)
         if record is None:
