@@ -211,6 +211,10 @@ def test_the_map_can_be_moved_by_keys_and_buttons(console: "Page") -> None:
         look();
     })"""
     west, east = console.evaluate(window)
+    # All of the region is on it, although the panel beside it has made the map higher since it was first drawn.
+    region = console.evaluate("document.getElementById('people-plot').data.at(-2).x")
+    assert west < min(region)
+    assert max(region) < east
     console.locator("#people-plot").focus()
     console.keyboard.press("ArrowRight")
     moved_west, moved_east = console.evaluate(window)

@@ -53,11 +53,13 @@ async function run(complain) {
   pause();
   $("run").disabled = $("another").disabled = true;
   $("run").textContent = "Attacking…";
+  $("attack-empty").textContent = "Attacking… The first attack takes some seconds.";
   try {
     story = await ask("/v1/console/demonstration", chosen());
     complain(null);
     begin();
   } catch (refusal) {
+    $("attack-empty").textContent = "Choose an attack and run it.";
     complain(refusal);
   } finally {
     $("run").disabled = $("another").disabled = false;

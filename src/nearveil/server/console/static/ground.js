@@ -18,7 +18,8 @@ export class Ground {
     this.tileAddress = about.tile_address;
     this.land = about.coastline.features.map((line) => this.line(line.geometry.coordinates));
     this.moving = coarse.matches ? false : "pan";
-    this.view = this.home = this.square(this.frame.box);
+    this.held = [this.frame.box, 1.04];
+    this.view = this.home = this.square(...this.held);
     plot.parentElement.append(mapTools(this, coarse.matches));
     this.scale = make("div", { className: "scale" }, make("i"), make("span"));
     plot.parentElement.append(this.scale);
@@ -36,7 +37,7 @@ export class Ground {
   }
 
   // A view in the plot's proportions that holds a box, with a little room.
-  square([west, south, east, north], room = 1.04) {
+  square([west, south, east, north], room) {
     const { width, height } = this.plot.getBoundingClientRect();
     const proportion = width && height ? width / height : 1;
     const half = room * Math.max(north - south, (east - west) / proportion) / 2;
@@ -85,7 +86,8 @@ export class Ground {
 
   // Look at a box, gliding there unless motion is unwelcome.
   look(box, { glide = true } = {}) {
-    const from = this.view, to = this.home = this.square(box, 1);
+    this.held = [box, 1];
+    const from = this.view, to = this.home = this.square(...this.held);
     cancelAnimationFrame(this.gliding);
     const still = from.every((edge, i) => Math.abs(edge - to[i]) < (to[2] - to[0]) / 500);
     if (!glide || calm.matches || still) {
@@ -96,7 +98,7 @@ export class Ground {
     const move = () => {
       const done = Math.min(1, (performance.now() - started) / GLIDE_MS);
       const eased = 1 - (1 - done) ** 3;
-      this.view = between(from, to, eased);
+      this.view = done < 1 ? between(from, to, eased) : to;
       this.draw();
       if (done < 1) this.gliding = requestAnimationFrame(move);
     };
@@ -106,11 +108,14 @@ export class Ground {
 
   fit() {
     if (!this.plot.clientWidth) return;
+    const isHome = this.view === this.home;
     const [west, south, east, north] = this.view;
     const { width, height } = this.plot.getBoundingClientRect();
     const [x, halfHeight] = [(west + east) / 2, (north - south) / 2];
     const halfWidth = halfHeight * width / height;
-    this.view = [x - halfWidth, south, x + halfWidth, north];
+    // In other proportions, what is to be seen takes another height.
+    this.home = this.square(...this.held);
+    this.view = isHome ? this.home : [x - halfWidth, south, x + halfWidth, north];
     Plotly.relayout(this.plot, { autosize: true, width, height });
     this.draw();
   }
