@@ -31,7 +31,7 @@ ABOUT: Mapping[Scope, str] = {
     Scope.REPORT: "report where people are, and take them off the map",
     Scope.PEOPLE: "create, export and erase people, and revoke their tokens",
     Scope.METRICS: "read metrics, readiness and the ledger's totals",
-    Scope.ADMIN: "platform keys, intervals, cells, the console and test hooks",
+    Scope.ADMIN: "make and remove platform keys, put intervals, make cells, and use the console and test hooks",
 }
 """What each scope allows, in words."""
 
