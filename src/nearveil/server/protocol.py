@@ -431,7 +431,7 @@ class FastLaneProtocol(LimitedProtocol):
 
 _URL = NEARBY_PATH.encode()
 # Without what would have to be decoded.
-_LOCATION = re.compile(rb"/v1/people/([A-Za-z0-9._~-]+)/location")
+_LOCATION = re.compile(rb"/v1/people/([A-Za-z0-9_.:@~-]+)/location")
 _CLOSE = (b"connection", b"close")
 
 
