@@ -152,10 +152,11 @@ def test_shares_end_at_one_and_what_may_be_less_does_not_begin_at_nought(drawn: 
             Panel("a", "x", "Acc", (line("a", (1, 0.99), (2, 1.0), half_width=0.5),)),
             Panel("b", "x", "change", (line("a", (1, -1.0), (2, 1.0)),)),
             Panel("c", "x", "none", (line("a", (1, 0.0), (2, 0.0)),)),
+            Panel("d", "x", "found", (line("a", (1, 0.8), (2, 0.9)),)),
         )
     )
-    share, change, nothing = (axes.get_ylim() for axes in figure.axes)
-    assert share == pytest.approx((0, 1.05))
+    share, change, nothing, near_one = (axes.get_ylim() for axes in figure.axes)
+    assert share == near_one == pytest.approx((0, 1.05))
     assert change[0] < -1
     assert nothing == pytest.approx((0, 1))
 

@@ -274,7 +274,8 @@ def _from_zero(panel: Panel, axes: Axes) -> None:
         return
     top = max(_tops(panel))
     is_share = max(values) <= 1
-    axes.set_ylim(0, min(1.07 * top, 1.05) if is_share and top > 0.5 else 1.07 * top or 1.0)
+    # Shares that come near one are seen against it, in every row of panels alike.
+    axes.set_ylim(0, 1.05 if is_share and top > 0.85 else 1.07 * top or 1.0)
 
 
 def _keep_shares(panel: Panel, axes: Axes) -> None:

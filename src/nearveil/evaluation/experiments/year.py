@@ -37,7 +37,7 @@ from nearveil.region import named_region
 from nearveil.types import FloatArray, IntArray
 
 NAME = "year"
-TITLE = "What a year gives away"
+TITLE = "What months give away"
 
 CITY = "demo city"
 BUDGETS = (3, 5, 10, 20)
