@@ -38,13 +38,18 @@ def commands_of(body: str) -> tuple[str, ...]:
 BLOCKS = {commands: name for name, body in blocks("console") if (commands := commands_of(body))}
 
 
+def words_of(command: str) -> list[str]:
+    """Return the words of a command, with one person to attack where a reader has five: each takes a second or more."""
+    return shlex.split(re.sub(r"--instances \d+", "--instances 1", command), comments=True)
+
+
 @pytest.mark.usefixtures("one_core")
 @pytest.mark.parametrize("commands", BLOCKS, ids=BLOCKS.values())
 def test_commands_run(commands: tuple[str, ...], run: Run, people_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(people_csv.parent)
     monkeypatch.setattr(CommandSubject, "_run", run_in_this_process(run))
     for command in commands:
-        words = shlex.split(command, comments=True)
+        words = words_of(command)
         assert words[0] == "nearveil"
         # A verdict has an exit code; a command that ends with one says so in a comment.
         expected = re.search(r"# exit code (\d)", command)

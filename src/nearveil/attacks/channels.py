@@ -204,17 +204,27 @@ class DensityChannel:
             t = mechanism.enter(published)
             found = _in_parts(density, t, len(x))
             sides = edge_sides(published, self.region)
-            for place in np.unique(published[(sides != 0).any(axis=1)], axis=0):
-                same = (published == place).all(axis=1)
-                steps, log_steps = self._outwards(sides[same][0])
-                values = _in_parts(density, t[same][:1] + steps, len(x))
-                found[:, same] = logsumexp(values + log_steps, axis=1)[:, None]
+            for side in np.unique(sides[(sides != 0).any(axis=1)], axis=0):
+                there = np.flatnonzero((sides == side).all(axis=1))
+                _, first, same = np.unique(published[there], axis=0, return_index=True, return_inverse=True)
+                found[:, there] = self._beyond(density, t[there[first]], side, len(x))[:, same.ravel()]
             for column in np.flatnonzero(~np.isfinite(found).any(axis=0)):
                 around = mechanism.enter(self.region.clip(published[column] + _ROUNDING_CELL))
                 found[:, column] = logsumexp(density(around), axis=1) - math.log(len(around))
             return found
 
         return likelihood
+
+    def _beyond(self, density: Likelihood, edge: FloatArray, side: FloatArray, places: int) -> FloatArray:
+        """The density beyond points of one edge or corner, in parts of bounded memory."""
+        steps, log_steps = self._outwards(side)
+        size = max(1, _MOST_AT_ONCE // max(1, places * len(steps)))
+        totals = np.empty((places, len(edge)))
+        for start in range(0, len(edge), size):
+            part = edge[start : start + size]
+            values = _in_parts(density, (part[:, None] + steps).reshape(-1, 2), places)
+            totals[:, start : start + size] = logsumexp(values.reshape(places, len(part), -1) + log_steps, axis=2)
+        return totals
 
     def _outwards(self, sides: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Steps beyond the edge in the frame, with log weights: the trapezium rule in the logarithm of the step."""
