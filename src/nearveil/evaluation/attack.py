@@ -461,7 +461,7 @@ def attack_population(
     with progress(f"protecting {name}", protocol.runs) as advance:
         experiment.publish_all(advance)
     # Those that certify are run without a certificate as well.
-    trials = sum(1 + (one.attack.uncertified() is not None) for one in attack_setups)
+    trials = sum(1 + (experiment.uncertified(one) is not None) for one in attack_setups)
     total = len(ks) * trials * protocol.runs * protocol.instances
     with progress(f"attacking {name}", total) as advance:
         rows = experiment.run(attack_setups, ks, person=person, cores=used, progress=advance)

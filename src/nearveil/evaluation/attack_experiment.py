@@ -435,7 +435,7 @@ class AttackExperiment:
         runs = range(self.protocol.runs)
         setups = [self.setup(run) for run in runs]
         targets = {(run, k): self.instances(run, k, person) for k in ks for run in runs}
-        bare = {one: AttackSetup(less, one.colluders) for one in attack_setups if (less := one.attack.uncertified())}
+        bare = {one: less for one in attack_setups if (less := self.uncertified(one)) is not None}
         cells = [(k, attack_setup) for k in ks for attack_setup in (*attack_setups, *bare.values())]
         trials = [Trial(setups[run], attack_setup, k, targets[run, k]) for k, attack_setup in cells for run in runs]
         results = run_trials(trials, cores=cores, progress=progress)
@@ -451,9 +451,16 @@ class AttackExperiment:
             for one in attack_setups
         ]
 
-    def attempts(self, run: int, attack_setup: AttackSetup, k: int) -> list[ScoredAttack]:
-        """Attack in one run, in this process."""
-        trial = Trial(self.setup(run), attack_setup, k, self.instances(run, k))
+    def uncertified(self, attack_setup: AttackSetup) -> AttackSetup | None:
+        """The same attack without its certificate, by which its price is measured; accounts are what it costs."""
+        less = attack_setup.attack.uncertified() if self.answers.is_list else None
+        return None if less is None else AttackSetup(less, attack_setup.colluders)
+
+    def attempts(
+        self, run: int, attack_setup: AttackSetup, k: int, instances: tuple[Instance, ...] | None = None
+    ) -> list[ScoredAttack]:
+        """Attack in one run, in this process: the people of the protocol, or others."""
+        trial = Trial(self.setup(run), attack_setup, k, self.instances(run, k) if instances is None else instances)
         return self._compare(trial, trial.run())
 
     def row(self, k: int, attack_setup: AttackSetup, attempts: Sequence[Sequence[ScoredAttack]]) -> AttackRow:

@@ -93,16 +93,26 @@ def draw_instances(
 
 
 def instances_of_person(
-    service: SimulatedService, people_m: FloatArray, target: int, *, k: int, count: int, rng: np.random.Generator
+    service: SimulatedService,
+    people_m: FloatArray,
+    target: int,
+    *,
+    k: int,
+    count: int,
+    rng: np.random.Generator,
+    around: int | None = None,
 ) -> list[Instance]:
     """Start at points near people around the target, wherever the target is listed; all as the service has them.
+
+    ``around`` is how many of the nearest people these are taken from, the target among them; 2k + 1 by default.
 
     Raises
     ------
     UsageError
         If the target is listed from none of them: the service publishes it far from where it is.
     """
-    by_distance = np.argsort(np.hypot(*(people_m - people_m[target]).T), kind="stable")[: 2 * k + 1]
+    by_distance = np.argsort(np.hypot(*(people_m - people_m[target]).T), kind="stable")
+    by_distance = by_distance[: 2 * k + 1 if around is None else around]
     found: list[Instance] = []
     for _ in range(20 * count):
         start = _near(people_m[rng.choice(by_distance)], rng)

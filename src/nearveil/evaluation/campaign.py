@@ -16,6 +16,7 @@ import numpy as np
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.campaign import SHARE, Campaign, CampaignResult
 from nearveil.attacks.from_map import FromMap
+from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack import service_region
@@ -135,6 +136,7 @@ def attack_campaign(
     k: int = 10,
     mechanism: Mechanism | None = None,
     tau_m: float = 100.0,
+    policy: AnswerPolicy | str | None = None,
     most_questions: int | None = None,
     further: int = FURTHER,
     seed: int = 1,
@@ -155,6 +157,8 @@ def attack_campaign(
         Protects everybody; without it the service answers from true places.
     tau_m : float
         Located means within this distance.
+    policy : AnswerPolicy or str, optional
+        What is done to a list before it is shown, as in `simulate`.
     most_questions : int, optional
         At most so many questions; by default two for each person.
     further : int
@@ -169,7 +173,7 @@ def attack_campaign(
     >>> outcome.located > 80, outcome.questions_per_located < 1
     (True, True)
     """
-    protocol = AttackProtocol(runs=1, instances=1, tau_m=tau_m, seed=seed)
+    protocol = AttackProtocol(runs=1, instances=1, tau_m=tau_m, seed=seed, policy=as_policy(policy))
     box = service_region(region, mechanism)
     experiment = AttackExperiment(Dataset(name, box, box.check(points)), protocol, mechanism)
     count = len(experiment.true_m)
@@ -183,7 +187,7 @@ def attack_campaign(
     served_m = experiment.setup(0).served_m
     most = max(_MOST_TIMES * len(at_first), _LEAST_MOST) if most_questions is None else most_questions
     campaign = Campaign(half_extent_m=box.half_extent_m, tau_m=tau_m, most_questions=most, seed=seed)
-    service = SimulatedService(box, served_m[at_first], rng=seed)
+    service = SimulatedService(box, served_m[at_first], rng=seed, policy=protocol.policy)
     result = campaign.run(service.oracle(k=k, colluders=0, most_queries=most), progress)
     with progress("finding further people", len(later)) as advance:
         joined = _find_further(experiment, result, at_first, later, k, advance)

@@ -103,6 +103,48 @@ class Chart:
     description: str
 
 
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """One kind of value in the rows of a dot plot, with 95 % intervals; None where a row has none.
+
+    Attributes
+    ----------
+    form : str
+        How the number beside each dot is written, as in `format`.
+    """
+
+    label: str
+    values: tuple[Estimate | None, ...]
+    form: str = ".1f"
+
+
+@dataclass(frozen=True, slots=True)
+class DotPanel:
+    """One pair of axes of a dot plot; the label has a unit."""
+
+    title: str
+    x_label: str
+    series: tuple[Dots, ...]
+    log_x: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DotPlot:
+    """Things to compare, one in a row, with dots in panels side by side.
+
+    Attributes
+    ----------
+    sections : tuple of (str, tuple of str)
+        Headings, and the labels of the rows below each. Values of panels are in the order of all rows.
+    """
+
+    name: str
+    title: str
+    sections: tuple[tuple[str, tuple[str, ...]], ...]
+    panels: tuple[DotPanel, ...]
+    description: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MapLayer:
     """Places on a map, in degrees; ``radii_m`` makes discs of them."""
@@ -133,7 +175,7 @@ class Map:
     description: str
 
 
-Picture = Chart | Map
+Picture = Chart | DotPlot | Map
 
 
 @dataclass(frozen=True, slots=True, eq=False)

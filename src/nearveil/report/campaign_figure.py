@@ -46,7 +46,7 @@ def _title(outcome: CampaignOutcome) -> str:
     share = outcome.located / outcome.people
     what = "published places" if outcome.is_protected else "people"
     return (
-        f"{outcome.name}: {share:.0%} of {outcome.people:,} {what} located within {outcome.tau_m:g} m by "
+        f"{outcome.name}: {share:.1%} of {outcome.people:,} {what} located within {outcome.tau_m:g} m by "
         f"{outcome.result.questions:,} lists of {outcome.k} ids"
     )
 

@@ -10,9 +10,10 @@ from typing import BinaryIO
 
 from nearveil.errors import OutputError
 from nearveil.evaluation.attack_experiment import Mean, Share
-from nearveil.evaluation.results import Chart, Column, ExperimentResult, Picture, Table, Value
+from nearveil.evaluation.results import Chart, Column, DotPlot, ExperimentResult, Picture, Table, Value
 from nearveil.io.atomic import replacing
 from nearveil.report.charts import Format, draw_chart
+from nearveil.report.dot_plot import draw_dot_plot
 from nearveil.report.maps import draw_map
 from nearveil.report.tables import markdown_table
 
@@ -53,9 +54,11 @@ def write_outcome(outcome: ExperimentResult, folder: Path, *, drawn: Mapping[str
 def draw_picture(
     picture: Picture, path: Path | BinaryIO, *, dark: bool = False, format: Format = "png", titled: bool = True
 ) -> None:
-    """Draw a chart or a map; see `draw_chart`."""
+    """Draw a chart, a dot plot or a map; see `draw_chart`."""
     if isinstance(picture, Chart):
         draw_chart(picture, path, dark=dark, format=format, titled=titled)
+    elif isinstance(picture, DotPlot):
+        draw_dot_plot(picture, path, dark=dark, format=format, titled=titled)
     else:
         draw_map(picture, path, dark=dark, format=format, titled=titled)
 

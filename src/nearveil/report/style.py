@@ -161,6 +161,9 @@ _KNOWN = {
     "adaptive, 1 account": Look("sky", "v", "-"),
     "adaptive, 4 accounts": Look("blue", "^", "-"),
     "unfolding": Look("green", "P", ":"),
+    "adaptive attack, on one person": Look("vermilion", "o", ""),
+    "Bayes attacker, from what is published": Look("blue", "D", ""),
+    "campaign, for each of all people": Look("ink", "s", ""),
     "sandwich": Look("purple", "X", "--"),
     # Epsilon, from cold to warm as less is hidden.
     "epsilon = 0.5": Look("blue", "o", "-"),
