@@ -42,6 +42,14 @@ def test_json_with_two_lengths_of_lists_and_a_limit(run: Run, village_csv: Path)
     assert rows[0]["outcome"] == "no more questions allowed"
 
 
+def test_an_answer_policy_changes_the_lists(run: Run, village_csv: Path) -> None:
+    """Lists with fewer than 21 people are not shown, and none has more than 20."""
+    outcome = run("attack", "--campaign", "--input", village_csv, *K, "--policy", "group:21", "--json")
+    assert outcome.code == 0, outcome.err
+    (row,) = json.loads(outcome.out)
+    assert (row["seen"], row["outcome"]) == (0, "nobody is listed anywhere")
+
+
 @pytest.mark.parametrize(
     "options",
     [

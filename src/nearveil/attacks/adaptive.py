@@ -50,9 +50,9 @@ class Adaptive(Attack):
         How many accounts to use at most.
     most_queries : int
         Number of questions after which the best guess is returned.
-    checks : int
+    checks : int, optional
         With answers about one person: how many answers that are certain by then must come true before anything is
-        certified. Each halves the number of false certificates, roughly, at services that have no fixed rule.
+        certified. By default one if the oracle says that it has a fixed rule, else more: see `RingSearch`.
     certifies : bool
         Without it no account is a sentinel: all are rulers, and the estimate is only as good as they are.
     """
@@ -65,7 +65,7 @@ class Adaptive(Attack):
     tau_m: float = 100.0
     colluders: int = 1
     most_queries: int = 60
-    checks: int = 1
+    checks: int | None = None
     certifies: bool = True
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class Adaptive(Attack):
             raise UsageError("tau must be a distance greater than 0")
         if self.colluders < 1:
             raise UsageError("the adaptive attack needs at least one colluder")
-        if self.checks < 0:
+        if self.checks is not None and self.checks < 0:
             raise UsageError("the number of checks cannot be negative")
 
     @classmethod

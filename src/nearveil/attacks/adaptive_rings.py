@@ -294,6 +294,8 @@ _FINALISTS = 24
 _ANYWHERE = 60
 _LIKELY = 20
 _ANGLES = 24
+# Any number of directions that are turned by this are all around.
+_GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 _QUANTILES = (0.3, 0.4, 0.5, 0.6, 0.7)
 _LEAST_SCALE_M = 1000.0
 _MOST_RULES, _MOST_EDGES = 6, 12
@@ -305,7 +307,7 @@ class RingPlanner:
 
     def __init__(self, belief: RingBelief, reading: Reading, prior: Prior) -> None:
         self._belief, self._reading, self._prior = belief, reading, prior
-        self._rng = np.random.default_rng(1)
+        self._rng, self._first_angle = np.random.default_rng(1), 0.0
 
     def next_question(self) -> Question:
         """The question that promises most."""
@@ -320,20 +322,22 @@ class RingPlanner:
         scores = self._score(finalists, belief.cells, belief.rule, belief.weights, worth)
         return finalists[int(scores.argmax())]
 
-    def check_question(self, centre: Spot, radius_m: float, *, turned: bool) -> Question:
+    def check_question(self, centre: Spot, radius_m: float, number: int) -> Question:
         """A question whose answer is certain if the target is within a circle, but not if it is a little farther.
 
-        ``turned`` asks from the other side of the edge.
+        Each from another side than those before.
         """
         likely = int(self._belief.rule[self._belief.weights.argmax()])
-        nearer = self._reading.refuted_from_nearer(self._reading.rules[likely]) != turned
+        nearer = self._reading.checks_from_nearer(self._reading.rules[likely], number)
         radius = self._reading.radii_near(0.0)[0]
         rules = self._belief.possible_rules()
         first, step, _, most, _ = self._reading.steps(radius)[rules].T
         # The second edge: the first may not show.
         edges = first + step * (most > 1)
         away_m = float(edges.min()) - radius_m if nearer else float(edges.max()) + radius_m
-        angles = 2 * math.pi * (np.arange(_ANGLES) / _ANGLES + self._rng.random())
+        if number == 0:
+            self._first_angle = 2 * math.pi * self._rng.random()
+        angles = self._first_angle + _GOLDEN_ANGLE * number + 2 * math.pi * np.arange(_ANGLES) / _ANGLES
         places = np.array(centre) - max(away_m, 0.0) * np.column_stack([np.cos(angles), np.sin(angles)])
         inside = (np.abs(places) <= np.array(self._prior.half_extent_m)).all(axis=1)
         return Question(spot_of(places[inside.argmax()]) if inside.any() else centre, radius)
@@ -395,11 +399,18 @@ class RingPlanner:
 
 
 class RingSearch:
-    """One attack: asks the question that promises most, until everything possible lies within tau of one place."""
+    """One attack: asks the question that promises most, until everything possible lies within tau of one place.
 
-    def __init__(self, oracle: PersonOracle, prior: Prior, *, most_queries: int, checks: int) -> None:
-        self._oracle, self._prior, self._most_queries, self._checks = oracle, prior, most_queries, checks
+    Then answers that are certain by now must come true. Where the oracle says that it has a fixed rule, one does, which
+    tells that the rule is one of those that are known. A service that rounds by chance, adds noise to each answer or
+    lies at times answers every such check by chance, too, so that more are wanted of others.
+    """
+
+    def __init__(self, oracle: PersonOracle, prior: Prior, *, most_queries: int, checks: int | None = None) -> None:
+        self._oracle, self._prior, self._most_queries = oracle, prior, most_queries
         self._reading = reading_of(oracle)
+        usual = 1 if getattr(oracle, "has_fixed_rule", False) else self._reading.checks_without_rule
+        self._checks = usual if checks is None else checks
         self._belief = RingBelief(self._reading, prior)
         self._planner = RingPlanner(self._belief, self._reading, prior)
         self._steps: list[TraceStep] = []
@@ -435,7 +446,7 @@ class RingSearch:
             if len(self._steps) >= self._most_queries:
                 return Outcome.OUT_OF_QUERIES
             if together:
-                question = self._planner.check_question(centre, radius_m, turned=passed % 2 == 1)
+                question = self._planner.check_question(centre, radius_m, passed)
             else:
                 question = self._planner.next_question()
             if not self._ask(question):

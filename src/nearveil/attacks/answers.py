@@ -120,18 +120,25 @@ class Answers:
         if self.kind is AnswerKind.DISTANCE:
             return self._simulated_distance(target, most_queries, rng)
         if self.kind is AnswerKind.BANDS:
-            return CountedBands(lambda place: self._band(math.dist(place, target)), most_queries=most_queries)
+            return CountedBands(
+                lambda place: self._band(math.dist(place, target)), most_queries=most_queries, has_fixed_rule=True
+            )
         if self.is_list:
             raise UsageError("a list is about everybody; open the service with its oracle")
         return CountedFilter(
-            lambda place, radius_m: math.dist(place, target) <= radius_m, radii=self.radii, most_queries=most_queries
+            lambda place, radius_m: math.dist(place, target) <= radius_m,
+            radii=self.radii,
+            most_queries=most_queries,
+            has_fixed_rule=True,
         )
 
     def _simulated_distance(self, target: Spot, most_queries: int, rng: np.random.Generator) -> PersonOracle:
         chosen = self.variant or list(ROUNDINGS)[rng.integers(len(ROUNDINGS))]
         rounding, number = ROUNDINGS[chosen], self.number or 1.0
         return CountedDistance(
-            lambda place: number * rounding(math.dist(place, target) / self.step_m), most_queries=most_queries
+            lambda place: number * rounding(math.dist(place, target) / self.step_m),
+            most_queries=most_queries,
+            has_fixed_rule=True,
         )
 
     def _band(self, distance_m: float) -> tuple[float, float]:

@@ -202,9 +202,13 @@ MOST_QUESTIONS = 1000
 
 
 class _Counted:
-    """Counts questions about one person, and stops at a limit. It holds no reference but the function it asks."""
+    """Counts questions about one person, and stops at a limit. It holds no reference but the function it asks.
 
-    __slots__ = ("_ask", "_limit", "_queries", "_source", "_tolerance")
+    ``has_fixed_rule`` is for services that are known to answer the same question in the same way, as in a simulation.
+    Of others the adaptive attack wants more checks before it certifies anything.
+    """
+
+    __slots__ = ("_ask", "_limit", "_queries", "_source", "_tolerance", "has_fixed_rule")
 
     def __init__(
         self,
@@ -213,9 +217,10 @@ class _Counted:
         most_queries: int = MOST_QUESTIONS,
         tolerance: float = 0.0,
         source: str = "the service",
+        has_fixed_rule: bool = False,
     ) -> None:
         self._ask, self._limit, self._tolerance, self._source = ask, most_queries, tolerance, source
-        self._queries = 0
+        self._queries, self.has_fixed_rule = 0, has_fixed_rule
 
     @property
     def queries(self) -> int:
@@ -281,8 +286,11 @@ class CountedFilter(_Counted):
         most_queries: int = MOST_QUESTIONS,
         tolerance: float = 0.0,
         source: str = "the service",
+        has_fixed_rule: bool = False,
     ) -> None:
-        super().__init__(ask, most_queries=most_queries, tolerance=tolerance, source=source)
+        super().__init__(
+            ask, most_queries=most_queries, tolerance=tolerance, source=source, has_fixed_rule=has_fixed_rule
+        )
         self._radii = radii
 
     @property

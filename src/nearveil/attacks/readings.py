@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -81,12 +82,15 @@ class Reading(ABC):
     def radii_near(self, distance_m: float) -> Sequence[float | None]:
         """Radii that can be asked for, for an edge near a distance; None where the service takes no radius."""
 
-    def refuted_from_nearer(self, rule: Rule) -> bool:
-        """Whether a check is best made from a little nearer than an edge, or from a little beyond it.
+    checks_without_rule: ClassVar[int] = 4
+    """How many checks make a false certificate unlikely at a service that may have no fixed rule."""
+
+    def checks_from_nearer(self, rule: Rule, number: int) -> bool:
+        """Whether a check is best made from a little nearer than an edge, or from a little beyond it; by turns.
 
         A service that rounds up or down by chance gives itself away where a fixed rule rounds the farthest.
         """
-        return rule.first_edge >= 0.5
+        return (rule.first_edge >= 0.5) != (number % 2 == 1)
 
     @abstractmethod
     def steps(self, radius_m: float | None) -> FloatArray:
@@ -277,10 +281,17 @@ class FilterReading(Reading):
         edge = radius + rule.first_edge * rule.step_m
         return (0.0, edge) if self._answers[number] else (edge, math.inf)
 
-    def refuted_from_nearer(self, rule: Rule) -> bool:
-        """Whether to expect a yes: the rarer answer, so that a service that always says the same does not pass."""
+    checks_without_rule: ClassVar[int] = 12
+    """Nearly any answers of yes and no fit some place."""
+
+    def checks_from_nearer(self, rule: Rule, number: int) -> bool:
+        """Whether to expect a yes.
+
+        First the rarer answer, so that a service that always says the same does not pass. Then mostly yes: from most
+        places, no is true for somebody who is elsewhere, too.
+        """
         del rule
-        return 2 * sum(self._answers) <= len(self._answers)
+        return 2 * sum(self._answers) <= len(self._answers) if number == 0 else number % 3 != 2
 
     def radii_near(self, distance_m: float) -> Sequence[float]:
         """Radii for an edge near a distance."""

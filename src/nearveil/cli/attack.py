@@ -312,7 +312,7 @@ def attack(
     if campaign:
         run_campaigns(
             populations, protection=protection, ks=numbers(k, "--k"), tau_m=protocol.tau_m, seed=seed, cores=cores,
-            most_questions=most_questions, trace=trace, json=json, force=force,
+            policy=shape.policy, most_questions=most_questions, trace=trace, json=json, force=force,
         )  # fmt: skip
         return
     found = []

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from nearveil.attacks.policies import AnswerPolicy
 from nearveil.cli._output import progress_bar, say, say_json, warn
 from nearveil.cli._protection import ProtectionOptions, build_mechanism
 from nearveil.cli.populations import Population
@@ -45,7 +46,8 @@ MostQuestionsOption = Annotated[
 
 _ALLOWED = {
     "campaign", "most_questions", "dataset", "source", "region", "data_dir", "k", "tau", "latitude", "longitude",
-    "clip", "scaling", "seed", "cores", "trace", "json", "force", *(field.name for field in fields(ProtectionOptions)),
+    "clip", "scaling", "seed", "cores", "trace", "json", "force", "policy",
+    *(field.name for field in fields(ProtectionOptions)),
 }  # fmt: skip
 
 
@@ -67,6 +69,7 @@ def run_campaigns(
     protection: ProtectionOptions,
     ks: Sequence[int],
     tau_m: float,
+    policy: AnswerPolicy,
     most_questions: int | None,
     seed: int,
     cores: int | None,
@@ -87,6 +90,7 @@ def run_campaigns(
                 k=k,
                 mechanism=mechanism,
                 tau_m=tau_m,
+                policy=policy,
                 most_questions=most_questions,
                 seed=seed,
                 cores=cores,

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.answers import AnswerKind, Answers
 from nearveil.attacks.base import AttackResult
 from nearveil.attacks.oracle import (
@@ -54,8 +53,6 @@ FUNCTION_OF = {
 
 # Distances on a sphere, as many services compute them, differ by up to 0.35 % from those on the ellipsoid.
 TOLERANCE = 0.005
-# Nobody knows whether a service has a fixed rule: more checks than in a simulation.
-CHECKS = 4
 MOST_QUESTIONS = 200
 LONGEST_CALL_S = 60.0
 LONGEST_ATTACK_S = 1800.0
@@ -229,8 +226,7 @@ def attack_adapter(
     true_m = (float(place[0]), float(place[1]))
     if not answers.is_list:
         (setup,) = set_up_attacks([method], region, colluders=[1], tau_m=tau_m, answers=answers)
-        attack = replace(setup.attack, checks=CHECKS) if isinstance(setup.attack, Adaptive) else setup.attack
-        result = attack.locate(adapter.person_oracle(answers))
+        result = setup.attack.locate(adapter.person_oracle(answers))
     else:
         result = _attack_lists(adapter, region, true_m, target, method, tau_m, seed)
     return AttackOutcome(

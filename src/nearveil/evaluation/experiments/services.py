@@ -189,13 +189,14 @@ class FindCell(ServiceCell):
         for target in targets:
             if len(found) == self.instances:
                 break
-            try:
-                found += instances_of_person(
-                    service, setup.served_m, target, k=k, count=1, rng=rng, around=min(_AROUND, len(targets))
-                )
-            except UsageError:
-                # No list has them: more people than it takes are at the same point of a grid.
-                continue
+            # Nobody may be near enough to somebody who lives alone, but they are near themselves.
+            for around in (min(_AROUND, len(targets)), 1):
+                try:
+                    found += instances_of_person(service, setup.served_m, target, k=k, count=1, rng=rng, around=around)
+                except UsageError:
+                    # In no list: more people than it takes may be at the same point of a grid.
+                    continue
+                break
         return tuple(found)
 
 
