@@ -296,6 +296,8 @@ _LIKELY = 20
 _ANGLES = 24
 # Any number of directions that are turned by this are all around.
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
+# So many different questions are asked again as checks.
+_REPEATED = 3
 _QUANTILES = (0.3, 0.4, 0.5, 0.6, 0.7)
 _LEAST_SCALE_M = 1000.0
 _MOST_RULES, _MOST_EDGES = 6, 12
@@ -323,11 +325,15 @@ class RingPlanner:
         return finalists[int(scores.argmax())]
 
     def check_question(self, centre: Spot, radius_m: float, number: int) -> Question:
-        """A question whose answer is certain if the target is within a circle, but not if it is a little farther.
+        """A question whose answer is certain if the service has a fixed rule, and the target is within a circle.
 
-        Each from another side than those before.
+        Some are new, each from another side than those before. The others were asked before: a service that adds noise
+        to each answer, or lies at times, seldom says the same again.
         """
         likely = int(self._belief.rule[self._belief.weights.argmax()])
+        if number % 2 == 1:
+            return self._open_questions(centre, likely)[number // 2 % _REPEATED]
+        number //= 2
         nearer = self._reading.checks_from_nearer(self._reading.rules[likely], number)
         radius = self._reading.radii_near(0.0)[0]
         rules = self._belief.possible_rules()
@@ -341,6 +347,14 @@ class RingPlanner:
         places = np.array(centre) - max(away_m, 0.0) * np.column_stack([np.cos(angles), np.sin(angles)])
         inside = (np.abs(places) <= np.array(self._prior.half_extent_m)).all(axis=1)
         return Question(spot_of(places[inside.argmax()]) if inside.any() else centre, radius)
+
+    def _open_questions(self, centre: Spot, rule: int) -> list[Question]:
+        """Questions asked before, first those with an edge near the middle: noise would change their answers first."""
+        x, y, least, greatest = self._reading.rings()[rule].T
+        distances = np.hypot(x - centre[0], y - centre[1])
+        gaps = np.minimum(np.abs(distances - least), np.abs(distances - greatest))
+        order = np.argsort(gaps, kind="stable").tolist()
+        return [self._reading.asked[order[number % len(order)]] for number in range(_REPEATED)]
 
     def _score(
         self, questions: list[Question], cells: FloatArray, rule: IntArray, weights: FloatArray, worth: float
@@ -398,6 +412,10 @@ class RingPlanner:
 # The attack.
 
 
+CHECKS_WITHOUT_RULE = 12
+"""How many checks make a false certificate unlikely at a service that may have no fixed rule."""
+
+
 class RingSearch:
     """One attack: asks the question that promises most, until everything possible lies within tau of one place.
 
@@ -409,7 +427,7 @@ class RingSearch:
     def __init__(self, oracle: PersonOracle, prior: Prior, *, most_queries: int, checks: int | None = None) -> None:
         self._oracle, self._prior, self._most_queries = oracle, prior, most_queries
         self._reading = reading_of(oracle)
-        usual = 1 if getattr(oracle, "has_fixed_rule", False) else self._reading.checks_without_rule
+        usual = 1 if getattr(oracle, "has_fixed_rule", False) else CHECKS_WITHOUT_RULE
         self._checks = usual if checks is None else checks
         self._belief = RingBelief(self._reading, prior)
         self._planner = RingPlanner(self._belief, self._reading, prior)

@@ -11,7 +11,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -82,15 +81,13 @@ class Reading(ABC):
     def radii_near(self, distance_m: float) -> Sequence[float | None]:
         """Radii that can be asked for, for an edge near a distance; None where the service takes no radius."""
 
-    checks_without_rule: ClassVar[int] = 4
-    """How many checks make a false certificate unlikely at a service that may have no fixed rule."""
-
     def checks_from_nearer(self, rule: Rule, number: int) -> bool:
-        """Whether a check is best made from a little nearer than an edge, or from a little beyond it; by turns.
+        """Whether a check is made from a little nearer than an edge, or from a little beyond it.
 
-        A service that rounds up or down by chance gives itself away where a fixed rule rounds the farthest.
+        A service that rounds up or down by chance gives itself away where a fixed rule rounds the farthest; so mostly
+        there.
         """
-        return (rule.first_edge >= 0.5) != (number % 2 == 1)
+        return (rule.first_edge >= 0.5) != (number % 3 == 2)
 
     @abstractmethod
     def steps(self, radius_m: float | None) -> FloatArray:
@@ -98,6 +95,11 @@ class Reading(ABC):
 
         The answer is a multiple of the number of edges that are nearer, which counts as no less and no more than that.
         """
+
+    @property
+    def asked(self) -> Sequence[Question]:
+        """All questions so far."""
+        return self._asked
 
     def rings(self) -> FloatArray:
         """All answers under all rules: for each rule rows (x, y, least, greatest)."""
@@ -280,9 +282,6 @@ class FilterReading(Reading):
         radius = self._asked[number].radius_m or 0.0
         edge = radius + rule.first_edge * rule.step_m
         return (0.0, edge) if self._answers[number] else (edge, math.inf)
-
-    checks_without_rule: ClassVar[int] = 12
-    """Nearly any answers of yes and no fit some place."""
 
     def checks_from_nearer(self, rule: Rule, number: int) -> bool:
         """Whether to expect a yes.

@@ -308,7 +308,7 @@ class Judged:
         Of the attack on one person after another.
     campaign : float or None
         Questions of a campaign for each person located where the service has them; None where lists allow none.
-    mapped : Share or None
+    mapped : float or None
         Share of everybody located by it.
     guessed, matched : Share or None
         Share that the Bayes attacker has within 100 m, one alone and everybody at once; None where nothing protects.
