@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nearveil.attacks.adaptive import Adaptive
-from nearveil.attacks.adaptive_rings import Prior, RingBelief, RingPlanner, _smallest_circle
+from nearveil.attacks.adaptive_rings import CHECKS_WITHOUT_RULE, Prior, RingBelief, RingPlanner, _smallest_circle
 from nearveil.attacks.answers import ROUNDINGS, Answers
 from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.attacks.gi_lia import GILIA
@@ -184,17 +184,47 @@ def test_the_same_answer_everywhere_is_no_location(attack: Adaptive) -> None:
         assert honest(attack.locate(oracle), attack)
 
 
-def test_random_rounding_is_seldom_certified_wrongly(attack: Adaptive, san_francisco: Region) -> None:
-    """Up or down by chance looks like one rule for some questions, but does not pass four checks. Seeds are fixed."""
+def rounded_by_chance(target: Spot, rng: np.random.Generator) -> PersonOracle:
+    return CountedDistance(lambda place: math.floor(math.dist(place, target) / 1000 + rng.random()))
+
+
+def noisy_filter(target: Spot, rng: np.random.Generator) -> PersonOracle:
+    return CountedFilter(
+        lambda place, radius: math.dist(place, target) + rng.normal(0, 200) <= radius, radii=Radii(step_m=1000.0)
+    )
+
+
+@pytest.mark.parametrize("service", [rounded_by_chance, noisy_filter])
+def test_answers_without_a_fixed_rule_are_not_certified_wrongly(
+    attack: Adaptive, san_francisco: Region, service: Callable[[Spot, np.random.Generator], PersonOracle]
+) -> None:
+    """With one check about four in ten are, see docs/attacking.md. Seeds are fixed, so there is no false alarm."""
     rng = np.random.default_rng(3)
-    attack = replace(attack, checks=4)
-    wrong = 0
-    for target in anywhere(san_francisco, 6):
-        oracle = CountedDistance(lambda place, at=target: math.floor(math.dist(place, at) / 1000 + rng.random()))
-        found = attack.locate(oracle)
+    for target in anywhere(san_francisco, 5):
+        found = attack.locate(service(target, rng))
         assert found.queries <= attack.most_queries
-        wrong += found.certified and math.dist(found.estimate or (0, 0), target) > TAU_M
-    assert wrong <= 1
+        assert not found.certified or math.dist(found.estimate or (0, 0), target) <= TAU_M
+
+
+def test_more_checks_are_made_where_nobody_says_that_the_rule_is_fixed(attack: Adaptive) -> None:
+    asked: dict[bool, list[Spot]] = {True: [], False: []}
+
+    for known, places in asked.items():
+
+        def distance(place: Spot, places: list[Spot] = places) -> float:
+            places.append(place)
+            return math.dist(place, AT) // 1000
+
+        assert attack.locate(CountedDistance(distance, has_fixed_rule=known)).certified
+    assert asked[False][: len(asked[True])] == asked[True]
+    more = asked[False][len(asked[True]) :]
+    assert len(more) == CHECKS_WITHOUT_RULE - 1
+    # By turns an earlier question and a new one, from another side.
+    assert all(place in asked[True] for place in more[::2])
+    assert not any(place in asked[True] for place in more[1::2])
+    sides = sorted(math.atan2(y - AT[1], x - AT[0]) for x, y in [asked[True][-1], *more[1::2]])
+    gaps = np.diff([*sides, sides[0] + 2 * math.pi])
+    assert gaps.max() < math.pi
 
 
 def test_a_limit_on_questions_ends_the_attack_with_a_radius(attack: Adaptive) -> None:

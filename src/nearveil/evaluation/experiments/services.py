@@ -45,6 +45,8 @@ CITY = "demo city"
 ACCOUNTS = 4
 """Accounts of the attacker where a service lists people."""
 K = 10
+MAPPED_PEOPLE = 5000
+"""How many people a campaign maps: 25,000 take minutes."""
 
 _EVERYBODY = 0
 _MAPPED_K = 50
@@ -209,7 +211,7 @@ class MapCell(ServiceCell):
     @property
     def seconds(self) -> float:
         """By the number of people."""
-        return 0.006 * (self.people or PEOPLE)
+        return 0.006 * self.people
 
     def measure(self, dataset: Dataset) -> dict[str, Any]:
         """Map everybody where the service has them."""
@@ -286,7 +288,9 @@ def _find_cells(scope: Scope, dataset: str, service: Service) -> list[FindCell]:
 def _map_cell(scope: Scope, dataset: str, service: Service) -> MapCell | None:
     if not service.mapped_k or (scope.quick and (service.policy or service.defence)):
         return None
-    return MapCell(**_common(scope, dataset, service), run=0, k=service.mapped_k)
+    about = _common(scope, dataset, service)
+    about["people"] = about["people"] or MAPPED_PEOPLE
+    return MapCell(**about, run=0, k=service.mapped_k)
 
 
 def _guess_cell(scope: Scope, dataset: str, service: Service) -> GuessCell | None:
@@ -378,9 +382,10 @@ def outcome(scope: Scope, results: Results) -> ExperimentResult:
         f"of one of the {_AROUND} people nearest to the target, where the target is listed; people whom no list shows "
         "are left out. Other answers need no account and no place to begin. Found: within 100 m of where the person "
         "truly is. Certified: the attack says that nothing else is possible; false: the service does not have the "
-        "person within 100 m of there. Everybody: questions of a campaign without accounts over the people whom it "
-        "locates within 100 m of where the service has them (one campaign, seed as in run 1); where there is no "
-        "campaign, one attack after another. Bayes attacker: knows the noise and every address, but not who lives "
+        "person within 100 m of there. Everybody: questions of a campaign without accounts, against a service with "
+        f"{_QUICK_PEOPLE if scope.quick else MAPPED_PEOPLE:,} of the people, over those whom it locates within 100 m "
+        "of where the service has them (one campaign); where there is no campaign, one attack after another. Bayes "
+        "attacker: knows the noise and every address, but not who lives "
         f"where; from the published locations of run 1{'' if scope.quick else f', {TARGETS:,} people'}. {SHARE_NOTE}"
     )
     columns = (
