@@ -44,11 +44,11 @@ def shown(target: Spot, step_m: float, rounding: str, step: float = 1.0) -> Coun
     return CountedDistance(lambda place: step * ROUNDINGS[rounding](math.dist(place, target) / step_m))
 
 
-# The figures of docs/attacking.md, at a smaller size: seeds are fixed, so there is no false alarm.
+# The figures of docs/attacking.md, on three people, so that bounds are a little above those of 200. Seeds are fixed.
 @pytest.mark.parametrize(
     ("answers", "most_questions"),
     [
-        ("distance:1km", 10.5),
+        ("distance:1km", 11.0),
         ("distance:1mi", 12.5),
         ("bands:500m", 8.5),
         ("filter:1km", 20.0),

@@ -102,7 +102,8 @@ def test_the_example_of_the_docs_finds_the_test_account(toy: str, write: Write, 
     found = attack_adapter(adapter, adapter.answers(None), san_francisco, truth=TRUTH)
     assert found.found
     assert found.certified
-    assert found.questions < 20
+    # Twelve of them are checks, since nobody knows whether the service has a fixed rule.
+    assert found.questions < 30
 
 
 LISTS = """
