@@ -72,11 +72,17 @@ def test_the_radius_is_stated_without_a_certificate(san_francisco: Region, city_
     assert any(one.radius_m is not None for one in found)
 
 
-def test_where_moves_show_late_nothing_is_certified(san_francisco: Region, city_m: FloatArray) -> None:
-    """Each answer takes three questions there."""
-    for result, _ in results_of(san_francisco, city_m, "delay:2", colluders=1, count=2):
+@pytest.mark.parametrize("colluders", [1, 4])
+@pytest.mark.parametrize("policy", ["delay:1", "delay:2"])
+def test_where_moves_show_late_nothing_is_certified(
+    policy: str, colluders: int, san_francisco: Region, city_m: FloatArray
+) -> None:
+    """An account that was put at the estimate must be listed first at once; late, it is where it was before."""
+    for result, error_m in results_of(san_francisco, city_m, policy, colluders=colluders, count=3):
         assert not result.certified
         assert result.queries <= 60
+        if result.outcome is Outcome.FOUND:
+            assert error_m <= TAU_M
 
 
 def test_a_service_that_changes_its_rule_is_not_certified(san_francisco: Region, city_m: FloatArray) -> None:

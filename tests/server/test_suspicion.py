@@ -57,9 +57,8 @@ def is_flagged_in_time(oracle: RecordedOracle, seconds_per_question: float, *, o
 def test_every_attack_is_flagged_before_it_ends(
     recorded: dict[str, list[RecordedOracle]], name: str, seconds_per_question: float
 ) -> None:
-    flagged = [is_flagged_in_time(oracle, seconds_per_question, own_asker=False) for oracle in recorded[name]]
-    # Slowly, and with its last questions from one place, the adaptive attack may end before it is noticed.
-    assert sum(flagged) >= (4 if name == "adaptive" and seconds_per_question == SLOW_S else len(flagged))
+    for oracle in recorded[name]:
+        assert is_flagged_in_time(oracle, seconds_per_question, own_asker=False)
 
 
 @pytest.mark.parametrize("name", ATTACKS)

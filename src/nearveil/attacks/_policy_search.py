@@ -73,6 +73,11 @@ class Calibration:
     displaced_m: float = 0.0
     crowded: bool = False
 
+    @property
+    def only_delays(self) -> bool:
+        """Whether moves show late and nothing else was noticed."""
+        return self.delay > 0 and self.stable and self.drop == 0 and not self.bands_m
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hypotheses:
@@ -223,14 +228,9 @@ class PolicySearch:
         self._rng = np.random.default_rng(1)
         self._clues: list[Clue] = []
         self._cells = Belief(start, half_extent_m, inquiry.oracle.k, tau_m).cells
-        self._delay = 0
 
-    def run(self) -> Finding:
-        """Calibrate, then ask where the answer is expected to tell most, until the radius is small enough."""
-        calibration = self._calibrate()
-        if calibration is None:
-            return Finding(Outcome.NOT_LISTED)
-        self._delay = calibration.delay
+    def search(self, calibration: Calibration) -> Finding:
+        """Ask where the answer is expected to tell most, until the radius is small enough."""
         if calibration.bands_m:
             # In a band some accounts may be before the target and others after it: keep to one.
             self._accounts = self._accounts[:1]
@@ -240,7 +240,7 @@ class PolicySearch:
         self._weigh()
         for clue in self._clues_so_far(calibration):
             self._learn(clue)
-        while self._left > self._delay:
+        while self._left > self._inquiry.waits:
             self._ask(*self._next_question())
             estimate, radius_m = self.estimate()
             if radius_m <= self._tau_m and len(self._clues) >= 6:
@@ -255,32 +255,48 @@ class PolicySearch:
 
     # -- what the service does to lists
 
-    def _calibrate(self) -> Calibration | None:
+    def calibrate(self) -> Calibration | None:
         """Ask the same several times, with an account right there; None if the target is in none of the lists."""
         inquiry = self._inquiry
         for account in self._accounts[1:]:
             inquiry.put(account, None)
         sentinel = self._accounts[0]
-        inquiry.put(sentinel, self._start)
-        lists: list[Sequence[Person]] = []
-        while self._left > 0 and len(lists) < (_REPEATS if any(sentinel in one for one in lists) else _MOST_DELAY + 1):
-            answer = inquiry.ask(self._start)
-            if not answer and not lists:
-                return None
-            lists.append(answer)
-        people = [[person for person in one if person != sentinel] for one in lists]
-        drop, stable = missing_share(people), same_order(people)
-        if not lists or not self._is_listed(certain=stable and drop == 0):
+        lists = self._same_question(sentinel)
+        if not lists or not any(lists):
             return None
-        shown = next((number for number, one in enumerate(lists) if sentinel in one), 0)
+        people = [[person for person in one if person not in self._accounts] for one in lists]
+        drop, stable = missing_share(people), same_order(people)
+        if not self._is_listed(certain=stable and drop == 0):
+            return None
+        # Until its move shows, an account is where it was before, if anywhere: never nearer than right there.
+        ranks = [one.index(sentinel) if sentinel in one else _UNLISTED for one in lists]
+        shown = ranks.index(min(ranks))
         # Where people are missing at times, the account may have been.
         delay = shown if drop == 0 or shown > 1 else 0
-        self._delay = delay
+        inquiry.waits = delay
         cutoff_m, slack_m = math.inf, 1.0
         if max(map(len, lists)) < inquiry.oracle.k:
             cutoff_m, slack_m = self._find_cutoff(sentinel, drop)
-        bands_m, displaced_m, crowded = self._find_bands(lists) if stable else (0.0, 0.0, False)
+        bands_m, displaced_m, crowded = 0.0, _DISPLACED_M * stable, False
+        if stable and not delay:
+            bands_m, displaced_m, crowded = self._find_bands(lists)
         return Calibration(drop, stable, delay, cutoff_m, slack_m, bands_m, displaced_m, crowded)
+
+    def _same_question(self, sentinel: Person) -> list[Sequence[Person]]:
+        """Take an account off the map, put it at the start, and ask until its move shows, and a few times more."""
+        self._inquiry.put(sentinel, None)
+        if self._left > 0:
+            self._inquiry.ask(self._start)
+        self._inquiry.put(sentinel, self._start)
+        lists: list[Sequence[Person]] = []
+        while self._left > 0 and len(lists) < _MOST_DELAY + _REPEATS:
+            lists.append(self._inquiry.ask(self._start))
+            shown = [one[:1] == [sentinel] for one in lists]
+            if len(lists) >= _REPEATS and (sum(shown) > 1 or not any(lists)):
+                break
+            if len(lists) > _MOST_DELAY and not any(shown):
+                break
+        return lists
 
     def _find_bands(self, lists: Sequence[Sequence[Person]]) -> tuple[float, float, bool]:
         """Move an account away from the start: in bands the number of people before it changes at their edges alone.
@@ -373,7 +389,7 @@ class PolicySearch:
         """Move an account away from the start until it is not listed, and bisect: distance, and half what is open."""
         farthest = float(np.abs(self._start).max() + 2 * self._half_extent.max())
         low, high = 1.0, math.inf
-        while self._left > self._delay + 1 and high / low > 1.04:
+        while self._left > self._inquiry.waits + 1 and high / low > 1.04:
             radius = min(low * 4 if low > 1.0 else 1000.0, farthest) if high == math.inf else math.sqrt(low * high)
             if high == math.inf and low >= self._half_extent.min():
                 return math.inf, 1.0
@@ -397,8 +413,6 @@ class PolicySearch:
                 continue
             spot = self._somewhere(place, radius)
             self._inquiry.put(account, spot)
-        for _ in range(self._delay):
-            self._inquiry.ask(place)
         return self._inquiry.ask(place)
 
     def _somewhere(self, place: Spot, radius: float) -> Spot:

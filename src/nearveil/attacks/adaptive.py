@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import ClassVar, Self
 
 import numpy as np
@@ -22,12 +23,18 @@ from nearveil.types import FloatArray
 
 # In units of tau: accounts that confirm an estimate are this far from it, so that some displacement of theirs does
 # not make a certificate false.
-_CONFIRM_AT = 0.75
+_CONFIRM_AT = 0.8
 # Probability that the target is that near from which on it is worth trying to confirm it.
 _LIKELY = 0.8
-# Radians between the directions of accounts at the same distance.
-_APART = 2.1
-_ASIDE_M = 1.5
+# Radians between the directions of accounts at the same distance. A right angle: on a grid they are not both displaced
+# outwards.
+_APART = math.pi / 2
+# In units of the radius: where somebody is at the very place asked from, sentinels are put this far beside it.
+_ASIDE = 0.5
+# Probabilities: that the target is nearer than the accounts that confirm an estimate, as far as that can be chosen, and
+# from which on a question that can end the attack is preferred to one that tells most.
+_NEARLY_SURE = 0.97
+_MAY_END = 0.35
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,105 +104,128 @@ class Adaptive(Attack):
 class _Search:
     """State of one attack."""
 
-    def __init__(self, attack: Adaptive, inquiry: Inquiry, start: Spot) -> None:
-        self._attack, self._inquiry, self._start = attack, inquiry, start
+    def __init__(self, attack: Adaptive, inquiry: Inquiry, start: Spot, *, is_patient: bool = False) -> None:
+        self._attack, self._inquiry, self._start, self._is_patient = attack, inquiry, start, is_patient
         self._accounts = inquiry.colluders[: attack.colluders]
         self._aim_m = _CONFIRM_AT * attack.tau_m
         k = inquiry.oracle.k
         self._belief = Belief(start, attack.half_extent_m, k, self._aim_m)
         self._rings = Rings(inquiry.target, k, start)
         self._planner = Planner(self._belief, self._rings)
-        self._crowded_places: set[Spot] = set()
+        self._shared_places: set[Spot] = set()
         self._tried: set[Spot] = set()
+        self._confirmations = _Confirmations(inquiry.target, k, self._aim_m)
         self._misled = False
-        self._answer: Sequence[Person] = ()
 
     def run(self) -> Finding:
         """Ask until an estimate is confirmed, or something is wrong."""
-        # A sentinel at the start also tells how many people are before the target there.
-        sentinel = self._attack.certifies
-        radii = self._planner.first_radii(len(self._accounts) - sentinel)
-        if not self._ask(self._start, radii, sentinel=sentinel):
-            return self._give_up()
-        while len(self._inquiry.steps) < self._attack.most_queries:
+        makes_sense = self._ask(self._start, self._planner.first_radii(len(self._accounts)))
+        while makes_sense and self._may_ask:
             centre, is_likely = self._estimate()
             if is_likely and not self._attack.certifies:
                 return Finding(Outcome.FOUND, centre)
-            tries = is_likely and centre not in self._tried
-            confirmed = self._confirm(centre) if tries else self._ask_next()
-            if tries:
-                # The same questions once more would tell nothing new.
-                self._tried.add(centre)
-            if confirmed is None:
-                return self._give_up()
-            if confirmed:
+            if self._is_confirmed(centre):
                 return Finding(Outcome.FOUND, centre, certified=True, radius_m=self._aim_m)
-        return self._give_up(Outcome.OUT_OF_QUERIES)
+            makes_sense = self._ask_around(centre) if is_likely else self._ask_next()
+        return self._give_up(Outcome.OUT_OF_QUERIES if makes_sense else Outcome.CONTRADICTION)
+
+    @property
+    def _may_ask(self) -> bool:
+        return len(self._inquiry.steps) + self._inquiry.waits < self._attack.most_queries
 
     def _estimate(self) -> tuple[Spot, bool]:
-        """The centre of a circle that can be confirmed, and whether the target is likely within it."""
+        """The centre of a circle that can be confirmed, and whether that is worth trying."""
+        place = self._confirmations.best_place()
+        if place is not None:
+            return place, True
         centre, radius_m = self._belief.enclosing_circle()
         if radius_m <= self._aim_m:
-            return centre, True
-        mean, belief = self._belief.mean(), self._belief
+            return centre, centre not in self._tried
+        mean, belief = self._known_place(self._belief.mean()), self._belief
         near = np.hypot(*(belief.cells[:, :2] - mean).T) + 0.5 * belief.cells[:, 2] <= self._aim_m
-        return mean, bool(belief.weights[near].sum() >= _LIKELY)
+        return mean, mean not in self._tried and bool(belief.weights[near].sum() >= _LIKELY)
 
-    def _ask_next(self) -> bool | None:
-        """Ask the question with the highest score; None if the answer makes no sense."""
+    def _known_place(self, place: Spot) -> Spot:
+        """The nearest place where the target was seen, if it is about the same: more is known there."""
+        nearest = min(self._rings.ahead(), key=lambda other: math.dist(place, other))
+        return nearest if math.dist(place, nearest) < 0.2 * self._aim_m else place
+
+    def _ask_next(self) -> bool:
+        """Ask the question with the highest score; False if the answer makes no sense."""
         place, radii = self._planner.next_question(len(self._accounts), sentinel=False)
-        if not self._ask(place, radii):
-            return None
-        self._planner.observe(place)
-        return False
+        sentinel = self._may_end(place, radii)
+        if sentinel:
+            # Then it ends by this very question, if the target is near the place.
+            radii = np.concatenate([radii[:1], radii])[: len(self._accounts) - 1]
+        makes_sense = self._ask(place, radii, sentinel=sentinel)
+        if makes_sense:
+            self._planner.observe(place)
+        return makes_sense
 
-    def _confirm(self, centre: Spot) -> bool | None:
-        """Whether accounts all around the estimate, and one at it, confirm it; None if an answer makes no sense."""
-        for turn, twins, sentinel in _confirming_questions(len(self._accounts)):
-            if not self._ask(centre, np.full(twins, self._aim_m), sentinel=sentinel, turn=turn):
-                return None
-            before = self._answer[: max((rank_of(self._answer, self._inquiry.target) or 0) - 1, 0)]
-            if self._inquiry.target not in self._answer and twins:
-                return False
-            rulers = self._accounts[int(sentinel) : int(sentinel) + twins]
-            if any(account in before for account in rulers):
-                return False
-            if any(account not in self._answer for account in rulers):
-                return self._confirm_in_crowd(centre)
-        return True
+    def _may_end(self, place: Spot, radii: FloatArray) -> bool:
+        """Whether accounts should be on all sides at once: there are enough, and the target may be near."""
+        if len(self._accounts) < 3 or not self._attack.certifies or radii[0] > self._aim_m:
+            return False
+        belief = self._belief
+        near = np.hypot(*(belief.cells[:, :2] - place).T) <= radii[0]
+        has_room = self._rings.ahead().get(place, 0) + 1 < self._inquiry.oracle.k
+        return has_room and bool(belief.weights[near].sum() >= _MAY_END)
 
-    def _confirm_in_crowd(self, centre: Spot) -> bool | None:
-        """Where k people are nearer than the accounts, sentinels tell most: they must be first at two places."""
-        if self._belief.enclosing_circle()[1] > self._aim_m:
-            return False if self._ask_next() is not None else None
-        beside = step_from(centre, inward_angle(centre), self._aim_m / 2)
-        passed = all(self._ask(place, self._planner.no_radii, sentinel=True) for place in (centre, beside))
-        return True if passed else None
+    def _is_confirmed(self, centre: Spot) -> bool:
+        """Whether accounts around the estimate, and one at it, were listed as they must be."""
+        return self._confirmations.is_surrounded(centre) and centre in self._confirmations.sentinels
+
+    def _ask_around(self, centre: Spot) -> bool:
+        """Ask from the estimate for what is not confirmed yet; spare accounts are farther away, in case it is wrong."""
+        self._tried.add(centre)
+        known, accounts = self._confirmations, len(self._accounts)
+        has_room = self._rings.ahead().get(centre, 0) + 1 < self._inquiry.oracle.k
+        missing = 0 if known.is_surrounded(centre) else 2 - bool(known.directions(centre))
+        visibly = known.moves_visibly(self._accounts[-1], centre)
+        if missing == 0 and not visibly:
+            return self._step_aside(centre)
+        # A single account is a sentinel last, and where the target is the last of the list no account may push it out.
+        sentinel = centre not in known.sentinels and accounts > missing and visibly and (has_room or missing == 0)
+        around = min(missing, accounts - sentinel)
+        near_m, farther_m = self._distances_around(centre, accounts - around - sentinel)
+        radii = np.concatenate([np.full(around, near_m), farther_m])
+        return self._ask(centre, radii, sentinel=sentinel, turn=known.free_direction(centre))
+
+    def _distances_around(self, centre: Spot, spare: int) -> tuple[float, FloatArray]:
+        """A distance that the target is hardly beyond, so that accounts are rather listed, and others in case it is."""
+        cells = self._belief.cells
+        gaps_m = np.hypot(*(cells[:, :2] - centre).T) + cells[:, 2]
+        order = np.argsort(gaps_m)
+        shares = np.cumsum(self._belief.weights[order])
+        near_m = float(np.clip(np.interp(_NEARLY_SURE, shares, gaps_m[order]), _ASIDE * self._aim_m, self._aim_m))
+        inside = float(np.interp(near_m, gaps_m[order], shares))
+        beyond = inside + (1 - inside) * np.arange(1, spare + 1) / (spare + 1)
+        return near_m, np.maximum(np.interp(beyond, shares, gaps_m[order]), 1.2 * near_m)
 
     def _ask(self, place: Spot, radii: FloatArray, *, sentinel: bool = False, turn: float = 0.0) -> bool:
         """Put the accounts at their distances, in different directions, ask and learn; False if it makes no sense."""
-        distances = [0.0] * sentinel + radii.tolist()
-        for number, account in enumerate(self._accounts):
-            if number < len(distances):
-                angle = inward_angle(place) + _APART * number + turn
-                self._inquiry.put(account, step_from(place, angle, distances[number]))
-            else:
-                self._inquiry.put(account, None)
-        self._answer = answer = self._inquiry.ask(place)
-        if sentinel and answer and answer[0] != self._accounts[0] and place not in self._crowded_places:
+        placed = {
+            account: (radius, inward_angle(place) + _APART * number + turn)
+            for number, (account, radius) in enumerate(zip(self._accounts, radii.tolist(), strict=False))
+        }
+        if sentinel:
+            placed[self._accounts[-1]] = (0.0, 0.0)
+        for account in self._accounts:
+            radius, angle = placed.get(account, (0.0, 0.0))
+            self._inquiry.put(account, step_from(place, angle, radius) if account in placed else None)
+        answer = self._inquiry.ask(place)
+        if sentinel and self._accounts[-1] in answer[1:] and place not in self._shared_places:
             return self._step_aside(place)
-        return self._learn(place, dict(zip(self._accounts, distances, strict=False)), answer)
+        self._confirmations.learn(place, placed, answer)
+        return self._learn(place, {account: radius for account, (radius, _) in placed.items()}, answer)
 
     def _step_aside(self, place: Spot) -> bool:
-        """Somebody may be at that very place, and come first by chance: try right beside, twice.
-
-        An account that is moved may pass once by luck.
-        """
-        beside = [step_from(place, inward_angle(place) + turn, _ASIDE_M) for turn in (1.0, 3.0)]
-        self._crowded_places.update((place, *beside))
-        answer = self._answer
+        """Somebody may be at that very place, and come first by chance: try at two places beside it."""
+        beside = [step_from(place, inward_angle(place) + turn, _ASIDE * self._aim_m) for turn in (1.0, 3.0)]
+        self._shared_places.update((place, *beside))
         passed = all(self._ask(spot, self._planner.no_radii, sentinel=True) for spot in beside)
-        self._answer = answer
+        if passed:
+            self._confirmations.sentinels.add(place)
         return passed
 
     def _learn(self, place: Spot, radius_of: dict[Person, float], answer: Sequence[Person]) -> bool:
@@ -216,7 +246,7 @@ class _Search:
         """
         if self._rings.never_seen and not self._misled:
             self._look_at_start()
-        if outcome is Outcome.CONTRADICTION and len(self._inquiry.steps) < self._attack.most_queries:
+        if outcome is Outcome.CONTRADICTION and self._may_ask and not self._is_patient:
             return self._search_by_likelihood()
         if self._misled:
             return Finding(Outcome.NOT_LISTED)
@@ -232,13 +262,55 @@ class _Search:
             tau_m=attack.tau_m,
             most_queries=attack.most_queries,
         )
-        return search.run()
+        calibration = search.calibrate()
+        if calibration is None:
+            return Finding(Outcome.NOT_LISTED)
+        if calibration.only_delays:
+            # Whoever waits until moves show has a plain service.
+            found = _Search(attack, self._inquiry, self._start, is_patient=True).run()
+            return Finding(found.outcome, found.estimate, radius_m=found.radius_m)
+        return search.search(calibration)
 
 
-def _confirming_questions(accounts: int) -> list[tuple[float, int, bool]]:
-    """Questions that confirm an estimate: a turn, the number of accounts around it, and whether one is right there."""
-    if accounts == 1:
-        return [(0.0, 1, False), (_APART, 1, False), (0.0, 0, True)]
-    if accounts == 2:
-        return [(0.0, 2, False), (0.0, 1, True)]
-    return [(0.0, min(accounts - 1, 3), True)]
+class _Confirmations:
+    """What accounts near a place, and right there, say about a target that is near it."""
+
+    def __init__(self, target: Person, k: int, radius_m: float) -> None:
+        self._target, self._k, self._most_m = target, k, radius_m * (1 + 1e-9)
+        self._directions: dict[Spot, list[float]] = {}
+        self._last_spots: dict[Person, Spot] = {}
+        self.sentinels: set[Spot] = set()
+
+    def learn(self, place: Spot, account_at: Mapping[Person, tuple[float, float]], answer: Sequence[Person]) -> None:
+        """Take in an answer, with the distance and direction of each account."""
+        rank = rank_of(answer, self._target)
+        for account, (distance_m, direction) in account_at.items():
+            at = rank_of(answer, account)
+            spot = step_from(place, direction, distance_m)
+            visible = self.moves_visibly(account, place)
+            self._last_spots[account] = spot
+            if distance_m == 0 and visible:
+                self.sentinels.add(place)
+            elif rank is not None and 0 < distance_m <= self._most_m and (at > rank if at else len(answer) >= self._k):
+                self._directions.setdefault(place, []).append(direction)
+
+    def directions(self, place: Spot) -> list[float]:
+        """In which directions accounts near a place were listed after the target, or the list was full before them."""
+        return self._directions.get(place, [])
+
+    def is_surrounded(self, place: Spot) -> bool:
+        """Whether two of them are far from each other."""
+        return any(math.cos(one - other) < 0.5 for one, other in combinations(self.directions(place), 2))
+
+    def moves_visibly(self, account: Person, place: Spot) -> bool:
+        """Whether an account that is moved to a place now was not near it before: where moves show late, that shows."""
+        before = self._last_spots.get(account)
+        return before is None or math.dist(before, place) >= 0.99 * _ASIDE * self._most_m
+
+    def best_place(self) -> Spot | None:
+        """The place about which most is known, if the target is near one."""
+        return max(self._directions, key=lambda place: len(self._directions[place]), default=None)
+
+    def free_direction(self, place: Spot) -> float:
+        """How far to turn accounts so that they are in other directions than those before."""
+        return _APART * len(self.directions(place))

@@ -118,6 +118,8 @@ class Inquiry:
         self.listed: Counter[Person] = Counter()
         self.circles: list[Circle] = []
         self._colluder_spots: dict[Person, Spot] = {}
+        # Where moves of accounts show late: how often to ask in vain before an answer counts.
+        self.waits = 0
 
     @property
     def colluders(self) -> tuple[Person, ...]:
@@ -140,7 +142,12 @@ class Inquiry:
             self.put(colluder, None)
 
     def ask(self, place: Spot) -> Sequence[Person]:
-        """Ask who is near a place."""
+        """Ask who is near a place, once the moves of accounts show."""
+        for _ in range(self.waits):
+            self._ask_once(place)
+        return self._ask_once(place)
+
+    def _ask_once(self, place: Spot) -> Sequence[Person]:
         answer = self.oracle.nearby(place)
         self.listed.update(person for person in answer if person != self.target and person not in self.colluders)
         self.steps.append(
