@@ -33,7 +33,7 @@ export function showMonths(year) {
 function about({ measured, settings }) {
   if (!curves.length) return "What months of published locations give away was not measured for these settings.";
   const whose = measured ? `These are the settings of this service: ${settings}.`
-    : `The settings of this service were not measured. Shown are the nearest that were, which are others: ${settings}.`;
+    : `The settings of this service were not measured. These are the closest settings that were: ${settings}.`;
   return "Everything that is published of a person in 1 to 24 months, put together by one attacker. Every twentieth fix of a phone is 150 m off. "
     + whose;
 }
