@@ -104,10 +104,11 @@ def _check_person(store: Store, person: Person) -> list[str]:
     published, pending = held.published, held.pending
     if published and held.known.get(published.tag) != (published.x_steps, published.y_steps):
         faults.append(f"{person.name}: a published place was not charged")
-    # Who was last elsewhere than what is published has that place waiting, unless the budget forbids it, a secret.
+    # Who was last elsewhere than what is published has that place waiting, be it known or new, unless the budget, which
+    # is a secret, is spent.
     candidate = held.standing.candidate if held.standing else None
     is_held = any(location is not None and location.tag == candidate for location in (pending, published))
-    if candidate is not None and not is_held and (spent < least_new_places(NEW_PLACES) or candidate in held.known):
+    if candidate is not None and not is_held and spent < least_new_places(NEW_PLACES):
         faults.append(f"{person.name}: the place of the last report is neither pending nor published")
     if person.receipt and not (published or pending or candidate or record["tags"]):
         faults.append(f"{person.name}: nothing is left of the reports")
