@@ -23,7 +23,7 @@ from nearveil.types import FloatArray
 
 # In units of tau: accounts that confirm an estimate are this far from it, so that some displacement of theirs does
 # not make a certificate false.
-_CONFIRM_AT = 0.8
+_CONFIRM_AT = 0.65
 # Probability that the target is that near from which on it is worth trying to confirm it.
 _LIKELY = 0.8
 # Radians between the directions of accounts at the same distance. A right angle: on a grid they are not both displaced
@@ -42,9 +42,10 @@ class Adaptive(Attack):
     """Ask where the expected information is largest, until only one place is left.
 
     A service may have the attacker's accounts elsewhere than they were put, leave people out or disturb the order,
-    which would make bounds worthless. So nothing is certified by what is missing from lists, and nothing before it was
-    confirmed: asked from the estimate, the target is listed before accounts at 0.75 tau from it in two directions,
-    which have the same people before them, and an account put right there, a sentinel, is listed first. Answers that
+    which would make bounds worthless. So nothing is certified before it was confirmed: asked from the estimate, the
+    target is listed before accounts at 0.65 tau from it on two sides, which have the same people before them, and an
+    account put right there, a sentinel, is listed first. The last questions are chosen so that they tell where the
+    target is and confirm it as well. Where moves of accounts show late, the attack waits for them. Other answers that
     make no sense lead to a search by likelihood, which gives an estimate with a radius and certifies nothing.
 
     Parameters
