@@ -54,7 +54,7 @@ def dprs(san_francisco: Region, city: FloatArray) -> Mechanism:
     return DPRS(epsilon=1.0, centres=100, region=san_francisco, seed=1).fit(city)
 
 
-@pytest.mark.parametrize(("colluders", "most"), [(1, 12.5), (4, 7.5), (8, 7.5)])
+@pytest.mark.parametrize(("colluders", "most"), [(1, 14.5), (4, 7.5), (8, 7.5)])
 @pytest.mark.parametrize("k", [10, 50])
 def test_certifies_within_tau_with_few_questions(
     k: int, colluders: int, most: float, service: SimulatedService, city_m: FloatArray, instances: Instances,

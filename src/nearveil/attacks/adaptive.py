@@ -121,10 +121,16 @@ class _Search:
     def run(self) -> Finding:
         """Ask until an estimate is confirmed, or something is wrong."""
         makes_sense = self._ask(self._start, self._planner.first_radii(len(self._accounts)))
+        # Silence at the start is no list to learn from.
+        makes_sense &= bool(self._inquiry.listed) or not self._rings.never_seen
         while makes_sense and self._may_ask:
+            if not self._attack.certifies:
+                centre, radius_m = self._belief.enclosing_circle()
+                if radius_m <= self._attack.tau_m:
+                    return Finding(Outcome.FOUND, centre)
+                makes_sense = self._ask_next()
+                continue
             centre, is_likely = self._estimate()
-            if is_likely and not self._attack.certifies:
-                return Finding(Outcome.FOUND, centre)
             if self._is_confirmed(centre):
                 return Finding(Outcome.FOUND, centre, certified=True, radius_m=self._aim_m)
             makes_sense = self._ask_around(centre) if is_likely else self._ask_next()
@@ -247,7 +253,8 @@ class _Search:
         """
         if self._rings.never_seen and not self._misled:
             self._look_at_start()
-        if outcome is Outcome.CONTRADICTION and self._may_ask and not self._is_patient:
+        is_silent = self._misled and not self._inquiry.listed
+        if outcome is Outcome.CONTRADICTION and self._may_ask and not self._is_patient and not is_silent:
             return self._search_by_likelihood()
         if self._misled:
             return Finding(Outcome.NOT_LISTED)
