@@ -5,9 +5,10 @@ store in memory and a clock that is set. Phones are silent from the first report
 
 ``--phones-return`` is another attacker, for phones that report in some hours of every day and are silent in the others.
 While a phone is silent, it lets a far place count. When the phone reports again, it reports a guess after it in each
-epoch: a wrong guess keeps the person from coming back, and a right one does not, at no cost. ``--recreate`` is another
-one, with the scopes ``people`` and ``report``: at the end of each window it erases people and creates them anew. The
-point of the right cell is then the one from before.
+epoch: a wrong guess keeps the person from coming back, and a right one does not, at no cost. With ``--chained`` each
+phone sends the receipt of its last report with the next, which the attacker does not have. ``--recreate`` is another
+attacker, with the scopes ``people`` and ``report``: at the end of each window it erases people and creates them anew.
+The point of the right cell is then the one from before.
 """
 
 import argparse
@@ -44,7 +45,10 @@ EVENING_EPOCHS = 6
 class Service:
     """A publisher whose time passes when it is told to."""
 
-    def __init__(self, people: Sequence[str]) -> None:
+    def __init__(self, people: Sequence[str], *, chained: bool = False) -> None:
+        self.chained = chained
+        self.refused = 0
+        self._receipts: dict[str, str] = {}
         self.protection = Protection(region=REGION)
         self._schedule = self.protection.schedule
         self._now_s = self._schedule.starts_at(700 * self._schedule.epochs_per_window)
@@ -52,10 +56,16 @@ class Service:
         self._publisher = Publisher(self.protection, new_keys(), self._store, clock=lambda: self._now_s)
         self._publisher.add_people(people)
 
-    def stay(self, reports: Sequence[tuple[str, Spot]], epochs: int) -> dict[str, Spot]:
-        """Report the same places in some epochs; return what is published of everybody then."""
+    def stay(
+        self, guesses: Sequence[tuple[str, Spot]], epochs: int, *, phones: Sequence[tuple[str, Spot]] = ()
+    ) -> dict[str, Spot]:
+        """Report the same places in some epochs, phones first; return what is published of everybody then."""
         for _ in range(epochs):
-            self._publisher.receive([Report(person, *spot) for person, spot in reports])
+            of_phones = [Report(person, *spot, self._receipts.get(person)) for person, spot in phones]
+            answers = self._publisher.receive([*of_phones, *(Report(person, *spot) for person, spot in guesses)])
+            self.refused += sum(not answer.status.is_kept for answer in answers)
+            if self.chained:
+                self._receipts |= {one.person: answer.receipt for one, answer in zip(of_phones, answers, strict=False)}
             self._now_s = self._schedule.starts_at(self._publisher.epoch + 1)
             self._publisher.publish_due()
         return {
@@ -88,14 +98,17 @@ def main() -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--phones-return", action="store_true", help="phones report from home again, every day")
     kind.add_argument("--recreate", action="store_true", help="people are erased and created anew in every window")
+    parser.add_argument("--chained", action="store_true", help="with --phones-return: phones send the last receipt")
     options = parser.parse_args()
+    if options.chained and not options.phones_return:
+        parser.error("--chained needs --phones-return; add it")
     if options.open_end:
         for module in (publisher, guessing):
             vars(module)["least_new_places"] = lambda most: most
     places_m = REGION.to_metres(synthetic_city(options.people + POPULATION, REGION, rng=options.seed))
     homes_m = places_m[: options.people]
     names = [f"person-{number}" for number in range(options.people)]
-    service = Service(names)
+    service = Service(names, chained=options.chained)
     protection = service.protection
     rules = Rules(
         hide_within_m=protection.hide_within_m or 0.0,
@@ -103,14 +116,15 @@ def main() -> None:
         dwell_epochs=protection.dwell_epochs,
     )
     city = City(REGION, rules.grid, places_m[options.people :])
-    published = service.stay([(name, (x, y)) for name, (x, y) in zip(names, homes_m.tolist(), strict=True)], 1)
+    homes = {name: (x, y) for name, (x, y) in zip(names, homes_m.tolist(), strict=True)}
+    # With its second report, a phone begins the chain.
+    published = service.stay([], 2 if options.chained else 1, phones=list(homes.items()))
     rng = np.random.default_rng(options.seed)
     seen = [Seen(name, city, rules, published[name]) for name in names]
     victims = [Victim(name, city, rules, published[name], rng, guesses_per_window=options.guesses) for name in names]
     beliefs = [one.belief for one in seen]
     guess = partial(_guess_anew, service, seen, protection.dwell_epochs)
     if options.phones_return:
-        homes = {name: (x, y) for name, (x, y) in zip(names, homes_m.tolist(), strict=True)}
         guess = partial(_guess_in_turns, service, seen, protection.dwell_epochs, homes)
     elif not options.recreate:
         beliefs = [victim.belief for victim in victims]
@@ -122,7 +136,8 @@ def main() -> None:
         service.begin_window()
         guess()
         if window in SHOWN or window == options.windows:
-            print(f"with guesses in {window} windows: {_found(beliefs, homes_m)}", flush=True)
+            refused = f"; {service.refused:,} reports refused" if options.chained else ""
+            print(f"with guesses in {window} windows: {_found(beliefs, homes_m)}{refused}", flush=True)
 
 
 def _guess(service: Service, victims: Sequence[Victim], dwell_epochs: int) -> None:
@@ -167,7 +182,7 @@ def _guess_in_turns(service: Service, people: Sequence[Seen], dwell_epochs: int,
             blocks = [one.belief.halving_blocks(1)[0] for one in away]
             spots = [one.corner_of(block) for one, block in zip(away, blocks, strict=True)]
             guesses = [(one.person, spot) for one, spot in zip(away, spots, strict=True)]
-            published = service.stay([*phones, *guesses], dwell_epochs)
+            published = service.stay(guesses, dwell_epochs, phones=phones)
             for one, spot in zip(away, spots, strict=True):
                 is_back = published[one.person] == one.before_m
                 one.belief.update(one.grid.cells_near(*spot), float(is_back), float(not is_back))

@@ -81,7 +81,7 @@ class Receipt:
     status : str
         "taken", or "published" where protection is off.
     receipt : str
-        Names the report.
+        Names the report; the next report's ``previous``.
     publishes_at : float or None
         The next epoch boundary, in seconds since 1970.
     """
@@ -268,9 +268,15 @@ class Client:
 
     # -- places ------------------------------------------------------------------------------------------------
 
-    def report(self, person: str, latitude: float, longitude: float) -> Receipt:
-        """Report where a person is."""
-        body = place_body(latitude, longitude)
+    def report(self, person: str, latitude: float, longitude: float, *, previous: str | None = None) -> Receipt:
+        """Report where a person is.
+
+        ``previous`` is the receipt of the last report that this reporter got an answer to; after it, the service takes
+        no report of the person without. Status 409 says that somebody else has reported: ask for a new token.
+        """
+        body: dict[str, Any] = place_body(latitude, longitude)
+        if previous is not None:
+            body["previous"] = previous
         answer = self._send("PUT", person_path(person, "/location"), repeatable=True, json=body)
         document = object_of(answer)
         at = document.get("publishes_at")

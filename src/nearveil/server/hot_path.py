@@ -33,6 +33,7 @@ from nearveil.server.guard import CALLER
 from nearveil.server.models import Place, Question, validation_problem
 from nearveil.server.problems import (
     Problem,
+    chain_broken,
     forbidden,
     invalid,
     not_found,
@@ -253,12 +254,14 @@ class HotRoutes:
         x_m, y_m = self._to_metres(place)
         if caller.kind == "platform":
             self._service.spend_for(person)
-        return Report(person, x_m, y_m)
+        return Report(person, x_m, y_m, place.previous)
 
     def _taken(self, person: str, answer: Answer) -> bytes:
         if answer.status is Status.UNKNOWN_PERSON:
             self._service.forget(person)
             raise not_found()
+        if answer.status is Status.CHAIN_BROKEN:
+            raise chain_broken()
         return _report_taken(answer)
 
     def _to_metres(self, place: Place | Question) -> tuple[float, float]:

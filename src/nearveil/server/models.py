@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
+from nearveil.nearby.publishing.publisher import RECEIPT_BYTES
 from nearveil.nearby.stores.base import LONGEST_ID, PERSON_PATTERN
 from nearveil.server.auth import LONGEST_TOKEN_S
 from nearveil.server.problems import Problem, invalid, malformed_json
@@ -47,6 +48,17 @@ class Place(_Model):
 
     latitude: Latitude
     longitude: Longitude
+    previous: Annotated[
+        str | None,
+        Field(
+            pattern=f"^[0-9a-f]{{{2 * RECEIPT_BYTES}}}$",
+            description=(
+                "The receipt of the last report of this phone that was answered. From the first such report on, "
+                "reports of this person without it are refused, until the person's tokens are revoked."
+            ),
+            examples=["5c0d8a2e9f4b7163d0a1c2e3"],
+        ),
+    ] = None
 
 
 class Question(_Model):
@@ -154,7 +166,7 @@ class ReportTaken(_Model):
             examples=["taken"],
         ),
     ]
-    receipt: Annotated[str, Field(description="Names the report, at random.")]
+    receipt: Annotated[str, Field(description="Names the report, at random; the next report's 'previous'.")]
     publishes_at: Annotated[
         float | None, Field(description="The next epoch boundary, in seconds since 1970.", examples=[1_750_003_200.0])
     ]

@@ -16,6 +16,7 @@ from nearveil.server import models
 from nearveil.server.problems import (
     PROBLEM_TYPE,
     Problem,
+    chain_broken,
     conflict,
     forbidden,
     invalid,
@@ -83,6 +84,7 @@ _EXAMPLES: tuple[Problem, ...] = (
     missing_scope(Scope.ASK),
     not_found(),
     conflict(),
+    chain_broken(),
     too_large(65_536),
     wrong_media_type(),
     invalid(),

@@ -71,6 +71,12 @@ _KINDS: dict[str, tuple[int, str, str]] = {
     "method-not-allowed": (405, "Method not allowed", "Use a method that the API's description has for this path."),
     "too-slow": (408, "Too slow", "Send each request whole and without long breaks."),
     "conflict": (409, "Conflict", "Something of this name is there already, or is still needed."),
+    "chain-broken": (
+        409,
+        "Not the last report's receipt",
+        "Somebody else, or another phone, has reported for this person, and nothing was kept. Revoke the person's "
+        "tokens, give this phone a new one, and send the report again.",
+    ),
     "too-large": (413, "The body is too large", "Send less at once."),
     "wrong-media-type": (415, "Not JSON", "Send the body with 'Content-Type: application/json'."),
     "invalid": (422, "The request is not valid", "Compare the request with the API's description."),
@@ -179,6 +185,11 @@ def method_not_allowed(allow: str) -> Problem:
 def conflict(detail: str | None = None) -> Problem:
     """Return the problem of a request that conflicts with the state of the service."""
     return _problem("conflict", detail)
+
+
+def chain_broken() -> Problem:
+    """Return the problem of a report that does not bring the receipt of the person's last one."""
+    return _problem("chain-broken")
 
 
 def too_large(most_bytes: int, *, closes: bool = False) -> Problem:

@@ -97,7 +97,7 @@ _EXAMPLE = {"latitude": 37.7749, "longitude": -122.4194}
     status_code=202,
     responses={
         202: {"description": "The report is perturbed, and the noisy location is kept durably."},
-        **problems(403, 404, *WITH_BODY, *ANYBODY),
+        **problems(403, 404, 409, *WITH_BODY, *ANYBODY),
     },
     openapi_extra=takes(models.Place, _EXAMPLE),
 )
@@ -243,7 +243,10 @@ async def sign_token(request: Request, service: Here, person: PersonInPath) -> R
     responses={204: {"description": "No token made before works."}, **problems(403, 404, 422, *ANYBODY)},
 )
 async def revoke_tokens(request: Request, service: Here, person: PersonInPath) -> Response:
-    """Revoke all tokens of a person: here at once, in other processes on the store within seconds."""
+    """Revoke all tokens of a person: here at once, in other processes on the store within seconds.
+
+    The chain of their reports ends, and a location that waits for the epoch boundary is dropped.
+    """
     async with recorded(request, [person]):
         if not await service.revoke_tokens(person):
             raise not_found()

@@ -95,7 +95,13 @@ class Service:
         # A database does most of it elsewhere.
         computing = self.right_of_way.taken if isinstance(store, SqliteStore) else nullcontext
         self.publisher = Publisher(
-            protection, keys, store, clock=clock, check_window=self._check_noise, computing=computing
+            protection,
+            keys,
+            store,
+            clock=clock,
+            check_window=self._check_noise,
+            computing=computing,
+            always_chained=settings.chained_reports == "always",
         )
         self.protection = self.publisher.protection
         self.metrics = Metrics()
@@ -355,7 +361,7 @@ class Service:
         self._checked_window, self._has_other_keys = window, False
 
     def _kept(self, reports: Sequence[Report], answers: Sequence[Answer]) -> None:
-        self.metrics.reports(sum(answer.status is not Status.UNKNOWN_PERSON for answer in answers))
+        self.metrics.reports(sum(answer.status.is_kept for answer in answers))
         if self.is_unprotected:
             self._published_now(published_at_once(reports, answers, self.protection.region))
 

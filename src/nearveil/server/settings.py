@@ -271,6 +271,11 @@ class Settings(BaseSettings):
         least=1,
         most=10_000,
     )
+    chained_reports: Annotated[Literal["if-sent", "always"], BeforeValidator(_word)] = _setting(
+        "if-sent",
+        "Reports that must bring the receipt of the one before: those after one that did (if-sent), or all (always).",
+        panel="Protection",
+    )
     intervals: _File = _setting(
         None, "Intervals file from 'nearveil fit'; published locations are moved to the intervals.", panel="Protection"
     )

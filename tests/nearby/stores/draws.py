@@ -30,6 +30,7 @@ def standing(number: int) -> Standing:
         candidate=number.to_bytes(2, "big") * 8 if number % 3 else None,
         candidate_epoch=EPOCH - number,
         seen=number + 1,
+        chain=tuple(f"{number}-{link}" for link in range(number % 4)),
     )
 
 

@@ -79,7 +79,6 @@ class TestRecords:
                 published=same_point,
                 known=known_places(draw("ann"), draw("ann", 3), draw("ann", 4), same_point),
                 charged=1,
-                standing=standing(1),
             )
             check()
         publish(store, EPOCH + 2, window=WINDOW + 2, oldest_window=WINDOW + 2)
@@ -97,6 +96,7 @@ class TestRecords:
             "token_mark": store.token_mark("ann"),
             "receipt": "report 7",
             "candidate": standing(7).candidate.hex(),  # type: ignore[union-attr]
+            "chain": ["7-0", "7-1", "7-2"],
             "pending": (1000, -1001),
             "published": (2000, -2001),
             "charges": {str(WINDOW): 1, str(WINDOW + 1): 2},
@@ -104,7 +104,7 @@ class TestRecords:
         }
         nothing = dict.fromkeys(["receipt", "candidate", "pending", "published"])
         assert known(store, "bob") == {
-            "id": "bob", "token_mark": store.token_mark("bob"), **nothing, "charges": {}, "tags": [],
+            "id": "bob", "token_mark": store.token_mark("bob"), "chain": [], **nothing, "charges": {}, "tags": [],
         }  # fmt: skip
         assert store.internal_record(NOBODY) is None
 

@@ -48,6 +48,9 @@ WINDOWS_OF_BEFORE = 24
 
 RECEIPT_BYTES = 12
 
+LONGEST_CHAIN = 8
+"""So many receipts fit at most: what a phone last got, and those of reports after it whose answers may be lost."""
+
 _OWN_KEY, _SHARED_KEY = "own", "shared"
 
 
@@ -60,6 +63,13 @@ class Status(StrEnum):
     """Protection is off: published at once."""
     UNKNOWN_PERSON = "unknown person"
     """Nobody of this id is known; nothing was kept."""
+    CHAIN_BROKEN = "chain broken"
+    """It does not bring the receipt of the last report: somebody else, or another phone, reported. Nothing was kept."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the report was kept."""
+        return self in (Status.TAKEN, Status.PUBLISHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +91,18 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report as it waits for the store, in memory only; it never prints where."""
+    """A report as it waits for the store, in memory only; it never prints where.
+
+    Attributes
+    ----------
+    previous : str or None
+        The receipt of the last report that this reporter got an answer to.
+    """
 
     person: str
     x_m: float = field(repr=False)
     y_m: float = field(repr=False)
+    previous: str | None = field(default=None, repr=False)
 
 
 class Publisher:
@@ -107,6 +124,8 @@ class Publisher:
         Called with the window that reports are about to be drawn for; raises if they must not be.
     computing : callable, optional
         Returns a context in which reports are worked out, between the beginning of a transaction and its end.
+    always_chained : bool
+        Whether a person's first report begins a chain; if not, the first one that brings a receipt does.
 
     Examples
     --------
@@ -129,6 +148,7 @@ class Publisher:
         clock: Callable[[], float] = time.time,
         check_window: Callable[[int], None] | None = None,
         computing: Callable[[], AbstractContextManager[None]] = nullcontext,
+        always_chained: bool = False,
     ) -> None:
         self.protection = with_settled_channel(protection, store)
         self._keys = keys
@@ -136,6 +156,7 @@ class Publisher:
         self._clock = clock
         self._check_window = check_window
         self._computing = computing
+        self._always_chained = always_chained
         self._grid = self.protection.grid
         self._noise = ReportNoise(self.protection)
         self._published_epoch = -1
@@ -242,23 +263,24 @@ class Publisher:
 
     # -- reports ---------------------------------------------------------------------------------------------
 
-    def report(self, person: str, latitude: float, longitude: float) -> Answer:
-        """Take one report; see `receive`."""
-        return self.receive([self.accept(person, latitude, longitude)])[0]
+    def report(self, person: str, latitude: float, longitude: float, *, previous: str | None = None) -> Answer:
+        """Take one report; see `receive`. ``previous`` is the receipt of the reporter's last one."""
+        return self.receive([self.accept(person, latitude, longitude, previous=previous)])[0]
 
-    def accept(self, person: str, latitude: float, longitude: float) -> Report:
+    def accept(self, person: str, latitude: float, longitude: float, *, previous: str | None = None) -> Report:
         """Check a place; the error of a place outside the region names no coordinate."""
         region = self.protection.region
         place = np.array([[latitude, longitude]], dtype=np.float64)
         if not (np.isfinite(place).all() and region.contains(place)[0]):
             raise DataError(f"the place lies outside the service's region {region}")
         x_m, y_m = region.to_metres(place)[0]
-        return Report(person, float(x_m), float(y_m))
+        return Report(person, float(x_m), float(y_m), previous)
 
     def receive(self, reports: Sequence[Report]) -> list[Answer]:
         """Take reports in one transaction; when it returns, what they lead to is kept durably.
 
-        The same is written and answered whatever the places are, so that neither tells anything about them.
+        The same is written and answered whatever the places are, so that neither tells anything about them. A report
+        that breaks a chain changes nothing, and its place is not looked at.
         """
         now = self.epoch
         window = self.protection.schedule.window_of(now + 1)
@@ -271,19 +293,25 @@ class Publisher:
         with self._store.writing() as writing, self._computing():
             held = writing.held(sorted({report.person for report in reports}), window)
             stays = {person: Stay(person, one, now, window) for person, one in held.items()}
-            for report, receipt in zip(reports, receipts, strict=True):
-                if report.person in stays:
-                    self._observe(stays[report.person], report, receipt)
-            self._keep(list(stays.values()), writing, now + 1)
-        is_off = self.protection.policy is Policy.OFF
-        status, at = (Status.PUBLISHED, None) if is_off else (Status.TAKEN, self.starts_at(now + 1))
-        return [
-            Answer(status, receipt, at) if report.person in held else Answer(Status.UNKNOWN_PERSON)
-            for report, receipt in zip(reports, receipts, strict=True)
-        ]
+            answers = [
+                self._answer(stays.get(report.person), report, receipt, now)
+                for report, receipt in zip(reports, receipts, strict=True)
+            ]
+            self._keep([stay for stay in stays.values() if stay.receipt], writing, now + 1)
+        return answers
 
-    def _observe(self, stay: Stay, report: Report, receipt: str) -> None:
-        stay.receipt = receipt
+    def _answer(self, stay: Stay | None, report: Report, receipt: str, now: int) -> Answer:
+        """Take a report, unless there is no such person or it breaks the chain of their reports."""
+        if stay is None:
+            return Answer(Status.UNKNOWN_PERSON)
+        if not stay.follow(report.previous, receipt, always=self._always_chained):
+            return Answer(Status.CHAIN_BROKEN)
+        self._observe(stay, report)
+        if self.protection.policy is Policy.OFF:
+            return Answer(Status.PUBLISHED, receipt)
+        return Answer(Status.TAKEN, receipt, self.starts_at(now + 1))
+
+    def _observe(self, stay: Stay, report: Report) -> None:
         if self.protection.policy is not Policy.PLACE:
             stay.pending = Wanted(report.person, report.x_m, report.y_m)
             stay.wanted = [stay.pending]
@@ -414,6 +442,7 @@ class Stay:
         self.cancelled: list[NoisyLocation] = []
         self._now = now
         before = held.standing or Standing(receipt="", epoch=now)
+        self._last, self._chain = before.receipt, before.chain
         self._candidate, self._candidate_epoch, self._seen = before.candidate, before.candidate_epoch, before.seen
 
     @property
@@ -425,7 +454,35 @@ class Stay:
             candidate=self._candidate,
             candidate_epoch=self._candidate_epoch,
             seen=self._seen,
+            chain=self._chain,
         )
+
+    def follow(self, previous: str | None, receipt: str, *, always: bool) -> bool:
+        """Take the receipt of a report that fits the chain, or begins one; whether it does.
+
+        The receipts from the last that the reporter has on fit, as answers may be lost and requests repeated. Where no
+        chain has begun, a report may bring none; one that brings another than the last is of a reporter who does not
+        know of a report in between.
+
+        Parameters
+        ----------
+        previous, receipt : str
+            What the report brings, and its own.
+        always : bool
+            Whether a report that brings none begins a chain.
+        """
+        fitting = self._chain or ((self._last,) if self._last else ())
+        if previous is None:
+            if self._chain:
+                return False
+            self._chain = (receipt,) if always else ()
+        elif fitting and previous not in fitting:
+            return False
+        else:
+            since = fitting[fitting.index(previous) + 1 :] if fitting else ()
+            self._chain = (previous, *since[-(LONGEST_CHAIN - 2) :], receipt)
+        self.receipt = self._last = receipt
+        return True
 
     def observe(
         self, own: Sequence[bytes], near: Sequence[bytes], *, dwell_epochs: int, most_charges: int

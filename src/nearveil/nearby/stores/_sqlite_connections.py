@@ -462,6 +462,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ("ALTER TABLE known_places ADD COLUMN draw_number INTEGER NOT NULL DEFAULT 0",),
     # A count of changes in an epoch, by which guesses could be tested.
     ("ALTER TABLE standings DROP COLUMN changes",),
+    # The receipts of which a person's next report must bring one, with spaces between; empty for no chain.
+    ("ALTER TABLE standings ADD COLUMN chain TEXT NOT NULL DEFAULT ''",),
 )
 
 

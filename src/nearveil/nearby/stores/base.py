@@ -91,6 +91,8 @@ class Standing:
         Tag of the place that was reported and is not published.
     candidate_epoch, seen : int
         The last epoch in which it was reported, and in how many.
+    chain : tuple of str
+        Receipts of which the next report must bring one; empty while no chain of reports has begun.
     """
 
     receipt: str
@@ -98,6 +100,22 @@ class Standing:
     candidate: bytes | None = None
     candidate_epoch: int = -1
     seen: int = 0
+    chain: tuple[str, ...] = ()
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any] | None) -> Standing | None:
+        """Return what a store keeps in this order, the chain as one text with spaces between; None if nothing."""
+        if row is None or row[0] is None:
+            return None
+        receipt, epoch, candidate, candidate_epoch, seen, chain = row
+        return cls(
+            receipt=receipt,
+            epoch=epoch,
+            candidate=None if candidate is None else bytes(candidate),
+            candidate_epoch=candidate_epoch,
+            seen=seen,
+            chain=tuple(chain.split()),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +284,11 @@ class Store(Protocol):
         """Return the number that a person's tokens bear; None if not known. Who is created anew has another one."""
 
     def renew_token_mark(self, person: str) -> bool:
-        """Give a person another number for their tokens, so that those made before are void; whether known."""
+        """Give a person another number for their tokens, so that those made before are void; whether known.
+
+        What reports left and what waits is forgotten with them: the chain of reports ends, and no report after it is
+        compared with one before.
+        """
 
     def erase(self, person: str, mark: ErasedMark | None = None) -> bool:
         """Erase all that is held about a person but the anonymous total; whether there was such a person.
@@ -278,7 +300,10 @@ class Store(Protocol):
         """Return everything that is held about a person, for whoever has the store; callers never see it."""
 
     def withdraw(self, person: str) -> bool:
-        """Take a person off the map: forget what waits and what is published, and keep the charges; whether known."""
+        """Take a person off the map: forget what waits and what is published, and keep the charges; whether known.
+
+        A chain of reports goes on: whoever has a token could end it otherwise, and report guesses after it.
+        """
 
     def record(self, person: str) -> dict[str, Any] | None:
         """Return what callers may see of what is held about a person, as plain values; None if not known.
@@ -427,6 +452,7 @@ def internal_record(
         "token_mark": token_mark,
         "receipt": None if standing is None else standing.receipt,
         "candidate": None if standing is None or standing.candidate is None else standing.candidate.hex(),
+        "chain": [] if standing is None else list(standing.chain),
         "pending": pending,
         "published": published,
         "charges": {str(window): numbers[window] for window in sorted(numbers)},

@@ -58,7 +58,9 @@ _REMEMBER = """
     WHERE number = %(number)s
     ON CONFLICT (mark) DO UPDATE SET in_window = excluded.in_window, places = excluded.places"""
 _PERSON = "SELECT number, created_s, token_mark FROM people WHERE id = %s"
-_STANDING = "SELECT receipt, epoch, candidate, candidate_epoch, seen FROM standings WHERE person = %s"
+_STANDING = "SELECT receipt, epoch, candidate, candidate_epoch, seen, chain FROM standings WHERE person = %s"
+_CHAIN_GOES_ON = """
+    UPDATE standings SET candidate = NULL, candidate_epoch = -1, seen = 0 WHERE person = %s AND chain <> ''"""
 _CHARGES = "SELECT in_window, tag FROM known_places WHERE person = %s"
 _PENDING = "SELECT x_steps, y_steps FROM pending WHERE person = %s"
 _PUBLISHED = "SELECT x_steps, y_steps FROM published WHERE person = %s"
@@ -92,6 +94,8 @@ class PostgisPeople:
         """Give a person another number for their tokens; whether known."""
         with self._locked(person) as (session, number):
             session.run("UPDATE people SET token_mark = %s WHERE number = %s", (new_token_mark(), number))
+            session.run("DELETE FROM pending WHERE person = %s", (number,))
+            session.run("DELETE FROM standings WHERE person = %s", (number,))
         return number is not None
 
     def erase(self, person: str, mark: ErasedMark | None = None) -> bool:
@@ -116,7 +120,8 @@ class PostgisPeople:
                 return False
             session.run("DELETE FROM pending WHERE person = %s", (number,))
             session.run("DELETE FROM published WHERE person = %s", (number,))
-            session.run("DELETE FROM standings WHERE person = %s", (number,))
+            session.run("DELETE FROM standings WHERE person = %s AND chain = ''", (number,))
+            session.run(_CHAIN_GOES_ON, (number,))
             self._announcer.withdrawn(session, person)
         return True
 
@@ -140,7 +145,7 @@ class PostgisPeople:
             return internal_record(
                 person,
                 token_mark=token_mark,
-                standing=_standing(session.one(_STANDING, (number,))),
+                standing=Standing.from_row(session.one(_STANDING, (number,))),
                 pending=_point(session.one(_PENDING, (number,))),
                 published=_point(session.one(_PUBLISHED, (number,))),
                 charges=[(window, bytes(tag)) for window, tag in session.rows(_CHARGES, (number,))],
@@ -155,19 +160,6 @@ class PostgisPeople:
 
 def _point(row: Sequence[Any] | None) -> Point | None:
     return None if row is None else (row[0], row[1])
-
-
-def _standing(row: Sequence[Any] | None) -> Standing | None:
-    if row is None or row[0] is None:
-        return None
-    receipt, epoch, candidate, candidate_epoch, seen = row
-    return Standing(
-        receipt=receipt,
-        epoch=epoch,
-        candidate=None if candidate is None else bytes(candidate),
-        candidate_epoch=candidate_epoch,
-        seen=seen,
-    )
 
 
 def _person(session: Session, person: str) -> tuple[int, int, int] | None:
@@ -390,7 +382,8 @@ _HELD = """
         pending.x_steps, pending.y_steps, pending.tag, pending.in_window, pending.receipt,
         published.x_steps, published.y_steps, published.tag, published.in_window, published.receipt,
         CASE WHEN people.spent_window = %s THEN people.spent ELSE 0 END,
-        standings.receipt, standings.epoch, standings.candidate, standings.candidate_epoch, standings.seen
+        standings.receipt, standings.epoch, standings.candidate, standings.candidate_epoch, standings.seen,
+        standings.chain
     FROM unnest(%s::bigint[]) AS wanted (number)
     JOIN people ON people.number = wanted.number
     LEFT JOIN pending ON pending.person = wanted.number
@@ -421,11 +414,11 @@ _CHARGE = """
     INSERT INTO charged (in_window, places) SELECT in_window, count(*) FROM new GROUP BY in_window ORDER BY in_window
     ON CONFLICT (in_window) DO UPDATE SET places = charged.places + excluded.places"""
 _PUT_STANDINGS = """
-    INSERT INTO standings (person, receipt, epoch, candidate, candidate_epoch, seen)
-    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bytea[], %s::bigint[], %s::int[])
+    INSERT INTO standings (person, receipt, epoch, candidate, candidate_epoch, seen, chain)
+    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bytea[], %s::bigint[], %s::int[], %s::text[])
     ON CONFLICT (person) DO UPDATE SET
         receipt = excluded.receipt, epoch = excluded.epoch, candidate = excluded.candidate,
-        candidate_epoch = excluded.candidate_epoch, seen = excluded.seen"""
+        candidate_epoch = excluded.candidate_epoch, seen = excluded.seen, chain = excluded.chain"""
 
 
 def share_epoch_lock(session: Session) -> None:
@@ -487,6 +480,7 @@ class PostgisWriting:
             [one.candidate for _, one in kept],
             [one.candidate_epoch for _, one in kept],
             [one.seen for _, one in kept],
+            [" ".join(one.chain) for _, one in kept],
         ]
         if kept:
             self._session.run(_PUT_STANDINGS, columns)
@@ -535,7 +529,7 @@ def _held(person: str, row: Sequence[Any], known: Sequence[tuple[bytes, int, Poi
         published=_location(person, row[6:11]),
         known={tag: point for tag, _, point in known},
         charged=row[11] + sum(in_window == window for _, in_window, _ in known),
-        standing=_standing(row[12:17]),
+        standing=Standing.from_row(row[12:18]),
     )
 
 

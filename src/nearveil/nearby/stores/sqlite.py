@@ -50,7 +50,9 @@ _REMEMBER = """
     FROM people LEFT JOIN known_places ON known_places.person = people.number AND in_window = :window
     WHERE number = :number
     ON CONFLICT (mark) DO UPDATE SET in_window = excluded.in_window, places = excluded.places"""
-_STANDING = "SELECT receipt, epoch, candidate, candidate_epoch, seen FROM standings WHERE person = ?"
+_STANDING = "SELECT receipt, epoch, candidate, candidate_epoch, seen, chain FROM standings WHERE person = ?"
+_CHAIN_GOES_ON = """
+    UPDATE standings SET candidate = NULL, candidate_epoch = -1, seen = 0 WHERE person = ? AND chain <> ''"""
 _CHARGES = "SELECT in_window, tag FROM known_places WHERE person = ?"
 _PENDING = "SELECT x_steps, y_steps FROM pending WHERE person = ?"
 _PUBLISHED = "SELECT x_steps, y_steps FROM published WHERE person = ?"
@@ -86,6 +88,8 @@ class SqlitePeople:
         with self._connections.writing() as connection:
             number = _number(connection, person)
             connection.run("UPDATE people SET token_mark = ? WHERE number = ?", (new_token_mark(), number))
+            connection.run("DELETE FROM pending WHERE person = ?", (number,))
+            connection.run("DELETE FROM standings WHERE person = ?", (number,))
         return number is not None
 
     def erase(self, person: str, mark: ErasedMark | None = None) -> bool:
@@ -112,7 +116,8 @@ class SqlitePeople:
                 return False
             connection.run("DELETE FROM pending WHERE person = ?", (number,))
             connection.run("DELETE FROM published WHERE person = ?", (number,))
-            connection.run("DELETE FROM standings WHERE person = ?", (number,))
+            connection.run("DELETE FROM standings WHERE person = ? AND chain = ''", (number,))
+            connection.run(_CHAIN_GOES_ON, (number,))
         self._connections.empty_log()
         return True
 
@@ -135,7 +140,7 @@ class SqlitePeople:
             return internal_record(
                 person,
                 token_mark=made[0],
-                standing=_standing(connection.one(_STANDING, (number,))),
+                standing=Standing.from_row(connection.one(_STANDING, (number,))),
                 pending=_point(connection.one(_PENDING, (number,))),
                 published=_point(connection.one(_PUBLISHED, (number,))),
                 charges=[(window, bytes(tag)) for window, tag in connection.rows(_CHARGES, (number,))],
@@ -154,19 +159,6 @@ def _spent_rows(marked: Sequence[tuple[str, bytes]], any_mark: ErasedMark) -> di
 
 def _point(row: Sequence[Any] | None) -> Point | None:
     return None if row is None else (row[0], row[1])
-
-
-def _standing(row: Sequence[Any] | None) -> Standing | None:
-    if row is None:
-        return None
-    receipt, epoch, candidate, candidate_epoch, seen = row
-    return Standing(
-        receipt=receipt,
-        epoch=epoch,
-        candidate=None if candidate is None else bytes(candidate),
-        candidate_epoch=candidate_epoch,
-        seen=seen,
-    )
 
 
 def _number(connection: Connection, person: str) -> int | None:
@@ -314,7 +306,8 @@ _HELD = """
         CASE WHEN people.spent_window = :window THEN people.spent ELSE 0 END,
         (SELECT json_group_array(json_array(draw_number, in_window, hex(tag), x_steps, y_steps))
             FROM known_places WHERE person = people.number),
-        standings.receipt, standings.epoch, hex(standings.candidate), standings.candidate_epoch, standings.seen
+        standings.receipt, standings.epoch, hex(standings.candidate), standings.candidate_epoch, standings.seen,
+        standings.chain
     ))
     FROM json_each(:people) AS wanted CROSS JOIN people ON people.id = wanted.value
     LEFT JOIN pending ON pending.person = people.number
@@ -356,15 +349,15 @@ _CHARGE = f"""
     FROM {_PLACES} WHERE true
     ON CONFLICT (person, tag) DO NOTHING"""  # noqa: S608 - no values
 _PUT_STANDINGS = """
-    INSERT INTO standings (person, receipt, epoch, candidate, candidate_epoch, seen)
+    INSERT INTO standings (person, receipt, epoch, candidate, candidate_epoch, seen, chain)
     SELECT
         json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
         nullif(substr(:tags, json_extract(value, '$[3]'), json_extract(value, '$[4]')), x''),
-        json_extract(value, '$[5]'), json_extract(value, '$[6]')
+        json_extract(value, '$[5]'), json_extract(value, '$[6]'), json_extract(value, '$[7]')
     FROM json_each(:rows) WHERE true
     ON CONFLICT (person) DO UPDATE SET
         receipt = excluded.receipt, epoch = excluded.epoch, candidate = excluded.candidate,
-        candidate_epoch = excluded.candidate_epoch, seen = excluded.seen"""
+        candidate_epoch = excluded.candidate_epoch, seen = excluded.seen, chain = excluded.chain"""
 
 
 class SqliteWriting:
@@ -403,7 +396,7 @@ class SqliteWriting:
         for person, one in standings.items():
             if person in numbers:
                 tag = one.candidate or b""
-                place = (len(tags) + 1, len(tag), one.candidate_epoch, one.seen)
+                place = (len(tags) + 1, len(tag), one.candidate_epoch, one.seen, " ".join(one.chain))
                 rows.append((numbers[person], one.receipt, one.epoch, *place))
                 tags += tag
         self._connection.run(_PUT_STANDINGS, {"rows": json.dumps(rows), "tags": tags})
@@ -454,16 +447,13 @@ def _json_ids(people: Sequence[str]) -> str:
 def _held(row: Sequence[Any], window: int) -> Held:
     # In the order in which they were drawn; those of before there were numbers by window and tag.
     known = sorted(json.loads(row[13]) if isinstance(row[13], str) else row[13])
-    standing = None
-    if row[14] is not None:
-        candidate = bytes.fromhex(row[16]) if row[16] else None
-        standing = _standing((row[14], row[15], candidate, *row[17:19]))
+    candidate = bytes.fromhex(row[16]) if row[16] else None
     return Held(
         pending=_location(row[0], row[2:7]),
         published=_location(row[0], row[7:12]),
         known={bytes.fromhex(tag): None if x is None else (x, y) for _, _, tag, x, y in known},
         charged=row[12] + sum(in_window == window for _, in_window, *_ in known),
-        standing=standing,
+        standing=Standing.from_row((row[14], row[15], candidate, *row[17:20])),
     )
 
 
