@@ -56,6 +56,15 @@ def test_what_a_question_holds(service: StubService) -> None:
     assert str(sent.url) == f"{URL}/v1/nearby"
 
 
+def test_a_report_may_hold_the_last_receipt(service: StubService) -> None:
+    client = service.client()
+    client.create_person("ann")
+    client.report("ann", *HERE)
+    assert "previous" not in json.loads(service.requests[-1].content)
+    client.report("ann", *HERE, previous="5c0d8a2e9f4b7163d0a1c2e3")
+    assert json.loads(service.requests[-1].content)["previous"] == "5c0d8a2e9f4b7163d0a1c2e3"
+
+
 def test_many_people_go_in_parts(service: StubService) -> None:
     assert service.client().create_people([f"p{number}" for number in range(20_001)]) == 20_001
     assert [len(json.loads(one.content)["ids"]) for one in service.requests] == [10_000, 10_000, 1]

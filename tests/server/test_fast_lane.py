@@ -214,6 +214,8 @@ LOCATION, USUAL_LOCATION = b"/v1/people/person-0/location", b"/v1/people/person%
         (LOCATION, USUAL_LOCATION, json.dumps(PLACE).encode()),
         (LOCATION, USUAL_LOCATION, b"{"),
         (LOCATION, USUAL_LOCATION, json.dumps({**PLACE, "more": 1}).encode()),
+        (LOCATION, USUAL_LOCATION, json.dumps({**PLACE, "previous": "no receipt"}).encode()),
+        (LOCATION, USUAL_LOCATION, json.dumps({**PLACE, "previous": None}).encode()),
         (LOCATION, USUAL_LOCATION, json.dumps({"latitude": 0.5, "longitude": 0.5}).encode()),
         (b"/v1/people/a..b~c/location", b"/v1/people/a..b%7Ec/location", json.dumps(PLACE).encode()),
         (b"/v1/people/../location", b"/v1/people/%2E%2E/location", json.dumps(PLACE).encode()),
@@ -229,6 +231,23 @@ def test_reports_are_answered_alike(service: RunningService, fast_path: bytes, u
     assert {**json.loads(fast[2]), "receipt": ""} == {**json.loads(usual[2]), "receipt": ""}
     # A second may begin between the two.
     assert {**fast[1], "date": ""} == {**usual[1], "date": ""}
+
+
+def test_reports_of_a_chain_are_answered_alike(service: RunningService) -> None:
+    """Each way begins and continues a chain, and refuses who does not have its receipt."""
+    answers = []
+    for path in (b"/v1/people/person-3/location", b"/v1/people/person%2D4/location"):
+        with connection(service) as line:
+            last, statuses = None, []
+            for previous in ("none", "last", "none", "last", "other", "last"):
+                sent = {"none": {}, "last": {"previous": last}, "other": {"previous": "0" * 24}}[previous]
+                status, headers, body = ask(line, service, b"PUT", path, json.dumps({**PLACE, **sent}).encode())
+                last = json.loads(body).get("receipt", last)
+                refused = (headers["content-type"], body) if status == 409 else None
+                statuses.append((status, refused))
+        answers.append(statuses)
+    assert answers[0] == answers[1]
+    assert [status for status, _ in answers[0]] == [202, 202, 409, 202, 409, 202]
 
 
 def test_what_follows_a_report_waits_for_it(service: RunningService) -> None:

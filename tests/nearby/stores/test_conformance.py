@@ -394,7 +394,7 @@ class TestLeaving:
         put(store, draw("ann", 1), draw("bob", 1))
         publish(store)
         put(store, draw("ann", 2), epoch=EPOCH + 1)
-        stand(store, ann=standing(1), bob=standing(2))
+        stand(store, ann=standing(4), bob=standing(2))
         assert store.withdraw("ann")
         assert store.withdraw("ann")
         assert not store.withdraw(NOBODY)
@@ -405,6 +405,23 @@ class TestLeaving:
         publish(store, EPOCH + 1)
         assert list(published_steps(store)) == ["bob"]
         assert store.totals().charged_by_window == {WINDOW: 2}
+
+    def test_withdrawing_keeps_a_chain_and_nothing_else_of_a_standing(self, store: Store) -> None:
+        stand(store, ann=standing(2), bob=standing(2))
+        assert store.withdraw("ann")
+        left = Standing(receipt="report 2", epoch=EPOCH + 2, chain=("2-0", "2-1"))
+        assert held(store, "ann") == Held(standing=left)
+        assert held(store, "bob") == Held(standing=standing(2))
+
+    def test_revoking_tokens_ends_a_chain_and_drops_what_waits(self, store: Store) -> None:
+        put(store, draw("ann", 1), draw("bob", 1))
+        publish(store)
+        put(store, draw("ann", 2), draw("bob", 2), epoch=EPOCH + 1)
+        stand(store, ann=standing(2), bob=standing(2))
+        before = held(store, "bob")
+        assert store.renew_token_mark("ann")
+        assert held(store, "ann") == Held(published=draw("ann"), known=known_places(draw("ann")), charged=1)
+        assert held(store, "bob") == before
 
 
 def platform_key(name: str, number: int, *scopes: str) -> PlatformKey:

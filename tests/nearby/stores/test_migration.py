@@ -20,12 +20,13 @@ from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, check_identity
 from nearveil.nearby.publishing.protection import Protection, grid_for
 from nearveil.nearby.publishing.publisher import Publisher, Status
 from nearveil.nearby.stores import _postgis_connections, _sqlite_connections, is_postgres, open_store
-from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, PlatformKey, Store
+from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, PlatformKey, Standing, Store
 from nearveil.region import named_region
 from nearveil.server.scopes import ALL_SCOPES
 from tests.nearby.stores.draws import charge, draw, held, known, published_steps, shown
 
 STEPS_BEFORE = 2
+STEPS_BEFORE_CHAINS = 6
 STORES: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("store_of_version_2.json").read_text(encoding="utf-8")
 )
@@ -144,6 +145,31 @@ def test_everything_is_kept(old_address: str, before: dict[str, Any]) -> None:
             assert known(store, person)["tags"] == [tag for _, tag in sorted(charges)]
         assert sorted(published_steps(store)) == ["ann", "bob", "cem"]
         store.close()
+
+
+def test_a_standing_of_before_chains_gets_one_with_the_next_receipt(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        for connections in (_sqlite_connections, _postgis_connections):
+            patch.setattr(connections, "MIGRATIONS", connections.MIGRATIONS[:STEPS_BEFORE_CHAINS])
+        store = open_store(address)
+        store.add_people(["ann"])
+        store.close()
+    insert = _insert_into_postgis if is_postgres(address) else _insert_into_sqlite
+    columns = ["person", "receipt", "epoch", "candidate", "candidate_epoch", "seen"]
+    insert(address, "standings", columns, [[1, "report", EPOCH, b"candidate", EPOCH, 1]])
+    store = open_store(address)
+    kept = held(store, "ann")
+    assert kept == Held(
+        standing=Standing(receipt="report", epoch=EPOCH, candidate=b"candidate", candidate_epoch=EPOCH, seen=1)
+    )
+    world = World(store)
+    assert world.publisher.report("ann", *HOME).status is Status.TAKEN
+    last = world.publisher.report("ann", *HOME).receipt
+    assert world.publisher.report("ann", *HOME, previous=last).status is Status.TAKEN
+    assert world.publisher.report("ann", *HOME).status is Status.CHAIN_BROKEN
+    store.close()
 
 
 def test_places_of_before_come_first_by_window_and_tag(old_address: str, before: dict[str, Any]) -> None:
