@@ -48,9 +48,6 @@ WINDOWS_OF_BEFORE = 24
 
 RECEIPT_BYTES = 12
 
-LONGEST_CHAIN = 8
-"""So many receipts fit at most: what a phone last got, and those of reports after it whose answers may be lost."""
-
 _OWN_KEY, _SHARED_KEY = "own", "shared"
 
 
@@ -460,9 +457,9 @@ class Stay:
     def follow(self, previous: str | None, receipt: str, *, always: bool) -> bool:
         """Take the receipt of a report that fits the chain, or begins one; whether it does.
 
-        The receipts from the last that the reporter has on fit, as answers may be lost and requests repeated. Where no
-        chain has begun, a report may bring none; one that brings another than the last is of a reporter who does not
-        know of a report in between.
+        What the last report brought fits too, because its answer may be lost. Nothing else does: of two who have one
+        receipt, the one who does not report last is refused. Where no chain has begun, a report may bring none; one
+        that brings another than the last is of a reporter who does not know of a report in between.
 
         Parameters
         ----------
@@ -471,16 +468,14 @@ class Stay:
         always : bool
             Whether a report that brings none begins a chain.
         """
-        fitting = self._chain or ((self._last,) if self._last else ())
         if previous is None:
             if self._chain:
                 return False
             self._chain = (receipt,) if always else ()
-        elif fitting and previous not in fitting:
-            return False
         else:
-            since = fitting[fitting.index(previous) + 1 :] if fitting else ()
-            self._chain = (previous, *since[-(LONGEST_CHAIN - 2) :], receipt)
+            if self._last and previous not in (self._chain or (self._last,)):
+                return False
+            self._chain = (previous, receipt)
         self.receipt = self._last = receipt
         return True
 
