@@ -22,6 +22,7 @@ ALL: dict[str, tuple[int, Callable[[], Problem]]] = {
     "method-not-allowed": (405, lambda: problems.method_not_allowed("GET, PUT")),
     "too-large": (413, lambda: problems.too_large(65_536)),
     "conflict": (409, problems.conflict),
+    "chain-broken": (409, problems.chain_broken),
     "invalid": (422, problems.invalid),
     "outside-region": (422, problems.outside_region),
     "too-many-requests": (429, lambda: problems.too_many_requests(2.5)),
