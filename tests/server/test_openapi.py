@@ -88,6 +88,11 @@ def test_every_route_is_described_with_its_keys_and_problems(document: Any) -> N
             assert operation["requestBody"]["content"]["application/json"]["example"]
 
 
+def test_a_broken_chain_is_described(document: Any) -> None:
+    described = document["paths"]["/v1/people/{id}/location"]["put"]["responses"]["409"]
+    assert "chain-broken" in described["content"][PROBLEM_TYPE]["examples"]
+
+
 def test_problems_are_described_with_examples(document: Any) -> None:
     for _, path, operation in _operations(document):
         for status, response in operation["responses"].items():
