@@ -1,7 +1,7 @@
 """A real service on a real store, called through its application, with a clock that only tests move."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,7 +59,7 @@ class Running:
         token: str = answer.json()["token"]
         return token
 
-    def report(self, person: str, place: dict[str, float] | None = None, **request: Any) -> httpx.Response:
+    def report(self, person: str, place: Mapping[str, Any] | None = None, **request: Any) -> httpx.Response:
         return self.call("PUT", f"/v1/people/{person}/location", json=place or HERE, **request)
 
     def nearby(self, place: dict[str, float] | None = None, **request: Any) -> list[str]:

@@ -239,9 +239,10 @@ def test_reports_of_a_chain_are_answered_alike(service: RunningService) -> None:
     for path in (b"/v1/people/person-3/location", b"/v1/people/person%2D4/location"):
         with connection(service) as line:
             last, statuses = None, []
-            for previous in ("none", "last", "none", "last", "other", "last"):
-                sent = {"none": {}, "last": {"previous": last}, "other": {"previous": "0" * 24}}[previous]
-                status, headers, body = ask(line, service, b"PUT", path, json.dumps({**PLACE, **sent}).encode())
+            for sends in ("none", "last", "none", "last", "other", "last"):
+                previous = {"none": None, "last": last, "other": "0" * 24}[sends]
+                sent = json.dumps({**PLACE, "previous": previous}).encode()
+                status, headers, body = ask(line, service, b"PUT", path, sent)
                 last = json.loads(body).get("receipt", last)
                 refused = (headers["content-type"], body) if status == 409 else None
                 statuses.append((status, refused))

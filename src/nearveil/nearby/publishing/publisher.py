@@ -287,26 +287,27 @@ class Publisher:
         # All at once: every call of the system gives other threads the interpreter.
         random = secrets.token_hex(RECEIPT_BYTES * len(reports))
         receipts = [random[at : at + 2 * RECEIPT_BYTES] for at in range(0, len(random), 2 * RECEIPT_BYTES)]
+        is_off = self.protection.policy is Policy.OFF
+        status, at = (Status.PUBLISHED, None) if is_off else (Status.TAKEN, self.starts_at(now + 1))
+        kept = [Answer(status, receipt, at) for receipt in receipts]
         with self._store.writing() as writing, self._computing():
             held = writing.held(sorted({report.person for report in reports}), window)
             stays = {person: Stay(person, one, now, window) for person, one in held.items()}
             answers = [
-                self._answer(stays.get(report.person), report, receipt, now)
-                for report, receipt in zip(reports, receipts, strict=True)
+                self._answer(stays.get(report.person), report, answer)
+                for report, answer in zip(reports, kept, strict=True)
             ]
             self._keep([stay for stay in stays.values() if stay.receipt], writing, now + 1)
         return answers
 
-    def _answer(self, stay: Stay | None, report: Report, receipt: str, now: int) -> Answer:
+    def _answer(self, stay: Stay | None, report: Report, kept: Answer) -> Answer:
         """Take a report, unless there is no such person or it breaks the chain of their reports."""
         if stay is None:
             return Answer(Status.UNKNOWN_PERSON)
-        if not stay.follow(report.previous, receipt, always=self._always_chained):
+        if not stay.follow(report.previous, kept.receipt, always=self._always_chained):
             return Answer(Status.CHAIN_BROKEN)
         self._observe(stay, report)
-        if self.protection.policy is Policy.OFF:
-            return Answer(Status.PUBLISHED, receipt)
-        return Answer(Status.TAKEN, receipt, self.starts_at(now + 1))
+        return kept
 
     def _observe(self, stay: Stay, report: Report) -> None:
         if self.protection.policy is not Policy.PLACE:
