@@ -47,7 +47,9 @@ def located(cell: bytes | None) -> NoisyLocation | None:
     return NoisyLocation(person="ann", x_steps=POINTS[cell], y_steps=0, tag=cell, window=WINDOW, receipt="")
 
 
-def reported(state: State, cells: tuple[bytes, ...], dwell_epochs: int) -> State:
+def reported(
+    state: State, cells: tuple[bytes, ...], dwell_epochs: int, previous: str | None = None, receipt: str = ""
+) -> State:
     held = Held(
         pending=located(state.pending),
         published=located(state.published),
@@ -55,10 +57,12 @@ def reported(state: State, cells: tuple[bytes, ...], dwell_epochs: int) -> State
         standing=state.standing,
     )
     stay = Stay("ann", held, NOW, WINDOW)
+    if not stay.follow(previous, receipt, always=False):
+        return state
     tag = stay.observe(cells[:1], cells[1:], dwell_epochs=dwell_epochs, most_charges=NO_LIMIT)
     if tag is not None:
         stay.draw(Wanted("ann", 0.0, 0.0, tag=tag))
-    left = replace(stay.standing, receipt="", seen=min(stay.standing.seen, dwell_epochs))
+    left = replace(stay.standing, seen=min(stay.standing.seen, dwell_epochs))
     known = state.known | {one.tag for one in stay.cancelled}
     return State(state.published, stay.pending.tag if stay.pending else None, known, left)
 
@@ -113,3 +117,45 @@ def test_a_place_that_has_not_lasted_is_found_by_the_next_report_alone() -> None
     assert all(path[-1] == BOUNDARY and {b"A", b"B"} & set(path[0]) for path in tell)
     assert ((b"A",), BOUNDARY) in tell
     assert not any({b"far", b"away"} & set(path[0]) for path in tell)
+
+
+# With a phone that sends its last receipt. Receipts are called by who has them, which is all that matters here.
+
+
+PHONE, OTHER = "phone", "other"
+CHAINED = Standing(receipt=PHONE, epoch=NOW - 1, chain=(PHONE, PHONE))
+
+
+def withdrawn(state: State) -> State:
+    chain = state.standing.chain if state.standing else ()
+    left = Standing(receipt=PHONE if PHONE in chain else OTHER, epoch=NOW - 1, chain=chain) if chain else None
+    return State(None, None, state.known, left)
+
+
+def revoked(state: State) -> State:
+    return state._replace(pending=None, standing=None)
+
+
+@pytest.mark.parametrize("dwell_epochs", [1, 2])
+def test_with_a_chain_nothing_tells_where_the_phone_is(dwell_epochs: int) -> None:
+    """Whatever the phone at A or B, and an attacker who may also withdraw people and revoke tokens, do in any order."""
+    report = functools.lru_cache(maxsize=None)(functools.partial(reported, dwell_epochs=dwell_epochs))
+    guesses = [(cells, cells, previous, OTHER) for cells in REPORTS for previous in (None, OTHER)]
+    phone = [((b"A",), (b"B",), PHONE, PHONE), ((b"away",), (b"away",), PHONE, PHONE)]
+    first, second = (State(cell, None, frozenset([cell]), CHAINED) for cell in (b"A", b"B"))
+    met, waiting = {(first, second)}, deque([(first, second)])
+    while waiting:
+        one, other = waiting.popleft()
+        pairs = [(step(one), step(other)) for step in (at_boundary, withdrawn, revoked)]
+        for cells, others_cells, previous, receipt in (*guesses, *phone):
+            left = [
+                report(state, place, previous=previous, receipt=receipt)
+                for state, place in ((one, cells), (other, others_cells))
+            ]
+            pairs.append((left[0], left[1]))
+        for pair in pairs:
+            assert pair[0].seen == pair[1].seen, pair
+            if pair not in met:
+                met.add(pair)
+                waiting.append(pair)
+    assert len(met) > 100
