@@ -268,11 +268,8 @@ class PolicySearch:
         drop, stable = missing_share(people), same_order(people)
         if not self._is_listed(certain=stable and drop == 0):
             return None
-        # Until its move shows, an account is where it was before, if anywhere: never nearer than right there.
-        ranks = [one.index(sentinel) if sentinel in one else _UNLISTED for one in lists]
-        shown = ranks.index(min(ranks))
-        # Where people are missing at times, the account may have been.
-        delay = shown if drop == 0 or shown > 1 else 0
+        # Where people are missing at times, the account may be, and delays are not told from that.
+        delay = self._late_by(sentinel) if stable and drop == 0 else 0
         inquiry.waits = delay
         cutoff_m, slack_m = math.inf, 1.0
         if max(map(len, lists)) < inquiry.oracle.k:
@@ -297,6 +294,18 @@ class PolicySearch:
             if len(lists) > _MOST_DELAY and not any(shown):
                 break
         return lists
+
+    def _late_by(self, sentinel: Person) -> int:
+        """How many questions an account is still listed after it was taken off the map."""
+        self._inquiry.put(sentinel, self._start)
+        for _ in range(_REPEATS - 1):
+            if self._left > 0:
+                self._inquiry.ask(self._start)
+        self._inquiry.put(sentinel, None)
+        late = 0
+        while self._left > 0 and late <= _MOST_DELAY and sentinel in self._inquiry.ask(self._start):
+            late += 1
+        return late
 
     def _find_bands(self, lists: Sequence[Sequence[Person]]) -> tuple[float, float, bool]:
         """Move an account away from the start: in bands the number of people before it changes at their edges alone.
