@@ -14,7 +14,7 @@ FOUND = DotPanel(
     "found",
     "share",
     (
-        Dots("first", (Share(0.99, 0.97, 1.0), Share(0.3, 0.2, 0.4), Share(0.05, 0.02, 0.1)), ".0%"),
+        Dots("first", (Share(0.99, 0.97, 1.0), Share(0.3, 0.2, 0.4), Share(0.05, 0.02, 0.2)), ".0%"),
         Dots("second", (None, None, Share(0.14, 0.12, 0.16)), ".0%"),
     ),
 )
@@ -57,5 +57,5 @@ def test_numbers_stand_beside_dots_and_not_on_the_next_one() -> None:
     written = [(text.get_text(), text.get_ha(), text.xy) for text in axes.texts]  # type: ignore[attr-defined]
     assert written == [
         ("99%", "right", (0.97, -1.0)), ("30%", "left", (0.4, -2.0)), ("5%", "right", (0.02, -4.0)),
-        ("14%", "left", (0.16, -4.0)),
+        ("14%", "left", (0.2, -4.0)),
     ]  # fmt: skip

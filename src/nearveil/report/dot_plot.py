@@ -118,8 +118,10 @@ def _write_numbers(axes: Axes, panel: DotPanel, heights: Iterable[float]) -> Non
     for number, height in enumerate(heights):
         row = [(series.values[number], series.form) for series in panel.series]
         shown = sorted(((value, form) for value, form in row if value is not None), key=lambda one: one[0].value)
+        # Beyond all intervals of the row, so that no number is on another's line.
+        least = min((_ends(value)[0] for value, _ in shown), default=low)
+        most = max((_ends(value)[1] for value, _ in shown), default=high)
         for place, (value, form) in enumerate(shown):
-            least, most = _ends(value)
             is_left = place < len(shown) - 1 or (axes.get_xscale() == "linear" and most > low + 0.8 * (high - low))
             axes.annotate(
                 format(value.value, form), (least if is_left else most, height),
