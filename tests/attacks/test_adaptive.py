@@ -96,7 +96,7 @@ def test_hardly_a_false_certificate_where_accounts_are_published(
     false = 0
     for number, (start, target) in enumerate(_near(published_m, 10, 20)):
         if number == 3:
-            monkeypatch.setattr(PolicySearch, "run", lambda _: Finding(Outcome.CONTRADICTION))
+            monkeypatch.setattr(PolicySearch, "search", lambda *_: Finding(Outcome.CONTRADICTION))
         oracle = service.oracle(k=10, colluders=colluders)
         result = adaptive(san_francisco, colluders).infer(oracle, target, start)
         false += result.certified and error_m(result, published_m[target]) > TAU_M
