@@ -334,3 +334,9 @@ def test_other_protections_are_refused() -> None:
     with pytest.raises(UsageError, match="noise in metres per place"):
         attack(service.client(KEY))
     assert service.people == {}
+
+
+def test_windows_that_last_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearveil.client.stolen_key._MOST_EPOCHS_OF_A_WINDOW", 3)
+    with real_service(window="30d", new_places=3) as client, pytest.raises(UsageError, match="more than 3 epochs"):
+        attack(client, people=1, strategies=[Strategy.PATIENT], windows=2)
