@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Annotated
 
 import typer
@@ -25,15 +26,16 @@ from nearveil.client.audit import (
 from nearveil.client.http import Client, region_of
 from nearveil.client.stolen_key import (
     Stolen,
+    StolenAudit,
     StolenKeyAudit,
     StolenPlan,
     Strategy,
-    stolen_notes,
-    stolen_table,
+    StrategyResult,
 )
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import LEAST_TAU_M
 from nearveil.region import metres
+from nearveil.report.tables import text_table
 
 KEY_VARIABLE = "NEARVEIL_PLATFORM_KEY"
 _PLATFORM_PREFIX = "nvk_"
@@ -110,14 +112,23 @@ WindowsOption = Annotated[
         help="Number of budget windows for which the strategy patient goes on.", min=1, rich_help_panel=_PANEL
     ),
 ]
+ChainedPhonesOption = Annotated[
+    bool,
+    typer.Option(
+        "--chained-phones",
+        help="Phones send the receipt of their last report with each report, which the attacker does not have.",
+        rich_help_panel=_PANEL,
+    ),
+]
 
+_STOLEN_ONLY = {"strategy", "windows", "chained_phones"}
 _SERVICE_ONLY = {
-    "key", "targets", "target", "truth", "askers", "plain_http", "stolen_key", "stolen_token", "strategy", "windows",
+    "key", "targets", "target", "truth", "askers", "plain_http", "stolen_key", "stolen_token", *_STOLEN_ONLY,
 }  # fmt: skip
 _WITH_ADAPTER = {"target", "truth"}
 _WITH_SERVICE = {"url", "region", "name", "k", "colluders", "tau", "seed", "json", *_SERVICE_ONLY}
 _WITH_STOLEN = {
-    "url", "key", "targets", "tau", "seed", "json", "plain_http", "stolen_key", "stolen_token", "strategy", "windows",
+    "url", "key", "targets", "tau", "seed", "json", "plain_http", "stolen_key", "stolen_token", *_STOLEN_ONLY,
 }  # fmt: skip
 
 
@@ -134,7 +145,7 @@ def refuse_other_options(context: typer.Context, *, with_service: bool, with_sto
             raise UsageError(f"{parameter.opts[0]} needs --url, the address of a running service{or_adapter}")
         if given and with_service and with_stolen and name not in _WITH_STOLEN:
             raise UsageError(f"{parameter.opts[0]} has no effect on an attack with a stolen key or token; leave it out")
-        if given and with_service and not with_stolen and name in {"strategy", "windows"}:
+        if given and with_service and not with_stolen and name in _STOLEN_ONLY:
             raise UsageError(f"{parameter.opts[0]} needs --stolen-key or --stolen-token")
     if context.params.get("stolen_key") and context.params.get("stolen_token"):
         raise UsageError("the attacker has a stolen key or stolen tokens; give one of --stolen-key and --stolen-token")
@@ -188,6 +199,7 @@ def attack_with_stolen(
     tau: str,
     targets: int | None,
     windows: int,
+    chained_phones: bool,
     plain_http: bool,
     seed: int,
     json: bool,
@@ -198,6 +210,7 @@ def attack_with_stolen(
         strategies=tuple(dict.fromkeys(strategies)) or tuple(one for one in Strategy if one.works_with(stolen)),
         people=_STOLEN_TARGETS if targets is None else targets,
         windows=windows,
+        chained_phones=chained_phones,
         tau_m=tau_of(tau),
         seed=seed,
     )
@@ -274,3 +287,73 @@ def _say(found: ServiceAudit, *, json: bool) -> None:
     say("\n" + audit_notes(found))
     if found.protection == "off":
         warn("the protection of the service is off: it answers from true locations")
+
+
+# Words of attacks with a stolen key or token.
+
+
+_HEADERS = (
+    "strategy", "people", "found from published", "95 % interval", "found with guesses", "95 % interval",
+    "reports each", "epochs", "guesses tell",
+)  # fmt: skip
+_STRATEGY_NOTES = {
+    Strategy.ANSWERS: "guesses within one epoch; reads answers, headers, exports, ledger and metrics",
+    Strategy.PATIENT: "reports each guess until it counts, and compares what is published; phones are silent",
+    Strategy.BESIDE_PHONES: "the same, while phones report in every epoch",
+    Strategy.PHONES_RETURN: "moves people away while phones are silent, and sees after which guesses they come back",
+    Strategy.RECREATE: "erases people, creates them anew and reports a guess as their first place",
+}
+
+
+def stolen_table(found: StolenAudit) -> str:
+    """Return a table with one row per strategy."""
+    return text_table(_HEADERS, [_cells(row) for row in found.rows])
+
+
+def _cells(row: StrategyResult) -> list[str]:
+    people = len(row.errors_before_m)
+    shares = []
+    for number in (row.found_before, row.found_after):
+        low, high = row.interval(number)
+        shares += [f"{number / people:.3f}", f"{low:.3f} to {high:.3f}"]
+    return [
+        str(row.strategy), str(people), *shares, f"{median(row.requests):g}", f"{row.epochs:,}",
+        "yes" if row.tells else "no",
+    ]  # fmt: skip
+
+
+def stolen_notes(found: StolenAudit) -> str:
+    """Say what was tried, what told people's places, and the verdict."""
+    has = "a platform key" if found.stolen is Stolen.KEY else "each person's token"
+    lines = [f"The attacker has {has}, reports guesses for made-up people, and looks at all that the service shows."]
+    lines += [f"{row.strategy}: {_STRATEGY_NOTES[row.strategy]}." for row in found.rows]
+    lines.append(
+        f"found: within {found.tau_m:g} m of the true place, by the best guess from the published place alone, and "
+        "with what the guesses told."
+    )
+    for row in found.rows:
+        if row.found_by_window:
+            shares = ", ".join(f"{number / len(row.errors_before_m):.3f}" for number in row.found_by_window)
+            lines.append(f"{row.strategy}, found after each of {len(row.found_by_window)} budget windows: {shares}.")
+    told = sorted({name for row in found.rows for name in row.told})
+    if told:
+        lines.append(f"Right and wrong guesses differ in: {', '.join(told)}.")
+    rules, tells = found.rules, {row.strategy for row in found.rows if row.tells}
+    if rules.returns_when_spent and Strategy.PATIENT in tells:
+        lines.append("When the budget is spent, a known place still comes back, and nothing else does.")
+    if rules.known_cells_attract and Strategy.PATIENT in tells:
+        lines.append("A report beside a known cell counts as in it, unless the cell that it lies in is known too.")
+    if Strategy.PHONES_RETURN in tells:
+        lines.append(
+            "A guess after the phone's report keeps a person from coming back, unless it is right. Phones that send "
+            "the receipt of their last report (--chained-phones) prevent that."
+        )
+    if Strategy.RECREATE in tells:
+        lines.append("Somebody who is created anew gets the same point for the same place.")
+    lines.append(
+        "Verdict: guesses find more people than the published places give."
+        if found.tells
+        else "Verdict: guesses find no more people than the published places give."
+    )
+    lines.append(f"All {found.accounts:,} accounts of the audit were removed.")
+    return "\n".join(lines)

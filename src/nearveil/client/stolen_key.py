@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -31,7 +31,6 @@ from nearveil.client.telltales import Telltales, answer_features, changes, flatt
 from nearveil.errors import UsageError
 from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.publishing.protection import Cell
-from nearveil.report.tables import text_table
 from nearveil.types import FloatArray, Progress
 
 _POPULATION = 20_000
@@ -45,6 +44,8 @@ _MOST_EPOCHS_TO_SPEND = 400
 _MOST_WINDOWS = 100
 _MOST_EPOCHS_OF_A_WINDOW = 400
 _GUESSES_IN_VAIN = 13
+_EVENING_EPOCHS = 6
+_RARE = 1e-3
 _T = TypeVar("_T")
 _S = TypeVar("_S")
 
@@ -65,6 +66,9 @@ class Strategy(StrEnum):
     """Reports each guess for as long as a place must last, and compares what is published. Phones are silent."""
     BESIDE_PHONES = "beside-phones"
     """The same while people's phones report in every epoch."""
+    PHONES_RETURN = "phones-return"
+    """Moves people away while their phones are silent. When these report again, reports a guess after them: a right one
+    lets the person come back."""
     RECREATE = "recreate"
     """Erases people, creates them anew and reports a guess as their first place. Needs the platform key."""
 
@@ -89,6 +93,10 @@ class StolenPlan:
         Guesses of a person within an epoch, and by patience in a window.
     windows : int
         For how many budget windows the patient go on. More than one needs a service with test hooks and short windows.
+    days : int
+        For how many days phones come and go: silent for as long as a place must last, then reporting in six epochs.
+    chained_phones : bool
+        Whether phones send the receipt of their last report with the next one; the attacker cannot.
     controls : int
         Accounts of the attacker's own, to learn how the service answers right and wrong guesses.
     """
@@ -99,6 +107,8 @@ class StolenPlan:
     answer_guesses: int = 60
     patient_guesses: int = 80
     windows: int = 1
+    days: int = 30
+    chained_phones: bool = False
     controls: int = 20
     tau_m: float = 100.0
     longest_epoch_s: float = 10.0
@@ -248,6 +258,9 @@ class _Person:
     client: Client = field(repr=False)
     reports: int = 0
     before_m: Spot | None = field(default=None, repr=False)
+    is_chained: bool = False
+    receipt: str | None = field(default=None, repr=False)
+    """Of the phone's last report."""
 
 
 class StolenKeyAudit:
@@ -318,11 +331,14 @@ class StolenKeyAudit:
     def _people(self, role: str, homes_m: FloatArray) -> list[_Person]:
         """Make up people and have them published."""
         ids = self._accounts.create(role, len(homes_m))
+        is_chained = role == "target" and self._plan.chained_phones
         people = [
-            _Person(person, (float(x), float(y)), self._key_of(person))
+            _Person(person, (float(x), float(y)), self._key_of(person), is_chained=is_chained)
             for person, (x, y) in zip(ids, homes_m, strict=True)
         ]
-        self._each(lambda one: self._report(one, one.truth), people)
+        for _ in range(2 if is_chained else 1):
+            # The second report is the first one that brings a receipt.
+            self._each(self._phone_reports, people)
         self._cross()
         for one, point in zip(people, self._each(self._published, people), strict=True):
             one.before_m, one.reports = point, 0
@@ -334,8 +350,13 @@ class StolenKeyAudit:
         issued = self._accounts.patiently(lambda: self._client.issue_token(person, expires_in_s=_TOKEN_LASTS_S))
         return self._client.with_key(issued.token)
 
-    def _report(self, one: _Person, spot: Spot) -> tuple[httpx.Response, float]:
-        body = place_body(*degrees_of(self._region, spot))
+    def _phone_reports(self, one: _Person) -> None:
+        """Report a person from where they are, as their phone does."""
+        answer, _ = self._report(one, one.truth, previous=one.receipt if one.is_chained else None)
+        one.receipt = str(answer.json().get("receipt"))
+
+    def _report(self, one: _Person, spot: Spot, *, previous: str | None = None) -> tuple[httpx.Response, float]:
+        body = place_body(*degrees_of(self._region, spot)) | ({} if previous is None else {"previous": previous})
 
         def send() -> tuple[httpx.Response, float]:
             begun = time.perf_counter()
@@ -359,12 +380,20 @@ class StolenKeyAudit:
         self._epochs.cross(self._publishes_at)
         self._crossed += 1
 
-    def _stay(self, people: Sequence[_Person], spots: Sequence[Spot], epochs: int) -> list[Spot | None]:
-        """Report the same places in some epochs; return what is published then."""
+    def _stay(
+        self, people: Sequence[_Person], spots: Sequence[Spot], epochs: int, *, phones: Sequence[_Person] = ()
+    ) -> list[Spot | None]:
+        """Report the same places in some epochs, after the phones if any; return what is published then."""
         for _ in range(epochs):
-            self._each(lambda turn: self._report(*turn), zip(people, spots, strict=True))
+            self._each(self._phone_reports, phones)
+            self._each(lambda turn: self._try_to_report(*turn), zip(people, spots, strict=True))
             self._cross()
         return self._each(self._published, people)
+
+    def _try_to_report(self, one: _Person, spot: Spot) -> None:
+        """Report in a person's name, unless the service wants the receipt of their phone's last report."""
+        with _refused_if(one.is_chained):
+            self._report(one, spot)
 
     # -- what the attacker's own accounts show -----------------------------------------------------------------
 
@@ -430,6 +459,8 @@ class StolenKeyAudit:
             beliefs = [self._read_answers(one, telltales, progress) for one in people]
         elif strategy is Strategy.RECREATE:
             beliefs = self._recreate(people, progress)
+        elif strategy is Strategy.PHONES_RETURN:
+            beliefs = self._wait_for_phones(people, progress)
         else:
             beside = strategy is Strategy.BESIDE_PHONES
             beliefs, by_window = self._be_patient(people, progress, beside_phones=beside)
@@ -500,7 +531,11 @@ class StolenKeyAudit:
         for _ in range(self._plan.answer_guesses if telltales.names else _GUESSES_IN_VAIN):
             block = next(one for one in belief.halving_blocks(len(tried) + 1) if one not in tried)
             tried.add(block)
-            features, _seconds = self._observed(one, ((block[0] + 0.5) * side_m, (block[1] + 0.5) * side_m))
+            features: dict[str, str] = {}
+            with _refused_if(one.is_chained):
+                features, _ = self._observed(one, ((block[0] + 0.5) * side_m, (block[1] + 0.5) * side_m))
+            if not features:
+                break
             belief.update(_block(block), *telltales.likelihood(features))
             if belief.weights.max() > _SURE:
                 break
@@ -541,8 +576,8 @@ class StolenKeyAudit:
             for _ in range(dwell or 1):
                 if beside_phones:
                     # The guess comes last in an epoch, where it does most harm.
-                    self._each(lambda one: self._report(one, one.truth), people)
-                self._each(lambda turn: self._report(turn[0], turn[2].spot), active)
+                    self._each(self._phone_reports, people)
+                self._each(lambda turn: self._try_to_report(turn[0], turn[2].spot), active)
                 self._cross()
             points = self._each(lambda turn: self._published(turn[0]), active)
             for (_, victim, guess), point in zip(active, points, strict=True):
@@ -563,6 +598,28 @@ class StolenKeyAudit:
     def _window(self) -> Any:
         return self._accounts.patiently(self._client.ledger).document.get("window")
 
+    def _wait_for_phones(self, people: Sequence[_Person], progress: Progress) -> list[Belief]:
+        """Let a far place count while phones are silent, and see after which guesses people come back."""
+        beliefs, dwell, side_m = [self._belief(one) for one in people], self._rules.dwell_epochs, self._city.grid.side_m
+        far = [self._city.grid.centre_of(self._city.far_cells(one.truth, 1)[0]) for one in people]
+        for _ in range(self._plan.days if dwell is not None else 0):
+            points = self._stay(people, far, dwell or 1)
+            away = [row for row, one in enumerate(people) if points[row] != one.before_m]
+            if not away:
+                # Nobody can be moved, so that nothing can be seen.
+                break
+            for _ in range(_EVENING_EPOCHS // (dwell or 1)):
+                blocks = [beliefs[row].halving_blocks(1)[0] for row in away]
+                # Where four cells meet: a report there may count as in each of them.
+                spots = [((column + 0.5) * side_m, (line + 0.5) * side_m) for column, line in blocks]
+                points = self._stay([people[row] for row in away], spots, dwell or 1, phones=people)
+                back = [point == people[row].before_m for row, point in zip(away, points, strict=True)]
+                for row, block, is_back in zip(away, blocks, back, strict=True):
+                    beliefs[row].update(_block(block), *((1.0, _RARE) if is_back else (_RARE, 1.0)))
+                away = [row for row, is_back in zip(away, back, strict=True) if not is_back]
+        progress(len(people))
+        return beliefs
+
     def _recreate(self, people: Sequence[_Person], progress: Progress) -> list[Belief]:
         """Make people anew with a guess as their first place: the right one brings their point back."""
         beliefs = [self._belief(one) for one in people]
@@ -582,69 +639,15 @@ class StolenKeyAudit:
         return beliefs
 
 
+@contextmanager
+def _refused_if(is_chained: bool) -> Iterator[None]:
+    """Go on where a report is refused because it does not bring the receipt of the phone's last one."""
+    try:
+        yield
+    except ServiceError as error:
+        if not is_chained or error.name != "chain-broken":
+            raise
+
+
 def _block(first: Cell) -> list[Cell]:
     return [(first[0] + column, first[1] + row) for column in (0, 1) for row in (0, 1)]
-
-
-# Text of the results.
-
-
-_HEADERS = (
-    "strategy", "people", "found from published", "95 % interval", "found with guesses", "95 % interval",
-    "reports each", "epochs", "guesses tell",
-)  # fmt: skip
-_STRATEGY_NOTES = {
-    Strategy.ANSWERS: "guesses within one epoch; reads answers, headers, exports, ledger and metrics",
-    Strategy.PATIENT: "reports each guess until it counts, and compares what is published; phones are silent",
-    Strategy.BESIDE_PHONES: "the same, while phones report in every epoch",
-    Strategy.RECREATE: "erases people, creates them anew and reports a guess as their first place",
-}
-
-
-def stolen_table(found: StolenAudit) -> str:
-    """Return a table with one row per strategy."""
-    return text_table(_HEADERS, [_cells(row) for row in found.rows])
-
-
-def _cells(row: StrategyResult) -> list[str]:
-    people = len(row.errors_before_m)
-    shares = []
-    for number in (row.found_before, row.found_after):
-        low, high = row.interval(number)
-        shares += [f"{number / people:.3f}", f"{low:.3f} to {high:.3f}"]
-    return [
-        str(row.strategy), str(people), *shares, f"{median(row.requests):g}", f"{row.epochs:,}",
-        "yes" if row.tells else "no",
-    ]  # fmt: skip
-
-
-def stolen_notes(found: StolenAudit) -> str:
-    """Say what was tried, what told people's places, and the verdict."""
-    has = "a platform key" if found.stolen is Stolen.KEY else "each person's token"
-    lines = [f"The attacker has {has}, reports guesses for made-up people, and looks at all that the service shows."]
-    lines += [f"{row.strategy}: {_STRATEGY_NOTES[row.strategy]}." for row in found.rows]
-    lines.append(
-        f"found: within {found.tau_m:g} m of the true place, by the best guess from the published place alone, and "
-        "with what the guesses told."
-    )
-    for row in found.rows:
-        if row.found_by_window:
-            shares = ", ".join(f"{number / len(row.errors_before_m):.3f}" for number in row.found_by_window)
-            lines.append(f"{row.strategy}, found after each of {len(row.found_by_window)} budget windows: {shares}.")
-    told = sorted({name for row in found.rows for name in row.told})
-    if told:
-        lines.append(f"Right and wrong guesses differ in: {', '.join(told)}.")
-    rules, tells = found.rules, {row.strategy for row in found.rows if row.tells}
-    if rules.returns_when_spent and Strategy.PATIENT in tells:
-        lines.append("When the budget is spent, a known place still comes back, and nothing else does.")
-    if rules.known_cells_attract and Strategy.PATIENT in tells:
-        lines.append("A report beside a known cell counts as in it, unless the cell that it lies in is known too.")
-    if Strategy.RECREATE in tells:
-        lines.append("Somebody who is created anew gets the same point for the same place.")
-    lines.append(
-        "Verdict: guesses find more people than the published places give."
-        if found.tells
-        else "Verdict: guesses find no more people than the published places give."
-    )
-    lines.append(f"All {found.accounts:,} accounts of the audit were removed.")
-    return "\n".join(lines)
