@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nearveil.audit.external import INPUT, OUTPUT, CommandSubject, _CallFiles, _filled_in
+from nearveil.evaluation.campaign import attack_campaign
 from tests.cli.conftest import Run
 from tests.test_docs import blocks
 
@@ -48,6 +49,8 @@ def words_of(command: str) -> list[str]:
 def test_commands_run(commands: tuple[str, ...], run: Run, people_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(people_csv.parent)
     monkeypatch.setattr(CommandSubject, "_run", run_in_this_process(run))
+    # A campaign finds two further people, where a reader's finds a hundred.
+    monkeypatch.setitem(attack_campaign.__kwdefaults__, "further", 2)
     for command in commands:
         words = words_of(command)
         assert words[0] == "nearveil"
