@@ -101,9 +101,13 @@ def test_the_example_of_the_docs_finds_the_test_account(toy: str, write: Write, 
     adapter = Adapter(write(example_of_the_docs(toy)), san_francisco)
     found = attack_adapter(adapter, adapter.answers(None), san_francisco, truth=TRUTH)
     assert found.found
-    assert found.certified
-    # Twelve of them are checks, since nobody knows whether the service has a fixed rule.
-    assert found.questions < 30
+    assert found.questions < 20
+    # Nobody has said that the service has a fixed rule.
+    assert not found.certified
+    fixed = Adapter(write(example_of_the_docs(toy) + "\nfixed_rule = True\n"), san_francisco)
+    known = attack_adapter(fixed, fixed.answers(None), san_francisco, truth=TRUTH)
+    assert known.certified
+    assert known.questions == found.questions - 3
 
 
 LISTS = """

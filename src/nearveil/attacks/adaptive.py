@@ -59,8 +59,8 @@ class Adaptive(Attack):
     most_queries : int
         Number of questions after which the best guess is returned.
     checks : int, optional
-        With answers about one person: how many answers that are certain by then must come true before anything is
-        certified. By default one if the oracle says that it has a fixed rule, else more: see `RingSearch`.
+        With answers about one person: how many answers that are certain by then must come true. By default one if the
+        oracle says that it has a fixed rule, else four. Nothing is certified about others, however many there are.
     certifies : bool
         Without it no account is a sentinel: all are rulers, and the estimate is only as good as they are.
     """

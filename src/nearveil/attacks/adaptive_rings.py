@@ -296,8 +296,6 @@ _LIKELY = 20
 _ANGLES = 24
 # Any number of directions that are turned by this are all around.
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
-# So many different questions are asked again as checks.
-_REPEATED = 3
 _QUANTILES = (0.3, 0.4, 0.5, 0.6, 0.7)
 _LEAST_SCALE_M = 1000.0
 _MOST_RULES, _MOST_EDGES = 6, 12
@@ -325,15 +323,11 @@ class RingPlanner:
         return finalists[int(scores.argmax())]
 
     def check_question(self, centre: Spot, radius_m: float, number: int) -> Question:
-        """A question whose answer is certain if the service has a fixed rule, and the target is within a circle.
+        """A question whose answer is certain if the target is within a circle, but not if it is a little farther.
 
-        Some are new, each from another side than those before. The others were asked before: a service that adds noise
-        to each answer, or lies at times, seldom says the same again.
+        Each from another side than those before.
         """
         likely = int(self._belief.rule[self._belief.weights.argmax()])
-        if number % 2 == 1:
-            return self._open_questions(centre, likely)[number // 2 % _REPEATED]
-        number //= 2
         nearer = self._reading.checks_from_nearer(self._reading.rules[likely], number)
         radius = self._reading.radii_near(0.0)[0]
         rules = self._belief.possible_rules()
@@ -347,14 +341,6 @@ class RingPlanner:
         places = np.array(centre) - max(away_m, 0.0) * np.column_stack([np.cos(angles), np.sin(angles)])
         inside = (np.abs(places) <= np.array(self._prior.half_extent_m)).all(axis=1)
         return Question(spot_of(places[inside.argmax()]) if inside.any() else centre, radius)
-
-    def _open_questions(self, centre: Spot, rule: int) -> list[Question]:
-        """Questions asked before, first those with an edge near the middle: noise would change their answers first."""
-        x, y, least, greatest = self._reading.rings()[rule].T
-        distances = np.hypot(x - centre[0], y - centre[1])
-        gaps = np.minimum(np.abs(distances - least), np.abs(distances - greatest))
-        order = np.argsort(gaps, kind="stable").tolist()
-        return [self._reading.asked[order[number % len(order)]] for number in range(_REPEATED)]
 
     def _score(
         self, questions: list[Question], cells: FloatArray, rule: IntArray, weights: FloatArray, worth: float
@@ -412,22 +398,24 @@ class RingPlanner:
 # The attack.
 
 
-CHECKS_WITHOUT_RULE = 12
-"""How many checks make a false certificate unlikely at a service that may have no fixed rule."""
+CHECKS_WITHOUT_RULE = 4
+"""How many answers that are certain by then must come true at a service that may have no fixed rule."""
 
 
 class RingSearch:
     """One attack: asks the question that promises most, until everything possible lies within tau of one place.
 
     Then answers that are certain by now must come true. Where the oracle says that it has a fixed rule, one does, which
-    tells that the rule is one of those that are known. A service that rounds by chance, adds noise to each answer or
-    lies at times answers every such check by chance, too, so that more are wanted of others.
+    tells that the rule is one of those that are known, and the estimate is certified. A service that rounds by chance,
+    adds noise to each answer or lies at times passes such checks by chance, too, however many they are. So of others
+    more are wanted, and nothing is certified.
     """
 
     def __init__(self, oracle: PersonOracle, prior: Prior, *, most_queries: int, checks: int | None = None) -> None:
         self._oracle, self._prior, self._most_queries = oracle, prior, most_queries
         self._reading = reading_of(oracle)
-        usual = 1 if getattr(oracle, "has_fixed_rule", False) else CHECKS_WITHOUT_RULE
+        self._has_fixed_rule = bool(getattr(oracle, "has_fixed_rule", False))
+        usual = 1 if self._has_fixed_rule else CHECKS_WITHOUT_RULE
         self._checks = usual if checks is None else checks
         self._belief = RingBelief(self._reading, prior)
         self._planner = RingPlanner(self._belief, self._reading, prior)
@@ -448,7 +436,7 @@ class RingSearch:
             # Before any answer there is nothing to believe.
             estimate=(centre if found else self._belief.mean()) if self._steps else None,
             radius_m=None if contradicted or not self._steps else radius_m if found else self._belief.reach(),
-            certified=found,
+            certified=found and self._has_fixed_rule,
             queries=self._oracle.queries,
             seconds=time.perf_counter() - started,
             trace=Trace(tuple(self._steps)),

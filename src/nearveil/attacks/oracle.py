@@ -204,8 +204,8 @@ MOST_QUESTIONS = 1000
 class _Counted:
     """Counts questions about one person, and stops at a limit. It holds no reference but the function it asks.
 
-    ``has_fixed_rule`` is for services that are known to answer the same question in the same way, as in a simulation.
-    Of others the adaptive attack wants more checks before it certifies anything.
+    ``has_fixed_rule`` is for services that are known to answer by one rule, as in a simulation. Nothing is certified
+    about others.
     """
 
     __slots__ = ("_ask", "_limit", "_queries", "_source", "_tolerance", "has_fixed_rule")

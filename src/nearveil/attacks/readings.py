@@ -96,11 +96,6 @@ class Reading(ABC):
         The answer is a multiple of the number of edges that are nearer, which counts as no less and no more than that.
         """
 
-    @property
-    def asked(self) -> Sequence[Question]:
-        """All questions so far."""
-        return self._asked
-
     def rings(self) -> FloatArray:
         """All answers under all rules: for each rule rows (x, y, least, greatest)."""
         asked = range(len(self._asked))

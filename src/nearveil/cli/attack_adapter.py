@@ -115,7 +115,8 @@ def _text(outcome: AttackOutcome, answers: Answers) -> str:
     return (
         f"{text_table(headers, [cells])}\n\nThe attack ended: {document['outcome']}.\n"
         f"found: the estimate is within {outcome.tau_m:g} m of --truth; radius: nothing farther from the estimate is\n"
-        "possible by the answers; certified: that radius is at most tau. Both hold if the service has one fixed rule."
+        "possible by the answers, if the service has one fixed rule; certified: that radius is at most tau, and the\n"
+        "adapter says fixed_rule = True."
     )
 
 

@@ -133,7 +133,11 @@ class Adapter:
     def person_oracle(self, answers: Answers) -> PersonOracle:
         """Open the service to an attack on the test account."""
         name = FUNCTION_OF[answers.kind]
-        limits: dict[str, Any] = {"most_queries": MOST_QUESTIONS, "tolerance": TOLERANCE, "source": self._called(name)}
+        limits: dict[str, Any] = {
+            "most_queries": MOST_QUESTIONS, "tolerance": TOLERANCE, "source": self._called(name),
+            # Whoever runs the service knows; nobody else does.
+            "has_fixed_rule": getattr(self._module, "fixed_rule", False) is True,
+        }  # fmt: skip
 
         def ask(place: Spot, *more: float) -> object:
             self._check_time()
