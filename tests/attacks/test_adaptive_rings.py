@@ -200,11 +200,11 @@ def noisy_filter(target: Spot, rng: np.random.Generator) -> PersonOracle:
 def test_nothing_is_certified_without_a_fixed_rule(
     attack: Adaptive, san_francisco: Region, service: Callable[[Spot, np.random.Generator], PersonOracle]
 ) -> None:
-    """Some of these answers do fit one location, whose radius is given."""
-    rng = np.random.default_rng(3)
+    """Without checks some of these answers fit one location, whose radius is given. Seeds are fixed."""
+    rng, attack = np.random.default_rng(3), replace(attack, checks=0)
     found = [attack.locate(service(target, rng)) for target in anywhere(san_francisco, 3)]
+    assert any(one.outcome is Outcome.FOUND for one in found)
     assert not any(one.certified for one in found)
-    assert all(one.queries <= attack.most_queries for one in found)
     assert all((one.radius_m is None) == (one.outcome is Outcome.CONTRADICTION) for one in found)
 
 
