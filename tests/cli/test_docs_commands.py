@@ -50,7 +50,7 @@ def test_commands_run(commands: tuple[str, ...], run: Run, people_csv: Path, mon
     monkeypatch.chdir(people_csv.parent)
     monkeypatch.setattr(CommandSubject, "_run", run_in_this_process(run))
     # A campaign finds two further people, where a reader's finds a hundred.
-    monkeypatch.setitem(attack_campaign.__kwdefaults__, "further", 2)
+    monkeypatch.setattr(attack_campaign, "__kwdefaults__", {**(attack_campaign.__kwdefaults__ or {}), "further": 2})
     for command in commands:
         words = words_of(command)
         assert words[0] == "nearveil"
