@@ -109,6 +109,20 @@ def test_nothing_is_published_before_the_boundary(world: World) -> None:
     assert world.published("bob") is None
 
 
+def test_a_report_after_the_boundary_changes_nothing_of_what_was_due(world: World) -> None:
+    """Also if the epoch was not published yet when it came."""
+    world.report("ann", HOME)
+    world.now_s += 3600.0
+    world.report("ann", WORK)
+    assert world.published("ann") is not None
+    assert world.publisher.publish_due()
+    home = world.point("ann")
+    world.report("ann", WORK)
+    world.next_epoch()
+    # One epoch at work, of which both reports are: that is passing by.
+    assert world.point("ann") == home
+
+
 def test_the_answer_is_the_same_wherever_somebody_is(world: World) -> None:
     """First place, the same again, a new one, back, a budget that is spent, and too many in an epoch."""
     answers = []

@@ -1,5 +1,8 @@
 """What every store does, one suite for all."""
 
+import sys
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -276,6 +279,69 @@ class TestBorders:
         publish(store)
         assert held(store, "ann") == Held(published=again, known=known_places(again), charged=1)
         assert store.totals().charged_by_window == {WINDOW: 1}
+
+    @pytest.mark.parametrize("people", [5, 6, 7])
+    def test_many_are_published_some_at_a_time(
+        self, store: Store, people: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys.modules[type(store).__module__], "PUBLISHED_AT_ONCE", 3)
+        names = [f"person {number}" for number in range(people)]
+        store.add_people(names)
+        put(store, *(draw(person) for person in names))
+        assert publish(store)
+        assert not publish(store)
+        assert set(published_steps(store, since_epoch=EPOCH)) == set(names)
+        assert store.totals().charged_by_window == {WINDOW: people}
+
+    def test_a_publication_that_failed_in_between_goes_on(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        module = sys.modules[type(store).__module__]
+        monkeypatch.setattr(module, "PUBLISHED_AT_ONCE", 3)
+        names = [f"person {number}" for number in range(8)]
+        store.add_people(names)
+        put(store, *(draw(person) for person in names))
+        publish_some, turns = module.publish_some, iter([True, False])
+
+        def fails_once(*arguments: Any) -> None:
+            publish_some(*arguments)
+            if not next(turns):
+                raise StoreError("the disk is full")
+
+        with monkeypatch.context() as patched, pytest.raises(StoreError, match="full"):
+            patched.setattr(module, "publish_some", fails_once)
+            publish(store)
+        assert len(published_steps(store)) == 3
+        # Not yet: who is left is still to be published.
+        assert store.last_epoch() is None
+        assert publish(store)
+        assert store.last_epoch() == EPOCH
+        assert set(published_steps(store, since_epoch=EPOCH)) == set(names)
+        assert store.totals().charged_by_window == {WINDOW: 8}
+
+    def test_what_is_due_is_published_before_a_report_is_looked_at(self, store: Store) -> None:
+        store.add_people(["eve"])
+        put(store, draw("ann"), draw("bob"))
+        put(store, draw("eve"), epoch=EPOCH + 1)
+        with store.writing() as writing:
+            writing.settle_due(["ann", "eve", NOBODY], EPOCH)
+            found = writing.held(["ann", "bob", "eve"], WINDOW)
+        assert (found["ann"].published, found["ann"].pending) == (draw("ann"), None)
+        assert (found["bob"].published, found["bob"].pending) == (None, draw("bob"))
+        assert (found["eve"].published, found["eve"].pending) == (None, draw("eve"))
+        assert store.totals().charged_by_window == {WINDOW: 1}
+        assert publish(store)
+        # All of them are new in this epoch for whoever loads what was published since the last.
+        assert set(published_steps(store, since_epoch=EPOCH)) == {"ann", "bob"}
+        assert store.totals().charged_by_window == {WINDOW: 2}
+
+    def test_what_comes_late_waits_for_the_next_boundary(self, store: Store) -> None:
+        """Who loaded this epoch already would not see it."""
+        assert publish(store)
+        put(store, draw("ann"))
+        with store.writing() as writing:
+            writing.settle_due(["ann"], EPOCH)
+        assert published_steps(store) == {}
+        assert publish(store, EPOCH + 1)
+        assert set(published_steps(store, since_epoch=EPOCH + 1)) == {"ann"}
 
     def test_old_tags_are_forgotten_and_totals_stay(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         for borders in (sqlite, postgis):

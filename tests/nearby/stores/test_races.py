@@ -1,5 +1,6 @@
 """Threads and processes on one store: nothing is lost, done twice, or done to half."""
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import psycopg
+import pytest
 
 from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.publishing.protection import Protection, least_new_places
@@ -186,7 +188,9 @@ def test_nothing_is_kept_of_somebody_erased_meanwhile(two_stores: tuple[Store, S
     assert first.totals().published == 0
 
 
-def test_one_of_many_publishes(two_stores: tuple[Store, Store]) -> None:
+@pytest.mark.parametrize("at_once", [64, 4096])
+def test_one_of_many_publishes(two_stores: tuple[Store, Store], at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[type(two_stores[0]).__module__], "PUBLISHED_AT_ONCE", at_once)
     people = [f"person {number}" for number in range(200)]
     two_stores[0].add_people(people)
     for epoch in range(EPOCH, EPOCH + 8):
@@ -219,8 +223,12 @@ def test_nobody_is_published_twice_in_an_epoch(postgis_address: str) -> None:
     assert counted == (500, 500)
 
 
-def test_reports_and_borders_never_exceed_a_budget(two_stores: tuple[Store, Store], san_francisco: Region) -> None:
+@pytest.mark.parametrize("at_once", [2, 4096])
+def test_reports_and_borders_never_exceed_a_budget(
+    two_stores: tuple[Store, Store], san_francisco: Region, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """People who race through far more places than they may publish, while borders fall all the time."""
+    monkeypatch.setattr(sys.modules[type(two_stores[0]).__module__], "PUBLISHED_AT_ONCE", at_once)
     first, second = two_stores
     people = [f"person {number}" for number in range(6)]
     first.add_people(people)

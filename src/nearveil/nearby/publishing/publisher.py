@@ -291,7 +291,10 @@ class Publisher:
         status, at = (Status.PUBLISHED, None) if is_off else (Status.TAKEN, self.starts_at(now + 1))
         kept = [Answer(status, receipt, at) for receipt in receipts]
         with self._store.writing() as writing, self._computing():
-            held = writing.held(sorted({report.person for report in reports}), window)
+            people = sorted({report.person for report in reports})
+            if self._published_epoch < now:
+                writing.settle_due(people, now)
+            held = writing.held(people, window)
             stays = {person: Stay(person, one, now, window) for person, one in held.items()}
             answers = [
                 self._answer(stays.get(report.person), report, answer)

@@ -233,6 +233,12 @@ class Writing(Protocol):
     def held(self, people: Sequence[str], window: int) -> dict[str, Held]:
         """Return what is held about those of the people who are known, who stay locked until the end."""
 
+    def settle_due(self, people: Sequence[str], epoch: int) -> None:
+        """Publish what waits for this epoch or an earlier one of these people, if the epoch is not published yet.
+
+        So a report after an epoch boundary does not change what was to be published at the boundary.
+        """
+
     def put_pending(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
         """Let locations wait for this epoch, each in place of what waited before."""
 
@@ -319,11 +325,12 @@ class Store(Protocol):
         """Begin a transaction; it is kept at the end of the block, and undone if the block raises."""
 
     def publish(self, epoch: int, *, window: int, oldest_window: int) -> bool:
-        """Publish, in one transaction, what waits for this epoch or an earlier one; charge places not charged before.
+        """Publish what waits for this epoch or an earlier one; charge places not charged before.
 
-        ``window`` is the epoch's: what is kept of those erased in windows before it goes. Places charged in windows
-        before ``oldest_window`` are forgotten, their number stays. Returns whether this call did it: an epoch is
-        published once, however many processes try.
+        Some people at a time, so that reports do not wait long; the epoch counts as published after the last of them.
+        If this fails in between, the next call goes on. ``window`` is the epoch's: what is kept of those erased in
+        windows before it goes. Places charged in windows before ``oldest_window`` are forgotten, their number stays.
+        Returns whether this call did it: an epoch is published once, however many processes try.
         """
 
     def last_epoch(self) -> int | None:

@@ -241,26 +241,28 @@ class PostgisSettings:
 
 _LOCK = "SELECT pg_advisory_xact_lock(%s)"
 _IS_LATE = "SELECT 1 FROM epochs WHERE epoch >= %s LIMIT 1"
-_CLAIM = "INSERT INTO epochs (epoch) VALUES (%s) ON CONFLICT DO NOTHING"
+_SOME_DUE = "SELECT person FROM pending WHERE epoch <= %s ORDER BY person LIMIT %s"
+# Reports wait for one of these transactions at a time.
+PUBLISHED_AT_ONCE = 8_192
 
-# The total comes first: it counts the places that are not charged yet.
+# Of some of those who wait. The total comes first: it counts the places that are not charged yet.
 _STEPS = (
     """INSERT INTO charged (in_window, places)
     SELECT in_window, count(*) FROM pending
-    WHERE epoch <= %s AND NOT EXISTS (
+    WHERE person = ANY(%(people)s) AND epoch <= %(epoch)s AND NOT EXISTS (
         SELECT 1 FROM known_places
         WHERE known_places.person = pending.person AND known_places.tag = pending.tag
     )
-    GROUP BY in_window
+    GROUP BY in_window ORDER BY in_window
     ON CONFLICT (in_window) DO UPDATE SET places = charged.places + excluded.places""",
     """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps, draw_number)
     SELECT person, tag, in_window, x_steps, y_steps,
         (SELECT coalesce(max(draw_number), 0) + 1 FROM known_places WHERE known_places.person = pending.person)
-    FROM pending WHERE epoch <= %s
+    FROM pending WHERE person = ANY(%(people)s) AND epoch <= %(epoch)s
     ON CONFLICT (person, tag) DO UPDATE SET x_steps = excluded.x_steps, y_steps = excluded.y_steps""",
-    """WITH due AS (DELETE FROM pending WHERE epoch <= %s RETURNING *)
+    """WITH due AS (DELETE FROM pending WHERE person = ANY(%(people)s) AND epoch <= %(epoch)s RETURNING *)
     INSERT INTO published (person, x_steps, y_steps, tag, in_window, receipt, epoch)
-    SELECT person, x_steps, y_steps, tag, in_window, receipt, %s FROM due
+    SELECT person, x_steps, y_steps, tag, in_window, receipt, %(epoch)s FROM due
     ON CONFLICT (person) DO UPDATE SET
         x_steps = excluded.x_steps, y_steps = excluded.y_steps, tag = excluded.tag,
         in_window = excluded.in_window, receipt = excluded.receipt, epoch = excluded.epoch""",
@@ -286,16 +288,10 @@ _FORGET = """
 FORGET_AT_ONCE = 50_000
 
 
-def publish_waiting(session: Session, epoch: int) -> bool:
-    """Publish and charge what waits, unless this epoch or a later one was published before, by whomever."""
-    # Alone: no report is between what it read and what it writes. A statement of its own, so that the next ones see
-    # what those who had the lock before have done.
-    session.run(_LOCK, (BORDER_LOCK,))
-    if session.one(_IS_LATE, (epoch,)) or not session.run(_CLAIM, (epoch,)):
-        return False
+def publish_some(session: Session, people: Sequence[int], epoch: int) -> None:
+    """Publish and charge what waits for an epoch of people with these numbers."""
     for step in _STEPS:
-        session.run(step, (epoch,) * step.count("%s"))
-    return True
+        session.run(step, {"people": list(people), "epoch": epoch})
 
 
 def forget_some(session: Session, oldest_window: int) -> bool:
@@ -458,6 +454,12 @@ class PostgisWriting:
             known.setdefault(number, []).append((bytes(tag), in_window, point))
         return {names[row[0]]: _held(names[row[0]], row, known.get(row[0], []), window) for row in rows}
 
+    def settle_due(self, people: Sequence[str], epoch: int) -> None:
+        """Publish what waits of these people, if the epoch is not published yet."""
+        if not self._session.one(_IS_LATE, (epoch,)):
+            # Also if nothing waits: how long it takes must not tell.
+            publish_some(self._session, sorted(self._known(people).values()), epoch)
+
     def put_pending(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
         """Let locations wait, each in place of what waited before."""
         self._put(_PUT_PENDING, locations, epoch)
@@ -616,11 +618,22 @@ class PostgisStore(PostgisPeople, PostgisSettings):
 
     def publish(self, epoch: int, *, window: int, oldest_window: int) -> bool:
         """Publish what waits, charge it, and forget the places of windows gone by; whether this call did it."""
-        with self._database.transaction(long=True) as session:
-            if not publish_waiting(session, epoch):
-                return False
-            session.run("DELETE FROM erased WHERE in_window < %s", (window,))
-            self._announcer.epoch(session, epoch)
+        while True:
+            with self._database.transaction(long=True) as session:
+                # Alone: no report is between what it read and what it writes. A statement of its own, so that the next
+                # ones see what those who had the lock before have done.
+                session.run(_LOCK, (BORDER_LOCK,))
+                if session.one(_IS_LATE, (epoch,)):
+                    return False
+                some = [row[0] for row in session.rows(_SOME_DUE, (epoch, PUBLISHED_AT_ONCE))]
+                publish_some(session, some, epoch)
+                if len(some) < PUBLISHED_AT_ONCE:
+                    session.run("INSERT INTO epochs (epoch) VALUES (%s)", (epoch,))
+                    session.run("DELETE FROM erased WHERE in_window < %s", (window,))
+                    self._announcer.epoch(session, epoch)
+                    break
+            # Those who report ask for the lock every so often.
+            time.sleep(2 * _LOCK_PAUSE_S)
         # It is published, whatever becomes of the rest, which the next epoch does again.
         with suppress(StoreError):
             self._forget(oldest_window)

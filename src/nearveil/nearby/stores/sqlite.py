@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -231,29 +231,35 @@ class SqliteSettings:
 # What the embedded store does at an epoch boundary.
 
 
-# The total comes first: it counts the places that are not charged yet.
+# Of some of those who wait. The total comes first: it counts the places that are not charged yet.
+_DUE = "person IN (SELECT value FROM json_each(:people)) AND epoch <= :epoch"
 _STEPS = (
-    """INSERT INTO charged (in_window, places)
+    f"""INSERT INTO charged (in_window, places)
     SELECT in_window, count(*) FROM pending
-    WHERE epoch <= :epoch AND NOT EXISTS (
+    WHERE {_DUE} AND NOT EXISTS (
         SELECT 1 FROM known_places
         WHERE known_places.person = pending.person AND known_places.tag = pending.tag
     )
     GROUP BY in_window
-    ON CONFLICT (in_window) DO UPDATE SET places = places + excluded.places""",
-    """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps, draw_number)
+    ON CONFLICT (in_window) DO UPDATE SET places = places + excluded.places""",  # noqa: S608 - no values
+    f"""INSERT INTO known_places (person, tag, in_window, x_steps, y_steps, draw_number)
     SELECT person, tag, in_window, x_steps, y_steps,
         (SELECT coalesce(max(draw_number), 0) + 1 FROM known_places WHERE known_places.person = pending.person)
-    FROM pending WHERE epoch <= :epoch ORDER BY person
-    ON CONFLICT (person, tag) DO UPDATE SET x_steps = excluded.x_steps, y_steps = excluded.y_steps""",
-    """INSERT INTO published (person, x_steps, y_steps, tag, in_window, receipt, epoch)
-    SELECT person, x_steps, y_steps, tag, in_window, receipt, :epoch FROM pending WHERE epoch <= :epoch ORDER BY person
+    FROM pending WHERE {_DUE} ORDER BY person
+    ON CONFLICT (person, tag) DO UPDATE SET x_steps = excluded.x_steps, y_steps = excluded.y_steps""",  # noqa: S608
+    f"""INSERT INTO published (person, x_steps, y_steps, tag, in_window, receipt, epoch)
+    SELECT person, x_steps, y_steps, tag, in_window, receipt, :epoch FROM pending WHERE {_DUE} ORDER BY person
     ON CONFLICT (person) DO UPDATE SET
         x_steps = excluded.x_steps, y_steps = excluded.y_steps, tag = excluded.tag,
-        in_window = excluded.in_window, receipt = excluded.receipt, epoch = excluded.epoch""",
-    "DELETE FROM pending WHERE epoch <= :epoch",
-    "INSERT INTO epochs (epoch) VALUES (:epoch)",
+        in_window = excluded.in_window, receipt = excluded.receipt, epoch = excluded.epoch""",  # noqa: S608
+    f"DELETE FROM pending WHERE {_DUE}",  # noqa: S608
 )
+_SOME_DUE = """
+    SELECT json_group_array(person) FROM (
+        SELECT person FROM pending WHERE epoch <= ? ORDER BY person LIMIT ?
+    )"""
+# A twentieth of a second: reports wait for one transaction at a time.
+PUBLISHED_AT_ONCE = 4_096
 
 _AHEAD = """
     SELECT min(epoch), max(epoch), count(*) FILTER (WHERE epoch > :epoch),
@@ -274,13 +280,21 @@ _FORGET = """
 FORGET_AT_ONCE = 50_000
 
 
-def publish_waiting(connection: Connection, epoch: int) -> bool:
-    """Publish and charge what waits, unless this epoch or a later one was published before."""
-    if connection.one("SELECT 1 FROM epochs WHERE epoch >= ? LIMIT 1", (epoch,)):
-        return False
+def is_published(connection: Connection, epoch: int) -> bool:
+    """Return whether this epoch or a later one was published."""
+    return connection.one("SELECT 1 FROM epochs WHERE epoch >= ? LIMIT 1", (epoch,)) is not None
+
+
+def some_due(connection: Connection, epoch: int) -> list[int]:
+    """Return the numbers of some of those whose locations wait for an epoch."""
+    row = connection.one(_SOME_DUE, (epoch, PUBLISHED_AT_ONCE))
+    return list(json.loads(row[0])) if row else []
+
+
+def publish_some(connection: Connection, people: Iterable[int], epoch: int) -> None:
+    """Publish and charge what waits for an epoch of people with these numbers."""
     for step in _STEPS:
-        connection.run(step, {"epoch": epoch})
-    return True
+        connection.run(step, {"people": json.dumps(list(people)), "epoch": epoch})
 
 
 def forget_some(connection: Connection, oldest_window: int) -> bool:
@@ -372,6 +386,12 @@ class SqliteWriting:
         rows = self._json_of(_HELD, {"people": _json_ids(people), "window": window})
         self._numbers.update((row[0], row[1]) for row in rows)
         return {row[0]: _held(row, window) for row in rows}
+
+    def settle_due(self, people: Sequence[str], epoch: int) -> None:
+        """Publish what waits of these people, if the epoch is not published yet."""
+        if not is_published(self._connection, epoch):
+            # Also if nothing waits: how long it takes must not tell.
+            publish_some(self._connection, self._known(people).values(), epoch)
 
     def put_pending(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
         """Let locations wait, each in place of what waited before."""
@@ -551,10 +571,17 @@ class SqliteStore(SqlitePeople, SqliteSettings):
 
     def publish(self, epoch: int, *, window: int, oldest_window: int) -> bool:
         """Publish what waits, charge it, and forget the places of windows gone by; whether this call did it."""
-        with self._connections.writing() as connection:
-            if not publish_waiting(connection, epoch):
-                return False
-            connection.run("DELETE FROM erased WHERE in_window < ?", (window,))
+        is_done = False
+        while not is_done:
+            with self._connections.writing() as connection:
+                if is_published(connection, epoch):
+                    return False
+                some = some_due(connection, epoch)
+                publish_some(connection, some, epoch)
+                is_done = len(some) < PUBLISHED_AT_ONCE
+                if is_done:
+                    connection.run("INSERT INTO epochs (epoch) VALUES (?)", (epoch,))
+                    connection.run("DELETE FROM erased WHERE in_window < ?", (window,))
         # It is published, whatever becomes of the rest, which the next epoch does again.
         if self._housekeeper is not None:
             self._housekeeper.do(lambda: self._tidy(window, oldest_window))
