@@ -301,6 +301,21 @@ def test_a_key_that_others_do_not_use_in_the_next_window_takes_no_report_into_it
         assert place.call("PUT", "/v1/people/ann/location", json=HERE).status_code == 503
 
 
+def test_a_report_in_an_epoch_that_is_not_published_wakes_the_scheduler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    with running(in_folder(tmp_path), clock=clock) as place:
+        place.add("ann")
+        woken: list[float] = []
+        monkeypatch.setattr(place.service.scheduler, "soon", lambda: woken.append(clock.now))
+        place.report("ann")
+        assert woken == []
+        clock.now += HOUR_S
+        place.report("ann")
+        assert woken == [clock.now]
+
+
 class TestAStoreAheadOfTheClock:
     """A clock that once was wrong leaves epochs in the store that lie ahead: until then nothing is published."""
 
@@ -353,6 +368,7 @@ class TestAStoreAheadOfTheClock:
             place.report("ann")
             place.next_epoch()
             clock.now += 72 * HOUR_S
+            place.service.scheduler.turn()
             place.report("bob")
             charged = place.service.store.totals().charged_by_window
             shown = place.call("GET", "/v1/people/ann").json()["published"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,7 +29,7 @@ from nearveil.nearby.publishing.protection import (
     Schedule,
 )
 from nearveil.nearby.publishing.publisher import Publisher, Report
-from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, Point, PublishedBatch, Standing, Writing
+from nearveil.nearby.stores.base import STEP_M, Computing, Held, NoisyLocation, Point, PublishedBatch, Standing, Writing
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray, Progress
@@ -297,7 +297,7 @@ class _Notebook(SqliteStore):
     def publish_now(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
         self._published_now = list(locations)
 
-    def publish(self, epoch: int, *, window: int, oldest_window: int) -> bool:
+    def publish(self, epoch: int, *, window: int, oldest_window: int, computing: Computing = nullcontext) -> bool:
         # What was dropped meanwhile waits no more.
         self._published_now = [one for one in self._waiting if self._pages[one.person].pending is one]
         self._waiting, self._epoch = [], epoch

@@ -336,9 +336,9 @@ class Service:
 
     def _receive(self, reports: Sequence[Report]) -> list[Answer]:
         try:
-            # An epoch that has just begun comes first: what waited for it must not be replaced by what comes after it.
-            self.publisher.publish_due()
             self.scheduler.check_clock()
+            if self.publisher.is_due:
+                self.scheduler.soon()
             answers = self.publisher.receive(reports)
         except Exception as error:
             self.health.failed(error)

@@ -6,7 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -28,6 +28,7 @@ from nearveil.nearby.publishing.keys import (
 from nearveil.nearby.publishing.noise import PlaceNoise, ReportNoise, Wanted
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule, cells_digest, least_new_places
 from nearveil.nearby.stores.base import (
+    Computing,
     ErasedMark,
     Held,
     NoisyLocation,
@@ -120,7 +121,7 @@ class Publisher:
     check_window : callable, optional
         Called with the window that reports are about to be drawn for; raises if they must not be.
     computing : callable, optional
-        Returns a context in which reports are worked out, between the beginning of a transaction and its end.
+        Returns a context in which reports and epochs are worked out, within a transaction.
     always_chained : bool
         Whether a person's first report begins a chain; if not, the first one that brings a receipt does.
 
@@ -144,7 +145,7 @@ class Publisher:
         *,
         clock: Callable[[], float] = time.time,
         check_window: Callable[[int], None] | None = None,
-        computing: Callable[[], AbstractContextManager[None]] = nullcontext,
+        computing: Computing = nullcontext,
         always_chained: bool = False,
     ) -> None:
         self.protection = with_settled_channel(protection, store)
@@ -383,6 +384,11 @@ class Publisher:
 
     # -- epochs ----------------------------------------------------------------------------------------------
 
+    @property
+    def is_due(self) -> bool:
+        """Whether an epoch has begun that is not known to be published yet."""
+        return self._published_epoch < self.epoch
+
     def publish_due(self) -> bool:
         """Publish if an epoch has begun that was not published yet, cheap if not; whether this call did it."""
         epoch = self.epoch
@@ -395,7 +401,9 @@ class Publisher:
             # What was charged before the noise began is not known again; with fresh noise nothing is.
             began = self._noise_began(window) if self.protection.policy is Policy.PLACE else window - 1
             oldest = min([began, *self._windows_of_before(began)])
-            done = self._store.publish(epoch, window=window, oldest_window=min(oldest, window - 1))
+            done = self._store.publish(
+                epoch, window=window, oldest_window=min(oldest, window - 1), computing=self._computing
+            )
         # Somebody else may have done it; either way it is done.
         self._published_epoch = epoch
         return done

@@ -10,7 +10,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
@@ -74,6 +74,9 @@ class NoisyLocation:
 
 
 Point = tuple[int, int]
+
+Computing = Callable[[], AbstractContextManager[None]]
+"""Returns a context in which a store works out what it writes."""
 """A noisy place in steps of `STEP_M`."""
 
 
@@ -324,13 +327,14 @@ class Store(Protocol):
     def writing(self) -> AbstractContextManager[Writing]:
         """Begin a transaction; it is kept at the end of the block, and undone if the block raises."""
 
-    def publish(self, epoch: int, *, window: int, oldest_window: int) -> bool:
+    def publish(self, epoch: int, *, window: int, oldest_window: int, computing: Computing = nullcontext) -> bool:
         """Publish what waits for this epoch or an earlier one; charge places not charged before.
 
         Some people at a time, so that reports do not wait long; the epoch counts as published after the last of them.
         If this fails in between, the next call goes on. ``window`` is the epoch's: what is kept of those erased in
         windows before it goes. Places charged in windows before ``oldest_window`` are forgotten, their number stays.
-        Returns whether this call did it: an epoch is published once, however many processes try.
+        ``computing`` is entered for each of the parts that this process works out itself. Returns whether this call
+        did it: an epoch is published once, however many processes try.
         """
 
     def last_epoch(self) -> int | None:

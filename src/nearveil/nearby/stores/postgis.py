@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from nearveil.nearby.stores._postgis_connections import (
 )
 from nearveil.nearby.stores.base import (
     Ahead,
+    Computing,
     ErasedMark,
     Held,
     NoisyLocation,
@@ -616,8 +617,9 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         with self._database.transaction() as session:
             yield PostgisWriting(session, self._announcer)
 
-    def publish(self, epoch: int, *, window: int, oldest_window: int) -> bool:
+    def publish(self, epoch: int, *, window: int, oldest_window: int, computing: Computing = nullcontext) -> bool:
         """Publish what waits, charge it, and forget the places of windows gone by; whether this call did it."""
+        del computing  # the database does it elsewhere
         while True:
             with self._database.transaction(long=True) as session:
                 # Alone: no report is between what it read and what it writes. A statement of its own, so that the next

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from nearveil.nearby.stores._sqlite_connections import Connection, Connections, Housekeeper
 from nearveil.nearby.stores.base import (
     Ahead,
+    Computing,
     ErasedMark,
     Held,
     NoisyLocation,
@@ -258,8 +259,8 @@ _SOME_DUE = """
     SELECT json_group_array(person) FROM (
         SELECT person FROM pending WHERE epoch <= ? ORDER BY person LIMIT ?
     )"""
-# A twentieth of a second: reports wait for one transaction at a time.
-PUBLISHED_AT_ONCE = 4_096
+# Some milliseconds: reports wait for one of these transactions at a time.
+PUBLISHED_AT_ONCE = 256
 
 _AHEAD = """
     SELECT min(epoch), max(epoch), count(*) FILTER (WHERE epoch > :epoch),
@@ -569,11 +570,11 @@ class SqliteStore(SqlitePeople, SqliteSettings):
         with self._connections.writing() as connection:
             yield SqliteWriting(connection)
 
-    def publish(self, epoch: int, *, window: int, oldest_window: int) -> bool:
+    def publish(self, epoch: int, *, window: int, oldest_window: int, computing: Computing = nullcontext) -> bool:
         """Publish what waits, charge it, and forget the places of windows gone by; whether this call did it."""
         is_done = False
         while not is_done:
-            with self._connections.writing() as connection:
+            with self._connections.writing() as connection, computing():
                 if is_published(connection, epoch):
                     return False
                 some = some_due(connection, epoch)
