@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from nearveil.mechanisms.planar_laplace import PlanarLaplace
     from nearveil.mechanisms.square import Square
     from nearveil.mechanisms.srr import SRR
+    from nearveil.nearby.nearby import ChainBrokenError, Nearby
     from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Notion
     from nearveil.randomness import Randomness, secure_randomness, seeded_randomness
     from nearveil.region import Region, named_region, parse_region
@@ -59,6 +60,7 @@ __all__ = [
     "CellPlan",
     "Cells",
     "Certificate",
+    "ChainBrokenError",
     "DataError",
     "Density",
     "FittedCells",
@@ -69,6 +71,7 @@ __all__ = [
     "Intervals",
     "Mechanism",
     "MechanismCertificate",
+    "Nearby",
     "NearveilError",
     "Notion",
     "OutputError",
@@ -125,6 +128,7 @@ _HOMES = {
     "CellPlan": "nearveil.mechanisms.fit_cells",
     "Cells": "nearveil.mechanisms.cells",
     "Certificate": "nearveil.privacy.guarantee",
+    "ChainBrokenError": "nearveil.nearby.nearby",
     "DPRS": "nearveil.mechanisms.dprs",
     "DataError": "nearveil.errors",
     "Density": "nearveil.io.density",
@@ -136,6 +140,7 @@ _HOMES = {
     "Intervals": "nearveil.mechanisms.intervals",
     "Mechanism": "nearveil.mechanisms.base",
     "MechanismCertificate": "nearveil.audit.certificate",
+    "Nearby": "nearveil.nearby.nearby",
     "NearveilError": "nearveil.errors",
     "Notion": "nearveil.privacy.guarantee",
     "OutputError": "nearveil.errors",

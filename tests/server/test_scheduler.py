@@ -14,11 +14,11 @@ import pytest
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
+from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse, fingerprint
 from nearveil.nearby.publishing.keys import SecretKeys, check_identity, new_keys
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
-from nearveil.server.intervals_in_use import IntervalsInUse, fingerprint
 from nearveil.server.settings import Settings
 from nearveil.server.store_tools import repair_clock
 from tests.server.running import HERE, HOUR_S, START_S, Clock, Running, in_folder, running

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 
 from nearveil.nearby.index import ServiceIndex
+from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
 from nearveil.nearby.publishing.keys import Keys
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores.base import Store, StoreError
-from nearveil.server.intervals_in_use import IntervalsInUse
 from nearveil.server.logs import log_event, log_seldom
 from nearveil.server.metrics import Metrics
 from nearveil.server.store_health import StoreHealth
@@ -107,13 +107,12 @@ class Scheduler:
 
     def check_clock(self) -> None:
         """Raise if what is reported now could not be published at the next boundary, because the store is ahead."""
-        # One epoch ahead is what a process may be whose clock is a moment ahead of ours.
-        self._was_ahead = self._newest is not None and self._newest > self._publisher.epoch + 1
-        if self._was_ahead:
-            raise StoreError(
-                "the store is ahead of the clock; set the clock right, or run 'nearveil store repair-clock'",
-                reason="clock",
-            )
+        try:
+            self._publisher.check_clock(self._newest)
+        except StoreError:
+            self._was_ahead = True
+            raise
+        self._was_ahead = False
 
     # -- epochs ----------------------------------------------------------------------------------------------
 

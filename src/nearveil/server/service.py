@@ -21,6 +21,7 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.nearby.index import DatabaseIndex, NearbyIndex, Remap, ServiceIndex
+from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse, next_safe_epoch, read_intervals_file
 from nearveil.nearby.publishing.keys import (
     Keys,
     check_identity,
@@ -40,7 +41,6 @@ from nearveil.region import Region
 from nearveil.release.card import GIVEN_CELLS
 from nearveil.server.audit_log import AuditLog
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
-from nearveil.server.intervals_in_use import IntervalsInUse, next_safe_epoch, read_intervals_file
 from nearveil.server.limits import Limits
 from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearveil.errors import UsageError
+from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
 from nearveil.nearby.publishing.keys import SecretKeys, keys_from_json, read_keys
 from nearveil.nearby.publishing.protection import Schedule
 from nearveil.nearby.publishing.publisher import OFFSET_SETTING
 from nearveil.nearby.stores import is_postgres, open_store
 from nearveil.nearby.stores.base import Ahead, Store
 from nearveil.region import parse_region
-from nearveil.server.intervals_in_use import IntervalsInUse
 from nearveil.server.settings import PERMANENT, Settings, duration
 
 

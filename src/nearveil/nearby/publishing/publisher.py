@@ -172,6 +172,17 @@ class Publisher:
         """Return when an epoch begins or began, in seconds since 1970."""
         return self.protection.schedule.starts_at(epoch - self._offset())
 
+    def check_clock(self, newest: int | None) -> None:
+        """Raise if what is reported now could not be published at the next boundary: the store's newest epoch is ahead.
+
+        One epoch ahead is what a process may be whose clock is a moment ahead of ours.
+        """
+        if newest is not None and newest > self.epoch + 1:
+            raise StoreError(
+                "the store is ahead of the clock; set the clock right, or run 'nearveil store repair-clock'",
+                reason="clock",
+            )
+
     def advance(self) -> int:
         """Go to the next epoch at once and publish: for tests and audits of one's own service."""
         self._store.keep_setting(OFFSET_SETTING, str(self._offset() + 1))

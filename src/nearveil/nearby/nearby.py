@@ -1,0 +1,311 @@
+"""Nearby: a "people nearby" feature inside an app, without a server of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from nearveil.errors import NearveilError, UsageError
+from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.nearby.index import NearbyIndex
+from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
+from nearveil.nearby.publishing.keys import KeyFile, Keys, check_identity, new_keys, refuse_other_store, write_keys
+from nearveil.nearby.publishing.protection import Protection, Schedule
+from nearveil.nearby.publishing.publisher import Answer, Publisher, Status, current_epoch
+from nearveil.nearby.stores import is_postgres, open_store
+from nearveil.nearby.stores.base import Totals
+from nearveil.privacy.guarantee import Guarantee
+from nearveil.region import Region, parse_region
+
+_NO_KEYS = (
+    "processes that share a database need the same keys: make a file of them with 'nearveil keys create' and name it "
+    "(keys=…)"
+)
+
+
+class ChainBrokenError(NearveilError):
+    """A report did not bring the receipt of the person's last report."""
+
+
+class Nearby:
+    """People report where they are, everybody is published with noise on a schedule, and lists come from that alone.
+
+    The same stores, keys and promises as `nearveil serve`, within a process of yours. Who may ask and who may report
+    for whom is for your app to decide: there are no tokens and no limits here. All methods may be called from several
+    threads. They take a millisecond or so; in an event loop call them in a thread.
+
+    Parameters
+    ----------
+    store : str or Path
+        A file, which one process uses at a time and which is made if it is not there; or the address of a PostgreSQL
+        database with PostGIS (``postgresql://…``), which many processes share.
+    region : Region or str
+        Public: a region, its name, or its edges.
+    hide_within_m : float, optional
+        Mean length of the noise of a place; 500 if neither this nor ``hide_among`` is given.
+    hide_among : HideAmong, optional
+        Hides among people instead.
+    keys : Path, optional
+        File of secret keys; by default ``keys.json`` beside the store's file, made if it is not there.
+    epoch, window : timedelta
+        Time between two publications, and how long a budget of new places lasts.
+    new_places : int
+        Budget of new places of a person in a window.
+    dwell_epochs : int
+        In how many epochs a place must be reported before it counts.
+    chained_reports : {"always", "if-sent"}
+        Whether every report but the first must bring the receipt of the one before, or only those after one that did.
+    clock : callable
+        Seconds since 1970.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is wrong, or the store was made with others.
+    StoreError
+        If the store cannot be used.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> folder = TemporaryDirectory()
+    >>> now = [0.0]
+    >>> app = Nearby(Path(folder.name) / "people.db", region="san-francisco", clock=lambda: now[0])
+    >>> receipts = {name: app.report(name, 37.77, -122.42).receipt for name in ("ann", "bob")}
+    >>> app.nearby(37.77, -122.42)
+    []
+    >>> now[0] += 3600.0
+    >>> app.publish_due()
+    True
+    >>> sorted(app.nearby(37.77, -122.42, k=10)), app.nearby(37.77, -122.42, k=10, exclude="ann")
+    (['ann', 'bob'], ['bob'])
+    >>> app.forget("bob"), app.nearby(37.77, -122.42)
+    (True, ['ann'])
+    >>> app.close(); folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        store: str | Path,
+        *,
+        region: Region | str,
+        hide_within_m: float | None = None,
+        hide_among: HideAmong | None = None,
+        keys: Path | str | None = None,
+        epoch: timedelta = timedelta(hours=1),
+        window: timedelta = timedelta(days=30),
+        new_places: int = 20,
+        dwell_epochs: int = 2,
+        chained_reports: Literal["always", "if-sent"] = "always",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if chained_reports not in ("always", "if-sent"):
+            raise UsageError("chained_reports is 'always' or 'if-sent'")
+        protection = self._protection = Protection(
+            region=region if isinstance(region, Region) else parse_region(region),
+            hide_within_m=hide_within_m,
+            among=hide_among,
+            new_places=new_places,
+            dwell_epochs=dwell_epochs,
+            schedule=Schedule(epoch=epoch, window=window),
+        )
+        self._keys = _keys(str(store), keys, protection.schedule)
+        self._store = open_store(str(store))
+        self._checked_window: int | None = None
+        self._loaded: tuple[int, str | None] | None = None
+        self._missed_something = False
+        self._turning = threading.Lock()
+        self._index: NearbyIndex[str] = NearbyIndex(protection.region)
+        self._intervals = IntervalsInUse(self._store, protection.region)
+        try:
+            now = protection.schedule.window_of(current_epoch(protection.schedule, self._store, clock()))
+            # Before the publisher, which keeps something in the store.
+            refuse_other_store(self._store, protection, self._keys, [now])
+            self._publisher = Publisher(
+                protection,
+                self._keys,
+                self._store,
+                clock=clock,
+                check_window=self._check_window,
+                always_chained=chained_reports == "always",
+            )
+            self._check_window(now)
+            # Followed from before the index is read, so that nothing falls in between.
+            self._store.follow(
+                on_erased=self._left,
+                on_withdrawn=self._left,
+                on_published_now=lambda _: None,
+                on_epoch=lambda _: None,
+                on_lost=self._lose_track,
+            )
+            self.publish_due()
+        except BaseException:
+            self._store.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
+
+    def __len__(self) -> int:
+        """How many people are published."""
+        return len(self._index)
+
+    # -- reports and epochs ------------------------------------------------------------------------------------
+
+    def report(self, person: str, latitude: float, longitude: float, *, previous: str | None = None) -> Answer:
+        """Take a report; when this returns, it is kept. Who is not known is added.
+
+        The answer is the same wherever somebody is, but for a random receipt. Keep the receipt, and give it with the
+        next report as ``previous``: so nobody else can report for this person, not even with a stolen password of
+        your app, and find out where they are by guesses.
+
+        Raises
+        ------
+        DataError
+            If the place is outside the region, or the id is none.
+        ChainBrokenError
+            If ``previous`` is not the receipt of the last report; somebody else may have reported. Make sure that
+            you talk to the right phone, call `end_chain`, and report again.
+        StoreError
+            If it could not be kept.
+        """
+        self._publisher.check_clock(self._loaded[0] if self._loaded else None)
+        answer = self._publisher.report(person, latitude, longitude, previous=previous)
+        if answer.status is Status.UNKNOWN_PERSON:
+            self._publisher.add_people([person])
+            answer = self._publisher.report(person, latitude, longitude, previous=previous)
+        if answer.status is Status.CHAIN_BROKEN:
+            raise ChainBrokenError(
+                "this report does not bring the receipt of the person's last one; make sure who reports, then call "
+                "end_chain and report again"
+            )
+        return answer
+
+    def end_chain(self, person: str) -> bool:
+        """Let somebody's next report be taken whatever receipt it brings: a new phone; whether there is such a person.
+
+        What waits for the next epoch is dropped.
+        """
+        return self._store.renew_token_mark(person)
+
+    def publish_due(self) -> bool:
+        """Publish what waits if an epoch has begun, and let lists come from what was published last.
+
+        Call it at least once in every epoch in every process, better every minute or so: it is cheap if there is
+        nothing to do. Returns whether lists are of another epoch than before.
+        """
+        with self._turning:
+            self._publisher.publish_due()
+            newest = self._store.last_epoch()
+            missed, self._missed_something = self._missed_something, False
+            if newest is None or (self._loaded is not None and newest <= self._loaded[0] and not missed):
+                return False
+            try:
+                self._load(newest, everything=missed)
+            except BaseException:
+                self._missed_something = self._missed_something or missed
+                raise
+        return True
+
+    def _load(self, epoch: int, *, everything: bool) -> None:
+        dated = self._intervals.at(epoch)
+        fingerprint = dated.fingerprint if dated else None
+        remap = self._intervals.remap(epoch)
+        tie_key = self._keys.tie_key(self.protection.schedule.window_of(epoch), epoch)
+        if not everything and self._loaded is not None and self._loaded[1] == fingerprint:
+            self._index.advance(self._store.published(since_epoch=self._loaded[0] + 1), remap, tie_key)
+        else:
+            self._index.load(self._store.published(), remap, tie_key)
+        self._loaded = (epoch, fingerprint)
+
+    # -- questions ---------------------------------------------------------------------------------------------
+
+    def nearby(
+        self,
+        latitude: float,
+        longitude: float,
+        k: int = 10,
+        *,
+        exclude: str | None = None,
+        within_m: float | None = None,
+    ) -> list[str]:
+        """Return the ids of the k people who are published nearest to a place, nearest first.
+
+        Parameters
+        ----------
+        exclude : str, optional
+            Somebody to leave out: who asks.
+        within_m : float, optional
+            Nobody who is published farther away.
+        """
+        return self._index.ranked(latitude, longitude, k, exclude, within_m)
+
+    # -- people ------------------------------------------------------------------------------------------------
+
+    def withdraw(self, person: str) -> bool:
+        """Take somebody off the map until they report again; whether there is such a person."""
+        there = self._store.withdraw(person)
+        self._index.remove(person)
+        return there
+
+    def forget(self, person: str) -> bool:
+        """Erase all that is held about somebody; whether there was such a person."""
+        there = self._publisher.erase(person)
+        self._index.remove(person)
+        return there
+
+    def export(self, person: str) -> dict[str, Any] | None:
+        """Return what is held about somebody as plain values; None if not known."""
+        return self._store.record(person)
+
+    # -- what is promised --------------------------------------------------------------------------------------
+
+    @property
+    def protection(self) -> Protection:
+        """What is done to reports."""
+        return self._publisher.promised
+
+    @property
+    def card(self) -> Guarantee:
+        """What the published places promise, and what they do not; its ``card()`` is the text."""
+        return self.protection.guarantee
+
+    def ledger(self) -> Totals:
+        """Return how many people there are and are published, and the new places drawn in each window."""
+        return self._store.totals()
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _check_window(self, window: int) -> None:
+        """Draw nothing with a key that others on the store do not use: noise would be drawn twice."""
+        if window != self._checked_window:
+            check_identity(self._store, self._protection, self._keys, window)
+            self._checked_window = window
+
+    def _left(self, person: str) -> None:
+        self._index.remove(person)
+
+    def _lose_track(self) -> None:
+        self._missed_something = True
+
+
+def _keys(store: str, path: Path | str | None, schedule: Schedule) -> Keys:
+    if path is not None:
+        return KeyFile(Path(path), schedule=schedule)
+    if is_postgres(store):
+        raise UsageError(_NO_KEYS)
+    beside = Path(store).parent / "keys.json"
+    if not beside.exists():
+        write_keys(beside, new_keys(schedule))
+    return KeyFile(beside, schedule=schedule)
