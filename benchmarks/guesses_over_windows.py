@@ -53,7 +53,10 @@ class Service:
         self._schedule = self.protection.schedule
         self._now_s = self._schedule.starts_at(700 * self._schedule.epochs_per_window)
         self._store = SqliteStore.in_memory()
-        self._publisher = Publisher(self.protection, new_keys(), self._store, clock=lambda: self._now_s)
+        # Without chains: as with --chained-reports if-sent, or where whoever guesses has revoked tokens before.
+        self._publisher = Publisher(
+            self.protection, new_keys(), self._store, clock=lambda: self._now_s, always_chained=chained
+        )
         self._publisher.add_people(people)
 
     def stay(
@@ -117,8 +120,7 @@ def main() -> None:
     )
     city = City(REGION, rules.grid, places_m[options.people :])
     homes = {name: (x, y) for name, (x, y) in zip(names, homes_m.tolist(), strict=True)}
-    # With its second report, a phone begins the chain.
-    published = service.stay([], 2 if options.chained else 1, phones=list(homes.items()))
+    published = service.stay([], 1, phones=list(homes.items()))
     rng = np.random.default_rng(options.seed)
     seen = [Seen(name, city, rules, published[name]) for name in names]
     victims = [Victim(name, city, rules, published[name], rng, guesses_per_window=options.guesses) for name in names]

@@ -1,5 +1,7 @@
 """Sends reports at a steady rate over many connections, and counts what is acknowledged.
 
+Each report brings the receipt of the person's last one, and the first one any.
+
 Run with the port, the key file, the number of people, reports per second, seconds and the length of an epoch in seconds
 as arguments; prints JSON. Plain sockets and no HTTP library, because it shares the machine with what is measured.
 """
@@ -21,14 +23,21 @@ from nearveil.types import FloatArray
 CONNECTIONS = 300
 TICK_S = 0.01
 AFTER_BOUNDARY_S = 3.0
+FIRST_RECEIPT = "0" * 24
 
 
 class Connection(asyncio.Protocol):
     """One connection with at most one report under way."""
 
-    def __init__(self, idle: deque["Connection"], statuses: Counter[str], waits_s: list[tuple[float, float]]) -> None:
-        self._idle, self._statuses, self._waits_s = idle, statuses, waits_s
-        self._received = b""
+    def __init__(
+        self,
+        idle: deque["Connection"],
+        statuses: Counter[str],
+        waits_s: list[tuple[float, float]],
+        receipts: dict[str, str],
+    ) -> None:
+        self._idle, self._statuses, self._waits_s, self._receipts = idle, statuses, waits_s, receipts
+        self._received, self._person = b"", ""
         self._sent_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -36,9 +45,9 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._idle.append(self)
 
-    def send(self, report: bytes) -> None:
-        """Send a report."""
-        self._sent_at = time.perf_counter()
+    def send(self, person: str, report: bytes) -> None:
+        """Send a report of a person."""
+        self._person, self._sent_at = person, time.perf_counter()
         self._transport.write(report)
 
     def data_received(self, data: bytes) -> None:
@@ -48,6 +57,8 @@ class Connection(asyncio.Protocol):
         if not found or len(body) < int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]):
             return
         self._statuses[head[9:12].decode()] += 1
+        if head[9:12] == b"202":
+            self._receipts[self._person] = json.loads(body)["receipt"]
         wait_s = time.perf_counter() - self._sent_at
         self._waits_s.append((time.time() - wait_s, wait_s))
         self._received = b""
@@ -62,8 +73,9 @@ async def send_reports(
     idle: deque[Connection] = deque()
     statuses: Counter[str] = Counter()
     waits_s: list[tuple[float, float]] = []
+    receipts: dict[str, str] = {}
     for _ in range(CONNECTIONS):
-        await loop.create_connection(lambda: Connection(idle, statuses, waits_s), "127.0.0.1", port)
+        await loop.create_connection(lambda: Connection(idle, statuses, waits_s, receipts), "127.0.0.1", port)
     rng = np.random.default_rng()
     places = places_to_ask_from(10_000).round(6).tolist()
     started, due, sent, skipped = time.perf_counter(), 0, 0, 0
@@ -74,7 +86,9 @@ async def send_reports(
                 skipped += 1
                 continue
             latitude, longitude = places[int(rng.integers(len(places)))]
-            idle.popleft().send(_report(key, person_id(int(rng.integers(people))), latitude, longitude))
+            person = person_id(int(rng.integers(people)))
+            previous = receipts.get(person, FIRST_RECEIPT)
+            idle.popleft().send(person, _report(key, person, latitude, longitude, previous))
             sent += 1
         await asyncio.sleep(TICK_S)
     await asyncio.sleep(1.0)
@@ -95,8 +109,8 @@ def _percentiles_ms(waited_s: FloatArray) -> list[float]:
     return [round(1000 * float(value), 1) for value in np.percentile(waited_s, [50, 99, 100])] if len(waited_s) else []
 
 
-def _report(key: str, person: str, latitude: float, longitude: float) -> bytes:
-    body = f'{{"latitude":{latitude},"longitude":{longitude}}}'
+def _report(key: str, person: str, latitude: float, longitude: float, previous: str) -> bytes:
+    body = f'{{"latitude":{latitude},"longitude":{longitude},"previous":"{previous}"}}'
     head = (
         f"PUT /v1/people/{person}/location HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"

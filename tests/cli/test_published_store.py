@@ -57,7 +57,7 @@ def serve(
     """Do in an epoch what a service does: people report, and are published in the next one; others then wait."""
     hours = float(epoch)
     check_identity(store, protection, keys, SCHEDULE.window_of(epoch))
-    publisher = Publisher(protection, keys, store, clock=lambda: hours * 3600)
+    publisher = Publisher(protection, keys, store, clock=lambda: hours * 3600, always_chained=False)
     for group in (people, waiting):
         if group is not None:
             numbers = range(len(CITY))[group]

@@ -255,38 +255,58 @@ def real_service(**options: Any) -> Iterator[Client]:
         yield client
 
 
+@pytest.mark.parametrize("stolen", Stolen)
+def test_at_the_defaults_all_guesses_are_refused(stolen: Stolen) -> None:
+    """Nothing is found but from what is published, by every strategy that needs no more than to report."""
+    strategies = [Strategy.ANSWERS, Strategy.PATIENT, Strategy.BESIDE_PHONES, Strategy.PHONES_RETURN]
+    with real_service() as client:
+        found = attack(client, people=4, controls=6, strategies=strategies, stolen=stolen)
+    assert (found.asks_for_receipts, found.rules.dwell_epochs, found.tells) == (True, 2, False)
+    for row in found.rows:
+        assert (row.told, row.refused) == ((), sum(row.requests))
+        assert row.errors_after_m == row.errors_before_m
+        assert f"{row.strategy}: all {row.refused} guesses were refused." in stolen_notes(found)
+    assert [set(row.requests) for row in found.rows] == [{26}, {2}, {2}, {2}]
+    assert found.document()["strategies"][0]["refused"] == 4 * 26
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("stolen", Stolen)
-def test_a_real_service_tells_nothing_within_an_epoch_and_nothing_beside_phones(stolen: Stolen) -> None:
+def test_without_receipts_nothing_tells_within_an_epoch_and_nothing_beside_phones(stolen: Stolen) -> None:
     """Each is found with a probability of 0.1 at most: 4 or more of 6 have 1e-3."""
-    with real_service() as client:
+    with real_service(chained_reports="if-sent") as client:
         strategies = [Strategy.ANSWERS, Strategy.BESIDE_PHONES]
         found = attack(client, people=6, controls=6, strategies=strategies, stolen=stolen)
-    assert (found.rules.dwell_epochs, found.rules.hide_within_m) == (2, 500.0)
+    assert (found.asks_for_receipts, found.rules.dwell_epochs, found.rules.hide_within_m) == (False, 2, 500.0)
     for row in found.rows:
-        assert (row.told, row.tells) == ((), False)
+        assert (row.told, row.tells, row.refused) == ((), False, 0)
         assert row.errors_after_m == row.errors_before_m
         assert row.found_after <= 3
-    # Two guesses far away were tried, in both epochs that a place must last; then everybody was given up.
-    assert set(found.rows[1].requests) == {4}
+    # A guess far away was tried, in both epochs that a place must last; then everybody was given up.
+    assert set(found.rows[1].requests) == {2}
 
 
 def test_where_places_need_not_last_phones_are_no_help() -> None:
     """The other way round: with a dwell of one epoch, a guess that comes after the phone's report counts."""
-    with real_service(dwell=1, new_places=20) as client:
+    with real_service(dwell=1, new_places=20, chained_reports="if-sent") as client:
         plan = {"people": 4, "patient_guesses": 3, "strategies": [Strategy.BESIDE_PHONES]}
         found = attack(client, **plan)
     assert found.rules.dwell_epochs == 1
-    assert min(found.rows[0].requests) > 2 * 3
+    assert min(found.rows[0].requests) > 3
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("stolen", Stolen)
-def test_a_real_service_tells_nothing_to_the_patient(stolen: Stolen) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "stolen", "chained_reports"),
+    [(Strategy.PATIENT, Stolen.TOKEN, "if-sent"), (Strategy.REVOKE, Stolen.KEY, "always")],
+)
+def test_a_real_service_tells_nothing_to_the_patient(strategy: Strategy, stolen: Stolen, chained_reports: str) -> None:
     """Each is found with a probability of 0.1 at most: 5 or more of 10 have 2e-3."""
-    with real_service() as client:
-        [row] = attack(client, people=10, strategies=[Strategy.PATIENT], stolen=stolen, patient_guesses=60).rows
+    with real_service(chained_reports=chained_reports) as client:
+        [row] = attack(client, people=10, strategies=[strategy], stolen=stolen, patient_guesses=60).rows
     assert row.found_after < 5
+    # Who has revoked the tokens reports first, and has the chain.
+    assert (row.refused, min(row.requests) > 2) == (0, True)
 
 
 def test_a_real_service_tells_nothing_to_who_creates_people_anew() -> None:
@@ -324,7 +344,7 @@ def test_impossible_plans(options: dict[str, Any]) -> None:
 
 
 def test_a_token_creates_nobody() -> None:
-    with pytest.raises(UsageError, match="recreate needs the platform key"):
+    with pytest.raises(UsageError, match="revoke needs the platform key"):
         StolenPlan(stolen=Stolen.TOKEN)
 
 
@@ -342,18 +362,13 @@ def test_windows_that_last_too_long_are_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("chained", [False, True], ids=["without receipts", "chained"])
-def test_where_phones_come_and_go_guesses_tell_unless_phones_send_receipts(*, chained: bool) -> None:
-    """Without receipts two of three people are found in 15 days, so that the mean error of 8 falls by half or more.
+def test_where_phones_come_and_go_guesses_tell_if_receipts_are_not_asked_for() -> None:
+    """Two of three people are found in 15 days, so that the mean error of 8 falls by half or more.
 
-    It does not fall at all with a probability of about 1e-3; with receipts nothing changes, always.
+    It does not fall at all with a probability of about 1e-3.
     """
-    with real_service() as client:
-        found = attack(client, people=8, strategies=[Strategy.PHONES_RETURN], chained_phones=chained, days=15)
+    with real_service(chained_reports="if-sent") as client:
+        found = attack(client, people=8, strategies=[Strategy.PHONES_RETURN], days=15)
     [row] = found.rows
-    if chained:
-        assert row.errors_after_m == row.errors_before_m
-        assert "Verdict: guesses find no more people" in stolen_notes(found)
-    else:
-        assert np.mean(row.errors_after_m) < np.mean(row.errors_before_m)
-        assert ("receipt of their last report" in stolen_notes(found)) == row.tells
+    assert np.mean(row.errors_after_m) < np.mean(row.errors_before_m)
+    assert ("--chained-reports always" in stolen_notes(found)) == row.tells

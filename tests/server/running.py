@@ -94,7 +94,8 @@ def running(
     **options: Any,
 ) -> Iterator[Running]:
     clock = clock or Clock()
-    settings = Settings.load(None, {}, {"console": False, **options})
+    # Most tests are about something else than chains of reports, and report without receipts.
+    settings = Settings.load(None, {}, {"console": False, "chained_reports": "if-sent", **options})
     store = wrapped(store or SqliteStore.in_memory())
     try:
         service = Service(settings, store, keys or new_keys(), clock=clock)

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from nearveil.server.settings import Settings
 from tests.server.running import HERE, Running, running
 
 AWAY = {"latitude": 37.612345, "longitude": -122.512345}
@@ -30,7 +31,7 @@ class Phone:
 
 @pytest.fixture
 def here() -> Iterator[Running]:
-    with running() as service:
+    with running(chained_reports=Settings().chained_reports) as service:
         service.add("ann", "bob")
         yield service
 
@@ -100,13 +101,43 @@ def test_who_is_created_anew_has_no_chain(here: Running, phone: Phone) -> None:
     assert here.report("ann").status_code == 202
 
 
-def test_with_always_only_the_first_report_comes_without_a_receipt() -> None:
-    with running(chained_reports="always") as service:
+def test_only_the_first_report_comes_without_a_receipt(here: Running) -> None:
+    phone = Phone(here)
+    assert phone.report().status_code == 202
+    assert here.report("ann", AWAY).status_code == 409
+    assert phone.report().status_code == 202
+
+
+def test_every_report_may_be_sent_again_with_the_same_receipt(here: Running) -> None:
+    """The answers to the first, the second and the third report are lost; or the service fell after the commit."""
+    phone = Phone(here)
+    phone.last = NOBODYS
+    for _ in range(3):
+        assert [here.report("ann", {**HERE, "previous": phone.last}).status_code for _ in range(3)] == [202] * 3
+        assert phone.report().status_code == 202
+
+
+def test_a_platform_that_keeps_receipts_in_a_column_reports_for_people(here: Running) -> None:
+    """A row that could not be written after the answer has the receipt of before, which still fits."""
+    column = dict.fromkeys(("ann", "bob"), NOBODYS)
+    for is_written in (True, False, True, True):
+        for person in column:
+            answer = here.report(person, {**HERE, "previous": column[person]})
+            assert answer.status_code == 202
+            if is_written:
+                column[person] = answer.json()["receipt"]
+
+
+def test_if_receipts_are_not_asked_for_reports_without_are_taken() -> None:
+    with running(chained_reports="if-sent") as service:
         service.add("ann")
-        phone = Phone(service)
-        assert phone.report().status_code == 202
-        assert service.report("ann", AWAY).status_code == 409
-        assert phone.report().status_code == 202
+        assert [service.report("ann").status_code for _ in range(3)] == [202] * 3
+
+
+def test_a_refusal_says_in_one_sentence_what_to_do(here: Running, phone: Phone) -> None:
+    said = here.report("ann").json()["detail"]
+    assert said.count(".") == 1
+    assert all(part in said for part in ("'previous'", "revoke", "DELETE /v1/people/{id}/tokens"))
 
 
 def test_without_protection_what_is_refused_is_not_published() -> None:

@@ -17,7 +17,10 @@ PEOPLE = [f"person-{number}" for number in range(6)]
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     """A service with some people on its map."""
-    options = ("--policy", "off", "--i-understand-that-this-protects-nobody", "--questions-per-minute", "0")
+    options = (
+        "--policy", "off", "--i-understand-that-this-protects-nobody", "--questions-per-minute", "0",
+        "--chained-reports", "if-sent",
+    )  # fmt: skip
     running = RunningService(tmp_path_factory.mktemp("service"), options)
     running.start()
     try:

@@ -82,8 +82,9 @@ def _report_until_refused(service: Served, person: str, acknowledged: dict[str, 
     with httpx.Client(headers={"Authorization": f"Bearer {service.key}"}) as client:
         for number in range(100_000):
             place = {"latitude": 37.6 + (number % 100) * 0.002, "longitude": -122.4}
+            previous = {"previous": acknowledged[person]} if number else {}
             try:
-                answer = client.put(f"{service.address}/v1/people/{person}/location", json=place)
+                answer = client.put(f"{service.address}/v1/people/{person}/location", json={**place, **previous})
             except httpx.TransportError:
                 return
             if answer.status_code != 202:

@@ -111,6 +111,8 @@ def test_protection_off_and_open_addresses_are_loud(tmp_path: Path) -> None:
         ),
         ({"window": "1d"}, "every budget window allows new places"),
         ({"noise_lifetime": "30d", "policy": "fresh"}, ""),
+        ({"chained_reports": "if-sent"}, "a stolen key or token finds most people whose phones report in some hours"),
+        ({"chained_reports": "always"}, ""),
     ],
     ids=str,
 )

@@ -48,6 +48,7 @@ def test_defaults_are_usable_and_the_table_is_complete() -> None:
     assert (protection.policy, protection.hide_within_m, protection.new_places) == (Policy.PLACE, 500.0, 20)
     assert protection.schedule.epochs_per_window == 720
     assert (protection.noise_lifetime, protection.dwell_epochs) == (None, 2)
+    assert settings.chained_reports == "always"
 
 
 def test_the_later_source_counts(tmp_path: Path) -> None:
@@ -63,7 +64,7 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     values = {
         "store": "postgresql://db/x", "host": "0.0.0.0", "port": "0", "region": "fiji", "policy": "FRESH",  # noqa: S104
         "hide_within": "0.2km", "epoch": "15m", "window": "1d", "noise_lifetime": "90d",
-        "dwell": "3", "new_places": "5", "intervals": "a.json", "chained_reports": "Always",
+        "dwell": "3", "new_places": "5", "intervals": "a.json", "chained_reports": "If-Sent",
         "index": "database", "questions_per_minute": "1.5", "question_burst": "2", "key_questions_per_s": "3",
         "workers": "2", "shared_limits": "redis://:secret@cache/1",
         "throttle_suspects": "yes", "open_probes": "1", "test_hooks": "on", "console": "False",
@@ -118,7 +119,7 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         ("dwell", 0, "--dwell takes a whole number from 1 to 1,000"),
         ("dwell", 1001, "from 1 to 1,000"),
         ("dwell", 1.5, "whole number"),
-        ("chained_reports", "never", "--chained-reports takes one of: if-sent, always"),
+        ("chained_reports", "never", "--chained-reports takes one of: always, if-sent"),
         ("index", "disk", "memory, database"),
         ("index", "database", "PostgreSQL"),
         ("questions_per_minute", "nan", "--questions-per-minute takes a number from 0"),

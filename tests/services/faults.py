@@ -31,7 +31,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -261,6 +261,7 @@ class Book:
     audit: Path
     audit_read: int = 0
     chapters: int = 0
+    receipts: dict[str, str] = field(default_factory=dict)
 
     def chapter(self, wanted: Set[Call] = frozenset(), way: int | None = None) -> tuple[Any, ...]:
         """Live through a chapter in which calls fail, as `Faults.begin` says; return what any chapter comes to."""
@@ -319,9 +320,12 @@ class Book:
         return answer
 
     def _report(self, person: str, where: dict[str, float], key: str = "") -> str:
-        answer = self._do("PUT", f"/v1/people/{person}/location", json=where, key=key)
+        # With the first report any receipt, so that it is taken again when its answer was lost.
+        previous = self.receipts.get(person, "0" * 24)
+        answer = self._do("PUT", f"/v1/people/{person}/location", json={**where, "previous": previous}, key=key)
         assert answer.status_code == 202, answer.text
         receipt: str = answer.json()["receipt"]
+        self.receipts[person] = receipt
         return receipt
 
     def _nearby(self) -> list[str]:
@@ -413,6 +417,7 @@ def book(folder: Path, address: str | None = None) -> Iterator[Book]:
         "window": "4h",
         "dwell": 1,
         "new_places": 8,
+        "chained_reports": "always",
         "questions_per_minute": 0.0,
         "key_questions_per_s": 0.0,
         "audit_log": folder / "audit.log",

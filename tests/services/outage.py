@@ -42,6 +42,7 @@ class Load:
     questions: list[tuple[float, float, int]] = field(default_factory=list)
     reports: list[tuple[float, float, int]] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
+    receipts: dict[str, str] = field(default_factory=dict)
 
     def run(self, service: RunningService) -> None:
         """Ask and report until `stop` is set: half of the askers with the platform's key, half with people's tokens."""
@@ -66,7 +67,11 @@ class Load:
     async def _report(self, client: httpx.AsyncClient, people: list[str]) -> None:
         while not self.stop.is_set():
             person = random.choice(people)
-            await _timed(self.reports, client.put(f"/v1/people/{person}/location", json=_place()))
+            # What the phone has: the receipt of the last report that was answered, and at first any.
+            body = {**_place(), "previous": self.receipts.get(person, "0" * 24)}
+            answer = await _timed(self.reports, client.put(f"/v1/people/{person}/location", json=body))
+            if answer is not None and answer.status_code == 202:
+                self.receipts[person] = answer.json()["receipt"]
 
 
 @dataclass(frozen=True)
@@ -162,13 +167,15 @@ def _outcome(load: Load, began: float, back: float) -> Outcome:
     )
 
 
-async def _timed(rows: list[tuple[float, float, int]], request: Awaitable[httpx.Response]) -> None:
-    sent, status = time.monotonic(), 0
+async def _timed(rows: list[tuple[float, float, int]], request: Awaitable[httpx.Response]) -> httpx.Response | None:
+    sent = time.monotonic()
+    answer: httpx.Response | None = None
     with suppress(httpx.TransportError):
-        status = (await request).status_code
-    rows.append((sent, time.monotonic() - sent, status))
+        answer = await request
+    rows.append((sent, time.monotonic() - sent, 0 if answer is None else answer.status_code))
     # A steady load that leaves the machine to others.
     await asyncio.sleep(0.02)
+    return answer
 
 
 def _place() -> dict[str, float]:

@@ -76,8 +76,12 @@ def test_no_person_is_published_twice_in_an_epoch(address: str, tmp_path: Path) 
 
 
 def _report_to_both(servers: list[RunningService]) -> None:
-    """Everybody wanders, and tells now this server, now that one, until some borders have passed."""
+    """Everybody wanders, and tells now this server, now that one, until some borders have passed.
+
+    Each server takes the receipts of the other.
+    """
     chance = random.Random(4)
+    receipts = dict.fromkeys(PEOPLE, "0" * 24)
     first, second = (httpx.Client(base_url=server.url, headers=server.headers, timeout=60.0) for server in servers)
     with first, second:
         assert first.post("/v1/people", json={"ids": PEOPLE}).status_code == 200
@@ -88,7 +92,9 @@ def _report_to_both(servers: list[RunningService]) -> None:
                 where = random.Random(f"{person} {epoch}")
                 place = {"latitude": where.uniform(37.6, 37.8), "longitude": where.uniform(-122.5, -122.3)}
                 client = chance.choice((first, second))
-                assert client.put(f"/v1/people/{person}/location", json=place).status_code == 202
+                answer = client.put(f"/v1/people/{person}/location", json={**place, "previous": receipts[person]})
+                assert answer.status_code == 202, answer.text
+                receipts[person] = answer.json()["receipt"]
 
 
 def _nearby_once_alike(servers: list[RunningService]) -> list[str]:

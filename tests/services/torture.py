@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import secrets
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -42,10 +43,19 @@ OPTIONS = (
 
 @dataclass
 class Person:
-    """What one person did and was told."""
+    """What one person did and was told.
+
+    Attributes
+    ----------
+    receipt : str or None
+        Of the last report: that was answered, or after a kill, that is in the store.
+    previous : str
+        What the phone has and sends: the receipt of the last report that was answered, and at first any.
+    """
 
     name: str
     places: list[tuple[float, float]]
+    previous: str
     receipt: str | None = None
     in_flight: bool = False
 
@@ -62,7 +72,7 @@ class Findings:
 def torture(folder: Path, *, kills: int, seed: int, store: str | None = None, key: str | None = None) -> Findings:
     """Load and kill a service so often; return what was found wrong."""
     chance = random.Random(seed)
-    people = [Person(f"person-{number}", _places(chance)) for number in range(PEOPLE)]
+    people = [Person(f"person-{number}", _places(chance), secrets.token_hex(12)) for number in range(PEOPLE)]
     findings = Findings()
     keys: tuple[str, ...] = ()
     if store is not None:
@@ -136,10 +146,12 @@ async def _load_and_kill(service: RunningService, people: list[Person], chance: 
                 latitude, longitude = chance.choice(person.places)
                 person.in_flight = True
                 answer = await client.put(
-                    f"/v1/people/{person.name}/location", json={"latitude": latitude, "longitude": longitude}
+                    f"/v1/people/{person.name}/location",
+                    json={"latitude": latitude, "longitude": longitude, "previous": person.previous},
                 )
                 assert answer.status_code == 202, answer.text
-                person.receipt, person.in_flight = answer.json()["receipt"], False
+                person.previous = person.receipt = answer.json()["receipt"]
+                person.in_flight = False
                 count += 1
                 await client.post(
                     "/v1/nearby", json={"latitude": a_little_north(latitude), "longitude": longitude, "k": 5}

@@ -40,7 +40,6 @@ from nearveil.cli.attack_campaign import (
 )
 from nearveil.cli.attack_service import (
     AskersOption,
-    ChainedPhonesOption,
     KeyOption,
     PlainHttpOption,
     StolenKeyOption,
@@ -251,7 +250,6 @@ def attack(
     stolen_token: StolenTokenOption = False,
     strategy: StrategyOption = None,
     windows: WindowsOption = 1,
-    chained_phones: ChainedPhonesOption = False,
     adapter: AdapterOption = None,
     campaign: CampaignOption = False,
     most_questions: MostQuestionsOption = None,
@@ -284,7 +282,7 @@ def attack(
     if url is not None and (stolen_key or stolen_token):
         attack_with_stolen(
             url=url, key=key, stolen=Stolen.KEY if stolen_key else Stolen.TOKEN, strategies=strategy or (), tau=tau,
-            targets=targets, windows=windows, chained_phones=chained_phones, plain_http=plain_http, seed=seed,
+            targets=targets, windows=windows, plain_http=plain_http, seed=seed,
             json=json,
         )  # fmt: skip
         return

@@ -109,19 +109,13 @@ StrategyOption = Annotated[
 WindowsOption = Annotated[
     int,
     typer.Option(
-        help="Number of budget windows for which the strategy patient goes on.", min=1, rich_help_panel=_PANEL
-    ),
-]
-ChainedPhonesOption = Annotated[
-    bool,
-    typer.Option(
-        "--chained-phones",
-        help="Phones send the receipt of their last report with each report, which the attacker does not have.",
+        help="Number of budget windows for which the strategies patient and revoke go on.",
+        min=1,
         rich_help_panel=_PANEL,
     ),
 ]
 
-_STOLEN_ONLY = {"strategy", "windows", "chained_phones"}
+_STOLEN_ONLY = {"strategy", "windows"}
 _SERVICE_ONLY = {
     "key", "targets", "target", "truth", "askers", "plain_http", "stolen_key", "stolen_token", *_STOLEN_ONLY,
 }  # fmt: skip
@@ -199,7 +193,6 @@ def attack_with_stolen(
     tau: str,
     targets: int | None,
     windows: int,
-    chained_phones: bool,
     plain_http: bool,
     seed: int,
     json: bool,
@@ -210,7 +203,6 @@ def attack_with_stolen(
         strategies=tuple(dict.fromkeys(strategies)) or tuple(one for one in Strategy if one.works_with(stolen)),
         people=_STOLEN_TARGETS if targets is None else targets,
         windows=windows,
-        chained_phones=chained_phones,
         tau_m=tau_of(tau),
         seed=seed,
     )
@@ -301,6 +293,7 @@ _STRATEGY_NOTES = {
     Strategy.PATIENT: "reports each guess until it counts, and compares what is published; phones are silent",
     Strategy.BESIDE_PHONES: "the same, while phones report in every epoch",
     Strategy.PHONES_RETURN: "moves people away while phones are silent, and sees after which guesses they come back",
+    Strategy.REVOKE: "revokes people's tokens, so that a report needs no receipt, and is patient then",
     Strategy.RECREATE: "erases people, creates them anew and reports a guess as their first place",
 }
 
@@ -335,6 +328,13 @@ def stolen_notes(found: StolenAudit) -> str:
         if row.found_by_window:
             shares = ", ".join(f"{number / len(row.errors_before_m):.3f}" for number in row.found_by_window)
             lines.append(f"{row.strategy}, found after each of {len(row.found_by_window)} budget windows: {shares}.")
+    if found.asks_for_receipts:
+        lines.append("The service takes a report only with the receipt of the person's last one, which phones have.")
+    for row in found.rows:
+        if row.refused:
+            sent = sum(row.requests)
+            share = f"all {sent:,}" if row.refused == sent else f"{row.refused:,} of {sent:,}"
+            lines.append(f"{row.strategy}: {share} guesses were refused.")
     told = sorted({name for row in found.rows for name in row.told})
     if told:
         lines.append(f"Right and wrong guesses differ in: {', '.join(told)}.")
@@ -345,8 +345,8 @@ def stolen_notes(found: StolenAudit) -> str:
         lines.append("A report beside a known cell counts as in it, unless the cell that it lies in is known too.")
     if Strategy.PHONES_RETURN in tells:
         lines.append(
-            "A guess after the phone's report keeps a person from coming back, unless it is right. Phones that send "
-            "the receipt of their last report (--chained-phones) prevent that."
+            "A guess after the phone's report keeps a person from coming back, unless it is right. A service that asks "
+            "for the receipt of the last report (--chained-reports always) prevents that."
         )
     if Strategy.RECREATE in tells:
         lines.append("Somebody who is created anew gets the same point for the same place.")

@@ -129,6 +129,11 @@ def announce(service: Any, address: str, key_file: Path | None) -> None:
             "every budget window allows new places, so with windows this short whoever moves a lot gives away more; "
             "choose a longer --window, such as 30d"
         )
+    if settings.chained_reports == "if-sent":
+        warn(
+            "reports without a receipt are taken (--chained-reports if-sent): a stolen key or token finds most people "
+            "whose phones report in some hours and are silent in others; let phones send 'previous', and leave it out"
+        )
     if settings.test_hooks:
         warn("test hooks are on: a platform key can advance the epoch")
     if service.is_unprotected:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from nearveil.server.service import Service
 
 _BATCH = 512
+_RECEIPT = "5c0d8a2e9f4b7163d0a1c2e3"
+"""What made-up people bring with their first report, and the command to try with its next, as often as it is tried."""
 
 
 def serve_demo(
@@ -116,7 +118,7 @@ def _add_people(service: Service, locations: FloatArray) -> None:
         for start in range(0, len(people), _BATCH):
             batch = slice(start, start + _BATCH)
             reports = [
-                service.publisher.accept(person, float(latitude), float(longitude))
+                service.publisher.accept(person, float(latitude), float(longitude), previous=_RECEIPT)
                 for person, (latitude, longitude) in zip(people[batch], locations[batch], strict=True)
             ]
             service.publisher.receive(reports)
@@ -137,7 +139,8 @@ def _commands_to_try(address: str, key_file: Path, region: Region) -> str:
         [
             "Try, in another terminal:",
             f"""  {start} {address}/v1/nearby --json '{location}, "k": 5}}'""",
-            f"""  {start} -X PUT {address}/v1/people/{person_id(7)}/location --json '{location}}}'""",
+            f"  {start} -X PUT {address}/v1/people/{person_id(7)}/location "
+            f"""--json '{location}, "previous": "{_RECEIPT}"}}'""",
             f"  {start} {address}/v1/people/{person_id(7)}",
             "Ctrl-C stops the service.",
         ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -271,13 +271,14 @@ class Client:
     def report(self, person: str, latitude: float, longitude: float, *, previous: str | None = None) -> Receipt:
         """Report where a person is.
 
-        ``previous`` is the receipt of the last report that this reporter got an answer to; after it, the service takes
-        no report of the person without. Status 409 says that somebody else has reported: ask for a new token.
+        ``previous`` is the receipt of the last report that was answered, and ``secrets.token_hex(12)`` with the first
+        one. The service takes no other report of the person then. With the same ``previous`` a report may be sent
+        again; one without is sent once. Status 409 says that somebody else has reported: ask for a new token.
         """
         body: dict[str, Any] = place_body(latitude, longitude)
         if previous is not None:
             body["previous"] = previous
-        answer = self._send("PUT", person_path(person, "/location"), repeatable=True, json=body)
+        answer = self._send("PUT", person_path(person, "/location"), repeatable=previous is not None, json=body)
         document = object_of(answer)
         at = document.get("publishes_at")
         moment = float(at) if isinstance(at, int | float) and not isinstance(at, bool) else None
@@ -305,9 +306,9 @@ class Client:
 
     # -- underneath --------------------------------------------------------------------------------------------
 
-    def answer(self, method: str, path: str, *, json: Any = None) -> httpx.Response:
-        """Return the whole answer to any request that may be repeated, for audits."""
-        return self._send(method, path, repeatable=True, json=json)
+    def answer(self, method: str, path: str, *, json: Any = None, also: Collection[int] = ()) -> httpx.Response:
+        """Return the whole answer to any request that may be repeated, for audits: a success, or one ``also`` has."""
+        return self._wire.send(method, path, self._key, repeatable=True, json=json, also=also)
 
     def _get(self, path: str) -> httpx.Response:
         return self._send("GET", path, repeatable=True)
@@ -393,9 +394,20 @@ class Wire:
         self._http.close()
 
     def send(
-        self, method: str, path: str, key: str, *, repeatable: bool, json: Any = None, content: bytes | None = None
+        self,
+        method: str,
+        path: str,
+        key: str,
+        *,
+        repeatable: bool,
+        json: Any = None,
+        content: bytes | None = None,
+        also: Collection[int] = (),
     ) -> httpx.Response:
-        """Send a request and return the answer if it is a success; repeat it only where that changes nothing."""
+        """Send a request and return the answer if it is a success, or has a status that ``also`` has.
+
+        It is repeated only where that changes nothing.
+        """
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         if content is not None:
             headers["Content-Type"] = "application/json"
@@ -409,7 +421,7 @@ class Wire:
             except httpx.HTTPError as error:
                 raise self._unreachable(error) from None
             else:
-                if not answer.is_success:
+                if not answer.is_success and answer.status_code not in also:
                     raise _refusal(answer)
                 return answer
         raise AssertionError("the last turn returns or raises")  # pragma: no cover

@@ -286,6 +286,7 @@ class AccountSession:
     def __init__(self, platform: Client, accounts: MadeUpAccounts, person: str) -> None:
         self._platform, self._accounts = platform, accounts
         self.person = person
+        self._receipt = secrets.token_hex(12)
         self._client = self._new_client()
 
     def nearby(self, latitude: float, longitude: float, *, k: int) -> list[str]:
@@ -293,8 +294,10 @@ class AccountSession:
         return self._call(lambda: self._client.nearby(latitude, longitude, k=k))
 
     def report(self, latitude: float, longitude: float) -> Receipt:
-        """Report the location of the account."""
-        return self._call(lambda: self._client.report(self.person, latitude, longitude))
+        """Report the location of the account, with the receipt of its last report."""
+        taken = self._call(lambda: self._client.report(self.person, latitude, longitude, previous=self._receipt))
+        self._receipt = taken.receipt
+        return taken
 
     def withdraw(self) -> None:
         """Take the account off the map."""

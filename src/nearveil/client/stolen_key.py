@@ -3,15 +3,19 @@
 Whoever can report for a person guesses cells, and looks at everything that the service then shows. The audit makes up
 people, lets the service publish them, and attacks them. What it finds is compared with the best guess from the
 published places alone, which everybody can make: a service that tells nothing to who reports lets it find no more.
+
+Where the service asks for the receipt of the last report, people's phones send it, and the attacker, who does not have
+it, is refused.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -46,6 +50,7 @@ _MOST_EPOCHS_OF_A_WINDOW = 400
 _GUESSES_IN_VAIN = 13
 _EVENING_EPOCHS = 6
 _RARE = 1e-3
+_REFUSED = 409
 _T = TypeVar("_T")
 _S = TypeVar("_S")
 
@@ -69,12 +74,15 @@ class Strategy(StrEnum):
     PHONES_RETURN = "phones-return"
     """Moves people away while their phones are silent. When these report again, reports a guess after them: a right one
     lets the person come back."""
+    REVOKE = "revoke"
+    """Revokes people's tokens, so that the next report needs no receipt, and is patient then. Needs a platform key that
+    may also do so (the scope people)."""
     RECREATE = "recreate"
-    """Erases people, creates them anew and reports a guess as their first place. Needs the platform key."""
+    """Erases people, creates them anew and reports a guess as their first place. Needs the same key."""
 
     def works_with(self, stolen: Stolen) -> bool:
         """Whether the attacker can do it."""
-        return self is not Strategy.RECREATE or stolen is Stolen.KEY
+        return self not in (Strategy.REVOKE, Strategy.RECREATE) or stolen is Stolen.KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +103,6 @@ class StolenPlan:
         For how many budget windows the patient go on. More than one needs a service with test hooks and short windows.
     days : int
         For how many days phones come and go: silent for as long as a place must last, then reporting in six epochs.
-    chained_phones : bool
-        Whether phones send the receipt of their last report with the next one; the attacker cannot.
     controls : int
         Accounts of the attacker's own, to learn how the service answers right and wrong guesses.
     """
@@ -108,7 +114,6 @@ class StolenPlan:
     patient_guesses: int = 80
     windows: int = 1
     days: int = 30
-    chained_phones: bool = False
     controls: int = 20
     tau_m: float = 100.0
     longest_epoch_s: float = 10.0
@@ -119,8 +124,8 @@ class StolenPlan:
             raise UsageError(f"an audit needs 1 to {MOST_TARGETS:,} targets (--targets)")
         if not 1 <= self.windows <= _MOST_WINDOWS:
             raise UsageError(f"patience lasts for 1 to {_MOST_WINDOWS} windows (--windows)")
-        if self.windows > 1 and Strategy.PATIENT not in self.strategies:
-            raise UsageError("only the strategy patient goes on for several windows; leave --windows out")
+        if self.windows > 1 and not {Strategy.PATIENT, Strategy.REVOKE} & set(self.strategies):
+            raise UsageError("only the strategies patient and revoke go on for several windows; leave --windows out")
         unusable = [one for one in self.strategies if not one.works_with(self.stolen)]
         if unusable:
             raise UsageError(f"the strategy {unusable[0]} needs the platform key; leave it out, or use --stolen-key")
@@ -143,7 +148,9 @@ class StrategyResult:
     Attributes
     ----------
     requests : tuple of int
-        Reports that were made for each person.
+        Guesses that were reported for each person.
+    refused : int
+        How many of all guesses were refused, because they do not bring the receipt of the phone's last report.
     epochs : int
         Epochs that passed meanwhile.
     told : tuple of str
@@ -160,6 +167,7 @@ class StrategyResult:
     errors_after_m: tuple[float, ...]
     requests: tuple[int, ...]
     epochs: int
+    refused: int = 0
     told: tuple[str, ...] = ()
     seconds_right: float | None = None
     seconds_wrong: float | None = None
@@ -206,6 +214,8 @@ class StrategyResult:
             "median_error_from_published_m": round(median(self.errors_before_m), 1),
             "median_error_with_guesses_m": round(median(self.errors_after_m), 1),
             "reports_per_person": median(self.requests),
+            "reports": sum(self.requests),
+            "refused": self.refused,
             "epochs": self.epochs,
             "told": list(self.told),
             "median_seconds_right": self.seconds_right,
@@ -217,13 +227,20 @@ class StrategyResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StolenAudit:
-    """Result of the attack with a stolen key or token."""
+    """Result of the attack with a stolen key or token.
+
+    Attributes
+    ----------
+    asks_for_receipts : bool
+        Whether the service takes only reports that bring the receipt of the person's last one.
+    """
 
     stolen: Stolen
     rules: Rules
     rows: tuple[StrategyResult, ...]
     tau_m: float
     accounts: int
+    asks_for_receipts: bool = False
 
     @property
     def tells(self) -> bool:
@@ -242,6 +259,7 @@ class StolenAudit:
             "known_places_return_when_spent": rules.returns_when_spent,
             "known_cells_attract": rules.known_cells_attract,
             "same_noise_when_created_anew": rules.same_noise_anew,
+            "asks_for_receipts": self.asks_for_receipts,
             "strategies": [row.document() for row in self.rows],
             "verdict": "guesses tell" if self.tells else "not above what published places give",
             "accounts_removed": self.accounts,
@@ -256,11 +274,15 @@ class _Person:
     person: str
     truth: Spot = field(repr=False)
     client: Client = field(repr=False)
-    reports: int = 0
+    is_own: bool = False
+    """Whether it is the attacker's own account, with the phone."""
     before_m: Spot | None = field(default=None, repr=False)
-    is_chained: bool = False
-    receipt: str | None = field(default=None, repr=False)
-    """Of the phone's last report."""
+    guesses: int = 0
+    refused: int = 0
+    phone_receipt: str | None = field(default=None, repr=False)
+    """What the phone sends with its next report, where the service asks for it."""
+    guess_receipt: str | None = field(default=None, repr=False)
+    """The same of the attacker: of the last guess that was taken."""
 
 
 class StolenKeyAudit:
@@ -302,6 +324,7 @@ class StolenKeyAudit:
         self._rng = np.random.default_rng(plan.seed)
         with MadeUpAccounts(self._client, pause=self._pause) as accounts, ThreadPoolExecutor(_THREADS) as pool:
             self._accounts, self._pool = accounts, pool
+            self._asks_for_receipts = self._learn_about_receipts()
             self._rules = self._learn_rules(rules, homes_m[count + plan.controls :])
             controls = homes_m[count : count + plan.controls]
             parts = [homes_m[start : start + plan.people] for start in range(0, count, plan.people)]
@@ -310,7 +333,12 @@ class StolenKeyAudit:
                 for strategy, part in zip(plan.strategies, parts, strict=True)
             ]
         return StolenAudit(
-            stolen=plan.stolen, rules=self._rules, rows=tuple(rows), tau_m=plan.tau_m, accounts=accounts.removed
+            stolen=plan.stolen,
+            rules=self._rules,
+            rows=tuple(rows),
+            tau_m=plan.tau_m,
+            accounts=accounts.removed,
+            asks_for_receipts=self._asks_for_receipts,
         )
 
     def _stated_rules(self) -> Rules:
@@ -331,17 +359,14 @@ class StolenKeyAudit:
     def _people(self, role: str, homes_m: FloatArray) -> list[_Person]:
         """Make up people and have them published."""
         ids = self._accounts.create(role, len(homes_m))
-        is_chained = role == "target" and self._plan.chained_phones
         people = [
-            _Person(person, (float(x), float(y)), self._key_of(person), is_chained=is_chained)
+            _Person(person, (float(x), float(y)), self._key_of(person), is_own=role == "own")
             for person, (x, y) in zip(ids, homes_m, strict=True)
         ]
-        for _ in range(2 if is_chained else 1):
-            # The second report is the first one that brings a receipt.
-            self._each(self._phone_reports, people)
+        self._each(self._phone_reports, people)
         self._cross()
         for one, point in zip(people, self._each(self._published, people), strict=True):
-            one.before_m, one.reports = point, 0
+            one.before_m = point
         return people
 
     def _key_of(self, person: str) -> Client:
@@ -350,23 +375,44 @@ class StolenKeyAudit:
         issued = self._accounts.patiently(lambda: self._client.issue_token(person, expires_in_s=_TOKEN_LASTS_S))
         return self._client.with_key(issued.token)
 
-    def _phone_reports(self, one: _Person) -> None:
-        """Report a person from where they are, as their phone does."""
-        answer, _ = self._report(one, one.truth, previous=one.receipt if one.is_chained else None)
-        one.receipt = str(answer.json().get("receipt"))
+    def _learn_about_receipts(self) -> bool:
+        """Whether a second report is refused that does not bring the receipt of the first."""
+        [person] = self._accounts.create("own")
+        one = _Person(person, (0.0, 0.0), self._key_of(person))
+        answers = [self._report(one, one.truth, None)[0] for _ in range(2)]
+        return answers[-1].status_code == _REFUSED
 
-    def _report(self, one: _Person, spot: Spot, *, previous: str | None = None) -> tuple[httpx.Response, float]:
+    def _phone_reports(self, one: _Person, spot: Spot | None = None) -> None:
+        """Report a person, from where they are unless told otherwise, as their phone does."""
+        if self._asks_for_receipts and one.phone_receipt is None:
+            one.phone_receipt = secrets.token_hex(12)
+        answer, _ = self._report(one, spot or one.truth, one.phone_receipt)
+        one.phone_receipt = self._receipt_of(answer)
+
+    def _guess(self, one: _Person, spot: Spot) -> tuple[httpx.Response, float]:
+        """Report in a person's name, without the receipt of their phone's last report; return answer and seconds."""
+        answer, seconds = self._report(one, spot, one.guess_receipt)
+        one.guesses += 1
+        if answer.status_code == _REFUSED:
+            one.refused += 1
+        else:
+            one.guess_receipt = self._receipt_of(answer)
+        return answer, seconds
+
+    def _receipt_of(self, answer: httpx.Response) -> str | None:
+        return str(answer.json().get("receipt")) if self._asks_for_receipts else None
+
+    def _report(self, one: _Person, spot: Spot, previous: str | None) -> tuple[httpx.Response, float]:
         body = place_body(*degrees_of(self._region, spot)) | ({} if previous is None else {"previous": previous})
 
         def send() -> tuple[httpx.Response, float]:
             begun = time.perf_counter()
-            answer = one.client.answer("PUT", person_path(one.person, "/location"), json=body)
+            answer = one.client.answer("PUT", person_path(one.person, "/location"), json=body, also=[_REFUSED])
             return answer, time.perf_counter() - begun
 
         answer, seconds = self._accounts.patiently(send)
         at = answer.json().get("publishes_at")
         self._publishes_at = at if isinstance(at, float) else self._publishes_at
-        one.reports += 1
         return answer, seconds
 
     def _published(self, one: _Person) -> Spot | None:
@@ -383,17 +429,18 @@ class StolenKeyAudit:
     def _stay(
         self, people: Sequence[_Person], spots: Sequence[Spot], epochs: int, *, phones: Sequence[_Person] = ()
     ) -> list[Spot | None]:
-        """Report the same places in some epochs, after the phones if any; return what is published then."""
+        """Report the same places in some epochs, after the phones if any; return what is published then.
+
+        The attacker has the phones of own accounts.
+        """
         for _ in range(epochs):
             self._each(self._phone_reports, phones)
-            self._each(lambda turn: self._try_to_report(*turn), zip(people, spots, strict=True))
+            self._each(
+                lambda turn: (self._phone_reports if turn[0].is_own else self._guess)(*turn),
+                zip(people, spots, strict=True),
+            )
             self._cross()
         return self._each(self._published, people)
-
-    def _try_to_report(self, one: _Person, spot: Spot) -> None:
-        """Report in a person's name, unless the service wants the receipt of their phone's last report."""
-        with _refused_if(one.is_chained):
-            self._report(one, spot)
 
     # -- what the attacker's own accounts show -----------------------------------------------------------------
 
@@ -462,6 +509,8 @@ class StolenKeyAudit:
         elif strategy is Strategy.PHONES_RETURN:
             beliefs = self._wait_for_phones(people, progress)
         else:
+            if strategy is Strategy.REVOKE:
+                self._each(lambda one: self._accounts.patiently(partial(one.client.revoke_tokens, one.person)), people)
             beside = strategy is Strategy.BESIDE_PHONES
             beliefs, by_window = self._be_patient(people, progress, beside_phones=beside)
         before = [self._belief(one) for one in people]
@@ -470,8 +519,9 @@ class StolenKeyAudit:
             self._plan.tau_m,
             self._errors(people, before),
             self._errors(people, beliefs),
-            tuple(one.reports for one in people),
+            tuple(one.guesses for one in people),
             self._crossed - crossed,
+            sum(one.refused for one in people),
             telltales.names,
             seconds_right=round(median(times[True]), 6) if times[True] else None,
             seconds_wrong=round(median(times[False]), 6) if times[False] else None,
@@ -517,9 +567,9 @@ class StolenKeyAudit:
 
     def _observed(self, one: _Person, spot: Spot) -> tuple[dict[str, str], float]:
         """Report a place far away, then a guess, and return what the guess changed, and the time of its answer."""
-        self._report(one, self._city.grid.centre_of(self._city.far_cells(spot, 1)[0]))
+        self._guess(one, self._city.grid.centre_of(self._city.far_cells(spot, 1)[0]))
         before = self._look(one)
-        answer, seconds = self._report(one, spot)
+        answer, seconds = self._guess(one, spot)
         return {**answer_features(answer), **changes(before, self._look(one))}, seconds
 
     def _read_answers(self, one: _Person, telltales: Telltales, progress: Progress) -> Belief:
@@ -531,11 +581,7 @@ class StolenKeyAudit:
         for _ in range(self._plan.answer_guesses if telltales.names else _GUESSES_IN_VAIN):
             block = next(one for one in belief.halving_blocks(len(tried) + 1) if one not in tried)
             tried.add(block)
-            features: dict[str, str] = {}
-            with _refused_if(one.is_chained):
-                features, _ = self._observed(one, ((block[0] + 0.5) * side_m, (block[1] + 0.5) * side_m))
-            if not features:
-                break
+            features, _ = self._observed(one, ((block[0] + 0.5) * side_m, (block[1] + 0.5) * side_m))
             belief.update(_block(block), *telltales.likelihood(features))
             if belief.weights.max() > _SURE:
                 break
@@ -577,7 +623,7 @@ class StolenKeyAudit:
                 if beside_phones:
                     # The guess comes last in an epoch, where it does most harm.
                     self._each(self._phone_reports, people)
-                self._each(lambda turn: self._try_to_report(turn[0], turn[2].spot), active)
+                self._each(lambda turn: self._guess(turn[0], turn[2].spot), active)
                 self._cross()
             points = self._each(lambda turn: self._published(turn[0]), active)
             for (_, victim, guess), point in zip(active, points, strict=True):
@@ -628,7 +674,7 @@ class StolenKeyAudit:
             cells = [belief.likeliest_cells(1)[0] for belief in beliefs]
             self._each(self._anew, people)
             spots = [self._city.grid.centre_of(cell) for cell in cells]
-            self._each(lambda turn: self._report(*turn), zip(people, spots, strict=True))
+            self._each(lambda turn: self._guess(*turn), zip(people, spots, strict=True))
             self._cross()
             for one, belief, cell, point in zip(
                 people, beliefs, cells, self._each(self._published, people), strict=True
@@ -637,16 +683,6 @@ class StolenKeyAudit:
                     belief.update([cell], *((1.0, 1e-6) if point == one.before_m else (0.0, 1.0)))
         progress(len(people))
         return beliefs
-
-
-@contextmanager
-def _refused_if(is_chained: bool) -> Iterator[None]:
-    """Go on where a report is refused because it does not bring the receipt of the phone's last one."""
-    try:
-        yield
-    except ServiceError as error:
-        if not is_chained or error.name != "chain-broken":
-            raise
 
 
 def _block(first: Cell) -> list[Cell]:

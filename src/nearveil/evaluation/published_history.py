@@ -193,9 +193,9 @@ def _shown(settled: _Settled, phones: list[_Phone], keys: SecretKeys, progress: 
             store.close()
             noise = settled.noise(number)
             publisher, store = begin(noise)
-        publisher.receive([Report(names[who], *phones[who].fix) for who in senders])
-        for who in senders:
-            phones[who].sent(settled.noise(number))
+        answers = publisher.receive([Report(names[who], *phones[who].fix, phones[who].receipt) for who in senders])
+        for who, answer in zip(senders, answers, strict=True):
+            phones[who].sent(settled.noise(number), answer.receipt)
         # Nothing waits from one epoch to the next but what was reported, so that epochs without a report are left out.
         now_s = schedule.starts_at(first_epoch + number + 1)
         publisher.publish_due()
@@ -370,6 +370,7 @@ class _Phone:
     def __init__(self, ground: Ground, epochs: IntArray, fixes_m: FloatArray) -> None:
         self.epochs, self._fixes_m, self._ground = epochs, fixes_m, ground
         self._cells = ground.cells_at(fixes_m)
+        self.receipt: str | None = None
         self._row = 0
         self._noise = -1
         self._published: int | None = None
@@ -388,9 +389,9 @@ class _Phone:
             return np.zeros(max(0, end - start), dtype=np.bool_)
         return self._ground.reaches(cell, self._cells[start:end], self._fixes_m[start:end])
 
-    def sent(self, noise: int) -> None:
-        """Take note that the report was sent, in which noise of many."""
-        row = self._row
+    def sent(self, noise: int, receipt: str) -> None:
+        """Take note that the report was sent, in which noise of many, and of its receipt."""
+        row, self.receipt = self._row, receipt
         if noise != self._noise:
             self._noise, self._published, self._candidate = noise, None, None
         if self._within(self._published, row, row + 1).any():

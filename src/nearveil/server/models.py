@@ -53,8 +53,9 @@ class Place(_Model):
         Field(
             pattern=f"^[0-9a-f]{{{2 * RECEIPT_BYTES}}}$",
             description=(
-                "The receipt of the last report of this phone that was answered. From the first such report on, "
-                "reports of this person without it are refused, until the person's tokens are revoked."
+                "The receipt of the last report of this phone that was answered; with its first report, 24 such digits "
+                "at random. A report whose answer was lost is sent again with the same. Others are refused, until the "
+                "person's tokens are revoked."
             ),
             examples=["5c0d8a2e9f4b7163d0a1c2e3"],
         ),

@@ -74,8 +74,9 @@ _KINDS: dict[str, tuple[int, str, str]] = {
     "chain-broken": (
         409,
         "Not the last report's receipt",
-        "Somebody else, or another phone, has reported for this person, and nothing was kept. Revoke the person's "
-        "tokens, give this phone a new one, and send the report again.",
+        "Nothing was kept: send as 'previous' the receipt of the last report that was answered, and if there is none "
+        "or it is refused, have the platform revoke the person's tokens (DELETE /v1/people/{id}/tokens), and send the "
+        "report again.",
     ),
     "too-large": (413, "The body is too large", "Send less at once."),
     "wrong-media-type": (415, "Not JSON", "Send the body with 'Content-Type: application/json'."),

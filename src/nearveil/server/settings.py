@@ -271,9 +271,10 @@ class Settings(BaseSettings):
         least=1,
         most=10_000,
     )
-    chained_reports: Annotated[Literal["if-sent", "always"], BeforeValidator(_word)] = _setting(
-        "if-sent",
-        "Reports that must bring the receipt of the one before: those after one that did (if-sent), or all (always).",
+    chained_reports: Annotated[Literal["always", "if-sent"], BeforeValidator(_word)] = _setting(
+        "always",
+        "Reports that must bring the receipt of the one before: all but a person's first (always), or only those after "
+        "one that did (if-sent), which lets a stolen key or token find people.",
         panel="Protection",
     )
     intervals: _File = _setting(

@@ -49,7 +49,7 @@ def grid(protection: Protection) -> PlaceCells:
 def opened(protection: Protection, keys: SecretKeys = KEYS, now_s: float = 0.0) -> tuple[Publisher, SqliteStore]:
     store = SqliteStore.in_memory()
     store.add_people(PEOPLE)
-    return Publisher(protection, keys, store, clock=lambda: now_s), store
+    return Publisher(protection, keys, store, clock=lambda: now_s, always_chained=False), store
 
 
 def drawn(publisher: Publisher, store: SqliteStore, place_m: FloatArray, people: list[str] = PEOPLE) -> FloatArray:
@@ -137,7 +137,7 @@ def test_staying_and_returning_repeat_a_point_and_cost_nothing(protection: Prote
     now_s = 0.0
     store = SqliteStore.in_memory()
     store.add_people(["ann"])
-    publisher = Publisher(protection, KEYS, store, clock=lambda: now_s)
+    publisher = Publisher(protection, KEYS, store, clock=lambda: now_s, always_chained=False)
     far = np.argsort(steps_from(grid.cells, usual_cell(grid.cells)))[[0, -1]]
     points = []
     # One window: a first place counts at once, and the others after two epochs.
@@ -266,7 +266,7 @@ def test_cells_are_made_from_what_a_store_has_published(protection: Protection) 
         now_s = 0.0
         store = SqliteStore.in_memory()
         store.add_people(PEOPLE)
-        publisher = Publisher(one, KEYS, store, clock=lambda: now_s)  # noqa: B023 - called within the turn
+        publisher = Publisher(one, KEYS, store, clock=lambda: now_s, always_chained=False)  # noqa: B023 - called within the turn
         with pytest.raises(DataError, match="two published people"):
             cells_from_store(store, one)
         drawn(publisher, store, city)

@@ -1,4 +1,4 @@
-"""Chains of receipts: once a phone sends its last receipt, whoever does not have it changes nothing by reporting."""
+"""Chains of receipts: whoever does not have the last receipt of a person's phone changes nothing by reporting."""
 
 import random
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 
 from nearveil.nearby.publishing.keys import SecretKeys, new_keys
 from nearveil.nearby.publishing.protection import Policy, Protection
-from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status
+from nearveil.nearby.publishing.publisher import MOST_GIVEN, Answer, Publisher, Report, Status
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
 
@@ -25,7 +25,7 @@ class World:
     """A publisher and the phone of one person, who is known as ann."""
 
     def __init__(
-        self, keys: SecretKeys | None = None, *, always_chained: bool = False, policy: Policy = Policy.PLACE
+        self, keys: SecretKeys | None = None, *, always_chained: bool = True, policy: Policy = Policy.PLACE
     ) -> None:
         self.now_s = 0.0
         self.store = SqliteStore.in_memory()
@@ -78,43 +78,49 @@ def test_who_does_not_have_the_receipt_is_refused(chained: World, previous: str 
     assert chained.phone(WORK) is Status.TAKEN
 
 
-def test_before_a_chain_reports_without_a_receipt_are_taken() -> None:
+def test_the_first_report_begins_a_chain() -> None:
     world = World()
-    assert [world.report(spot).status for spot in PLACES] == [Status.TAKEN] * 3
-
-
-def test_a_receipt_that_is_not_the_last_is_refused_from_the_first_on() -> None:
-    """Whoever reports between two reports of a phone could keep a chain from beginning otherwise."""
-    world = World()
-    assert world.phone() is Status.TAKEN
-    assert world.report(FAR).status is Status.TAKEN
-    assert world.phone() is Status.CHAIN_BROKEN
-
-
-def test_a_new_person_may_bring_any_receipt_and_is_chained() -> None:
-    """A phone after a revocation still has its last receipt, and sends it until it has an answer."""
-    world = World()
-    assert [world.report(HOME, NOBODYS).status for _ in range(3)] == [Status.TAKEN] * 3
-    assert world.report(HOME).status is Status.CHAIN_BROKEN
-
-
-def test_always_chained_refuses_all_but_the_first_without_a_receipt() -> None:
-    world = World(always_chained=True)
     assert world.phone() is Status.TAKEN
     assert world.report(FAR).status is Status.CHAIN_BROKEN
     assert world.phone() is Status.TAKEN
 
 
-def test_always_chained_begins_where_reports_were_not_chained() -> None:
-    keys = new_keys()
-    world = World(keys, always_chained=True)
-    first = Publisher(world.publisher.protection, keys, world.store, clock=lambda: 0.0)
-    assert first.receive([Report("ann", *HOME)] * 2)[1].status is Status.TAKEN
-    assert [world.phone(), world.report(HOME).status, world.phone()] == [
-        Status.TAKEN,
-        Status.CHAIN_BROKEN,
-        Status.TAKEN,
-    ]
+def test_a_first_report_with_a_receipt_of_its_own_choosing_may_be_sent_again() -> None:
+    """Without one, whoever gets no answer to the first report cannot say that it was theirs."""
+    world = World()
+    world.last = NOBODYS
+    lost = [world.report(HOME, NOBODYS).status for _ in range(3)]
+    assert lost == [Status.TAKEN] * 3
+    assert world.report(HOME).status is Status.CHAIN_BROKEN
+    assert [world.phone(), world.phone()] == [Status.TAKEN] * 2
+    assert world.report(HOME, NOBODYS).status is Status.CHAIN_BROKEN
+
+
+def test_on_a_store_without_chains_the_next_report_begins_one_with_any_receipt() -> None:
+    for brought in (None, NOBODYS):
+        keys = new_keys()
+        world = World(keys)
+        before = Publisher(world.publisher.protection, keys, world.store, clock=lambda: 0.0, always_chained=False)
+        assert before.receive([Report("ann", *HOME)] * 2)[1].status is Status.TAKEN
+        world.last = brought
+        assert [world.phone(), world.report(HOME).status, world.phone()] == [
+            Status.TAKEN,
+            Status.CHAIN_BROKEN,
+            Status.TAKEN,
+        ]
+
+
+def test_if_chains_are_not_asked_for_reports_without_a_receipt_are_taken_before_one_begins() -> None:
+    world = World(always_chained=False)
+    assert [world.report(spot).status for spot in PLACES] == [Status.TAKEN] * 3
+
+
+def test_if_chains_are_not_asked_for_a_receipt_that_is_not_the_last_is_refused_all_the_same() -> None:
+    """Whoever reports between two reports of a phone could keep a chain from beginning otherwise."""
+    world = World(always_chained=False)
+    assert world.phone() is Status.TAKEN
+    assert world.report(FAR).status is Status.TAKEN
+    assert world.phone() is Status.CHAIN_BROKEN
 
 
 def test_answers_may_be_lost(chained: World) -> None:
@@ -126,14 +132,33 @@ def test_answers_may_be_lost(chained: World) -> None:
     assert chained.report(HOME, lost[0].receipt).status is Status.CHAIN_BROKEN
 
 
-def test_of_two_who_have_one_receipt_one_is_refused(chained: World) -> None:
-    """Somebody who copied the phone's storage is noticed with the second report."""
+@pytest.mark.parametrize("answered", range(MOST_GIVEN))
+def test_a_report_that_was_sent_several_times_may_arrive_in_any_order(chained: World, answered: int) -> None:
+    """Of reports with one receipt that wait in several processes, the phone gets the answer to any one."""
+    answers = [chained.report(HOME, chained.last) for _ in range(MOST_GIVEN)]
+    chained.last = answers[answered].receipt
+    assert [chained.phone(), chained.phone()] == [Status.TAKEN] * 2
+    assert {chained.report(HOME, answer.receipt).status for answer in answers} == {Status.CHAIN_BROKEN}
+
+
+def test_no_more_receipts_are_kept_than_that(chained: World) -> None:
+    answers = [chained.report(HOME, chained.last) for _ in range(MOST_GIVEN + 1)]
+    assert chained.report(HOME, answers[0].receipt).status is Status.CHAIN_BROKEN
+    assert chained.report(HOME, answers[1].receipt).status is Status.TAKEN
+
+
+@pytest.mark.parametrize("first", ["thief", "phone"])
+def test_of_two_who_have_one_receipt_the_first_to_go_on_shuts_the_other_out(chained: World, first: str) -> None:
+    """Somebody who copied the phone's storage, or the phone, is refused with the third report at the latest."""
     copied = chained.last
     thief = chained.report(FAR, copied)
     assert chained.phone() is Status.TAKEN
-    assert chained.report(FAR, thief.receipt).status is Status.CHAIN_BROKEN
-    assert chained.report(FAR, copied).status is Status.TAKEN
-    assert chained.phone() is Status.CHAIN_BROKEN
+    if first == "phone":
+        assert chained.phone() is Status.TAKEN
+        assert {chained.report(FAR, one).status for one in (thief.receipt, copied)} == {Status.CHAIN_BROKEN}
+    else:
+        assert chained.report(FAR, thief.receipt).status is Status.TAKEN
+        assert chained.phone() is Status.CHAIN_BROKEN
 
 
 def test_reports_of_one_batch_come_one_after_the_other(chained: World) -> None:
@@ -201,7 +226,7 @@ def test_no_sequence_of_reports_of_somebody_else_changes_anything(seed: int) -> 
     The attacker knows every receipt that the attacker's own reports got before the chain began, and none of the phone.
     """
     chosen, keys = random.Random(seed), new_keys()
-    attacked, alone = World(keys), World(keys)
+    attacked, alone = World(keys, always_chained=False), World(keys, always_chained=False)
     mine = [attacked.report(HOME).receipt, alone.report(HOME).receipt]
     for world in (attacked, alone):
         world.last = world.report(HOME).receipt

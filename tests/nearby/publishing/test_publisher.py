@@ -55,7 +55,9 @@ class World:
         self.publisher.add_people(["ann", "bob"])
 
     def publisher_with(self, keys: SecretKeys, **changed: Any) -> Publisher:
-        return Publisher(replace(self.protection, **changed), keys, self.store, clock=lambda: self.now_s)
+        return Publisher(
+            replace(self.protection, **changed), keys, self.store, clock=lambda: self.now_s, always_chained=False
+        )
 
     def report(self, person: str, place_m: tuple[float, float]) -> Status:
         latitude, longitude = PARIS.from_metres(np.array([place_m]))[0]

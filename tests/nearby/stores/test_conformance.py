@@ -552,7 +552,7 @@ class TestAmongPeople:
         points = []
         for one in (store, store, SqliteStore.in_memory()):
             one.add_people(["ann"])
-            publisher = Publisher(protection, keys, one, clock=lambda: 0.0)
+            publisher = Publisher(protection, keys, one, clock=lambda: 0.0, always_chained=False)
             assert publisher.report("ann", 48.0, 11.1).status == "taken"
             found = held(one, "ann", 0)
             assert found is not None

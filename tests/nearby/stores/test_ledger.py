@@ -184,7 +184,7 @@ class TestOrder:
 
     def reported(self, protection: Protection, keys: SecretKeys, store: Store) -> tuple[int, ...]:
         now_s = 0.0
-        publisher = Publisher(protection, keys, store, clock=lambda: now_s)
+        publisher = Publisher(protection, keys, store, clock=lambda: now_s, always_chained=False)
         for _ in range(protection.dwell_epochs):
             publisher.report("ann", 48.85, 2.35)
             now_s += 3600.0

@@ -235,7 +235,9 @@ def test_reports_and_borders_never_exceed_a_budget(
     protection, keys = Protection(region=san_francisco, new_places=4, dwell_epochs=1), new_keys()
     # From the first epoch of a window on, of which all borders are within the window.
     epoch_s, clock = protection.schedule.epoch_s, [1e9 - 1e9 % protection.schedule.window.total_seconds()]
-    publishers = [Publisher(protection, keys, store, clock=lambda: clock[0]) for store in (first, second)]
+    publishers = [
+        Publisher(protection, keys, store, clock=lambda: clock[0], always_chained=False) for store in (first, second)
+    ]
     done = threading.Event()
 
     def report(publisher: Publisher, seed: int) -> set[Status]:

@@ -49,6 +49,9 @@ WINDOWS_OF_BEFORE = 24
 
 RECEIPT_BYTES = 12
 
+MOST_GIVEN = 4
+"""So many receipts that were given for one report, sent again and again, fit."""
+
 _OWN_KEY, _SHARED_KEY = "own", "shared"
 
 
@@ -94,7 +97,7 @@ class Report:
     Attributes
     ----------
     previous : str or None
-        The receipt of the last report that this reporter got an answer to.
+        The receipt of the last report that this reporter got an answer to; with the first one, any.
     """
 
     person: str
@@ -123,7 +126,8 @@ class Publisher:
     computing : callable, optional
         Returns a context in which reports and epochs are worked out, within a transaction.
     always_chained : bool
-        Whether a person's first report begins a chain; if not, the first one that brings a receipt does.
+        Whether a person's first report begins a chain: every later one must then bring the receipt of the one before.
+        If not, the first one that brings a receipt begins it, and until then everybody's reports are taken.
 
     Examples
     --------
@@ -133,7 +137,9 @@ class Publisher:
     >>> store = SqliteStore.in_memory()
     >>> _ = store.add_people(["ann"])
     >>> publisher = Publisher(Protection(region=named_region("san-francisco")), new_keys(), store)
-    >>> publisher.report("ann", 37.77, -122.42).status.value
+    >>> import secrets
+    >>> first = publisher.report("ann", 37.77, -122.42, previous=secrets.token_hex(12))
+    >>> publisher.report("ann", 37.77, -122.42, previous=first.receipt).status.value
     'taken'
     """
 
@@ -146,7 +152,7 @@ class Publisher:
         clock: Callable[[], float] = time.time,
         check_window: Callable[[int], None] | None = None,
         computing: Computing = nullcontext,
-        always_chained: bool = False,
+        always_chained: bool = True,
     ) -> None:
         self.protection = with_settled_channel(protection, store)
         self._keys = keys
@@ -273,7 +279,11 @@ class Publisher:
     # -- reports ---------------------------------------------------------------------------------------------
 
     def report(self, person: str, latitude: float, longitude: float, *, previous: str | None = None) -> Answer:
-        """Take one report; see `receive`. ``previous`` is the receipt of the reporter's last one."""
+        """Take one report; see `receive`.
+
+        ``previous`` is the receipt of the last report that was answered. A first report may bring one of the reporter's
+        own choosing (``secrets.token_hex(12)``): with the same one it can be sent again if its answer was lost.
+        """
         return self.receive([self.accept(person, latitude, longitude, previous=previous)])[0]
 
     def accept(self, person: str, latitude: float, longitude: float, *, previous: str | None = None) -> Report:
@@ -480,9 +490,13 @@ class Stay:
     def follow(self, previous: str | None, receipt: str, *, always: bool) -> bool:
         """Take the receipt of a report that fits the chain, or begins one; whether it does.
 
-        What the last report brought fits too, because its answer may be lost. Nothing else does: of two who have one
-        receipt, the one who does not report last is refused. Where no chain has begun, a report may bring none; one
-        that brings another than the last is of a reporter who does not know of a report in between.
+        What the last report brought fits too, because its answer may be lost: the report is sent again with the same.
+        So do the last receipts that were given for it, because a report that was sent twice may arrive in either order,
+        and only one of the answers. Nothing else does: of two who have one receipt, whoever first goes on from a later
+        one shuts the other out.
+
+        A report that begins a chain may bring any receipt. Where none has begun and none must, a report may bring none;
+        one that brings another than the last is of a reporter who does not know of a report in between.
 
         Parameters
         ----------
@@ -491,16 +505,17 @@ class Stay:
         always : bool
             Whether a report that brings none begins a chain.
         """
+        chain: tuple[str, ...] = (receipt,) if always else ()
         if previous is None:
-            if self._chain:
-                return False
-            self._chain = (receipt,) if always else ()
+            fits = not self._chain
         else:
-            if self._last and previous not in (self._chain or (self._last,)):
-                return False
-            self._chain = (previous, receipt)
-        self.receipt = self._last = receipt
-        return True
+            fits = previous in self._chain if self._chain else always or self._last in ("", previous)
+            given = self._chain[1:] if self._chain[:1] == (previous,) else ()
+            chain = (previous, *given[1 - MOST_GIVEN :], receipt)
+        if fits:
+            self._chain = chain
+            self.receipt = self._last = receipt
+        return fits
 
     def observe(
         self, own: Sequence[bytes], near: Sequence[bytes], *, dwell_epochs: int, most_charges: int

@@ -95,8 +95,8 @@ class Standing:
     candidate_epoch, seen : int
         The last epoch in which it was reported, and in how many.
     chain : tuple of str
-        What the last report brought, if anything, and its own receipt: the next report must bring one of them. Empty
-        while no chain of reports has begun.
+        What the last report brought, if anything, and the receipts given for it, its own last: the next report must
+        bring one of them. Empty while no chain of reports has begun.
     """
 
     receipt: str
