@@ -1,5 +1,8 @@
 """``nearveil serve-demo``: what it starts, what it leaves in its folder, and what it refuses."""
 
+import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +11,7 @@ import pytest
 import nearveil.cli.serve_demo as demo
 from nearveil.errors import UsageError
 from nearveil.mechanisms.cells import load_cells
+from nearveil.nearby.publishing.publisher import Status
 from nearveil.server import run
 from nearveil.server.console import demonstration
 from nearveil.server.service import Service
@@ -68,6 +72,30 @@ def test_it_hides_within_metres_unless_told_otherwise(started: list[Any], tmp_pa
     start(tmp_path)
     start(tmp_path / "other", hide_within="300m")
     assert [(protection.among, protection.hide_within_m) for protection, _ in started] == [(None, 500.0), (None, 300.0)]
+
+
+def test_the_report_to_try_is_taken_as_often_as_it_is_tried(
+    monkeypatch: pytest.MonkeyPatch, started: list[Any], tmp_path: Path
+) -> None:
+    taken: list[Status] = []
+
+    def try_it(service: Service, listening: Any, *, when_ready: Callable[[], None]) -> None:
+        listening.close()
+        said: list[str] = []
+        monkeypatch.setattr(demo, "say", said.append)
+        when_ready()
+        [person], [body] = (
+            re.findall(found, said[0]) for found in (r"people/(\S+)/location", r"location --json '(.*)'")
+        )
+        for _ in range(2):
+            place = json.loads(body)
+            report = service.publisher.report(person, place.pop("latitude"), place.pop("longitude"), **place)
+            taken.append(report.status)
+        service.close()
+
+    monkeypatch.setattr(run, "run", try_it)
+    start(tmp_path)
+    assert taken == [Status.TAKEN] * 2
 
 
 @pytest.mark.parametrize(
