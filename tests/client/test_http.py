@@ -170,6 +170,17 @@ def test_not_what_would_count_twice(service: StubService, monkeypatch: pytest.Mo
         assert transport.calls == number
 
 
+@pytest.mark.parametrize(("previous", "calls"), [(None, 1), ("5c0d8a2e9f4b7163d0a1c2e3", 3)])
+def test_a_report_is_tried_again_if_it_holds_a_receipt(
+    service: StubService, monkeypatch: pytest.MonkeyPatch, previous: str | None, calls: int
+) -> None:
+    """Without one, a second report is refused if the first was taken and its answer lost."""
+    transport, client = flaky(service, monkeypatch, 99, httpx.ReadError)
+    with pytest.raises(UnreachableError):
+        client.report("ann", *HERE, previous=previous)
+    assert transport.calls == calls
+
+
 def test_nor_after_an_answer_that_came_too_late(service: StubService, monkeypatch: pytest.MonkeyPatch) -> None:
     transport, client = flaky(service, monkeypatch, 99, httpx.ReadTimeout)
     with pytest.raises(UnreachableError):

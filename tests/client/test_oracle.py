@@ -1,5 +1,6 @@
 """The oracle over HTTP: an attack cannot tell it from the simulator's."""
 
+import json
 from typing import Any
 
 import httpx
@@ -102,6 +103,9 @@ def test_without_protection_one_account_makes_all_moves(service: StubService) ->
         assert oracle.nearby((100.0 * number, 0.0))[0] == "colluder-0"
     made = [one for one in service.requests if one.url.path == "/v1/people"]
     assert len(made) == 2
+    # Any receipt, and then that of the report before, which the stub calls r.
+    sent = [json.loads(one.content)["previous"] for one in service.requests if one.url.path.endswith("/location")]
+    assert (len(sent[0]), sent[1:]) == (24, ["r"] * 4)
 
 
 def test_a_border_that_comes_soon_is_waited_for(service: StubService) -> None:
