@@ -9,12 +9,13 @@ the target teach the policy as well. Nothing is proved here: the result is an es
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
+from nearveil.attacks._band_search import Bands, BandSearch, find_bands
 from nearveil.attacks._belief import Belief, split_cells
 from nearveil.attacks.base import Finding, Inquiry, Outcome, inward_angle, rank_of, step_from
 from nearveil.attacks.oracle import Spot, spot_of
@@ -227,10 +228,23 @@ class PolicySearch:
         self._half_extent, self._tau_m, self._most_queries = np.array(half_extent_m), tau_m, most_queries
         self._rng = np.random.default_rng(1)
         self._clues: list[Clue] = []
+        self.bands: Bands | None = None
         self._cells = Belief(start, half_extent_m, inquiry.oracle.k, tau_m).cells
 
     def search(self, calibration: Calibration) -> Finding:
         """Ask where the answer is expected to tell most, until the radius is small enough."""
+        if self.bands:
+            found = BandSearch(
+                self._inquiry,
+                self._answer,
+                self.bands,
+                self._start,
+                half_extent_m=(float(self._half_extent[0]), float(self._half_extent[1])),
+                tau_m=self._tau_m,
+                most_queries=self._most_queries,
+            ).run()
+            if found is not None:
+                return found
         if calibration.bands_m:
             # In a band some accounts may be before the target and others after it: keep to one.
             self._accounts = self._accounts[:1]
@@ -275,9 +289,18 @@ class PolicySearch:
         if max(map(len, lists)) < inquiry.oracle.k:
             cutoff_m, slack_m = self._find_cutoff(sentinel, drop)
         bands_m, displaced_m, crowded = 0.0, _DISPLACED_M * stable, False
-        if stable and not delay:
+        is_plain_but_for_bands = stable and drop == 0 and not delay and cutoff_m == math.inf
+        if is_plain_but_for_bands and len(self._accounts) > 1 and self._left > _KEPT:
+            self.bands = find_bands(self._answer, self._accounts, [self._start, *self._quiet_places()])
+        if self.bands:
+            bands_m = self.bands.width_m
+        elif stable and not delay:
             bands_m, displaced_m, crowded = self._find_bands(lists)
         return Calibration(drop, stable, delay, cutoff_m, slack_m, bands_m, displaced_m, crowded)
+
+    def _quiet_places(self) -> list[Spot]:
+        """Places where few people may be: the corners of the region."""
+        return [spot_of(0.98 * self._half_extent * np.array(corner)) for corner in product((-1, 1), repeat=2)]
 
     def _same_question(self, sentinel: Person) -> list[Sequence[Person]]:
         """Take an account off the map, put it at the start, and ask until its move shows, and a few times more."""
@@ -413,7 +436,7 @@ class PolicySearch:
 
     # -- asking and learning
 
-    def _answer(self, place: Spot, radius_of: dict[Person, float]) -> Sequence[Person]:
+    def _answer(self, place: Spot, radius_of: Mapping[Person, float]) -> Sequence[Person]:
         """Put accounts at distances from a place, in any directions, and ask once the moves show."""
         for account in self._accounts:
             radius = radius_of.get(account)

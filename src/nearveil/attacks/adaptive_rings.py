@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from nearveil.attacks._belief import nearest_and_farthest, split_cells
 from nearveil.attacks.base import AttackResult, Outcome, Trace, TraceStep
 from nearveil.attacks.oracle import OutOfQueriesError, PersonOracle, Spot, spot_of
-from nearveil.attacks.readings import Question, Reading, reading_of
+from nearveil.attacks.readings import Question, Reading, Rule, reading_of
 from nearveil.kernels import kernel
 from nearveil.types import BoolArray, FloatArray, IntArray
 
@@ -60,10 +62,21 @@ class Prior:
         return np.column_stack([x.ravel(), y.ravel(), np.full(x.size, max(width / columns, height / rows))])
 
 
+class RuledRings(Protocol):
+    """Rules by which a service may answer, and what all answers so far say under each of them, as in `Reading`."""
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """Rules to be told apart."""
+
+    def rings(self) -> FloatArray:
+        """For each rule rows (x, y, least, greatest)."""
+
+
 class RingBelief:
     """The cells that are possible under each rule, and how likely they are."""
 
-    def __init__(self, reading: Reading, prior: Prior) -> None:
+    def __init__(self, reading: RuledRings, prior: Prior) -> None:
         self._reading, self._prior = reading, prior
         self._rules = reading.rules
         self.cells, self.rule = self._all_cells()

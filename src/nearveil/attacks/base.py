@@ -108,6 +108,15 @@ class AttackResult:
     listed: Mapping[Person, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A list, the place it was asked from, and where the attacker's accounts were."""
+
+    place: Spot
+    accounts: Mapping[Person, Spot]
+    answer: Sequence[Person]
+
+
 class Inquiry:
     """State of one attack: asks, records the questions, and knows the target."""
 
@@ -115,6 +124,7 @@ class Inquiry:
         self.oracle = oracle
         self.target = target
         self.steps: list[TraceStep] = []
+        self.history: list[Answered] = []
         self.listed: Counter[Person] = Counter()
         self.circles: list[Circle] = []
         self._colluder_spots: dict[Person, Spot] = {}
@@ -149,6 +159,7 @@ class Inquiry:
 
     def _ask_once(self, place: Spot) -> Sequence[Person]:
         answer = self.oracle.nearby(place)
+        self.history.append(Answered(place, dict(self._colluder_spots), answer))
         self.listed.update(person for person in answer if person != self.target and person not in self.colluders)
         self.steps.append(
             TraceStep(
