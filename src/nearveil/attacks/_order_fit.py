@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -191,6 +192,8 @@ _PULL = 1e-2
 _MOST_STEPS = 60
 _TOLERANCE = 1e-4
 _LAY_OUT_ROUNDS = 15
+# In so many lists two people follow each other, and in no other list, if they are taken to share a point.
+_ALWAYS = 4
 # Misfits violate rules by this share of what the worst misfit does, and by this much in units of the scale.
 _MISFIT = 0.3
 _MISFIT_STRAIN = 0.01
@@ -243,6 +246,11 @@ class Neighbourhood:
         nearer, farther = (np.hypot(*(points[people] - places[q]).T) for people in (near, far))
         return float(np.mean(nearer[telling] > farther[telling]))
 
+    def points_apart(self) -> int:
+        """How many points people have who were seen often enough to tell whether they share one."""
+        often = np.array([self._seen[person] >= _ALWAYS for person in self.people])
+        return len(np.unique(self._households()[often]))
+
     def solutions(self) -> FloatArray:
         """Places of everybody in each solution that is about as good as the best, of shape (solutions, people, 2)."""
         worst = 2 * self._strains.min() + _CREDIBLE_STRAIN * self._scale_m
@@ -267,7 +275,8 @@ class Neighbourhood:
         before = len(self.people)
         self._include(least_seen)
         self._scale_m = scale_m
-        places, rules, homes = np.array(self.places), self._rules(), self._homes()
+        places, rules, household = np.array(self.places), self._rules(), self._households()
+        homes = self._homes()
         solutions, strains = [], []
         for number in range(self._starts):
             points, known = np.zeros_like(homes), np.zeros(len(homes), dtype=np.bool_)
@@ -282,6 +291,7 @@ class Neighbourhood:
                     points, places, rules, weights, temperature * scale_m, own_homes, _PULL / scale_m,
                     _MOST_STEPS, _TOLERANCE,
                 )  # fmt: skip
+                points = points[household]
                 each_m = strains_m(points, places, rules)
                 # A person on the wrong side of a place fits badly, and is started anew.
                 known = each_m < max(_MISFIT * float(each_m.max()), _MISFIT_STRAIN * scale_m)
@@ -334,7 +344,33 @@ class Neighbourhood:
                 rows.append((q, people[:at], np.zeros(at, dtype=np.int64)))
                 rows.append((q, np.zeros(len(people) - at - 1, dtype=np.int64), people[at + 1 :]))
         blocks = [np.column_stack([np.full(len(near), q), near, far]) for q, near, far in rows]
-        return np.concatenate([np.empty((0, 3), dtype=np.int64), *blocks])
+        rules = np.concatenate([np.empty((0, 3), dtype=np.int64), *blocks])
+        # One rule for all people of two points: more of the same would only make solutions agree too well.
+        household = self._households()
+        rules[:, 1:] = household[rules[:, 1:]]
+        return np.unique(rules[rules[:, 1] != rules[:, 2]], axis=0)
+
+    def _households(self) -> IntArray:
+        """For each person the number of the first one who seems to share their point.
+
+        They follow each other in every list, in one order that says nothing of distances. Taken for distances, it would
+        push the last of them away from all places at once.
+        """
+        follows = Counter(pair for answer in self.lists for pair in pairwise(answer))
+        ends = Counter(answer[-1] for answer in self.lists if len(answer) >= self._k)
+        leader: dict[Person, Person] = {}
+        for (one, next_one), times in follows.items():
+            is_always_so = times == self._seen[next_one] and times + ends[one] >= self._seen[one]
+            if is_always_so and times >= _ALWAYS:
+                leader[next_one] = one
+        number_of: dict[Person, int] = {}
+        found = np.empty(len(self.people), dtype=np.int64)
+        for number, person in enumerate(self.people):
+            first = person
+            while first in leader:
+                first = leader[first]
+            found[number] = number_of.setdefault(first, number)
+        return found
 
     def _homes(self) -> FloatArray:
         """The mean of the places where a person was listed."""

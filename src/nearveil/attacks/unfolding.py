@@ -34,8 +34,9 @@ class Unfolding(Attack):
     tau_m : float
         The attack ends when independent solutions have the target within half of this distance, and nearly everybody
         else within this distance.
-    most_queries, least_queries : int
-        Number of questions after which the best guess is returned, and before which agreement may be chance.
+    most_queries, usual_queries, least_queries : int
+        Number of questions after which the best guess is returned, from which on solutions need to agree on the target
+        alone, and before which agreement may be chance.
     first_step_m, most_steps, steps : float, int, (float, float)
         The first step from the start is small, and changed at most ``most_steps`` times, until it lies between these
         lengths in units of the reach of a list: strangers who live far from everybody else would never be located.
@@ -50,6 +51,8 @@ class Unfolding(Attack):
         How many sets of places are kept, and how many of them, the worst, are thrown away and begun anew each round.
     share_agreed : float
         The share of people about whom solutions must agree.
+    least_points : int
+        Where people share points, solutions that agree prove little before so many points are located.
     most_people : int
         The largest number of people located.
     cooling : sequence of float
@@ -68,7 +71,8 @@ class Unfolding(Attack):
 
     half_extent_m: tuple[float, float]
     tau_m: float = 100.0
-    most_queries: int = 20
+    most_queries: int = 44
+    usual_queries: int = 20
     least_queries: int = 14
     first_step_m: float = 50.0
     most_steps: int = 6
@@ -81,6 +85,7 @@ class Unfolding(Attack):
     solutions: int = 6
     fresh: int = 2
     share_agreed: float = 0.97
+    least_points: int = 12
     most_people: int = 250
     cooling: tuple[float, ...] = (0.3, 0.1, 0.03, 0.01)
     others_within: float = 2.5
@@ -109,7 +114,9 @@ class Unfolding(Attack):
             cooling = self.cooling[:-1] if early else self.cooling
             hood.fit(scale_m, fresh=fresh, least_seen=2 if early else 1, cooling=cooling)
             puzzled = hood.disorder() > self.most_disorder
-            if asked >= self.most_queries or (not early and self._agreed(hood)):
+            is_late = asked >= self.usual_queries
+            agreed = self._target_agreed(hood) if is_late else self._agreed(hood)
+            if asked >= self.most_queries or (not early and agreed):
                 return self._finding(hood)
             # People who were never compared with others may be anywhere, and take the reach with them.
             guess_m = self._guess_m(hood)
@@ -160,6 +167,8 @@ class Unfolding(Attack):
 
     def _target_agreed(self, hood: Neighbourhood) -> bool:
         solutions = hood.solutions()
+        if hood.points_apart() < min(self.least_points, len(hood.people)):
+            return False
         return 2 * len(solutions) >= self.solutions and bool(_deviations_m(solutions)[0] <= self.tau_m / 2)
 
     def _agreed(self, hood: Neighbourhood) -> bool:
