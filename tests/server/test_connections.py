@@ -19,7 +19,8 @@ from nearveil.server.connections import (
     connections_that_fit,
     tls_context,
 )
-from nearveil.server.settings import Settings, networks
+from nearveil.server.setting_types import networks
+from nearveil.server.settings import Settings
 
 LIMITS = replace(ConnectionLimits.of(Settings()), connections=4, connections_per_address=2)
 

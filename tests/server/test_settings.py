@@ -1,5 +1,6 @@
 """Settings come from a file, the environment and options in this order, and every mistake has a sentence."""
 
+import re
 import tomllib
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +19,8 @@ from nearveil.mechanisms.fit_cells import cells_from_points
 from nearveil.nearby.publishing.keys import new_keys, read_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy
 from nearveil.region import named_region
-from nearveil.server.settings import KNOWN_SETTINGS, Settings, duration, masked
+from nearveil.server.setting_types import duration, masked
+from nearveil.server.settings import KNOWN_SETTINGS, Settings
 
 
 def config(folder: Path, text: str) -> Path:
@@ -176,9 +178,48 @@ def test_a_mistake_counts_even_if_it_is_overruled(tmp_path: Path) -> None:
 
 
 def test_only_the_variables_of_settings_are_read() -> None:
-    environ = {"port": "1", "nearveil_port": "2", "NEARVEIL_port": "3", "NEARVEIL_UNKNOWN": "4"}
+    environ = {"port": "1", "nearveil_port": "2", "NEARVEIL_DEBUG": "1"}
     assert Settings.load(environ=environ) == Settings()
     assert Settings.load(environ=environ | {"NEARVEIL_PORT": "5"}).port == 5
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("NEARVEIL_PROT", "NEARVEIL_PORT"),
+        ("NEARVEIL_port", "NEARVEIL_PORT"),
+        ("NEARVEIL_HIDEWITHIN", "NEARVEIL_HIDE_WITHIN"),
+        ("NEARVEIL_KEY_FILE", "NEARVEIL_KEYS_FILE"),
+        ("NEARVEIL_REDRAW_NOISES", "--redraw-noise"),
+    ],
+)
+def test_misspelt_variables_are_refused_with_the_nearest(variable: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=f"the environment has '{variable}', .* did you mean '{meant}'"):
+        Settings.load(environ={variable: "1"})
+
+
+def test_variables_that_kubernetes_sets_are_no_mistake() -> None:
+    """Of Services named nearveil and nearveil-redis; that of the port itself has the name of a setting."""
+    links = {
+        "NEARVEIL_SERVICE_HOST": "10.0.0.1",
+        "NEARVEIL_SERVICE_PORT": "8000",
+        "NEARVEIL_SERVICE_PORT_HTTP": "8000",
+        "NEARVEIL_PORT_8000_TCP": "tcp://10.0.0.1:8000",
+        "NEARVEIL_PORT_8000_TCP_ADDR": "10.0.0.1",
+        "NEARVEIL_REDIS_PORT": "tcp://10.0.0.2:6379",
+        "NEARVEIL_REDIS_PORT_6379_TCP_PROTO": "tcp",
+    }
+    assert Settings.load(environ=links) == Settings()
+    with pytest.raises(UsageError, match="NEARVEIL_REDIS_PORT"):
+        Settings.load(environ={"NEARVEIL_REDIS_PORT": "6379"})
+
+
+def test_every_variable_that_the_package_reads_is_known() -> None:
+    sources = (Path(__file__).parents[2] / "src").rglob("*.py")
+    named = {name for file in sources for name in re.findall(r"""["'](NEARVEIL_[A-Z_]+)["']""", file.read_text())}
+    assert {"NEARVEIL_DEBUG", "NEARVEIL_KEYS", "NEARVEIL_PLATFORM_KEY"} <= named
+    known = {setting.variable for setting in KNOWN_SETTINGS.values() if setting.only != "option"}
+    Settings.load(environ=dict.fromkeys(named - known, ""))
 
 
 def test_every_setting_has_an_option_with_its_help() -> None:
@@ -230,7 +271,7 @@ def test_protection_is_switched_off_by_the_loud_option_only(tmp_path: Path) -> N
     assert settings.protection().policy is Policy.OFF
     with pytest.raises(UsageError, match="--i-understand"):
         Settings.load(config(tmp_path, "policy = 'off'\nunprotected = true"))
-    with pytest.raises(UsageError, match="--i-understand"):
+    with pytest.raises(UsageError, match=r"NEARVEIL_UNPROTECTED is not read.*--i-understand"):
         Settings.load(environ={"NEARVEIL_POLICY": "off", "NEARVEIL_UNPROTECTED": "true"})
 
 
@@ -428,5 +469,6 @@ def test_a_cells_file_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_noise_is_drawn_anew_by_an_option_alone(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="use the option --redraw-noise"):
         Settings.load(config(tmp_path, "redraw_noise = true"))
-    assert not Settings.load(environ={"NEARVEIL_REDRAW_NOISE": "true"}).redraw_noise
+    with pytest.raises(UsageError, match="use the option --redraw-noise"):
+        Settings.load(environ={"NEARVEIL_REDRAW_NOISE": "true"})
     assert Settings.load(options={"redraw_noise": True}).redraw_noise

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Protocol
 
 from nearveil.errors import DataError
-from nearveil.server.settings import Network, Settings, networks
+from nearveil.server.setting_types import Network, networks
+from nearveil.server.settings import Settings
 
 MOST_PIPELINED = 100
 """Requests of one connection that may wait for an answer. A client that sends more without reading is cut off."""

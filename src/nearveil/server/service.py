@@ -48,7 +48,8 @@ from nearveil.server.problems import UnreadyReason, too_many_requests, unauthori
 from nearveil.server.reports import ReportWriter, RightOfWay
 from nearveil.server.scheduler import Scheduler
 from nearveil.server.scopes import Scope
-from nearveil.server.settings import Settings, duration
+from nearveil.server.setting_types import duration
+from nearveil.server.settings import Settings
 from nearveil.server.shared_limits import RedisState, SharedLimits
 from nearveil.server.store_health import StoreHealth, StoreThreads
 from nearveil.server.suspicion import Suspicion, trail_name

@@ -13,13 +13,11 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Ge, Le
-from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field, Strict, ValidationError
+from pydantic import AliasGenerator, BeforeValidator, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -32,151 +30,33 @@ from nearveil.nearby.publishing.keys import KeyFile, Keys, keys_from_json, new_k
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.nearby.stores import is_postgres
 from nearveil.region import DEFAULT_REGION, metres, parse_region
+from nearveil.server.setting_types import (
+    PERMANENT,
+    Duration,
+    File,
+    KeysAsJson,
+    Length,
+    Lifetime,
+    Networks,
+    Number,
+    People,
+    RedisAddress,
+    Takes,
+    Text,
+    TileAddress,
+    Whole,
+    YesNo,
+    duration,
+    has_password,
+    masked,
+    word,
+)
 
 LOUD_OPTION = "--i-understand-that-this-protects-nobody"
 _SHARED_KEYS = (
     "services on one PostgreSQL share their keys: name the key file with --keys ('nearveil keys create' makes one), or "
     "put the keys into NEARVEIL_KEYS"
 )
-
-
-# Types of settings: text is parsed, and a value that is not text must have the right type.
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_LONGEST = timedelta(days=36_525)
-PERMANENT = "permanent"
-_DURATION = "a duration from 1s to 100 years such as 90s, 15m, 1h or 30d"
-
-
-class _Takes(NamedTuple):
-    """Description of the values that a setting takes, for error messages and for the help."""
-
-    text: str
-    metavar: str | None = None
-
-
-def duration(text: str, label: str = "a duration") -> timedelta:
-    """Read a duration: ``90s``, ``15m``, ``1h`` or ``30d``.
-
-    Examples
-    --------
-    >>> duration("90s")
-    datetime.timedelta(seconds=90)
-    """
-    # A hundred years are ten digits of seconds; eight digits of days still fit into a timedelta.
-    match = re.fullmatch(r"([0-9]{1,10})(s)|([0-9]{1,8})([mhd])", text.strip())
-    amount, unit = (match[1] or match[3], match[2] or match[4]) if match else ("0", "s")
-    length = timedelta(**{_UNITS[unit]: int(amount)})
-    if not timedelta() < length <= _LONGEST:
-        raise UsageError(f"{label} takes {_DURATION}")
-    return length
-
-
-def _number_from(kind: type[float]) -> BeforeValidator:
-    return BeforeValidator(lambda value: kind(value) if isinstance(value, str) else value)
-
-
-def _word(value: object) -> str:
-    return str(value).strip().lower()
-
-
-def _one_line(value: str) -> str:
-    if not value.strip() or not value.isprintable():
-        raise ValueError("not a line of text")
-    return value.strip()
-
-
-def _file(value: object) -> object:
-    return Path(_one_line(value)) if isinstance(value, str) else value
-
-
-def _keys_as_json(value: str) -> str:
-    keys_from_json(value)
-    return value
-
-
-def _length_as_written(value: object) -> str:
-    """Check a length; keep how it is written, a plain number as metres."""
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    written = f"{value}m" if plain else str(value).strip()
-    metres(written, "it")
-    return written
-
-
-def _duration_as_written(value: str) -> str:
-    duration(value)
-    return value.strip()
-
-
-def _lifetime_as_written(value: str) -> str:
-    return value.strip() if value.strip() == PERMANENT else _duration_as_written(value)
-
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-def networks(text: str) -> tuple[Network, ...]:
-    """Read addresses and networks, separated by commas; ``none`` for none.
-
-    Examples
-    --------
-    >>> networks("127.0.0.1, 10.0.0.0/8")
-    (IPv4Network('127.0.0.1/32'), IPv4Network('10.0.0.0/8'))
-    """
-    if text.strip().lower() == "none":
-        return ()
-    return tuple(ipaddress.ip_network(part.strip()) for part in text.split(","))
-
-
-def _networks_as_written(value: str) -> str:
-    networks(value)
-    return value.strip()
-
-
-def _tile_address(value: str) -> str:
-    has_parts = all(part in value for part in ("{z}", "{x}", "{y}"))
-    if not has_parts or re.fullmatch(r"https?://[^\s\"'<>]+", value.strip()) is None:
-        raise ValueError("not an address of tiles")
-    return _one_line(value)
-
-
-def _redis_address(value: str) -> str:
-    parts = urlsplit(_one_line(value))
-    is_there = bool(parts.path) if parts.scheme == "unix" else parts.scheme in ("redis", "rediss") and parts.hostname
-    if not is_there or (parts.scheme != "unix" and parts.port == 0):
-        raise ValueError("not an address of Redis")
-    return value.strip()
-
-
-_Text = Annotated[str, AfterValidator(_one_line), _Takes("text in one line")]
-_Whole = Annotated[int, Strict(), _number_from(int)]
-_Number = Annotated[float, Strict(), _number_from(float)]
-_YesNo = Annotated[bool, BeforeValidator(_word), _Takes("true or false")]
-_Length = Annotated[
-    str | None, BeforeValidator(_length_as_written), _Takes("a length greater than 0 such as 500m or 0.5km", "LENGTH")
-]
-_People = Annotated[
-    int | None, Strict(), _number_from(int), _Takes(f"a whole number from 2 to {MOST_HIDE_AMONG:,}", "NUMBER")
-]
-_Lifetime = Annotated[str, AfterValidator(_lifetime_as_written), _Takes(f"{PERMANENT}, or {_DURATION}", "TIME")]
-_Duration = Annotated[str, AfterValidator(_duration_as_written), _Takes(_DURATION, "TIME")]
-_Networks = Annotated[
-    str,
-    AfterValidator(_networks_as_written),
-    _Takes("addresses or networks such as 10.0.0.5,10.1.0.0/16, or none", "ADDRESSES"),
-]
-_File = Annotated[Path | None, BeforeValidator(_file), _Takes("text in one line", "FILE")]
-_Keys = Annotated[str | None, AfterValidator(_keys_as_json), _Takes("keys as JSON")]
-_Redis = Annotated[
-    str | None,
-    AfterValidator(_redis_address),
-    _Takes("an address of Redis or Valkey such as redis://cache:6379/0, rediss://… or unix:///run/redis.sock", "URL"),
-]
-_TileAddress = Annotated[
-    str | None,
-    AfterValidator(_tile_address),
-    _Takes("an address with {z}, {x} and {y} such as https://tiles/{z}/{x}/{y}.png", "URL"),
-]
 
 
 def _setting(
@@ -217,161 +97,159 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    store: _Text = _setting(
+    store: Text = _setting(
         "nearveil-data/nearveil.db", "Store of the noisy locations: a SQLite file, or postgresql://…"
     )
-    host: _Text = _setting("127.0.0.1", "Address to listen on.")
-    port: _Whole = _setting(8000, "Port to listen on; 0 for any free port.", least=0, most=65_535)
-    workers: _Whole = _setting(
+    host: Text = _setting("127.0.0.1", "Address to listen on.")
+    port: Whole = _setting(8000, "Port to listen on; 0 for any free port.", least=0, most=65_535)
+    workers: Whole = _setting(
         1, "Number of processes that listen on the address; more than one needs PostgreSQL.", least=1, most=64
     )
-    region: _Text = _setting(
+    region: Text = _setting(
         DEFAULT_REGION, "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
     )
-    policy: Annotated[Policy, BeforeValidator(_word)] = _setting(
+    policy: Annotated[Policy, BeforeValidator(word)] = _setting(
         Policy.PLACE,
         "Keep the noise of each location (place), draw new noise in every epoch (fresh), or none (off).",
         panel="Protection",
     )
-    hide_within: _Length = _setting(
+    hide_within: Length = _setting(
         f"{DEFAULT_HIDE_WITHIN_M:.0f}m", "Mean distance that the noise adds, such as 500m or 0.5km.", panel="Protection"
     )
-    hide_among: _People = _setting(
+    hide_among: People = _setting(
         None,
         "Number of people to hide among, in place of hide-within; needs cells.",
         panel="Protection",
         least=2,
         most=MOST_HIDE_AMONG,
     )
-    cells: _File = _setting(
+    cells: File = _setting(
         None, "Cells file from 'nearveil fit --hide-among'; each cell is one place.", panel="Protection"
     )
-    epoch: _Duration = _setting("1h", "Time between two publications, such as 15m or 1h.", panel="Protection")
-    window: _Duration = _setting(
+    epoch: Duration = _setting("1h", "Time between two publications, such as 15m or 1h.", panel="Protection")
+    window: Duration = _setting(
         "30d",
         "Time in which new locations are counted against the budget: a whole number of epochs.",
         panel="Protection",
     )
-    noise_lifetime: _Lifetime = _setting(
+    noise_lifetime: Lifetime = _setting(
         "permanent",
         "Time for which a location keeps its noise: permanent, or a whole number of windows.",
         panel="Protection",
     )
-    dwell: _Whole = _setting(
+    dwell: Whole = _setting(
         2,
         "Number of epochs in which a location must be reported, with no other between, before it counts.",
         panel="Protection",
         least=1,
         most=1000,
     )
-    new_places: _Whole = _setting(
+    new_places: Whole = _setting(
         20,
         "Number of new locations of a person that are drawn in a window, at most; a secret number from half of it on.",
         panel="Protection",
         least=1,
         most=10_000,
     )
-    chained_reports: Annotated[Literal["always", "if-sent"], BeforeValidator(_word)] = _setting(
+    chained_reports: Annotated[Literal["always", "if-sent"], BeforeValidator(word)] = _setting(
         "always",
         "Reports that must bring the receipt of the one before: all but a person's first (always), or only those after "
         "one that did (if-sent), which lets a stolen key or token find people.",
         panel="Protection",
     )
-    intervals: _File = _setting(
+    intervals: File = _setting(
         None, "Intervals file from 'nearveil fit'; published locations are moved to the intervals.", panel="Protection"
     )
-    keys: _File = _setting(
+    keys: File = _setting(
         None,
         "File of secret keys; by default keys.json beside the SQLite file.",
         panel="Protection",
         variable="NEARVEIL_KEYS_FILE",
     )
-    keys_text: _Keys = _setting(None, "The secret keys as JSON.", variable="NEARVEIL_KEYS", only="environment")
-    store_timeout_s: _Number = _setting(
+    keys_text: KeysAsJson = _setting(None, "The secret keys as JSON.", variable="NEARVEIL_KEYS", only="environment")
+    store_timeout_s: Number = _setting(
         3.0, "Seconds for a database to connect, and to answer; then it counts as away.", least=0.1, most=60
     )
-    grace: _Duration = _setting("10m", "Time for which known callers may ask while the database is away.")
-    index: Annotated[Literal["memory", "database"], BeforeValidator(_word)] = _setting(
+    grace: Duration = _setting("10m", "Time for which known callers may ask while the database is away.")
+    index: Annotated[Literal["memory", "database"], BeforeValidator(word)] = _setting(
         "memory", "Index that answers questions: memory, or database."
     )
-    questions_per_minute: _Number = _setting(
+    questions_per_minute: Number = _setting(
         60.0, "Questions of a person per minute; 0 for no limit.", panel="Limits", least=0, most=1e6
     )
-    question_burst: _Number = _setting(
+    question_burst: Number = _setting(
         30.0, "Questions that a person may ask in a burst.", panel="Limits", least=1, most=1e6
     )
-    key_questions_per_s: _Number = _setting(
+    key_questions_per_s: Number = _setting(
         1000.0, "Requests of a platform key per second; 0 for no limit.", panel="Limits", least=0, most=1e9
     )
-    throttle_suspects: _YesNo = _setting(
-        False, "Refuse questions of people whose behaviour is flagged.", panel="Limits"
-    )
-    shared_limits: _Redis = _setting(
+    throttle_suspects: YesNo = _setting(False, "Refuse questions of people whose behaviour is flagged.", panel="Limits")
+    shared_limits: RedisAddress = _setting(
         None, "Redis or Valkey through which processes share limits and flags, such as redis://cache.", panel="Limits"
     )
-    most_connections: _Whole = _setting(4096, "Open connections at once.", panel="Limits", least=1, most=500_000)
-    most_connections_per_address: _Whole = _setting(
+    most_connections: Whole = _setting(4096, "Open connections at once.", panel="Limits", least=1, most=500_000)
+    most_connections_per_address: Whole = _setting(
         256,
         "Open connections of one client address, or of one /64 of IPv6; 0 for no limit.",
         panel="Limits",
         least=0,
         most=500_000,
     )
-    proxies: _Networks = _setting(
+    proxies: Networks = _setting(
         "127.0.0.1,::1",
         "Reverse proxies, to which the limit per address does not apply: addresses or networks, or none.",
         panel="Limits",
     )
-    most_header_bytes: _Whole = _setting(
+    most_header_bytes: Whole = _setting(
         16_384, "Bytes of a request before its body.", panel="Limits", least=1024, most=524_288
     )
-    most_headers: _Whole = _setting(100, "Headers of a request.", panel="Limits", least=10, most=10_000)
-    head_timeout_s: _Number = _setting(
+    most_headers: Whole = _setting(100, "Headers of a request.", panel="Limits", least=10, most=10_000)
+    head_timeout_s: Number = _setting(
         10.0,
         "Seconds for the headers of a request, of the first one from the connection on.",
         panel="Limits",
         least=0.1,
         most=3600,
     )
-    body_timeout_s: _Number = _setting(30.0, "Seconds for the body of a request.", panel="Limits", least=0.1, most=3600)
-    idle_timeout_s: _Number = _setting(
+    body_timeout_s: Number = _setting(30.0, "Seconds for the body of a request.", panel="Limits", least=0.1, most=3600)
+    idle_timeout_s: Number = _setting(
         30.0, "Seconds between an answer and the next request of a connection.", panel="Limits", least=0.1, most=3600
     )
-    send_timeout_s: _Number = _setting(
+    send_timeout_s: Number = _setting(
         30.0, "Seconds for a client to read an answer.", panel="Limits", least=0.1, most=3600
     )
-    limits_in_proxy: _YesNo = _setting(
+    limits_in_proxy: YesNo = _setting(
         False,
         "Start even if the installed uvicorn does not let Nearveil limit connections: a reverse proxy does it.",
         panel="Limits",
     )
-    tls_certificate: _File = _setting(None, "Certificate for TLS, with those above it (PEM); needs tls-key.")
-    tls_key: _File = _setting(None, "Secret key of the certificate (PEM, without a password).")
-    open_probes: _YesNo = _setting(False, "Allow /readyz and /metrics from this machine without a key.")
-    test_hooks: _YesNo = _setting(False, "Allow a platform key to advance the epoch; for tests only.")
-    console: _YesNo = _setting(True, "Serve the operator's console at /.")
-    tile_address: _TileAddress = _setting(None, "Address of map tiles for the console, with {z}, {x} and {y}.")
-    access_log: _YesNo = _setting(False, "Log one line per request: only method, route, caller, status and time.")
-    audit_log: _File = _setting(
+    tls_certificate: File = _setting(None, "Certificate for TLS, with those above it (PEM); needs tls-key.")
+    tls_key: File = _setting(None, "Secret key of the certificate (PEM, without a password).")
+    open_probes: YesNo = _setting(False, "Allow /readyz and /metrics from this machine without a key.")
+    test_hooks: YesNo = _setting(False, "Allow a platform key to advance the epoch; for tests only.")
+    console: YesNo = _setting(True, "Serve the operator's console at /.")
+    tile_address: TileAddress = _setting(None, "Address of map tiles for the console, with {z}, {x} and {y}.")
+    access_log: YesNo = _setting(False, "Log one line per request: only method, route, caller, status and time.")
+    audit_log: File = _setting(
         None, "File of the audit log: who changed what, ids hashed. Without it, its entries are lines of the log."
     )
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_word)] = _setting(
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(word)] = _setting(
         "info", "Least severe level to log: debug, info, warning, or error."
     )
-    unprotected: _YesNo = _setting(
+    unprotected: YesNo = _setting(
         False,
         "Required for the policy off, which publishes true locations.",
         panel="Protection",
         option=LOUD_OPTION,
         only="option",
     )
-    redraw_noise: _YesNo = _setting(
+    redraw_noise: YesNo = _setting(
         False,
         "Accept another hide-within, hide-among or cells on a store in use: all noise is drawn anew, and charged.",
         panel="Protection",
         only="option",
     )
-    graceful_s: _Number = _setting(10.0, "Seconds to wait at a stop for requests to finish.", least=0, most=3600)
+    graceful_s: Number = _setting(10.0, "Seconds to wait at a stop for requests to finish.", least=0, most=3600)
 
     _sources: dict[str, str] = {}
     _among: HideAmong | None = None
@@ -564,14 +442,14 @@ def _described(name: str, field: FieldInfo) -> Setting:
     )
 
 
-def _what_it_takes(field: FieldInfo) -> _Takes:
+def _what_it_takes(field: FieldInfo) -> Takes:
     found: dict[type, Any] = {type(each): each for each in field.metadata}
-    if isinstance(takes := found.get(_Takes), _Takes):
+    if isinstance(takes := found.get(Takes), Takes):
         return takes
     if Ge in found:
         noun = "whole number" if field.annotation is int else "number"
-        return _Takes(f"a {noun} from {found[Ge].ge:,g} to {found[Le].le:,g}")
-    return _Takes(f"one of: {', '.join(get_args(field.annotation) or field.annotation)}")  # type: ignore[arg-type]
+        return Takes(f"a {noun} from {found[Ge].ge:,g} to {found[Le].le:,g}")
+    return Takes(f"one of: {', '.join(get_args(field.annotation) or field.annotation)}")  # type: ignore[arg-type]
 
 
 def _as_people_write(default: object) -> str:
@@ -616,14 +494,38 @@ def _document(config: Path) -> dict[str, Any]:
         raise UsageError(f"the settings file {config} is not TOML; write lines such as port = 8000") from None
 
 
+_OTHER_VARIABLES = frozenset({"NEARVEIL_CACHE_DIR", "NEARVEIL_DATA_DIR", "NEARVEIL_DEBUG", "NEARVEIL_PLATFORM_KEY"})
+"""Variables of other commands."""
+
+# Kubernetes sets these in every container beside a Service whose name begins with "nearveil".
+_SERVICE_LINK = re.compile(r"NEARVEIL_(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT_[0-9]+_(TCP|UDP|SCTP)\w*)")
+_LINKED_PORT = re.compile(r"NEARVEIL_\w+_PORT=(tcp|udp|sctp)://.*")
+
+
 def _from_environment(environ: Mapping[str, str]) -> _Given:
-    # Other variables may have the same prefix: those of other commands, and those that containers set.
+    known = {setting.variable: setting for setting in KNOWN_SETTINGS.values()}
+    for variable in environ:
+        if variable.startswith("NEARVEIL_") and not _is_of_others(variable, environ[variable]):
+            _refuse_misspelt(variable, known)
     source = EnvSettingsSource(Settings)
     source.env_vars = environ
     found = source()
-    known = {setting.variable: setting for setting in KNOWN_SETTINGS.values() if setting.only != "option"}
     values = {known[variable].name: value for variable, value in found.items() if variable in known}
     return _Given(values, lambda setting: f"environment {setting.variable}", lambda setting: setting.variable)
+
+
+def _is_of_others(variable: str, value: str) -> bool:
+    linked = _SERVICE_LINK.fullmatch(variable) or _LINKED_PORT.fullmatch(f"{variable}={value}")
+    return variable in _OTHER_VARIABLES or linked is not None
+
+
+def _refuse_misspelt(variable: str, known: Mapping[str, Setting]) -> None:
+    if variable not in known:
+        near = known[difflib.get_close_matches(variable.upper(), known, n=1, cutoff=0.0)[0]]
+        meant = near.option if near.only == "option" else near.variable
+        raise UsageError(f"the environment has {variable[:40]!r}, which is not a setting; did you mean {meant!r}?")
+    if known[variable].only == "option":
+        raise UsageError(f"{variable} is not read from the environment; use the option {known[variable].option}")
 
 
 def _from_options(options: Mapping[str, Any]) -> _Given:
@@ -669,30 +571,3 @@ def _as_toml(setting: Setting, value: object, source: str) -> str:
     shown = value if isinstance(value, bool | int | float) else masked(str(value))
     line = f"{setting.name} = {json.dumps(shown, ensure_ascii=False)}  # {source}"
     return f"# {line}" if setting.only == "option" else line
-
-
-def has_password(value: object) -> bool:
-    """Whether a value is an address or a connection string with a password; in doubt it has one.
-
-    Examples
-    --------
-    >>> has_password("redis://:secret@cache:6379"), has_password("postgresql://ann@db/nearveil")
-    (True, False)
-    """
-    return isinstance(value, str) and masked(value) != value
-
-
-def masked(address: str) -> str:
-    """Return a store's address without its password; in doubt it hides too much.
-
-    Examples
-    --------
-    >>> masked("postgresql://ann:secret@db/nearveil")
-    'postgresql://ann:***@db/nearveil'
-    """
-    scheme, separator, rest = address.partition("://")
-    if separator and "@" in rest:
-        login, _, host = rest.rpartition("@")
-        user, colon, _ = login.partition(":")
-        rest = f"{user}{colon}{'***' if colon else ''}@{host}"
-    return re.sub(r"(?i)(pass\w*\s*=\s*)[^&\s]+", r"\1***", scheme + separator + rest)

@@ -15,7 +15,8 @@ from nearveil.nearby.publishing.publisher import OFFSET_SETTING
 from nearveil.nearby.stores import is_postgres, open_store
 from nearveil.nearby.stores.base import Ahead, Store
 from nearveil.region import parse_region
-from nearveil.server.settings import PERMANENT, Settings, duration
+from nearveil.server.setting_types import PERMANENT, duration
+from nearveil.server.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
