@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.nearby.publishing.keys import SecretKeys, check_identity, new_keys, noise_in_use, read_keys
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys, read_keys
+from nearveil.nearby.publishing.store_identity import check_identity, noise_in_use
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import StoreError
 from nearveil.server.settings import Settings

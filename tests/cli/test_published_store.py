@@ -14,10 +14,11 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.cells import load_cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.nearby.publishing.keys import SecretKeys, check_identity, new_keys, redraw_noise
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.publishing.stated_noise import STATED_SETTING, cells_from_store
+from nearveil.nearby.publishing.store_identity import check_identity, redraw_noise
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import Store
 from nearveil.region import Region

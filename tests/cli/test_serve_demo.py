@@ -120,7 +120,7 @@ def test_what_is_refused_starts_nothing(
 def test_a_folder_of_another_demo_is_refused(started: list[Any], tmp_path: Path, options: dict[str, Any]) -> None:
     """The sentence names no option that the demo does not have."""
     start(tmp_path, hide_among=50)
-    with pytest.raises(UsageError, match=r"another --hide-within, --hide-among or --epoch; .* with --out$"):
+    with pytest.raises(UsageError, match=r"was started with --hide-among 50 and cells .* with --out$"):
         start(tmp_path, **options)
     start(tmp_path, hide_among=50)
     assert len(started) == 2

@@ -14,7 +14,8 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import cells_from_points
 from nearveil.mechanisms.step_channel import StepChannel, channel_for_people
-from nearveil.nearby.publishing.keys import SecretKeys, new_keys, redraw_noise
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys
+from nearveil.nearby.publishing.store_identity import MADE_WITH_SETTING, redraw_noise, refuse_other_store
 from nearveil.region import named_region
 from tests.server.running import HERE, Clock, Running, in_folder, running
 from tests.services.leaks import leaks
@@ -126,9 +127,9 @@ def other_noise_key(keys: SecretKeys) -> SecretKeys:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        ({"cells": 1}, "another hide-within, hide-among or cells"),
-        ({"hide_among": 50}, "another hide-within, hide-among or cells"),
-        ({"epoch": "30m", "redraw_noise": True}, "another key file, region"),
+        ({"cells": 1}, r"--hide-among 40 and cells of SHA-256 \w{12}, .* given --hide-among 40 and cells of"),
+        ({"hide_among": 50}, r"made with --hide-among 40 .* given --hide-among 50 .* or add --redraw-noise"),
+        ({"epoch": "30m", "redraw_noise": True}, "made with --epoch 1h, and the service is given --epoch 30m"),
         ({"hide_among": 50, "redraw_noise": True, "keys": other_noise_key}, "the key of the noise is not the one"),
         ({"hide_among": 50, "redraw_noise": True, "intervals": Path("none.json")}, "the intervals file none.json"),
     ],
@@ -172,7 +173,7 @@ def test_a_process_with_other_cells_takes_no_more_reports(files: tuple[Path, Pat
         report(place)
         other = place.service.settings.load(None, {}, {"hide_among": 40, "cells": files[1]}).protection()
         assert redraw_noise(place.service.store, other, keys, [0])
-        with pytest.raises(UsageError, match="another hide-within"):
+        with pytest.raises(UsageError, match="made with --hide-among 40"):
             place.next_epoch()
         assert place.report("ann").status_code == 503
         assert place.call("GET", "/readyz").status_code == 503
@@ -197,13 +198,46 @@ def test_cells_from_the_published_places_can_be_served(tmp_path: Path) -> None:
         assert len(place.nearby()) == 10
 
 
-@pytest.mark.parametrize("other", [{"region": "berlin"}, {"epoch": "30m"}, {"keys": new_keys()}], ids=str)
-def test_what_a_store_is_counted_by_never_changes(tmp_path: Path, other: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (
+            {"region": "berlin"},
+            "with --region san-francisco, and the service is given --region berlin; a store keeps",
+        ),
+        ({"region": "37,-123,38,-122"}, r"given --region 37\.0,-123\.0,38\.0,-122\.0"),
+        ({"epoch": "30m"}, "made with --epoch 1h, and the service is given --epoch 30m"),
+        ({"window": "60d"}, "made with --window 30d, .* keeps its window for good; start with --window 30d, or"),
+        ({"policy": "fresh"}, "made with --policy place, and the service is given --policy fresh"),
+        ({"epoch": "30m", "hide_within": "1km"}, "--hide-within 500m and --epoch 1h, .* keeps its epoch for good"),
+        ({"keys": new_keys()}, "this store was made with another key file, and"),
+        ({"keys": new_keys(), "hide_within": "300m"}, "start with --hide-within 500m and the store's key file"),
+    ],
+    ids=str,
+)
+def test_what_a_store_is_counted_by_never_changes(tmp_path: Path, other: dict[str, Any], words: str) -> None:
     options: dict[str, Any] = {"keys": new_keys(), "hide_within": "500m"}
     with running(in_folder(tmp_path), **options):
         pass
     with (
-        pytest.raises(UsageError, match="this store was made with another key file, region"),
+        pytest.raises(UsageError, match=words),
         running(in_folder(tmp_path), **{**options, **other, "redraw_noise": True}),
     ):
+        pass
+
+
+def test_another_distance_is_named_with_what_to_do(tmp_path: Path) -> None:
+    """Also after it was changed; a store of before, which has no settings in words, gets a general sentence."""
+    keys = new_keys()
+    for before, given in (("500m", "300m"), ("300m", "500m")):
+        with running(in_folder(tmp_path), keys=keys, hide_within=before, redraw_noise=True) as place:
+            store = place.service.store
+            sentence = f"made with --hide-within {before}, and the service is given --hide-within {given}; with that"
+            advice = f"start with --hide-within {before}, or add --redraw-noise"
+            other = place.service.settings.load(None, {}, {"hide_within": given}).protection()
+            with pytest.raises(UsageError, match=f"{sentence} .*{advice}"):
+                refuse_other_store(store, other, keys, [])
+            with store._connections.writing() as connection:
+                connection.run("DELETE FROM settings WHERE name = ?", (MADE_WITH_SETTING,))
+    with pytest.raises(UsageError, match="made with another hide-within"), running(in_folder(tmp_path), keys=keys):
         pass

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from nearveil.nearby.publishing.keys import KeyFile, NoiseKey, SecretKeys, check_identity, new_keys, write_keys
+from nearveil.nearby.publishing.keys import KeyFile, NoiseKey, SecretKeys, new_keys, write_keys
+from nearveil.nearby.publishing.store_identity import check_identity
 from nearveil.nearby.stores.base import StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from tests.server.running import HERE, HOUR_S, Clock, Running, in_folder, running

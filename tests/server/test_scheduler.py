@@ -15,7 +15,8 @@ from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse, fingerprint
-from nearveil.nearby.publishing.keys import SecretKeys, check_identity, new_keys
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys
+from nearveil.nearby.publishing.store_identity import check_identity
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region

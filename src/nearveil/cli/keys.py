@@ -13,15 +13,9 @@ import typer
 
 from nearveil.cli._output import say, warn
 from nearveil.errors import DataError, UsageError
-from nearveil.nearby.publishing.keys import (
-    SecretKeys,
-    check_postponable,
-    new_keys,
-    read_keys,
-    schedule_as_written,
-    write_keys,
-)
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys, read_keys, schedule_as_written, write_keys
 from nearveil.nearby.publishing.protection import Schedule
+from nearveil.nearby.publishing.store_identity import check_postponable
 from nearveil.nearby.stores import is_postgres, open_store
 from nearveil.nearby.stores.base import Store, StoreInUseError, is_person_id
 from nearveil.server.audit_log import audit_id

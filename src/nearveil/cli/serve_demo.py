@@ -14,7 +14,7 @@ from nearveil.errors import UsageError
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.fit_cells import check_hide_among
 from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M
-from nearveil.nearby.publishing.keys import OtherStoreError
+from nearveil.nearby.publishing.store_identity import OtherStoreError
 from nearveil.region import Region
 from nearveil.report.maps import land_in
 from nearveil.server.settings import Settings
@@ -104,10 +104,11 @@ def _opened(settings: Settings, folder: Path) -> Service:
 
     try:
         return Service.open(settings)
-    except OtherStoreError:
+    except OtherStoreError as error:
+        before = error.made_with or "another --hide-within, --hide-among or --epoch"
         raise UsageError(
-            f"the demo in {folder} was started with another --hide-within, --hide-among or --epoch; start it with "
-            "these, delete the folder, or choose another with --out"
+            f"the demo in {folder} was started with {before}; start it with that, delete the folder, or choose another "
+            "with --out"
         ) from None
 
 

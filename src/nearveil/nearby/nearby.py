@@ -13,9 +13,10 @@ from nearveil.errors import NearveilError, UsageError
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.nearby.index import NearbyIndex
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
-from nearveil.nearby.publishing.keys import KeyFile, Keys, check_identity, new_keys, refuse_other_store, write_keys
+from nearveil.nearby.publishing.keys import KeyFile, Keys, new_keys, write_keys
 from nearveil.nearby.publishing.protection import Protection, Schedule
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Status, current_epoch
+from nearveil.nearby.publishing.store_identity import check_identity, refuse_other_store
 from nearveil.nearby.stores import is_postgres, open_store
 from nearveil.nearby.stores.base import Totals
 from nearveil.privacy.guarantee import Guarantee

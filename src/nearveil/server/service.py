@@ -22,17 +22,11 @@ from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.nearby.index import DatabaseIndex, NearbyIndex, Remap, ServiceIndex
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse, next_safe_epoch, read_intervals_file
-from nearveil.nearby.publishing.keys import (
-    Keys,
-    check_identity,
-    new_keys,
-    redraw_noise,
-    refuse_other_store,
-    was_redrawn,
-)
+from nearveil.nearby.publishing.keys import Keys, new_keys
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status, current_epoch
 from nearveil.nearby.publishing.stated_noise import cells_from_store
+from nearveil.nearby.publishing.store_identity import check_identity, redraw_noise, refuse_other_store, was_redrawn
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import STEP_M, PublishedBatch, SearchableStore, Store, StoreError, Totals
 from nearveil.nearby.stores.sqlite import SqliteStore

@@ -16,9 +16,10 @@ import numpy as np
 import psycopg
 import pytest
 
-from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, check_identity, place_tags
+from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, place_tags
 from nearveil.nearby.publishing.protection import Protection, grid_for
 from nearveil.nearby.publishing.publisher import Publisher, Status
+from nearveil.nearby.publishing.store_identity import check_identity
 from nearveil.nearby.stores import _postgis_connections, _sqlite_connections, is_postgres, open_store
 from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, PlatformKey, Standing, Store
 from nearveil.region import named_region

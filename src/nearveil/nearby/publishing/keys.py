@@ -2,14 +2,12 @@
 
 Keys are never printed and never logged. What is derived is keyed BLAKE2b over a purpose and length-prefixed parts, so
 that no two inputs can be confused. (HMAC would do as well, but Python's gives up the interpreter's lock at every call,
-and a busy server waits for it.) A store remembers what its noise comes from: another key, region or grid would silently
-change everybody's noise.
+and a busy server waits for it.)
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import os
 import secrets
@@ -24,8 +22,6 @@ import numpy as np
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import make_secret_file, replace_secret_file
 from nearveil.nearby.publishing.protection import Cell, Protection, Schedule
-from nearveil.nearby.publishing.stated_noise import state_noise
-from nearveil.nearby.stores.base import Store
 from nearveil.types import FloatArray, WordArray
 
 FORMAT = "nearveil-keys"
@@ -33,30 +29,9 @@ FORMAT_VERSION = 1
 KEY_BYTES = 32
 TAG_BYTES = 16
 
-IDENTITY_SETTING = "identity"
-FRAME_SETTING = "identity of region, policy and schedule"
-REDRAWN_SETTING = "noise drawn anew in window"
-NOISE_SETTING = "identity of the noise of window"
-
-_OTHER_PROTECTION = (
-    "this store was made with another key file, region, policy, hide-within, hide-among, cells, epoch or window, and "
-    "with these people's noise would change; start with those, or with another store"
-)
-_OTHER_STRENGTH = (
-    "this store was made with another hide-within, hide-among or cells; with these everybody's noise is drawn anew, "
-    "which is a further release of every place and charged as a new place; start with those, or add --redraw-noise"
-)
-OTHER_NOISE = (
-    "the key of the noise is not the one that this store was used with in this window; start with the keys that it was "
-    "used with, or, if the newest key came too late, let it begin later ('nearveil keys postpone FILE --store ADDRESS')"
-)
 _UNIFORMS = 6
 _UNITS_S = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 _NO_KEYS = "these are no Nearveil keys, or damaged ones; restore the file, or make new ones with 'nearveil keys create'"
-
-
-class OtherStoreError(UsageError):
-    """A store was made, or used, with something else than it is opened with now."""
 
 
 class Keys(Protocol):
@@ -374,108 +349,3 @@ def service_key(noise_key: bytes, protection: Protection) -> bytes:
 def tie_key_from(noise_key: bytes, epoch: int) -> bytes:
     """Return 16 bytes that order people at one distance in an epoch."""
     return keyed_bytes(noise_key, "nearveil ties", str(epoch).encode())[:16]
-
-
-# -- what a store was made with
-
-
-def refuse_other_store(
-    store: Store, protection: Protection, keys: Keys, windows: Iterable[int], *, redraw: bool = False
-) -> None:
-    """Raise if a store was made with something else, or used in one of these windows with another key.
-
-    Nothing is written. With ``redraw``, another hide-within, hide-among or other cells are accepted.
-    """
-    kept, has_frame = store.setting(IDENTITY_SETTING), _has_frame(store, protection, keys)
-    if kept is not None and not (redraw and has_frame):
-        _refuse_other(kept, _made_with(protection, keys), _OTHER_STRENGTH if has_frame else _OTHER_PROTECTION)
-    if any(noise_in_use(store, keys, window) is False for window in windows):
-        raise OtherStoreError(OTHER_NOISE)
-
-
-def check_identity(store: Store, protection: Protection, keys: Keys, window: int) -> None:
-    """Remember what the noise of a window comes from; raise if the store remembers otherwise."""
-    refuse_other_store(store, protection, keys, [window])
-    # Another process may be on the store, and faster.
-    made_with, noise = _made_with(protection, keys), _noise_identity(keys, window)
-    _refuse_other(store.settle(IDENTITY_SETTING, made_with), made_with, _OTHER_PROTECTION)
-    store.settle(FRAME_SETTING, _frame(protection, keys))
-    _refuse_other(store.settle(_noise_setting(window), noise), noise, OTHER_NOISE)
-    state_noise(store, protection)
-
-
-def redraw_noise(store: Store, protection: Protection, keys: Keys, windows: Iterable[int]) -> bool:
-    """Let a store go on with another hide-within, hide-among or other cells from now on; whether that is a change.
-
-    Everybody's noise is drawn anew with their next report. The ledger charges that as a new place, in the budget of
-    the window in which the former places were charged: the losses add up, and `was_redrawn` says so for these windows.
-    """
-    kept, windows = store.setting(IDENTITY_SETTING), list(windows)
-    if kept is None or hmac.compare_digest(kept, _made_with(protection, keys)):
-        return False
-    refuse_other_store(store, protection, keys, windows, redraw=True)
-    # Before the change itself: what is said too early does no harm.
-    for window in windows:
-        store.keep_setting(f"{REDRAWN_SETTING} {window}", "yes")
-    store.keep_setting(IDENTITY_SETTING, _made_with(protection, keys))
-    return True
-
-
-def was_redrawn(store: Store, window: int) -> bool:
-    """Whether noise of two kinds was drawn for places of a window."""
-    return store.setting(f"{REDRAWN_SETTING} {window}") is not None
-
-
-def noise_in_use(store: Store, keys: Keys, window: int) -> bool | None:
-    """Whether the store was used in a window with the key that these keys have for it; None if it was not used then."""
-    settled = store.setting(_noise_setting(window))
-    return None if settled is None else hmac.compare_digest(settled, _noise_identity(keys, window))
-
-
-def settle_noise(store: Store, keys: Keys, window: int) -> bool:
-    """Remember the key of the noise that began with a window; whether it is the one that the store remembers."""
-    identity = _noise_identity(keys, window)
-    return hmac.compare_digest(store.settle(_noise_setting(window), identity), identity)
-
-
-def check_postponable(store: Store, keys: Keys, postponed: Keys, windows: Iterable[int]) -> None:
-    """Refuse to postpone a key unless the store was used in one of these windows with the key before it instead."""
-    windows = list(windows)
-    if any(noise_in_use(store, keys, window) for window in windows):
-        raise UsageError("the newest key is in use, so that no service missed it; nothing was changed")
-    if not any(noise_in_use(store, postponed, window) for window in windows):
-        raise UsageError(
-            "the store was not used with the key before the newest one in this window; nothing was changed, start the "
-            "service with this file, or name its store with --store"
-        )
-
-
-def _noise_setting(window: int) -> str:
-    return f"{NOISE_SETTING} {window}"
-
-
-def _noise_identity(keys: Keys, window: int) -> str:
-    return _short_digest(keys.noise_key(window), "nearveil noise identity", str(window))
-
-
-def _refuse_other(kept: str, identity: str, complaint: str) -> None:
-    if not hmac.compare_digest(kept, identity):
-        raise OtherStoreError(complaint)
-
-
-def _made_with(protection: Protection, keys: Keys) -> str:
-    # Keyed, so that the setting tells nothing to a reader of the store; the tokens' key outlives rotations.
-    return _short_digest(keys.tokens, "nearveil store identity", *protection.fixed)
-
-
-def _has_frame(store: Store, protection: Protection, keys: Keys) -> bool:
-    kept = store.setting(FRAME_SETTING)
-    return kept is not None and hmac.compare_digest(kept, _frame(protection, keys))
-
-
-def _frame(protection: Protection, keys: Keys) -> str:
-    return _short_digest(keys.tokens, "nearveil store frame", *protection.frame)
-
-
-def _short_digest(key: bytes, purpose: str, *parts: str) -> str:
-    return keyed_bytes(key, purpose, *(part.encode() for part in parts))[:16].hex()

@@ -14,19 +14,10 @@ import numpy as np
 
 from nearveil.errors import DataError
 from nearveil.mechanisms.cells import Calibration
-from nearveil.nearby.publishing.keys import (
-    OTHER_NOISE,
-    TAG_BYTES,
-    Keys,
-    erased_mark,
-    keyed_bytes,
-    noise_in_use,
-    place_tags,
-    service_key,
-    settle_noise,
-)
+from nearveil.nearby.publishing.keys import TAG_BYTES, Keys, erased_mark, keyed_bytes, place_tags, service_key
 from nearveil.nearby.publishing.noise import PlaceNoise, ReportNoise, Wanted
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule, cells_digest, least_new_places
+from nearveil.nearby.publishing.store_identity import OTHER_NOISE, noise_in_use, settle_noise
 from nearveil.nearby.stores.base import (
     Computing,
     ErasedMark,
