@@ -11,7 +11,7 @@ import typer
 
 from nearveil.cli._output import say, warn
 from nearveil.server.settings import Settings
-from nearveil.server.store_tools import ClockRepair, repair_clock
+from nearveil.server.store_tools import ClockRepair, back_up_store, check_store, repair_clock, restore_store
 
 store_app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Look after the store of a service.")
 
@@ -25,18 +25,87 @@ _StoreArgument = Annotated[
 ]
 
 
+_StoreOption = Annotated[
+    str | None, typer.Option("--store", help="Store of the service: a SQLite file.", metavar="FILE")
+]
+_ConfigOption = Annotated[Path | None, typer.Option(help="Settings file of the service (TOML).", metavar="FILE")]
+_KeysOption = Annotated[Path | None, typer.Option(help="Key file of the service.", metavar="FILE")]
+_UNSOUND = 3
+
+
 @store_app.callback()
 def _group() -> None:
     """Look after the store of a service."""
 
 
+@store_app.command()
+def check(store: _StoreArgument = None, config: _ConfigOption = None, keys: _KeysOption = None) -> None:
+    """Look whether a store is whole, fits its keys and settings, and is private; exit code 3 if not.
+
+    Nothing is changed, and the service may be running. Give it the settings of the service: the same settings file and
+    NEARVEIL_… variables. A backup can be checked too.
+    """
+    found = check_store(Settings.load(config, os.environ, {"store": store, "keys": keys}))
+    state = found.state
+    say(
+        f"tables of version {state.version}; {state.people:,} people, {state.published:,} published, "
+        f"{state.pending:,} noisy location(s) wait"
+    )
+    for line in found.sound:
+        say(f"in order: {line}")
+    for line in found.findings:
+        warn(line)
+    if found.findings:
+        raise typer.Exit(_UNSOUND)
+
+
+@store_app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(help="New file for the backup.", metavar="FILE", show_default=False)],
+    store: _StoreOption = None,
+    config: _ConfigOption = None,
+) -> None:
+    """Copy a SQLite store to FILE, which only its owner can read. The service may be running.
+
+    The backup holds ids, noisy locations, keyed tags and the ledger, as the store does. The key file is not in it:
+    keep a copy of it elsewhere, because both together tell where people were.
+    """
+    state = back_up_store(Settings.load(config, os.environ, {"store": store}), file)
+    say(f"{state.people:,} people and {state.published:,} published locations are in {file}; the key file is not")
+
+
+@store_app.command(name="restore")
+def restore_backup(
+    file: Annotated[Path, typer.Argument(help="File from 'store backup'.", metavar="FILE", show_default=False)],
+    store: _StoreOption = None,
+    config: _ConfigOption = None,
+) -> None:
+    """Copy a backup to where the store of a service is to be. The service must not run, and no store be there.
+
+    What happened since the backup is undone: see the warnings.
+    """
+    state = restore_store(Settings.load(config, os.environ, {"store": store}), file)
+    say(f"{state.people:,} people and {state.published:,} published locations were restored")
+    for undone in _UNDONE:
+        warn(undone)
+
+
+_UNDONE = (
+    "people who were erased since the backup are there again: erase them once more",
+    "platform keys that were removed since, and tokens that were revoked since, work again: remove and revoke them",
+    "new places since are not in the ledger, so that this window's budget is larger than promised: start the service "
+    "in the next window, or rotate the keys",
+    "phones whose reports are chained have later receipts and are refused: revoke their tokens",
+)
+
+
 @store_app.command(name="repair-clock")
 def repair_the_clock(
     store: _StoreArgument = None,
-    config: Annotated[Path | None, typer.Option(help="Settings file of the service (TOML).", metavar="FILE")] = None,
+    config: _ConfigOption = None,
     epoch: Annotated[str | None, typer.Option(help="Length of an epoch of the service.", metavar="TIME")] = None,
     window: Annotated[str | None, typer.Option(help="Length of its budget window.", metavar="TIME")] = None,
-    keys: Annotated[Path | None, typer.Option(help="Key file of the service.", metavar="FILE")] = None,
+    keys: _KeysOption = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Change the store, and do not only say what would change.")
     ] = False,

@@ -1,4 +1,4 @@
-"""What an operator does to the store of a service that is stopped."""
+"""What an operator does to the store of a service: check it, copy it, and repair its clock."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from nearveil.errors import UsageError
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
 from nearveil.nearby.publishing.keys import SecretKeys, keys_from_json, read_keys
 from nearveil.nearby.publishing.protection import Schedule
-from nearveil.nearby.publishing.publisher import OFFSET_SETTING
+from nearveil.nearby.publishing.publisher import OFFSET_SETTING, current_epoch
+from nearveil.nearby.publishing.store_identity import refuse_other_store
 from nearveil.nearby.stores import is_postgres, open_store
+from nearveil.nearby.stores.backup import back_up, restore
 from nearveil.nearby.stores.base import Ahead, Store
+from nearveil.nearby.stores.published import PublishedReader, StoreState, reading_published
 from nearveil.region import parse_region
 from nearveil.server.setting_types import PERMANENT, duration
 from nearveil.server.settings import Settings
@@ -62,8 +65,7 @@ def repair_clock(
         Seconds since 1970.
     """
     schedule = _schedule(settings)
-    if not is_postgres(settings.store) and not Path(settings.store).exists():
-        raise UsageError("there is no such store; name the store of the service")
+    _refuse_missing(settings)
     store = open_store(settings.store)
     try:
         return _repair(store, settings, schedule, dry_run, clock())
@@ -97,6 +99,101 @@ def _repair(store: Store, settings: Settings, schedule: Schedule, dry_run: bool,
         forgets_charges=settings.noise_lifetime != PERMANENT
         and schedule.window_of(ahead.last_epoch) - 1 > schedule.window_of(epoch),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCheck:
+    """What a look at a store found.
+
+    Attributes
+    ----------
+    state : StoreState
+        How much it holds.
+    sound : tuple of str
+        What is in order.
+    findings : tuple of str
+        What is not, with what to do about it.
+    """
+
+    state: StoreState
+    sound: tuple[str, ...]
+    findings: tuple[str, ...]
+
+
+def check_store(settings: Settings, *, clock: Callable[[], float] = time.time) -> StoreCheck:
+    """Look whether a store is whole, fits its keys and settings, is not ahead of the clock, and is private.
+
+    Nothing is written, and a service may be running on the store.
+    """
+    _refuse_missing(settings)
+    with reading_published(settings.store) as reader:
+        state = reader.state()
+        looks = [_wholeness(state)]
+        if not state.damage:
+            looks += [_fit(reader, settings, clock()), _clock(reader, state, _schedule(settings), clock())]
+    if not is_postgres(settings.store):
+        looks.append(_privacy(Path(settings.store)))
+    sound, findings = (tuple(text for is_sound, text in looks if is_sound is wanted) for wanted in (True, False))
+    return StoreCheck(state=state, sound=sound, findings=findings)
+
+
+def _wholeness(state: StoreState) -> tuple[bool, str]:
+    if state.damage:
+        return False, f"the store is damaged ({state.damage}): restore it from a backup"
+    return True, "it is whole: no page is damaged, and every noisy location belongs to a person"
+
+
+def _fit(reader: PublishedReader, settings: Settings, now: float) -> tuple[bool, str]:
+    keys, protection = _keys(settings), settings.protection()
+    if keys is None:
+        return False, "its keys were not checked, because no key file was found: name it with --keys"
+    epoch = current_epoch(protection.schedule, reader, now)
+    try:
+        keys.check_schedule(protection.schedule)
+        refuse_other_store(reader, protection, keys, [protection.schedule.window_of(epoch)])
+    except UsageError as error:
+        return False, str(error)
+    return True, "keys and settings are those that it was made with"
+
+
+def _clock(reader: PublishedReader, state: StoreState, schedule: Schedule, now: float) -> tuple[bool, str]:
+    # One epoch ahead is what a process may be whose clock is a moment ahead of ours.
+    if state.last_epoch is not None and state.last_epoch > current_epoch(schedule, reader, now) + 1:
+        return False, "it is ahead of this machine's clock: set the clock right, or see 'nearveil store repair-clock'"
+    return True, "it is not ahead of this machine's clock"
+
+
+def _privacy(store: Path) -> tuple[bool, str]:
+    beside = (store, store.with_name(f"{store.name}-wal"), store.parent / "keys.json")
+    for path in beside:
+        if path.exists() and path.stat().st_mode & 0o077:
+            return False, f"others on this machine can read {path}: run 'chmod 600 {path}'"
+    return True, "only its owner can read it"
+
+
+_WITH_ITS_OWN_TOOLS = (
+    "a database is copied with PostgreSQL's own tools: use 'pg_dump --format=custom --schema=nearveil' and "
+    "'pg_restore', as docs/operating.md shows"
+)
+
+
+def back_up_store(settings: Settings, target: Path) -> StoreState:
+    """Copy a SQLite store to a new file, also while its service runs."""
+    if is_postgres(settings.store):
+        raise UsageError(_WITH_ITS_OWN_TOOLS)
+    return back_up(Path(settings.store), target)
+
+
+def restore_store(settings: Settings, backup: Path) -> StoreState:
+    """Copy a backup to where the SQLite store of the settings is to be."""
+    if is_postgres(settings.store):
+        raise UsageError(_WITH_ITS_OWN_TOOLS)
+    return restore(backup, Path(settings.store))
+
+
+def _refuse_missing(settings: Settings) -> None:
+    if not is_postgres(settings.store) and not Path(settings.store).exists():
+        raise UsageError("there is no such store; name the store of the service")
 
 
 def _schedule(settings: Settings) -> Schedule:

@@ -17,7 +17,7 @@ from nearveil.mechanisms.cells import Calibration
 from nearveil.nearby.publishing.keys import TAG_BYTES, Keys, erased_mark, keyed_bytes, place_tags, service_key
 from nearveil.nearby.publishing.noise import PlaceNoise, ReportNoise, Wanted
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule, cells_digest, least_new_places
-from nearveil.nearby.publishing.store_identity import OTHER_NOISE, noise_in_use, settle_noise
+from nearveil.nearby.publishing.store_identity import OTHER_NOISE, KeptSettings, noise_in_use, settle_noise
 from nearveil.nearby.stores.base import (
     Computing,
     ErasedMark,
@@ -421,12 +421,12 @@ class Publisher:
         return done
 
 
-def current_epoch(schedule: Schedule, store: Store, now_s: float) -> int:
+def current_epoch(schedule: Schedule, store: KeptSettings, now_s: float) -> int:
     """Return the epoch of a moment on a store, advanced as often as a test has asked."""
     return schedule.epoch_at(now_s) + _epoch_offset(store)
 
 
-def _epoch_offset(store: Store) -> int:
+def _epoch_offset(store: KeptSettings) -> int:
     return int(store.setting(OFFSET_SETTING) or 0)
 
 

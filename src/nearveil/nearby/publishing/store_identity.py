@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from nearveil.errors import UsageError
 from nearveil.nearby.publishing.keys import Keys, keyed_bytes, schedule_as_written
@@ -45,6 +46,13 @@ _OTHER_STRENGTH = (
 )
 
 
+class KeptSettings(Protocol):
+    """What says with what a store was made: an open `Store`, or a reader of one."""
+
+    def setting(self, name: str) -> str | None:
+        """Return a setting of the store."""
+
+
 class OtherStoreError(UsageError):
     """A store was made, or used, with something else than it is opened with now.
 
@@ -60,7 +68,7 @@ class OtherStoreError(UsageError):
 
 
 def refuse_other_store(
-    store: Store, protection: Protection, keys: Keys, windows: Iterable[int], *, redraw: bool = False
+    store: KeptSettings, protection: Protection, keys: Keys, windows: Iterable[int], *, redraw: bool = False
 ) -> None:
     """Raise if a store was made with something else, or used in one of these windows with another key.
 
@@ -105,12 +113,12 @@ def redraw_noise(store: Store, protection: Protection, keys: Keys, windows: Iter
     return True
 
 
-def was_redrawn(store: Store, window: int) -> bool:
+def was_redrawn(store: KeptSettings, window: int) -> bool:
     """Whether noise of two kinds was drawn for places of a window."""
     return store.setting(f"{REDRAWN_SETTING} {window}") is not None
 
 
-def noise_in_use(store: Store, keys: Keys, window: int) -> bool | None:
+def noise_in_use(store: KeptSettings, keys: Keys, window: int) -> bool | None:
     """Whether the store was used in a window with the key that these keys have for it; None if it was not used then."""
     settled = store.setting(_noise_setting(window))
     return None if settled is None else hmac.compare_digest(settled, _noise_identity(keys, window))
@@ -122,7 +130,7 @@ def settle_noise(store: Store, keys: Keys, window: int) -> bool:
     return hmac.compare_digest(store.settle(_noise_setting(window), identity), identity)
 
 
-def check_postponable(store: Store, keys: Keys, postponed: Keys, windows: Iterable[int]) -> None:
+def check_postponable(store: KeptSettings, keys: Keys, postponed: Keys, windows: Iterable[int]) -> None:
     """Refuse to postpone a key unless the store was used in one of these windows with the key before it instead."""
     windows = list(windows)
     if any(noise_in_use(store, keys, window) for window in windows):
@@ -147,7 +155,7 @@ def _identity(protection: Protection, keys: Keys) -> str:
     return _short_digest(keys.tokens, "nearveil store identity", *protection.fixed)
 
 
-def _has_frame(store: Store, protection: Protection, keys: Keys) -> bool:
+def _has_frame(store: KeptSettings, protection: Protection, keys: Keys) -> bool:
     kept = store.setting(FRAME_SETTING)
     return kept is not None and hmac.compare_digest(kept, _frame(protection, keys))
 
@@ -195,7 +203,7 @@ def _keep_settings(store: Store, protection: Protection) -> None:
         store.keep_setting(MADE_WITH_SETTING, made_with)
 
 
-def _other_store(store: Store, protection: Protection, *, has_frame: bool) -> OtherStoreError:
+def _other_store(store: KeptSettings, protection: Protection, *, has_frame: bool) -> OtherStoreError:
     """Return the error that names the settings that differ, those of the store first."""
     kept = store.setting(MADE_WITH_SETTING)
     if kept is None:
@@ -206,9 +214,8 @@ def _other_store(store: Store, protection: Protection, *, has_frame: bool) -> Ot
     if not differing:
         return OtherStoreError(_ANOTHER_KEY_FILE)
     made_with = " and ".join(before.get(name, name) for name in differing)
-    differs = (
-        f"this store was made with {made_with}, and the service is given {' and '.join(map(given.get, differing))}"
-    )
+    wanted = " and ".join(given[name] for name in differing)
+    differs = f"this store was made with {made_with}, and the service is given {wanted}"
     never = " and ".join(name for name in differing if name != "strength")
     if has_frame:
         advice = f"{_REDRAWS}; start with {made_with}, or add --redraw-noise"

@@ -1,15 +1,16 @@
 """What a store has published, read without opening the store for use.
 
 Nothing is written, no table is made or changed, and no key is needed. A service may be running on the store. Of people,
-only their published noisy places are read: no ids, and nothing that waits.
+only their published noisy places are read, and how many there are: no ids, and nothing that waits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -24,6 +25,33 @@ if TYPE_CHECKING:
 
 _NO_STORE = "there is no Nearveil store at that address; name the store of a service"
 _STEPS = "SELECT x_steps, y_steps FROM published WHERE epoch >="
+_STATE = """
+    SELECT (SELECT count(*) FROM people), (SELECT count(*) FROM published), (SELECT count(*) FROM pending),
+        (SELECT max(epoch) FROM epochs)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreState:
+    """How much a store holds, and whether it is sound.
+
+    Attributes
+    ----------
+    version : int
+        Of the tables.
+    people, published, pending : int
+        How many people are known, and how many noisy locations are published or wait.
+    last_epoch : int or None
+        The newest epoch that was published.
+    damage : str
+        What is wrong with the file, if it is one; empty if nothing is.
+    """
+
+    version: int
+    people: int
+    published: int
+    pending: int
+    last_epoch: int | None
+    damage: str = ""
 
 
 class PublishedReader(Protocol):
@@ -34,6 +62,9 @@ class PublishedReader(Protocol):
 
     def steps(self, since_epoch: int) -> IntArray:
         """Return the noisy places published in this epoch or later, in steps of `STEP_M`: shape (n, 2)."""
+
+    def state(self) -> StoreState:
+        """Return how much the store holds. Of a file every page is read, to see whether it is damaged."""
 
 
 @contextmanager
@@ -73,6 +104,16 @@ class _SqliteReader:
     def steps(self, since_epoch: int) -> IntArray:
         return _as_steps(self._connection.rows(f"{_STEPS} ?", (since_epoch,)))
 
+    def state(self) -> StoreState:
+        # Before anything else is read: what a damaged page answers is no use.
+        damaged = [found for (found,) in self._connection.rows("PRAGMA integrity_check(5)") if found != "ok"]
+        orphans = [] if damaged else self._connection.rows("PRAGMA foreign_key_check")
+        damage = f"{len(damaged)} of its pages or more are damaged" if damaged else ""
+        damage = f"{len(orphans)} of its rows belong to nobody" if orphans else damage
+        version = self._connection.one("PRAGMA user_version") or (0,)
+        counts = (0, 0, 0, None) if damaged else self._connection.one(_STATE) or (0, 0, 0, None)
+        return _state(version[0], counts, damage)
+
 
 @contextmanager
 def _reading_postgis(address: str) -> Iterator[PublishedReader]:
@@ -96,6 +137,17 @@ class _PostgisReader:
     def steps(self, since_epoch: int) -> IntArray:
         return _as_steps(self._session.rows(f"{_STEPS} %s", (since_epoch,)))
 
+    def state(self) -> StoreState:
+        version = self._session.one("SELECT max(version) FROM schema_version") or (0,)
+        return _state(version[0], self._session.one(_STATE) or (0, 0, 0, None))
+
 
 def _as_steps(rows: list[tuple[int, int]]) -> IntArray:
     return np.array(rows, dtype=np.int64).reshape(-1, 2)
+
+
+def _state(version: int, counts: tuple[Any, ...], damage: str = "") -> StoreState:
+    people, published, pending, last_epoch = counts
+    return StoreState(
+        version=version, people=people, published=published, pending=pending, last_epoch=last_epoch, damage=damage
+    )
