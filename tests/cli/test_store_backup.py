@@ -53,25 +53,27 @@ def test_a_store_in_use_is_copied_as_of_one_moment_and_restored(run: Run, store:
     copy, elsewhere = tmp_path / "backup.db", tmp_path / "other" / "nearveil.db"
     with closing(open_store(str(store))) as opened:
         opened.erase("person-77")
+        # Still in the log beside the file.
+        opened.add_people(["newcomer"])
         with opened._connections.writing() as connection:
             connection.run("INSERT INTO people (id, created_s, token_mark) VALUES ('half-written', 1, 1)")
             done = run("store", "backup", copy, "--store", store)
     assert (done.code, done.err) == (0, "")
-    assert f"499 people and 1 published locations are in {copy}; the key file is not" in done.out
+    assert f"500 people and 1 published locations are in {copy}; the key file is not" in done.out
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert b"person-76" in copy.read_bytes()
+    assert b"newcomer" in copy.read_bytes()
     assert not any(gone in copy.read_bytes() for gone in (b"person-77", b"half-written"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backup.db", "data"]
 
     restored = run("store", "restore", copy, "--store", elsewhere)
-    assert (restored.code, "499 people and 1 published locations were restored" in restored.out) == (0, True)
+    assert (restored.code, "500 people and 1 published locations were restored" in restored.out) == (0, True)
     assert [word for word in ("erased", "platform keys", "budget", "receipts") if word not in restored.err] == []
     assert elsewhere.stat().st_mode & 0o777 == 0o600
     (elsewhere.parent / "keys.json").write_bytes((store.parent / "keys.json").read_bytes())
     (elsewhere.parent / "keys.json").chmod(0o600)
     assert run("store", "check", elsewhere).code == 0
     Service.open(Settings.load(None, {}, {"store": str(elsewhere)})).close()
-    assert people(elsewhere) == 499
+    assert people(elsewhere) == 500
 
 
 def _text(path: Path) -> None:
@@ -96,6 +98,15 @@ def _damaged(path: Path) -> None:
     damage(path)
 
 
+def _orphaned(path: Path) -> None:
+    with closing(open_store(str(path))) as opened:
+        opened.add_people(["ann"])
+        with opened.writing() as writing:
+            writing.put_pending([draw("ann")], 1)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM people")
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -103,6 +114,7 @@ def _damaged(path: Path) -> None:
         (_others, "another program's database"),
         (_later, "a later version"),
         (_damaged, "damaged"),
+        (_orphaned, "1 of its rows belong to nobody"),
     ],
 )
 def test_what_is_no_sound_store_is_neither_copied_nor_restored(
@@ -115,6 +127,7 @@ def test_what_is_no_sound_store_is_neither_copied_nor_restored(
     restored = run("store", "restore", tmp_path / "given.db", "--store", tmp_path / "new.db")
     for refused in (backed_up, restored):
         assert (refused.code, refused.err.count("\n"), words in refused.err) == (4, 1, True), refused.err
+        assert "given.db" in refused.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["given.db", "new.db.lock"]
     assert (tmp_path / "given.db").read_bytes() == before
 
