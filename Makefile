@@ -5,8 +5,9 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TOOLS := build/tools
 
-.PHONY: demo serve-demo reproduce reproduce-quick test torture lint bench clean
+.PHONY: demo serve-demo reproduce reproduce-quick test torture lint bench clean lock sbom wheel wheel-demo lint-deploy
 
 demo: $(READY)
 	$(BIN)/nearveil demo --out demo
@@ -47,6 +48,43 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Nearveil needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+# The wheel of the last commit in dist/, built twice with the same bytes.
+wheel: $(READY)
+	$(BIN)/python deploy/build_wheel.py dist
+
+# The wheel in an empty environment: nearveil demo must run.
+wheel-demo: wheel
+	rm -rf build/wheel-demo
+	$(PYTHON) -m venv build/wheel-demo
+	build/wheel-demo/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/nearveil-*.whl)[report]"
+	cd build/wheel-demo && bin/nearveil demo --out demo
+
+# What is pinned, with the hashes of all its files: constraints-hashed.txt has what constraints.txt has,
+# deploy/requirements.txt what the image has, deploy/build-requirements.txt what builds it, and deploy/tools.txt the tools below.
+LOCK := $(TOOLS)/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11.4 --python-platform linux
+lock: $(TOOLS)/.ready
+	$(LOCK) --no-deps constraints.txt -o constraints-hashed.txt
+	$(LOCK) --extra serve --constraints constraints.txt pyproject.toml -o deploy/requirements.txt
+	echo hatchling | $(LOCK) --constraints constraints.txt - -o deploy/build-requirements.txt
+	$(LOCK) deploy/tools.in -o deploy/tools.txt
+
+# A list of everything in the image, with hashes: dist/nearveil.cdx.json (CycloneDX).
+sbom: $(TOOLS)/.ready
+	mkdir -p dist
+	$(TOOLS)/bin/cyclonedx-py requirements deploy/requirements.txt --pyproject pyproject.toml --mc-type application --output-reproducible --of JSON -o dist/nearveil.cdx.json
+
+# Dockerfile, YAML files, Kubernetes manifests and workflows.
+lint-deploy: $(TOOLS)/.ready
+	$(TOOLS)/bin/hadolint --ignore DL3059 Dockerfile
+	$(TOOLS)/bin/yamllint --strict --config-file deploy/yamllint.yaml compose.yaml deploy .github
+	$(TOOLS)/bin/kubernetes-validate --strict --no-warn deploy/kubernetes/[!k]*.yaml
+	$(TOOLS)/bin/zizmor --offline --quiet .github/workflows
+
+$(TOOLS)/.ready: deploy/tools.txt
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r deploy/tools.txt
 	touch $@
 
 clean:

@@ -11,6 +11,9 @@ code. So every process names its files by a token of its own, and no file is eve
 The files are pickles, and whoever writes one runs code in the process that reads it. So a folder that others can write
 is not used, whether it is NUMBA_CACHE_DIR, beside the source, or the user's own. Then the code is kept in a private one
 in the user's cache folder; if that is not private either, it is not kept, and every process compiles it anew.
+
+In a container the package is read-only. Numba looks only into folders that it can write; here code beside the source is
+also used if it cannot, as long as it is newer than every source file.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from typing import Any
 
 from numba import njit
 from numba.core import config
-from numba.core.caching import NullCache
+from numba.core.caching import CacheImpl, InTreeCacheLocator, NullCache
 
 
 def _load_without_scipy() -> None:
@@ -69,7 +72,25 @@ def _drop_stale_code(folder: str) -> None:
                 Path(file).unlink()
 
 
+class _ReadOnlyFolder(InTreeCacheLocator):  # type: ignore[misc]
+    """Code that was compiled beside the source of this package before it became read-only."""
+
+    def ensure_cache_path(self) -> None:
+        folder = Path(self.get_cache_path())
+        kept_s = [file.stat().st_mtime for file in folder.glob("*.nb[ic]")]
+        if not kept_s or min(kept_s) < _newest_source_s() or not folder.is_relative_to(_PACKAGE):
+            raise OSError("no compiled code of this version")
+
+
+def _look_into_read_only_folders() -> None:
+    """Let numba try them after those that it can write beside the source, and before the user's own."""
+    locators = CacheImpl._locator_classes
+    if _ReadOnlyFolder not in locators and InTreeCacheLocator in locators:
+        locators.insert(locators.index(InTreeCacheLocator) + 1, _ReadOnlyFolder)
+
+
 _load_without_scipy()
+_look_into_read_only_folders()
 
 
 def kernel(function: Callable[..., Any]) -> Any:

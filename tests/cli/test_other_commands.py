@@ -9,7 +9,7 @@ import pytest
 from nearveil.io.synthetic import on_land
 from nearveil.mechanisms.intervals import intervals_from_json
 from nearveil.region import NAMED_REGIONS, named_region
-from nearveil.report.maps import land_in
+from nearveil.report.land import land_in
 from tests.cli.conftest import Run
 
 

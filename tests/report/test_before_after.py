@@ -12,7 +12,7 @@ from matplotlib.patches import Circle
 
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.report.before_after import AttackedService, draw_before_after
-from nearveil.report.maps import land_in
+from nearveil.report.land import land_in
 from nearveil.report.style import LIGHT
 from tests.report.outcome_samples import CITY, REGION
 

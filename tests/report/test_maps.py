@@ -24,7 +24,8 @@ from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.region import Region, named_region
 from nearveil.report import maps
-from nearveil.report.maps import _dense_and_sparse, draw_cells, draw_map, land_in
+from nearveil.report.land import land_in
+from nearveil.report.maps import _dense_and_sparse, draw_cells, draw_map
 from nearveil.report.style import DARK, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
 from nearveil.types import FloatArray
 from tests.report.outcome_samples import CITY, MAP, REGION

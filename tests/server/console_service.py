@@ -11,7 +11,7 @@ import uvicorn
 
 from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.publishing.protection import Policy
-from nearveil.report.maps import land_in
+from nearveil.report.land import land_in
 from nearveil.server.app import create_app
 from nearveil.server.auth import new_platform_key
 from nearveil.server.service import Service

@@ -16,7 +16,7 @@ from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region, named_region
-from nearveil.report.maps import land_in
+from nearveil.report.land import land_in
 from nearveil.server.console.demonstration import (
     DemonstrationLock,
     DemonstrationOptions,

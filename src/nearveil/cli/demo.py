@@ -39,7 +39,7 @@ from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, PlanarLaplace
 from nearveil.region import named_region
 from nearveil.report.attack_scene import length
-from nearveil.report.maps import land_in
+from nearveil.report.land import land_in
 from nearveil.report.tables import text_table
 from nearveil.types import FloatArray, Progress
 

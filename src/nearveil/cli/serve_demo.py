@@ -16,7 +16,7 @@ from nearveil.mechanisms.fit_cells import check_hide_among
 from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M
 from nearveil.nearby.publishing.store_identity import OtherStoreError
 from nearveil.region import Region
-from nearveil.report.maps import land_in
+from nearveil.report.land import land_in
 from nearveil.server.settings import Settings
 from nearveil.types import FloatArray
 

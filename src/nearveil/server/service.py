@@ -20,9 +20,9 @@ from nearveil.evaluation.year_curve import year_note
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
-from nearveil.nearby.index import DatabaseIndex, NearbyIndex, Remap, ServiceIndex
+from nearveil.nearby.index import DatabaseIndex, NearbyIndex, ServiceIndex
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse, next_safe_epoch, read_intervals_file
-from nearveil.nearby.publishing.keys import Keys, new_keys
+from nearveil.nearby.publishing.keys import Keys
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status, current_epoch
 from nearveil.nearby.publishing.stated_noise import cells_from_store
@@ -47,6 +47,7 @@ from nearveil.server.settings import Settings
 from nearveil.server.shared_limits import RedisState, SharedLimits
 from nearveil.server.store_health import StoreHealth, StoreThreads
 from nearveil.server.suspicion import Suspicion, trail_name
+from nearveil.server.warm_up import compile_kernels
 
 _MOMENT_S = 1.0
 _Result = TypeVar("_Result")
@@ -427,25 +428,6 @@ class Service:
 def _windows_in_use(protection: Protection, epoch: int) -> set[int]:
     """The windows in which places count now: what waits for the next epoch counts in that epoch's window."""
     return {protection.schedule.window_of(epoch), protection.schedule.window_of(epoch + 1)}
-
-
-def compile_kernels(protection: Protection, remap: Remap) -> None:
-    """Take a report and answer a question of nobody, so that nothing is left to compile when the service is ready."""
-    store = SqliteStore.in_memory()
-    keys = new_keys(protection.schedule)
-    publisher = Publisher(protection, keys, store)
-    store.add_people(["nobody"])
-    publisher.report("nobody", *protection.region.centre)
-    publisher.advance()
-    store.close()
-    index: NearbyIndex[str] = NearbyIndex(protection.region)
-    x_m, y_m = index.to_metres(*protection.region.centre)
-    batch = PublishedBatch(["nobody"], np.zeros((1, 2), dtype=np.int64))
-    index.load([batch], remap, keys.tie_key(0, 0))
-    index.advance([batch], remap, keys.tie_key(0, 0))
-    index.ranked_metres(x_m, y_m, 1, "nobody", 1.0)
-    index.remove("nobody")
-    index.move("nobody", x_m, y_m)
 
 
 def _index(region: Region, store: Store, *, in_memory: bool) -> ServiceIndex:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nearveil.report.attack_scene import Scene
-from nearveil.report.maps import land_in
+from nearveil.report.land import land_in
 from tests.report.attack_pictures.samples import Page, animated, empty, protected
 
 

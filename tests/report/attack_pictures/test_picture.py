@@ -18,7 +18,7 @@ from nearveil.nearby.index import Person
 from nearveil.region import named_region
 from nearveil.report.attack_figure import Room, add_legend, ranges
 from nearveil.report.attack_scene import Scene, View
-from nearveil.report.maps import land_in
+from nearveil.report.land import land_in
 from nearveil.report.style import LIGHT
 from tests.report.attack_pictures.samples import Page, animated, drawn, empty, protected
 

@@ -31,7 +31,7 @@ from nearveil.nearby.publishing.protection import grid_for
 from nearveil.randomness import standard_exponential
 from nearveil.region import Region
 from nearveil.report.attack_scene import Frame, Scene, frames_of, length, verdict
-from nearveil.report.maps import land_in
+from nearveil.report.land import land_in
 from nearveil.server.problems import too_many_requests
 from nearveil.types import FloatArray
 

@@ -23,7 +23,7 @@ from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import Region, named_region
-from nearveil.report.maps import land_in
+from nearveil.report.land import land_in
 from nearveil.server.console.demonstration import hidden_among, published_m, snapped
 from nearveil.types import FloatArray, IntArray
 

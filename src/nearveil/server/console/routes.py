@@ -20,7 +20,7 @@ from starlette.concurrency import run_in_threadpool
 from nearveil.evaluation.year_curve import year_chart
 from nearveil.privacy.explain import believed_at_most
 from nearveil.privacy.guarantee import Guarantee, Notion, round_up
-from nearveil.report.maps import land_in
+from nearveil.report.land import land_in
 from nearveil.server.asgi import MOST_BYTES
 from nearveil.server.console.demonstration import (
     DemonstrationLock,
