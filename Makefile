@@ -79,6 +79,8 @@ sbom: $(TOOLS)/.ready
 lint-deploy: $(TOOLS)/.ready
 	$(TOOLS)/bin/hadolint --ignore DL3059 Dockerfile
 	$(TOOLS)/bin/yamllint --strict --config-file deploy/yamllint.yaml compose.yaml deploy .github
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(TOOLS)/bin/kubernetes-validate --strict --no-warn deploy/kubernetes/[!k]*.yaml
 	$(TOOLS)/bin/zizmor --offline --quiet .github/workflows
 

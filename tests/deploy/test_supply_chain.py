@@ -64,6 +64,7 @@ def test_the_image_has_what_the_service_needs_and_nothing_else() -> None:
         "packaging",
         "pathspec",
         "pluggy",
+        "tomlkit",
         "trove-classifiers",
     }
     known = hashes("constraints-hashed.txt")
