@@ -82,7 +82,7 @@ lint-deploy: $(TOOLS)/.ready
 	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
 	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(TOOLS)/bin/kubernetes-validate --strict --no-warn deploy/kubernetes/[!k]*.yaml
-	$(TOOLS)/bin/zizmor --offline --quiet .github/workflows
+	$(TOOLS)/bin/zizmor --offline --quiet --config deploy/zizmor.yml .github/workflows
 
 $(TOOLS)/.ready: deploy/tools.txt
 	$(PYTHON) -m venv $(TOOLS)
