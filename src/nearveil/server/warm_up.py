@@ -15,13 +15,13 @@ from nearveil.mechanisms.fit_cells import cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.nearby.index import NearbyIndex, Remap
+from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
 from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.publishing.protection import Policy, Protection
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores.base import PublishedBatch
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import DEFAULT_REGION, named_region
-from nearveil.server.intervals_in_use import IntervalsInUse
 
 _CITY_PEOPLE = 2000
 
