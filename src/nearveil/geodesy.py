@@ -9,9 +9,10 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyproj
+import pyproj.exceptions
 from numpy.polynomial import chebyshev
 
-from nearveil.errors import DataError
+from nearveil.errors import DataError, UsageError
 from nearveil.kernels import kernel
 from nearveil.types import FloatArray
 
@@ -27,6 +28,10 @@ def as_points(points: object) -> FloatArray:
     return array
 
 
+# No angle is written with such numbers, and hardly any map in metres has smaller ones.
+_MORE_THAN_DEGREES = 1000.0
+
+
 class Faults(NamedTuple):
     """How many points are wrong in which way, and the first of each (-1 where there is none)."""
 
@@ -40,6 +45,12 @@ class Faults(NamedTuple):
     """Of those off range or outside, how many lie inside with their two numbers exchanged."""
     off_latitude: bool = False
     """Whether it is the latitude of the first point off range that is wrong."""
+    like_metres: int = 0
+    """Of those off range, how many have numbers as metres have them."""
+    rows: int = 0
+    """How many points were looked at."""
+    known_regions: frozenset[str] = frozenset()
+    """Names of the built-in regions that hold all of those outside."""
 
     @property
     def no_places(self) -> int:
@@ -61,20 +72,25 @@ class Faults(NamedTuple):
             first(self.first_outside, later.first_outside),
             self.exchangeable + later.exchangeable,
             self.off_latitude if self.off_range else later.off_latitude,
+            self.like_metres + later.like_metres,
+            self.rows + later.rows,
+            self.known_regions & later.known_regions
+            if self.outside and later.outside
+            else self.known_regions | later.known_regions,
         )
 
 
 def faults_of(points: FloatArray, centre: tuple[float, float], half_extent: tuple[float, float]) -> Faults:
     """Count the faults of points against a box: its centre and half its height and width, in degrees."""
-    return Faults(*count_faults(points, *centre, *half_extent))
+    return Faults(*count_faults(points, *centre, *half_extent), rows=len(points))
 
 
 @kernel
 def count_faults(
     points: FloatArray, latitude: float, longitude: float, half_height: float, half_width: float
-) -> tuple[int, int, int, int, int, int, int, bool]:
+) -> tuple[int, int, int, int, int, int, int, bool, int]:
     """Count the faults of `Faults`, in its order, against a box around (latitude, longitude)."""
-    not_finite = off_range = outside = exchangeable = 0
+    not_finite = off_range = outside = exchangeable = like_metres = 0
     first_not_finite = first_off_range = first_outside = -1
     off_latitude = False
     for i in range(len(points)):
@@ -90,6 +106,7 @@ def count_faults(
             continue
         if abs(phi) > 90.0 or abs(lam) > 180.0:
             off_range += 1
+            like_metres += abs(phi) > _MORE_THAN_DEGREES or abs(lam) > _MORE_THAN_DEGREES
             if off_range == 1:
                 first_off_range = i
                 off_latitude = abs(phi) > 90.0
@@ -110,6 +127,7 @@ def count_faults(
         first_outside,
         exchangeable,
         off_latitude,
+        like_metres,
     )
 
 
@@ -120,8 +138,11 @@ def _is_inside(
     return abs(phi - latitude) <= half_height and abs((lam - longitude + 180.0) % 360.0 - 180.0) <= half_width
 
 
-def refuse_no_places(faults: Faults) -> None:
-    """Raise if some point is not a place on earth, or the columns were exchanged."""
+def refuse_no_places(faults: Faults, near: tuple[float, float]) -> None:
+    """Raise if some point is not a place on earth, or the columns were exchanged.
+
+    ``near`` is the latitude and longitude of a public place nearby, for a hint at the map that metres may be of.
+    """
     if faults.not_finite:
         raise DataError(
             f"row {faults.first_not_finite + 1} has a missing or infinite coordinate{and_others(faults.not_finite)}; "
@@ -133,6 +154,11 @@ def refuse_no_places(faults: Faults) -> None:
         raise DataError(
             f"row {row + 1} has latitude and longitude exchanged{and_others(suspicious)}; "
             "name the right columns, latitude first"
+        )
+    if faults.off_range and faults.like_metres == faults.off_range:
+        raise DataError(
+            f"row {faults.first_off_range + 1} has coordinates that look like metres{and_others(faults.off_range)}; "
+            f"say in which reference system with --crs, such as EPSG:{utm_number(*near)} (UTM) or EPSG:3857 (web maps)"
         )
     if faults.off_range:
         column, limit = ("latitude", 90) if faults.off_latitude else ("longitude", 180)
@@ -153,6 +179,63 @@ _Degrees = TypeVar("_Degrees", float, FloatArray)
 def wrap_longitude(longitude: _Degrees) -> _Degrees:
     """Bring longitudes, or differences of them, into [-180, 180)."""
     return (longitude + 180.0) % 360.0 - 180.0
+
+
+# Other coordinate reference systems: latitude and longitude of WGS84 from their numbers, and back.
+
+
+PROJECTED_DECIMALS = 2
+"""Published coordinates of a projected system are rounded to a hundredth of its unit."""
+
+
+def utm_number(latitude: float, longitude: float) -> int:
+    """Return the EPSG number of the UTM zone of a place.
+
+    Examples
+    --------
+    >>> utm_number(52.5, 13.4)
+    32633
+    """
+    zone = min(int((longitude + 180.0) // 6.0) + 1, 60)
+    return (32600 if latitude >= 0 else 32700) + zone
+
+
+@lru_cache(maxsize=16)
+def reference_system(name: str) -> pyproj.CRS:
+    """Return a coordinate reference system for points on the ground, such as ``EPSG:25833``."""
+    try:
+        crs = pyproj.CRS.from_user_input(name)
+    except (pyproj.exceptions.CRSError, TypeError, ValueError):
+        raise UsageError(
+            f"the reference system {name!r} is not known; give an EPSG number, such as EPSG:25833"
+        ) from None
+    if not (crs.is_projected or crs.is_geographic):
+        raise UsageError(f"the reference system {name!r} is not one of places on a map; give one that is")
+    return crs
+
+
+@lru_cache(maxsize=16)
+def _to_wgs84(name: str) -> pyproj.Transformer:
+    return pyproj.Transformer.from_crs(reference_system(name), "OGC:CRS84", always_xy=True)
+
+
+def degrees_from(crs: str, points: FloatArray) -> FloatArray:
+    """Return latitude and longitude of rows of (y, x) in another system; infinite where there are none.
+
+    Examples
+    --------
+    >>> degrees_from("EPSG:25833", np.array([[5_820_000.0, 390_000.0]])).round(3).tolist()
+    [[52.519, 13.379]]
+    """
+    longitude, latitude = _to_wgs84(crs).transform(points[:, 1], points[:, 0])
+    return np.column_stack([latitude, longitude])
+
+
+def degrees_to(crs: str, points: FloatArray) -> FloatArray:
+    """Return rows of (y, x) in another system for published latitudes and longitudes, rounded."""
+    x, y = _to_wgs84(crs).transform(points[:, 1], points[:, 0], direction="INVERSE")
+    decimals = 6 if reference_system(crs).is_geographic else PROJECTED_DECIMALS
+    return np.column_stack([y, x]).round(decimals)
 
 
 # Degrees to metres and back around a centre: PROJ's azimuthal equidistant projection, and a fast copy of it.

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -182,18 +183,27 @@ class Region:
     def faults(self, points: FloatArray) -> Faults:
         """Count what keeps points from being places inside the region."""
         half_extent = (self.height_deg / 2 + _EDGE_TOLERANCE_DEG, self.width_deg / 2 + _EDGE_TOLERANCE_DEG)
-        return faults_of(points, self.centre, half_extent)
+        faults = faults_of(points, self.centre, half_extent)
+        return faults._replace(known_regions=self._others_with(points)) if faults.outside else faults
+
+    def _others_with(self, points: FloatArray) -> frozenset[str]:
+        """Names of the built-in regions that hold all points which this one does not."""
+        outside = points[~self.contains(points) & (np.abs(points) <= (90.0, 180.0)).all(axis=1)]
+        return frozenset(name for name in NAMED_REGIONS if named_region(name).contains(outside).all())
 
     def refuse(self, faults: Faults, *, clip: bool = False) -> None:
         """Raise if points have faults; being outside is none if they are to be clipped.
 
         The error names the first row (counted from 1) and no coordinate.
         """
-        refuse_no_places(faults)
+        refuse_no_places(faults, self.centre)
         if faults.outside and not clip:
+            # Where nobody is inside, the region is the wrong one. It is named to the operator, and never taken.
+            fitting = sorted(faults.known_regions) if faults.outside == faults.rows else []
+            hint = f" such as --region {fitting[0]}" if fitting else " (--region)"
             raise DataError(
                 f"row {faults.first_outside + 1} lies outside the region {self}{and_others(faults.outside)}; "
-                "choose a region that holds everybody (--region), or move them to its edge (--clip)"
+                f"choose a region that holds everybody{hint}, or move them to its edge (--clip)"
             )
 
     def check(self, points: object) -> FloatArray:
@@ -376,10 +386,22 @@ def named_region(name: str, scaling: Scaling = "isotropic") -> Region:
     try:
         return Region(*NAMED_REGIONS[name], scaling=scaling, name=name)
     except KeyError:
+        meant = _meant(name)
         raise UsageError(
-            f"there is no region named {name!r}; use one of {', '.join(sorted(NAMED_REGIONS))}, "
-            "four numbers south,west,north,east, or a GeoJSON file"
+            f"there is no region named {name!r}; "
+            + (f"did you mean {meant}? Otherwise use" if meant else "use")
+            + f" one of {', '.join(sorted(NAMED_REGIONS))}, four numbers south,west,north,east, or a GeoJSON file"
         ) from None
+
+
+_SHORT_NAMES = {"sf": "san-francisco", "nyc": "new-york", "ny": "new-york"}
+
+
+def _meant(name: str) -> str | None:
+    """Return the built-in region whose name is nearly this one."""
+    written = re.sub(r"[\s_]+", "-", name.strip().lower())
+    close = get_close_matches(written, NAMED_REGIONS, n=1, cutoff=0.7)
+    return _SHORT_NAMES.get(written) or (close[0] if close else None)
 
 
 def parse_region(text: str, scaling: Scaling = "isotropic") -> Region:

@@ -13,6 +13,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.io.columns import wkb_from_boxes
 from nearveil.io.density import Density, read_density
 from nearveil.io.parquet_file import geo_metadata_of
+from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.fit_cells import CellPlan, _spread_counts, cells_from_density
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -259,7 +260,7 @@ def test_polygons_that_cannot_be_used(tmp_path: Path, features: list[object], wo
 def test_columns_of_coordinates_do_not_go_with_polygons(tmp_path: Path) -> None:
     path = geojson_of(tmp_path / "tracts.geojson", feature(polygon(HERE), 5, name="n"))
     with pytest.raises(DataError, match="leave out --latitude and --longitude"):
-        read_density(path, latitude="lat")
+        read_density(path, read=ReadOptions(latitude="lat", longitude="lon"))
     assert read_density(path, column="n").counts.tolist() == [5.0]
 
 

@@ -73,10 +73,10 @@ def test_byte_order_mark_and_crlf(tmp_path: Path) -> None:
         ("\n", "is empty or no CSV"),
         ("lat,lon\n", "no rows"),
         ("a,b\n1,2\n", "no coordinate columns"),
-        ("a;lat;lon\n1;2;3\n", "not separated by commas"),
+        ("id\n1,37.7,-122.4\n", "row 1 of .* several values, and the header names one column"),
         ("lat,lon\n37.7,-122.4\n37.7,west\n", "row 2: the longitude is empty or not a number"),
         ("lat,lon\n37.7,-122.4\n,-122.4\n", "row 2: the latitude is empty or not a number"),
-        ('lat,lon\n"37,7",-122.4\n', "row 1: the latitude"),
+        ('lat,lon\n"37,7,1",-122.4\n', "row 1: the latitude"),
         ("lat,lon\n1,2\n3,4,5\n", "row 2 of .* more or fewer values"),
         ("lat,lon,wkt\n1,2,POINT(2 1)\n", "column 'wkt' holds a second exact location"),
     ],
@@ -177,8 +177,8 @@ def test_geometry_and_columns_that_disagree_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        ({"crs": {"id": {"authority": "EPSG", "code": 32610}}}, "not in WGS84"),
-        ({"crs": None}, "not in WGS84"),
+        ({"crs": {"id": {"authority": "OGC", "code": "CRS27"}}}, "without an EPSG number"),
+        ({"crs": None}, "without an EPSG number"),
         ({"encoding": "polygon"}, "not points"),
     ],
 )
@@ -284,7 +284,7 @@ def test_a_file_made_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfel\x00a\x00", "näme,lat,lon\nx,1,2\n".encode("latin-1")])
+@pytest.mark.parametrize("content", [b"l\x00a\x00", "näme,lat,lon\nx,1,2\n".encode("latin-1")])
 def test_other_encodings_of_the_header(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes(content)
     with pytest.raises(DataError, match="UTF-8"):
@@ -335,8 +335,8 @@ def test_points_alone_become_any_format(tmp_path: Path) -> None:
 
 
 def test_other_reference_systems_in_geojson_are_refused(tmp_path: Path) -> None:
-    document = {"type": "FeatureCollection", "crs": {"properties": {"name": "EPSG:3857"}}, "features": FEATURES}
-    with pytest.raises(DataError, match="WGS84"):
+    document = {"type": "FeatureCollection", "crs": {"properties": {"name": "my own"}}, "features": FEATURES}
+    with pytest.raises(DataError, match="without an EPSG number"):
         read_people(write(tmp_path / "in.geojson", json.dumps(document)))
 
 

@@ -38,8 +38,7 @@ from nearveil.audit.bounds import clopper_pearson_high, clopper_pearson_low
 from nearveil.audit.subjects import AuditError, Place, PublishedSubject, Subject, checked_outputs
 from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import wrap_longitude
-from nearveil.io.csv_file import open_csv
-from nearveil.io.people import ReadOptions
+from nearveil.io.files import read_people
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray
 
@@ -605,7 +604,7 @@ def _write_rows(points: FloatArray, path: Path) -> None:
 
 def _read_rows(path: Path) -> FloatArray:
     try:
-        return open_csv(path, ReadOptions(), carry=False).read_all().points
+        return read_people(path, carry=False).points
     except DataError as error:
         reason = str(error).replace(str(path), "it").split(";")[0]
         raise AuditError(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -64,8 +65,6 @@ ScalingOption = Annotated[
         show_default="isotropic",
     ),
 ]
-LatitudeOption = Annotated[str | None, typer.Option(help="Name of the latitude column.", metavar="COLUMN")]
-LongitudeOption = Annotated[str | None, typer.Option(help="Name of the longitude column.", metavar="COLUMN")]
 DropOption = Annotated[list[str] | None, typer.Option(help="Leave out this column; may be repeated.", metavar="COLUMN")]
 PersonOption = Annotated[
     str | None,
@@ -75,7 +74,6 @@ PerRowOption = Annotated[
     bool,
     typer.Option("--per-row", help="Allow several rows per person; the privacy losses of a person's rows add up."),
 ]
-ClipOption = Annotated[bool, typer.Option("--clip", help="Move people outside the region to its edge.")]
 KeepOrderOption = Annotated[
     bool,
     typer.Option(
@@ -191,6 +189,134 @@ def read_intervals(path: Path | None) -> Intervals | None:
 def places_in_region(people: People, region: Region, *, clip: bool) -> FloatArray:
     """Return people's locations, checked against the region or clipped to it."""
     return region.clip(people.points) if clip else region.check(people.points)
+
+
+def takes_options(
+    parameter: str, declared: Callable[..., None], build: Callable[..., Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that replaces one parameter of a command by options that several commands share.
+
+    Typer reads options from a function's signature, so the signature is assembled here.
+
+    Parameters
+    ----------
+    parameter : str
+        Of the command: gets what ``build`` returns.
+    declared : callable
+        Declares the options by its signature.
+    build : callable
+        Makes one value of them.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own, options = inspect.signature(command).parameters, inspect.signature(declared).parameters
+        parameters: list[inspect.Parameter] = []
+        for name, each in own.items():
+            parameters += options.values() if name == parameter else [each]
+        hints = {**get_type_hints(command, include_extras=True), **get_type_hints(declared, include_extras=True)}
+
+        def run(**given: Any) -> None:
+            values = {name: given.pop(name) for name in options}
+            command(**given, **{parameter: build(**values)})
+
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__annotations__ = {each.name: hints[each.name] for each in parameters} | {"return": None}
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [each.replace(annotation=hints[each.name]) for each in parameters]
+        )
+        return run
+
+    return decorate
+
+
+# Options for reading a file of people, the same for every command that takes one.
+
+
+PEOPLE_FILE = "CSV, TSV, GeoJSON or Parquet file of true locations; - for standard input."
+_READING = "Reading people"
+
+
+def _reading(
+    *,
+    latitude: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the latitude column; with --crs, of the northing.", metavar="COLUMN", rich_help_panel=_READING
+        ),
+    ] = None,
+    longitude: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the longitude column; with --crs, of the easting.", metavar="COLUMN", rich_help_panel=_READING
+        ),
+    ] = None,
+    location: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of a column that holds both, as 'POINT (longitude latitude)' or 'latitude, longitude'.",
+            metavar="COLUMN",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Names of all columns, for a text file without a header line, such as id,latitude,longitude.",
+            metavar="NAME,NAME,…",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    crs: Annotated[
+        str | None,
+        typer.Option(
+            help="Reference system of the coordinates, such as EPSG:25833; locations are published in the same.",
+            metavar="EPSG:N",
+            show_default="WGS84 degrees",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            help="What separates the values of a text file: a character, or tab.",
+            metavar="CHARACTER",
+            show_default="found in the first line",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            help="Encoding of a text file, such as latin-1.",
+            metavar="NAME",
+            show_default="utf-8",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    skip_bad: Annotated[
+        Path | None,
+        typer.Option(
+            help="Leave out rows that cannot be used, and write them to this file, which holds true locations.",
+            metavar="FILE",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    clip: Annotated[
+        bool, typer.Option("--clip", help="Move people outside the region to its edge.", rich_help_panel=_READING)
+    ] = False,
+) -> None:
+    """Declare the options of reading; only the signature is used."""
+
+
+def _read_options(*, columns: str | None, **given: Any) -> ReadOptions:
+    names = () if columns is None else tuple(name.strip() for name in columns.split(","))
+    if "" in names or len(set(names)) < len(names):
+        raise UsageError("--columns takes a different name for each column, such as id,latitude,longitude")
+    return ReadOptions(columns=names, **given)
+
+
+takes_reading = takes_options("reading", _reading, _read_options)
+"""Replaces a command's parameter ``reading`` by the options for reading people; it gets a `ReadOptions`."""
 
 
 # Options for the engine, local or Spark.

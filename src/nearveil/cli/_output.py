@@ -22,6 +22,11 @@ def say(text: str) -> None:
     print(text)
 
 
+def note(text: str) -> None:
+    """Print what belongs to a result, where the result itself is on standard output."""
+    print(text, file=sys.stderr)
+
+
 def say_json(document: dict[str, Any] | list[dict[str, Any]]) -> None:
     """Print a result as JSON: one object, or a list of objects."""
     print(json.dumps(document, indent=2, allow_nan=False))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +20,7 @@ from nearveil.cli._options import (
     RoundsOption,
     places_in_region,
     read_intervals,
+    takes_options,
 )
 from nearveil.errors import UsageError
 from nearveil.io.density import read_density
@@ -39,43 +38,15 @@ from nearveil.mechanisms.fit_cells import (
 )
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, hide_within_from_epsilon_per_km
+from nearveil.mechanisms.planar_laplace import (
+    DEFAULT_HIDE_WITHIN_M,
+    LARGEST_HIDE_WITHIN_M,
+    hide_within_from_epsilon_per_km,
+)
 from nearveil.mechanisms.registry import MECHANISMS, MechanismEntry, mechanism_entry
 from nearveil.region import Region, metres
 
 # The protection options, the same for every command that has them.
-
-
-def takes_protection(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's parameter ``protection`` by the protection options.
-
-    Typer reads options from a function's signature, so the signature is assembled here.
-    """
-    own = inspect.signature(command).parameters
-    options = inspect.signature(_protection).parameters
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in own.items():
-        parameters += options.values() if name == "protection" else [parameter]
-    hints = {**get_type_hints(command, include_extras=True), **get_type_hints(_protection, include_extras=True)}
-
-    def run(**given: Any) -> None:
-        values = {name: given.pop(name) for name in options}
-        intervals, cells = values.pop("intervals"), values.pop("cells")
-        protection = ProtectionOptions(
-            **values,
-            intervals=read_intervals(intervals),
-            intervals_file=intervals,
-            cells=None if cells is None else load_cells(cells),
-            cells_file=cells,
-        )
-        command(**given, protection=protection)
-
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {parameter.name: hints[parameter.name] for parameter in parameters} | {"return": None}
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters]
-    )
-    return run
 
 
 def _protection(
@@ -105,6 +76,20 @@ def _protection(
     largest_cell: LargestCellOption = None,
 ) -> None:
     """Declare the protection options; only the signature is used."""
+
+
+def _protection_options(*, intervals: Path | None, cells: Path | None, **given: Any) -> ProtectionOptions:
+    return ProtectionOptions(
+        **given,
+        intervals=read_intervals(intervals),
+        intervals_file=intervals,
+        cells=None if cells is None else load_cells(cells),
+        cells_file=cells,
+    )
+
+
+takes_protection = takes_options("protection", _protection, _protection_options)
+"""Replaces a command's parameter ``protection`` by the protection options."""
 
 
 # From the protection options to a mechanism.
@@ -398,7 +383,7 @@ def build_mechanism(protection: ProtectionOptions, region: Region, seed: int | N
         region=region,
         seed=seed,
         epsilon=protection.epsilon,
-        hide_within_m=_hide_within_m(protection),
+        hide_within_m=_hide_within_m(protection, region),
         hide_among=protection.hide_among,
     )
 
@@ -417,13 +402,22 @@ def _refuse_what_it_does_not_take(protection: ProtectionOptions, entry: Mechanis
     _refuse(protection, name, *others, hint="it is an option of hide-among; leave it out")
 
 
-def _hide_within_m(protection: ProtectionOptions) -> float | None:
-    """Return the length given; None to use the mechanism's default."""
+def _hide_within_m(protection: ProtectionOptions, region: Region) -> float | None:
+    """Return the length given; None to use the mechanism's default. One beyond the region is likely a slip."""
     if protection.hide_within is not None and protection.epsilon_per_km is not None:
         raise UsageError("--hide-within and --epsilon-per-km set the same parameter; give one of them")
     if protection.epsilon_per_km is not None:
         return hide_within_from_epsilon_per_km(protection.epsilon_per_km)
-    return None if protection.hide_within is None else metres(protection.hide_within, "--hide-within")
+    if protection.hide_within is None:
+        return None
+    length_m, side_m = metres(protection.hide_within, "--hide-within"), 2 * max(region.half_extent_m)
+    if side_m < length_m <= LARGEST_HIDE_WITHIN_M:
+        raise UsageError(
+            f"--hide-within {protection.hide_within} is more than the region is wide ({side_m / 1000:,.0f} km): nearly "
+            "everybody would be published at its edge; give less, or say that it is meant with --epsilon-per-km "
+            f"{2000 / length_m:.4g}"
+        )
+    return length_m
 
 
 def _dprs(protection: ProtectionOptions, region: Region, seed: int | None) -> Mechanism:
@@ -458,7 +452,7 @@ def _dprs(protection: ProtectionOptions, region: Region, seed: int | None) -> Me
     params: dict[str, Any] = {
         "release": release.value,
         "epsilon": protection.epsilon,
-        "hide_within_m": _hide_within_m(protection) if release is ReleaseName.METRIC else None,
+        "hide_within_m": _hide_within_m(protection, region) if release is ReleaseName.METRIC else None,
         "fit_epsilon": protection.fit_epsilon,
         "least_radius_m": None
         if protection.least_radius is None
@@ -538,14 +532,7 @@ def given_cells(
     if protection.published is None:
         _refuse(protection, "hide-among", "published_within", hint="it is about the --published file; add this")
     if protection.density is not None:
-        options = read or ReadOptions()
-        density = read_density(
-            protection.density,
-            column=protection.density_column,
-            region=region,
-            latitude=options.latitude,
-            longitude=options.longitude,
-        )
+        density = read_density(protection.density, column=protection.density_column, region=region, read=read)
         plan, population = protection.cell_plan, protection.population
         return _holding(cells_from_density(density, region, plan, population=population), plan)
     if protection.published is not None:
@@ -555,7 +542,7 @@ def given_cells(
                 "distance that it added, such as 500m"
             )
         within_m = metres(protection.published_within, "--published-within")
-        people = read_people(protection.published, read, carry=False)
+        people = read_people(protection.published, read, carry=False, region=region)
         places = places_in_region(people, region, clip=read is not None and read.clip)
         plan = protection.cell_plan
         return _holding(cells_from_published(places, region, within_m, plan), plan)

@@ -11,14 +11,12 @@ from nearveil.attacks.answers import EXAMPLES, Answers
 from nearveil.attacks.policies import PRESETS, AnswerPolicy, Preset, preset_named
 from nearveil.attacks.registry import ATTACKS, attack_class, attacks_for
 from nearveil.cli._options import (
-    ClipOption,
     ForceOption,
-    LatitudeOption,
-    LongitudeOption,
     RegionOption,
     ScalingOption,
     chosen_region,
     numbers,
+    takes_reading,
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn
 from nearveil.cli._protection import (
@@ -77,6 +75,7 @@ _RUNS, _INSTANCES = 5, 50
 _ALL = "all"
 
 
+@takes_reading
 @takes_protection
 def attack(
     *,
@@ -89,7 +88,7 @@ def attack(
         Path | None,
         typer.Option(
             "--input",
-            help="Your own people: a CSV, GeoJSON or Parquet file.",
+            help="Your own people: a CSV, TSV, GeoJSON or Parquet file; - for standard input.",
             metavar="FILE",
             rich_help_panel="Whom to attack",
         ),
@@ -212,9 +211,7 @@ def attack(
             help=f"A service as people build them: {', '.join(PRESETS)}.", metavar="NAME", rich_help_panel="Attack"
         ),
     ] = None,
-    latitude: LatitudeOption = None,
-    longitude: LongitudeOption = None,
-    clip: ClipOption = False,
+    reading: ReadOptions,
     scaling: ScalingOption = None,
     seed: Annotated[
         int,
@@ -307,8 +304,7 @@ def attack(
     if dataset and region is not None:
         raise UsageError("--region cannot be used with --dataset, whose people are in San Francisco; leave it out")
     own_region = chosen_region(region, scaling, protection.learned)
-    read = ReadOptions(latitude=latitude, longitude=longitude, clip=clip)
-    populations = _populations(dataset, source, own_region, data_dir, id_column, read)
+    populations = _populations(dataset, source, own_region, data_dir, id_column, reading)
     _check_learned(protection, populations)
     if campaign:
         run_campaigns(
@@ -367,13 +363,7 @@ def _populations(
 ) -> list[Population]:  # fmt: skip
     if (source is None) == (not datasets):
         raise UsageError("give the people to attack: either --dataset gaussian (or another), or --input FILE")
-    elsewhere = {
-        "--id": id_column,
-        "--latitude": read.latitude,
-        "--longitude": read.longitude,
-        "--clip": read.clip or None,
-    }
-    useless = [name for name, value in elsewhere.items() if value is not None] if datasets else []
+    useless = [*(["--id"] if id_column is not None else []), *read.arguments()[:1]] if datasets else []
     useless += ["--data-dir"] if source is not None and data_dir is not None else []
     if useless:
         raise UsageError(f"{useless[0]} cannot be used with {'--dataset' if datasets else '--input'}; leave it out")

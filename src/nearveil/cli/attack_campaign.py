@@ -46,7 +46,8 @@ MostQuestionsOption = Annotated[
 
 _ALLOWED = {
     "campaign", "most_questions", "dataset", "source", "region", "data_dir", "k", "tau", "latitude", "longitude",
-    "clip", "scaling", "seed", "cores", "trace", "json", "force", "policy",
+    "location", "columns", "crs", "delimiter", "encoding", "skip_bad", "clip", "scaling",
+    "seed", "cores", "trace", "json", "force", "policy",
     *(field.name for field in fields(ProtectionOptions)),
 }  # fmt: skip
 

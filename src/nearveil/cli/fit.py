@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,16 +14,13 @@ from nearveil.cli._options import (
     CardName,
     CardOption,
     CentresOption,
-    ClipOption,
     DeltaOption,
     FitMethodName,
     FitMethodOption,
     ForceOption,
     GammaOption,
     JsonOption,
-    LatitudeOption,
     LedgerOption,
-    LongitudeOption,
     OwnRegionOption,
     PerRowOption,
     PersonOption,
@@ -32,6 +30,7 @@ from nearveil.cli._options import (
     SeedOption,
     chosen_region,
     open_ledger,
+    takes_reading,
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn
 from nearveil.cli._protection import (
@@ -59,12 +58,13 @@ from nearveil.release.card import GIVEN_CELLS
 from nearveil.release.fitting import FittedCells, fit_cells, fit_intervals
 
 
+@takes_reading
 def fit(
     files: Annotated[
         list[Path],
         typer.Argument(
             metavar="[INPUT] OUTPUT",
-            help="CSV, GeoJSON or Parquet file of true locations (left out with --density, --published or "
+            help="CSV, TSV, GeoJSON or Parquet file of true locations, or - (left out with --density, --published or "
             "--published-store), and the file to write: intervals (.json), or cells (.geojson, .json or .parquet).",
         ),
     ],
@@ -91,9 +91,7 @@ def fit(
     per_row: PerRowOption = False,
     ledger: LedgerOption = None,
     budget: BudgetOption = None,
-    latitude: LatitudeOption = None,
-    longitude: LongitudeOption = None,
-    clip: ClipOption = False,
+    reading: ReadOptions,
     scaling: ScalingOption = None,
     seed: SeedOption = None,
     picture: Annotated[
@@ -142,9 +140,9 @@ def fit(
     if published_store is not None:
         _refuse_given(
             "--published-store", "a store has no columns, and its places are in its region; leave it out",
-            latitude=latitude, longitude=longitude, clip=clip or None,
+            **{name.removeprefix("--"): True for name in reading.arguments()[:1]},
         )  # fmt: skip
-    read = ReadOptions(latitude=latitude, longitude=longitude, person=person, per_row=per_row, clip=clip)
+    read = replace(reading, person=person, per_row=per_row)
     box, epsilon = chosen_region(region, scaling, None), 1.0 if epsilon is None else epsilon
     if protection.makes_cells:
         check_output(output, force=force)

@@ -9,13 +9,12 @@ from typing import Annotated
 import typer
 
 from nearveil.cli._options import (
-    ClipOption,
+    PEOPLE_FILE,
     ForceOption,
     JsonOption,
-    LatitudeOption,
-    LongitudeOption,
     OwnRegionOption,
     SeedOption,
+    takes_reading,
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn
 from nearveil.cli._protection import refuse_input_as_public
@@ -34,8 +33,9 @@ from nearveil.region import DEFAULT_REGION, Region, as_region, metres
 from nearveil.report.plan import plan_text
 
 
+@takes_reading
 def plan(
-    source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV, GeoJSON or Parquet file of true locations.")],
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help=PEOPLE_FILE)],
     *,
     attacker_error: Annotated[
         str | None,
@@ -135,9 +135,7 @@ def plan(
         ),
     ] = None,
     region: OwnRegionOption = None,
-    latitude: LatitudeOption = None,
-    longitude: LongitudeOption = None,
-    clip: ClipOption = False,
+    reading: ReadOptions,
     months: Annotated[
         str | None,
         typer.Option(
@@ -170,7 +168,7 @@ def plan(
         source,
         goal,
         region=DEFAULT_REGION if region is None else region,
-        read=ReadOptions(latitude=latitude, longitude=longitude, clip=clip),
+        read=reading,
         mechanisms=extra or (),
         between_all_places=between_all_places,
         free_cells=_free_cells(public_region, cells, density, published, published_within),

@@ -11,11 +11,12 @@ import numpy as np
 from nearveil.cli._options import (
     places_in_region,
 )
-from nearveil.cli._output import progress_bar
+from nearveil.cli._output import progress_bar, warn
 from nearveil.errors import DataError, UsageError
 from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset, DatasetName, load_dataset
 from nearveil.io.files import read_people
+from nearveil.io.input_file import is_standard
 from nearveil.io.people import People, ReadOptions
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.base import Mechanism
@@ -40,10 +41,13 @@ def dataset_population(name: DatasetName, data_dir: Path | None) -> Population:
 
 def file_population(path: Path, region: Region, id_column: str | None, read: ReadOptions) -> Population:
     """Return the people of a file; their ids are those of a column, or their row numbers."""
-    people = read_people(path, read)
+    people = read_people(path, read, carry=False, region=region)
+    for warning in people.warnings:
+        warn(warning)
+    name = "standard input" if is_standard(path) else path.name
     if not len(people.points):
-        raise DataError(f"{path.name} has no people in it; a service without people cannot be attacked")
-    dataset = Dataset(path.name, region, places_in_region(people, region, clip=read.clip))
+        raise DataError(f"{name} has no people in it; a service without people cannot be attacked")
+    dataset = Dataset(name, region, places_in_region(people, region, clip=read.clip))
     column = _id_column(people, id_column)
     return Population(dataset, _by_row(len(dataset.places)) if column is None else _by_id(people, column))
 

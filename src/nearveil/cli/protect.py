@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nearveil.cli._options import (
+    PEOPLE_FILE,
     BudgetOption,
     CardName,
     CardOption,
-    ClipOption,
     DropOption,
     EngineName,
     EngineOption,
@@ -22,9 +23,7 @@ from nearveil.cli._options import (
     JsonOption,
     KeepOrderOption,
     KeyOption,
-    LatitudeOption,
     LedgerOption,
-    LongitudeOption,
     OutputFormatOption,
     PartitionByOption,
     PerRowOption,
@@ -37,8 +36,9 @@ from nearveil.cli._options import (
     TrueFiguresOption,
     chosen_region,
     open_ledger,
+    takes_reading,
 )
-from nearveil.cli._output import progress_bar, say, say_json, warn, write_private_json
+from nearveil.cli._output import note, progress_bar, say, say_json, warn, write_private_json
 from nearveil.cli._protection import (
     ProtectionOptions,
     build_mechanism,
@@ -48,6 +48,7 @@ from nearveil.cli._protection import (
 )
 from nearveil.errors import UsageError
 from nearveil.io.atomic import check_output
+from nearveil.io.input_file import is_standard
 from nearveil.io.people import ReadOptions
 from nearveil.release.protect import ProtectResult, file_metadata, protect_file
 
@@ -55,10 +56,14 @@ from nearveil.release.protect import ProtectResult, file_metadata, protect_file
 _FEWEST_FOR_A_MEAN = 1000
 
 
+@takes_reading
 @takes_protection
 def protect(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="CSV, GeoJSON or Parquet file of true locations.")],
-    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="File to write; its extension gives the format.")],
+    source: Annotated[str, typer.Argument(metavar="INPUT", help=PEOPLE_FILE)],
+    output: Annotated[
+        str,
+        typer.Argument(metavar="OUTPUT", help="File to write; its extension gives the format. - for standard output."),
+    ],
     *,
     region: RegionOption = None,
     protection: ProtectionOptions,
@@ -66,10 +71,8 @@ def protect(
     per_row: PerRowOption = False,
     ledger: LedgerOption = None,
     budget: BudgetOption = None,
-    latitude: LatitudeOption = None,
-    longitude: LongitudeOption = None,
     drop: DropOption = None,
-    clip: ClipOption = False,
+    reading: ReadOptions,
     keep_order: KeepOrderOption = False,
     true_figures: TrueFiguresOption = None,
     scaling: ScalingOption = None,
@@ -94,15 +97,17 @@ def protect(
         spark_conf=spark_conf,
     )
     spark.check(engine, seed, keep_order=keep_order)
+    if json and is_standard(output):
+        raise UsageError("--json and OUTPUT - both go to standard output; name a file for OUTPUT")
     other_inputs = {"the --ledger": ledger, **protection.input_files, "the --region file": region}
     _check_distinct("OUTPUT", output, other_inputs)
     refuse_input_as_public(source, density=protection.density, published=protection.published)
+    if reading.skip_bad is not None:
+        _check_distinct("--skip-bad", reading.skip_bad, {"the --true-figures": true_figures, **other_inputs})
     if true_figures is not None:
         _check_distinct("--true-figures", true_figures, {"the INPUT": source, "the OUTPUT": output, **other_inputs})
         check_output(true_figures, force=force)
-    read = ReadOptions(
-        latitude=latitude, longitude=longitude, drop=tuple(drop or ()), person=person, per_row=per_row, clip=clip
-    )
+    read = replace(reading, drop=tuple(drop or ()), person=person, per_row=per_row)
     result = protect_file(
         source,
         output,
@@ -122,6 +127,9 @@ def protect(
         write_private_json(true_figures, figures, force=force)
     if json:
         say_json(result.to_dict())
+    elif is_standard(output):
+        # The file itself is there.
+        note(_as_text(result, "standard output", seconds, full_card=card is CardName.FULL))
     else:
         say(_as_text(result, output, seconds, full_card=card is CardName.FULL))
 

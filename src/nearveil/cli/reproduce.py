@@ -8,12 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli._options import (
-    ClipOption,
-    LatitudeOption,
-    LongitudeOption,
-    OwnRegionOption,
-)
+from nearveil.cli._options import OwnRegionOption, takes_reading
 from nearveil.cli._output import say, warn, work_bar
 from nearveil.errors import UsageError
 from nearveil.evaluation.experiments.registry import EXPERIMENTS
@@ -31,6 +26,7 @@ ExperimentName = StrEnum("ExperimentName", [(name.upper(), name) for name in (AL
 _ALL = ExperimentName(ALL)
 
 
+@takes_reading
 def reproduce(
     experiment: Annotated[ExperimentName, typer.Argument(help="Table, figure or experiment to reproduce.")] = _ALL,
     *,
@@ -44,14 +40,12 @@ def reproduce(
         Path | None,
         typer.Option(
             "--input",
-            help="Your own people, in addition to any --dataset: a CSV, GeoJSON or Parquet file.",
+            help="Your own people, in addition to any --dataset: a CSV, TSV, GeoJSON or Parquet file.",
             metavar="FILE",
         ),
     ] = None,
     region: OwnRegionOption = None,
-    latitude: LatitudeOption = None,
-    longitude: LongitudeOption = None,
-    clip: ClipOption = False,
+    reading: ReadOptions,
     mechanism: Annotated[
         list[str] | None,
         typer.Option(
@@ -89,16 +83,15 @@ def reproduce(
     Every table is written as CSV and Markdown and every picture as PNG. Finished work is kept in the folder, so the
     same command resumes an interrupted one.
     """
-    of_input = {"--region": region, "--latitude": latitude, "--longitude": longitude, "--clip": clip or None}
-    useless = [name for name, value in of_input.items() if value is not None and source is None]
-    if useless:
+    useless = [*(["--region"] if region is not None else []), *reading.arguments()[:1]]
+    if useless and source is None:
         raise UsageError(f"{useless[0]} is for --input FILE; leave it out")
     done = run(
         str(experiment),
         datasets=[one.value for one in dataset or ()],
         people=source,
         region=DEFAULT_REGION if region is None else region,
-        read=ReadOptions(latitude=latitude, longitude=longitude, clip=clip),
+        read=reading,
         data_dir=data_dir,
         mechanisms=mechanism or (),
         attacks=attack or (),

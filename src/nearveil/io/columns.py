@@ -12,10 +12,20 @@ import numpy as np
 import pyarrow as pa
 
 from nearveil.errors import DataError
-from nearveil.types import FloatArray, IntArray
+from nearveil.types import BoolArray, FloatArray, IntArray
 
 _LATITUDE = {"latitude", "lat", "latitudedeg", "latdeg", "ylat"}
 _LONGITUDE = {"longitude", "lon", "lng", "long", "longitudedeg", "londeg", "lngdeg", "xlon"}
+# Coordinates of a map in metres: north and east.
+_NORTHING = {"northing", "north", "y", "ycoord", "ycoordinate", "hochwert", "utmnorthing", "utmy"}
+_EASTING = {"easting", "east", "x", "xcoord", "xcoordinate", "rechtswert", "utmeasting", "utmx"}
+# A column of these names may hold both, as text.
+_LOCATION = frozenset(
+    """
+    location loc latlon latlng latlong point position pos coordinates coords coordinate geometry geom thegeom wkt ewkt
+    geo gps place
+    """.split()  # noqa: SIM905
+)
 _COUNTS = {"count", "people", "population"}
 _EXACT_GEOMETRY = {
     "geometry",
@@ -62,9 +72,11 @@ class CoordinateColumns:
 
 
 def find_coordinates(
-    names: Sequence[str], latitude: str | None = None, longitude: str | None = None
+    names: Sequence[str], latitude: str | None = None, longitude: str | None = None, *, projected: bool = False
 ) -> CoordinateColumns | None:
     """Find the coordinate columns by the names given or by their usual names; None if there are none.
+
+    With ``projected`` they are those of a map, northing and easting.
 
     Raises
     ------
@@ -74,14 +86,53 @@ def find_coordinates(
     if (latitude is None) != (longitude is None):
         raise DataError("name both coordinate columns, with --latitude and --longitude")
     if latitude is not None and longitude is not None:
-        return CoordinateColumns(_position(names, latitude), _position(names, longitude))
-    first, second = _usual(names, _LATITUDE, "latitude"), _usual(names, _LONGITUDE, "longitude")
+        return CoordinateColumns(column_position(names, latitude), column_position(names, longitude))
+    usual = {"northing": _NORTHING, "easting": _EASTING} if projected else {}
+    usual = usual or {"latitude": _LATITUDE, "longitude": _LONGITUDE}
+    first, second = (_usual(names, known, what) for what, known in usual.items())
     if first is None and second is None:
         return None
     if first is None or second is None:
-        missing = "latitude" if first is None else "longitude"
+        missing = list(usual)[first is not None]
         raise DataError(f"there is no {missing} column; {_PAIR_MESSAGE}")
     return CoordinateColumns(first, second)
+
+
+def may_be_location(name: str) -> bool:
+    """Whether a column of text may hold both coordinates, by its name."""
+    return _squashed(name) in _LOCATION
+
+
+def no_coordinates(names: Sequence[str], *, projected: bool = False) -> DataError:
+    """Say which columns there are, where none holds the location; a first line of data is not shown."""
+    if looks_like_data(names):
+        return DataError(
+            f"the file has no header line: its first line holds data, {len(names)} values; name its columns with "
+            f"--columns, such as --columns {','.join(_example_names(names))}"
+        )
+    usual = "'northing' and 'easting'" if projected else "'latitude' and 'longitude'"
+    return DataError(
+        f"there are no coordinate columns such as {usual}; the columns are {_listed(names)}: name two of them with "
+        "--latitude and --longitude, or one that holds both with --location"
+    )
+
+
+def looks_like_data(names: Sequence[str]) -> bool:
+    """Whether what stands where the names of columns should be is somebody's data."""
+    return any(_is_number(name.strip().replace(",", ".")) or _A_LOCATION.search(name) for name in names)
+
+
+_A_LOCATION = re.compile(r"\d[.,]\d.*\d[.,]\d|point\s*\(", re.IGNORECASE)
+
+
+def _example_names(names: Sequence[str]) -> list[str]:
+    """Names for columns of which the first two with decimals are taken for the coordinates."""
+    numbers = [
+        place for place, name in enumerate(names) if _is_number(name.replace(",", ".")) and re.search(r"[.,]", name)
+    ]
+    latitude, longitude = [*numbers, -1, -1][:2]
+    special = {latitude: "latitude", longitude: "longitude"}
+    return [special.get(place, f"column{place + 1}") for place in range(len(names))]
 
 
 def find_counts(names: Sequence[str], wanted: str | None = None) -> int | None:
@@ -93,7 +144,7 @@ def find_counts(names: Sequence[str], wanted: str | None = None) -> int | None:
     2
     """
     if wanted is not None:
-        return _position(names, wanted)
+        return column_position(names, wanted)
     found = [place for place, name in enumerate(names) if _squashed(name) in _COUNTS]
     if len(found) > 1:
         listed = _listed([names[place] for place in found])
@@ -122,12 +173,15 @@ def person_columns(names: Iterable[str]) -> list[str]:
     return [name for name in names if _squashed(name) in _PERSON]
 
 
-def _position(names: Sequence[str], wanted: str) -> int:
+def column_position(names: Sequence[str], wanted: str) -> int:
+    """Return where the only column of a name is."""
     found = [place for place, name in enumerate(names) if name == wanted]
     if not found:
-        if any(_is_number(name) for name in names):
+        if looks_like_data(names):
             # The "header" is somebody's data, which must not get into a message.
-            raise DataError(f"there is no column {wanted!r}; the file seems to have no header line, give it one")
+            raise DataError(
+                f"there is no column {wanted!r}; the file seems to have no header line: name its columns with --columns"
+            )
         raise DataError(f"there is no column {wanted!r}; the columns are {_listed(names)}")
     if len(found) > 1:
         raise DataError(f"there are {len(found)} columns named {wanted!r}; rename all but one")
@@ -201,11 +255,11 @@ def wkb_from_boxes(outlines: FloatArray) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(outlines), [None, pa.py_buffer(offsets), pa.py_buffer(records)])
 
 
-def points_from_wkb(column: pa.ChunkedArray, rows_before: int = 0) -> FloatArray:
-    """Return latitude, longitude of a column of WKB points; name the row that is none."""
+def points_from_wkb(column: pa.ChunkedArray, rows_before: int = 0, *, lenient: bool = False) -> FloatArray:
+    """Return latitude, longitude of a column of WKB points; name the row that is none, or make it NaN."""
     parts = []
     for chunk in column.chunks:
-        parts.append(_chunk_to_points(chunk, rows_before))
+        parts.append(_chunk_to_points(chunk, rows_before, lenient=lenient))
         rows_before += len(chunk)
     return np.vstack(parts)
 
@@ -218,7 +272,7 @@ def _chunk_from_points(points: FloatArray) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(points), [None, pa.py_buffer(offsets), pa.py_buffer(records)])
 
 
-def _chunk_to_points(chunk: pa.Array, rows_before: int) -> FloatArray:
+def _chunk_to_points(chunk: pa.Array, rows_before: int, *, lenient: bool) -> FloatArray:
     if not pa.types.is_large_binary(chunk.type):
         try:
             chunk = chunk.cast(pa.large_binary())
@@ -234,8 +288,22 @@ def _chunk_to_points(chunk: pa.Array, rows_before: int) -> FloatArray:
             return np.column_stack([records["y"], records["x"]])
     if not len(chunk):
         return np.empty((0, 2))
+    if lenient:
+        return _points_where(np.diff(offsets) == _POINT.itemsize, memoryview(chunk.buffers()[2]), offsets[:-1])
     row = rows_before + int(np.argmin(good)) + 1
     raise DataError(f"row {row}: the geometry is missing or no plain two-dimensional point; give one point per person")
+
+
+def _points_where(good: BoolArray, data: memoryview, starts: IntArray) -> FloatArray:
+    """Return the points that can be read, and NaN for the others."""
+    points = np.full((len(good), 2), np.nan)
+    if good.any():
+        records = np.frombuffer(data, np.uint8)[starts[good, None] + np.arange(_POINT.itemsize)]
+        found = np.ascontiguousarray(records).view(_POINT)[:, 0]
+        points[good] = np.column_stack([found["y"], found["x"]])
+        plain = (found["order"] == _LITTLE_ENDIAN) & (found["kind"] == _POINT_KIND)
+        points[np.flatnonzero(good)[~plain]] = np.nan
+    return points
 
 
 # From a column as a file has it to numbers, naming the row where that fails; and what may be carried beside them.
@@ -246,32 +314,63 @@ _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:nan|inf|infinity)$
 _ROWS_COMPARED = 200
 
 
-def degrees_column(column: pa.ChunkedArray, what: str, rows_before: int = 0) -> FloatArray:
+def degrees_column(column: pa.ChunkedArray, what: str, rows_before: int = 0, *, lenient: bool = False) -> FloatArray:
     """Return a coordinate column as floats; a missing value becomes NaN, text is refused with its row."""
-    return numbers_column(column, what, "degrees as decimal numbers with a point", rows_before)
+    wanted = "degrees as decimal numbers"
+    return numbers_column(column, what, wanted, rows_before, lenient=lenient, decimal_comma=_DEGREES_WITH_COMMA)
 
 
-def numbers_column(column: pa.ChunkedArray, what: str, wanted: str, rows_before: int = 0) -> FloatArray:
-    """Return a column as floats; a missing value becomes NaN, text is refused with its row and what is wanted."""
+def metres_column(column: pa.ChunkedArray, what: str, rows_before: int = 0, *, lenient: bool = False) -> FloatArray:
+    """Return a coordinate column of a map as floats, as `degrees_column` does."""
+    wanted = "metres as decimal numbers with a point"
+    return numbers_column(column, what, wanted, rows_before, lenient=lenient, decimal_comma=_METRES_WITH_COMMA)
+
+
+_DEGREES_WITH_COMMA = r"^[-+]?\d{1,3},\d+$"
+# A comma before three digits may as well separate thousands.
+_METRES_WITH_COMMA = r"^[-+]?\d+,(\d{1,2}|\d{4,})$"
+
+
+def numbers_column(
+    column: pa.ChunkedArray,
+    what: str,
+    wanted: str,
+    rows_before: int = 0,
+    *,
+    lenient: bool = False,
+    decimal_comma: str | None = None,
+) -> FloatArray:
+    """Return a column as floats; a missing value becomes NaN, text is refused with its row and what is wanted.
+
+    With ``lenient`` text becomes NaN, too. Numbers that match ``decimal_comma`` are read as if they had a point.
+    """
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = _parsed(column, what, wanted, rows_before)
+        column = _parsed(column, what, wanted, rows_before, lenient=lenient, decimal_comma=decimal_comma)
     try:
         return floats_from_arrow(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(f"the {what} column does not hold numbers; give {wanted}") from None
 
 
-def _parsed(column: pa.ChunkedArray, what: str, wanted: str, rows_before: int) -> pa.ChunkedArray:
+def _parsed(
+    column: pa.ChunkedArray, what: str, wanted: str, rows_before: int, *, lenient: bool, decimal_comma: str | None
+) -> pa.ChunkedArray:
     import pyarrow.compute as pc  # noqa: PLC0415 - takes long to load, and Parquet does without
 
     try:
         return column.cast(pa.float64())
     except pa.ArrowInvalid:
         text = pc.utf8_trim_whitespace(column)
+    if decimal_comma is not None:
+        with_point = pc.replace_substring(text, ",", ".")
+        text = pc.if_else(pc.match_substring_regex(text, decimal_comma), with_point, text)
     try:
         return text.cast(pa.float64())
     except pa.ArrowInvalid:
-        good = pc.fill_null(pc.match_substring_regex(text, _NUMBER), True).to_numpy(zero_copy_only=False)
+        is_number = pc.fill_null(pc.match_substring_regex(text, _NUMBER), True)
+        if lenient:
+            return pc.if_else(is_number, text, pa.scalar(None, text.type)).cast(pa.float64())
+        good = is_number.to_numpy(zero_copy_only=False)
         row = rows_before + int(np.argmin(good)) + 1
         raise DataError(f"row {row}: the {what} is empty or not a number; give {wanted}") from None
 
@@ -286,7 +385,7 @@ def kept_columns(names: list[str], drop: tuple[str, ...]) -> tuple[int, ...]:
 
 def check_carried(table: pa.Table, points: FloatArray) -> tuple[str, ...]:
     """Refuse to carry a second exact location over; warn of columns that look revealing."""
-    exact = exact_location_columns(table.column_names) or _copies_of(points, table)
+    exact = exact_location_columns(table.column_names) or _copies_of(points, table) or _locations_as_text(points, table)
     if exact:
         raise DataError(
             f"column {exact[0]!r} holds a second exact location, which would be published unprotected; "
@@ -316,6 +415,30 @@ def _copies_of(points: FloatArray, table: pa.Table) -> list[str]:
         if any(np.allclose(values, few[:, axis], rtol=0.0, atol=1e-7) for axis in (0, 1)):
             found.append(name)
     return found
+
+
+def _locations_as_text(points: FloatArray, table: pa.Table) -> list[str]:
+    """Columns of text that hold points, or the same coordinates once more."""
+    texts = [name for name, field in zip(table.column_names, table.schema, strict=True) if _holds_text(field.type)]
+    if not texts:
+        return []
+    from nearveil.io.location_text import TextStyle, points_from_text, text_style  # noqa: PLC0415 - slow to load
+
+    found, few = [], points[:_ROWS_COMPARED]
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        first = column.slice(0, _ROWS_COMPARED)
+        style = text_style(first) if name in texts else None
+        if style is TextStyle.PAIR:
+            pairs = points_from_text(first, style, srid=None, lenient=True)
+            same = any(np.isclose(pairs, each, rtol=0.0, atol=1e-7).all() for each in (few, few[:, ::-1]))
+            style = style if same else None
+        if style is not None:
+            found.append(name)
+    return found
+
+
+def _holds_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _names_within(field: pa.Field) -> list[str]:

@@ -1,8 +1,7 @@
-"""CSV, plain or gzipped. Every value except the coordinates is kept as text, unchanged."""
+"""CSV and TSV, plain or gzipped. Every value except the coordinates is kept as text, unchanged."""
 
 from __future__ import annotations
 
-import codecs
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -16,51 +15,60 @@ import pyarrow.csv
 
 from nearveil.errors import DataError
 from nearveil.io.columns import kept_columns
-from nearveil.io.people import (
-    Columns,
-    People,
-    PeopleInTable,
-    PeopleStream,
-    PeopleWriter,
-    ReadOptions,
-    TableSource,
-    by_position,
-    names_to_read,
-    no_rows,
-    split_at_coordinates,
-    table_with_coordinates,
-)
+from nearveil.io.input_file import InputFile, TextFile
+from nearveil.io.people import People, PeopleStream, PeopleWriter, ReadOptions, no_rows, table_with_coordinates
+from nearveil.io.table_file import Columns, PeopleInTable, TableSource, by_position, names_to_read, split_at_coordinates
 
 # Arrow reads 32 blocks ahead, so larger ones take much memory; no row may be longer.
 _BLOCK_BYTES = 1 << 20
-_GZIP_MAGIC = b"\x1f\x8b"
-_PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True)
+_DELIMITERS = ",;\t|"
 
 _T = TypeVar("_T")
 
 
-def open_csv(path: Path, read: ReadOptions, *, carry: bool = True) -> PeopleStream:
-    """Open a CSV file of people with a header line."""
-    names = _header(path)
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        raise DataError(f"{path} is not separated by commas; save it as comma-separated CSV")
-    source = CsvSource(path, names)
+def open_csv(file: InputFile, read: ReadOptions, *, carry: bool = True) -> PeopleStream:
+    """Open a text file of people: values separated by commas, semicolons, tabs or bars, names in the first line."""
+    text = TextFile(file, read.encoding)
+    delimiter = read.delimiter or _likely_delimiter(text, read.columns)
+    source = CsvSource(text, delimiter, read.columns, lenient=read.skip_bad is not None)
+    names = source.schema.names
     first = source.first_rows()
-    split = split_at_coordinates(names, kept_columns(names, read.drop), read, gains_geometry=True)
+    split = split_at_coordinates(names, kept_columns(names, read.drop), read, first=first, gains_geometry=True)
     return PeopleInTable(source, split, first, carry=carry)
 
 
 class CsvSource(TableSource):
-    """A CSV file whose every column is text, whatever it looks like."""
+    """A text file with columns; every one is text, whatever it looks like.
 
-    def __init__(self, path: Path, names: list[str]) -> None:
-        self.schema = pa.schema([(name, pa.string()) for name in names])
+    Parameters
+    ----------
+    text : TextFile
+        The file.
+    delimiter : str
+        What separates values.
+    names : tuple of str
+        Names of the columns, if there is no header line.
+    lenient : bool
+        Whether rows with too many or too few values are left out.
+    """
+
+    def __init__(self, text: TextFile, delimiter: str, names: tuple[str, ...] = (), *, lenient: bool = False) -> None:
+        self._text = text
+        self._delimiter = delimiter
+        self._given_names = names
+        self._lenient = lenient
+        self._unreadable: dict[int, str] = {}
         self.rows = None
-        self._path = path
+        self.schema = pa.schema([(name, pa.string()) for name in self._names()])
+
+    @property
+    def unreadable(self) -> dict[int, str]:
+        """Rows with too many or too few values, and their text."""
+        return self._unreadable
 
     def batches(self, positions: Sequence[int]) -> Iterator[Columns]:
         """Read the columns at these positions from the first row on."""
-        with _open(self._path) as stream:
+        with self._text.open() as stream:
             reader = self._or_refuse(lambda: self._reader(stream, positions))
             while (batch := self._or_refuse(lambda: _next(reader))) is not None:
                 if batch.num_rows:
@@ -75,8 +83,9 @@ class CsvSource(TableSource):
     def _reader(self, stream: BinaryIO, positions: Sequence[int]) -> Any:
         return pyarrow.csv.open_csv(
             stream,
-            read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES),
-            parse_options=_PARSING,
+            # One thread where rows may be left out, so that they are numbered.
+            read_options=self._reading(use_threads=not self._lenient),
+            parse_options=self._parsing(self._note_unreadable if self._lenient else None),
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types=dict.fromkeys(self.schema.names, pa.string()),
                 strings_can_be_null=False,
@@ -84,23 +93,80 @@ class CsvSource(TableSource):
             ),
         )
 
+    def _reading(self, *, use_threads: bool = True) -> pyarrow.csv.ReadOptions:
+        names = list(self._given_names) or None
+        return pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=use_threads, column_names=names)
+
+    def _parsing(self, handler: Callable[[Any], str] | None = None) -> pyarrow.csv.ParseOptions:
+        return pyarrow.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=handler)
+
+    def _number(self, row: Any) -> int:
+        """Number of a row, counted from 1 below the header."""
+        return int(row.number) - (0 if self._given_names else 1)
+
+    def _note_unreadable(self, row: Any) -> str:
+        self._unreadable[self._number(row)] = row.text
+        return "skip"
+
+    def _names(self) -> list[str]:
+        """Names of the columns: as given, or of the first line."""
+        text = self._text
+        first = _first_line(text, self._delimiter)
+        if self._given_names:
+            if len(first) != len(self._given_names):
+                raise DataError(
+                    f"--columns names {len(self._given_names)} columns, and the first line of {text.name} has "
+                    f"{len(first)} values; name every column"
+                )
+            return list(self._given_names)
+        try:
+            with text.open() as stream:
+                reader = pyarrow.csv.open_csv(stream, parse_options=self._parsing())
+                return list(reader.schema.names)
+        except (pa.ArrowInvalid, UnicodeError):
+            text.refuse_encoding()
+        except OSError:
+            raise _unreadable(text.name) from None
+        # A file whose first rows cannot be parsed still has a header.
+        return first
+
     def _or_refuse(self, read: Callable[[], _T]) -> _T:
-        path = self._path
+        name = self._text.name
         try:
             return read()
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, UnicodeError) as error:
             # Arrow's own message quotes the row, location and all: it must not get out.
-            if not _is_utf8(path):
-                raise _not_utf8(path) from None
+            self._text.refuse_encoding()
             too_long = "straddling object" in str(error)
-            row = None if too_long else _first_bad_row(path)
+            row = None if too_long else self._first_bad_row()
         except OSError:
-            raise _unreadable(path) from None
+            raise _unreadable(name) from None
         if too_long:
-            raise DataError(f"{path} has a row of more than 1 MB; is a quotation mark missing at the end of a value?")
+            raise DataError(f"{name} has a row of more than 1 MB; is a quotation mark missing at the end of a value?")
         if row is None:
-            raise _unreadable(path)
-        raise DataError(f"row {row} of {path} has more or fewer values than the header has columns; correct the row")
+            raise _unreadable(name)
+        if len(self.schema) == 1:
+            raise DataError(
+                f"row {row} of {name} has several values, and the header names one column; put quotation marks around "
+                "values with commas, or say what separates values with --delimiter"
+            )
+        raise DataError(f"row {row} of {name} has more or fewer values than the header has columns; correct the row")
+
+    def _first_bad_row(self) -> int | None:
+        """Number of the first row that has too many or too few values."""
+        found: list[int] = []
+
+        def note(row: Any) -> str:
+            found.append(self._number(row))
+            return "skip"
+
+        with suppress(pa.ArrowInvalid, StopIteration), self._text.open() as stream:
+            reader = pyarrow.csv.open_csv(
+                stream, read_options=self._reading(use_threads=False), parse_options=self._parsing(note)
+            )
+            while not found:
+                reader.read_next_batch()
+        return found[0] if found else None
 
 
 def _next(reader: Any) -> pa.RecordBatch | None:
@@ -110,80 +176,33 @@ def _next(reader: Any) -> pa.RecordBatch | None:
         return None
 
 
-def _header(path: Path) -> list[str]:
-    with _open(path) as stream:
-        try:
-            reader = pyarrow.csv.open_csv(stream, parse_options=_PARSING)
-            return list(reader.schema.names)
-        except pa.ArrowInvalid:
-            if not _is_utf8(path):
-                raise _not_utf8(path) from None
-        except UnicodeDecodeError:
-            raise _not_utf8(path) from None
-        except OSError:
-            raise _unreadable(path) from None
-    return _header_line(path)
+def _likely_delimiter(text: TextFile, names: tuple[str, ...]) -> str:
+    """Return what separates the values of the first line; in a line of data, what gives as many as there are names."""
+    lengths = {mark: len(_first_line(text, mark)) for mark in _DELIMITERS}
+    if names:
+        # Data may have commas within numbers.
+        return next((mark for mark in reversed(_DELIMITERS) if lengths[mark] == len(names)), ",")
+    return max(lengths, key=lambda mark: lengths[mark])
 
 
-def _header_line(path: Path) -> list[str]:
-    """The header alone, for a file whose first rows cannot be parsed."""
-    with _open(path) as stream:
-        line = stream.read(1 << 16).split(b"\n")[0].strip()
-    if not line:
-        raise DataError(f"{path} is empty or no CSV file; give a header line and one row per person")
-    return next(csv.reader([line.decode("utf-8-sig")]))
-
-
-def _first_bad_row(path: Path) -> int | None:
-    """Number of the first row, counted from 1 below the header, that has too many or too few values."""
-    found: list[int] = []
-
-    def note(row: Any) -> str:
-        found.append(row.number - 1)
-        return "skip"
-
-    parsing = pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note)
-    # One thread, so that rows are numbered.
-    reading = pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
-    with suppress(pa.ArrowInvalid, StopIteration), _open(path) as stream:
-        reader = pyarrow.csv.open_csv(stream, read_options=reading, parse_options=parsing)
-        while not found:
-            reader.read_next_batch()
-    return found[0] if found else None
-
-
-def _open(path: Path) -> BinaryIO:
+def _first_line(text: TextFile, delimiter: str) -> list[str]:
+    """Return the values of the first line."""
     try:
-        with path.open("rb") as file:
-            gzipped = file.read(2) == _GZIP_MAGIC
-        stream: BinaryIO = pa.input_stream(str(path), compression="gzip" if gzipped else None)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or 'is it a file?'}") from None
-    return stream
+        with text.open() as stream:
+            lines = bytes(stream.read(1 << 16)).decode("utf-8-sig", "replace").splitlines()
+    except UnicodeError:
+        text.refuse_encoding()
+        raise
+    except OSError:
+        raise _unreadable(text.name) from None
+    line = next((line for line in lines if line.strip()), "")
+    if not line:
+        raise DataError(f"{text.name} is empty or no CSV file; give a header line and one row per person")
+    return next(csv.reader([line], delimiter=delimiter))
 
 
-def _is_utf8(path: Path) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    with _open(path) as stream:
-        try:
-            while block := stream.read(1 << 20):
-                if 0 in block:
-                    return False
-                decoder.decode(block)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return False
-        except OSError:
-            raise _unreadable(path) from None
-    return True
-
-
-def _unreadable(path: Path) -> DataError:
-    return DataError(f"{path} is damaged or no CSV file; export it again")
-
-
-def _not_utf8(path: Path) -> DataError:
-    return DataError(f"{path} is not UTF-8 text; save it as UTF-8")
+def _unreadable(name: str) -> DataError:
+    return DataError(f"{name} is damaged or no CSV file; export it again")
 
 
 # CSV out: a value is quoted only if it needs to be. CSV has no place for metadata.
@@ -193,13 +212,14 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 class CsvWriter(PeopleWriter):
-    """A CSV file, gzipped if its name says so."""
+    """A CSV file, or one with tabs if its name says TSV; gzipped if its name says so."""
 
     def __init__(self, path: Path, metadata: dict[str, Any]) -> None:
         del metadata
         compression = "gzip" if path.name.lower().endswith(".gz") else None
         self._stream = pa.output_stream(str(path), compression=compression)
         self._begun = False
+        self._delimiter = "\t" if ".tsv" in path.name.lower() else ","
 
     def prepared(self, people: People) -> tuple[list[str], list[memoryview]]:
         """Return the names of the columns, and the text of all rows."""
@@ -210,13 +230,15 @@ class CsvWriter(PeopleWriter):
                     f"column {field.name!r} holds lists, structures or bytes, which CSV cannot hold; leave it out with "
                     f"--drop {field.name}, or write GeoJSON or Parquet"
                 )
-        return table.column_names, [_lines(batch) for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE)]
+        return table.column_names, [
+            _lines(batch, self._delimiter) for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE)
+        ]
 
     def write(self, batch: tuple[list[str], list[memoryview]]) -> None:
         """Write the header once, and the rows."""
         names, texts = batch
         if not self._begun:
-            self._stream.write(_line(names))
+            self._stream.write(_line(names, self._delimiter))
             self._begun = True
         for text in texts:
             self._stream.write(text)
@@ -238,26 +260,26 @@ def _is_text(kind: pa.DataType) -> bool:
     return not (is_bytes or types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType))
 
 
-def _line(values: list[str]) -> bytes:
+def _line(values: list[str], delimiter: str) -> bytes:
     names = [str(position) for position in range(len(values))]
-    return bytes(_lines(pa.record_batch([pa.array([value]) for value in values], names=names)))
+    return bytes(_lines(pa.record_batch([pa.array([value]) for value in values], names=names), delimiter))
 
 
-def _lines(batch: pa.RecordBatch) -> memoryview:
+def _lines(batch: pa.RecordBatch, delimiter: str) -> memoryview:
     """Return the rows of a batch as CSV text, made column by column."""
-    texts = [_quoted(column) for column in batch.columns]
-    joined = pc.binary_join_element_wise(*texts, pa.scalar(",", pa.large_string()))
+    texts = [_quoted(column, delimiter) for column in batch.columns]
+    joined = pc.binary_join_element_wise(*texts, pa.scalar(delimiter, pa.large_string()))
     lines = pc.binary_join_element_wise(joined, pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string()))
     # The array's own buffer is the text of all lines, end to end.
     offsets = np.frombuffer(lines.buffers()[1], dtype=np.int64)
     return memoryview(lines.buffers()[2])[offsets[lines.offset] : offsets[lines.offset + len(lines)]]
 
 
-def _quoted(column: pa.Array) -> pa.Array:
+def _quoted(column: pa.Array, delimiter: str) -> pa.Array:
     text = pc.fill_null(column.cast(pa.large_string()), "")
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return text
-    special = pc.match_substring_regex(text, '[",\r\n]')
+    special = pc.match_substring_regex(text, f'["{delimiter}\r\n]')
     if not pc.any(special).as_py():
         return text
     quote = pa.scalar('"', pa.large_string())

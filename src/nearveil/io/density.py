@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError, require_package
 from nearveil.io.columns import find_counts, numbers_column
+from nearveil.io.input_file import InputFile
 from nearveil.io.people import ReadOptions
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray, ObjectArray
@@ -166,8 +167,7 @@ def read_density(
     *,
     column: str | None = None,
     region: Region | None = None,
-    latitude: str | None = None,
-    longitude: str | None = None,
+    read: ReadOptions | None = None,
 ) -> Density:
     r"""Read public data on where people are.
 
@@ -183,8 +183,8 @@ def read_density(
         The column of counts, if it is not called count, people or population.
     region : Region, optional
         Of a GeoTIFF, read what covers this region only.
-    latitude, longitude : str, optional
-        Names of the coordinate columns, where they are not called as usual.
+    read : ReadOptions, optional
+        How the file is read, such as the names of its coordinate columns.
 
     Examples
     --------
@@ -197,10 +197,10 @@ def read_density(
     """
     source = Path(path)
     if source.suffix.lower() in (".tif", ".tiff"):
-        if column is not None or latitude is not None or longitude is not None:
+        if column is not None or (read is not None and read.arguments()):
             raise UsageError("a GeoTIFF has no columns; its first band is read, so name none")
         return _from_raster(source, region)
-    return _from_table(source, column, ReadOptions(latitude=latitude, longitude=longitude))
+    return _from_table(source, column, read or ReadOptions())
 
 
 def _from_table(path: Path, column: str | None, read: ReadOptions) -> Density:
@@ -239,13 +239,14 @@ def _geojson_polygons(path: Path, column: str | None, read: ReadOptions) -> Dens
     """Read polygons with counts; None if the file has none."""
     from nearveil.io.geojson_file import properties_table, read_features, refuse_columns  # noqa: PLC0415
 
-    features = read_features(path)
+    features, crs = read_features(InputFile(path))
     if not all(isinstance(feature, dict) for feature in features):
         return None
     geometries = [feature.get("geometry") for feature in features]
     if not any(isinstance(geometry, dict) and geometry.get("type") in _FLAT for geometry in geometries):
         return None
     refuse_columns(read)
+    _refuse_crs(path, crs)
     texts = [json.dumps(geometry) for geometry in geometries]
     properties = properties_table(features)
     return _with_counts(path, column, properties, lambda shapely: shapely.from_geojson(texts, on_invalid="ignore"))
@@ -258,10 +259,11 @@ def _parquet_polygons(path: Path, column: str | None, _read: ReadOptions) -> Den
 
     from nearveil.io.parquet_file import ParquetSource, geo_metadata  # noqa: PLC0415
 
-    source = ParquetSource(path)
-    geo = geo_metadata(source.metadata, source.schema.names, path)
+    source = ParquetSource(InputFile(path))
+    geo = geo_metadata(source.metadata, source.schema.names, str(path))
     if geo is None or geo.native:
         return None
+    _refuse_crs(path, geo.crs)
     table = pq.read_table(path)
     geometry = table.column(geo.primary)
     # A point in well-known binary takes 21 bytes, a polygon more.
@@ -271,6 +273,11 @@ def _parquet_polygons(path: Path, column: str | None, _read: ReadOptions) -> Den
     return _with_counts(
         path, column, properties, lambda shapely: shapely.from_wkb(geometry.to_pylist(), on_invalid="ignore")
     )
+
+
+def _refuse_crs(path: Path, crs: str | None) -> None:
+    if crs is not None:
+        raise DataError(f"{path} is in {crs}; a density of polygons is read in degrees only, reproject it to EPSG:4326")
 
 
 def _with_counts(path: Path, column: str | None, properties: pa.Table, read: Callable[[Any], ObjectArray]) -> Density:

@@ -1,7 +1,10 @@
-"""People in and out of files, by the file's extension."""
+"""People in and out of files, by the file's extension; of standard input and pipes, by what they hold."""
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,9 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import UsageError
 from nearveil.io.atomic import check_output, replacing
+from nearveil.io.bad_rows import UsablePeople
+from nearveil.io.input_file import InputFile, is_standard
 from nearveil.io.people import People, PeopleStream, PeopleWriter, ReadOptions
+from nearveil.region import Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +29,9 @@ class Format:
     reader: str
     writer_class: str
 
-    def open(self, path: Path, read: ReadOptions, *, carry: bool) -> PeopleStream:
+    def open(self, file: InputFile, read: ReadOptions, *, carry: bool) -> PeopleStream:
         """Open a file for reading."""
-        stream: PeopleStream = self._loaded(self.reader)(path, read, carry=carry)
+        stream: PeopleStream = self._loaded(self.reader)(file, read, carry=carry)
         return stream
 
     def writer(self, path: Path, metadata: dict[str, Any]) -> PeopleWriter:
@@ -44,6 +50,9 @@ _PARQUET = Format("GeoParquet", "parquet_file", "open_parquet", "ParquetWriter")
 FORMATS: dict[str, Format] = {
     ".csv": _CSV,
     ".csv.gz": _CSV,
+    ".tsv": _CSV,
+    ".tsv.gz": _CSV,
+    ".txt": _CSV,
     ".geojson": _GEOJSON,
     ".json": _GEOJSON,
     ".parquet": _PARQUET,
@@ -60,44 +69,74 @@ def file_format(path: Path) -> Format:
     raise UsageError(f"the format of {path.name or path} is not known; use one of {', '.join(FORMATS)}")
 
 
-def open_people(path: Path, read: ReadOptions | None = None, *, carry: bool = True) -> PeopleStream:
+def extension_of(path: Path) -> str:
+    """Return the extension that decides a file's format, the longest that fits; empty if there is none."""
+    name = path.name.lower()
+    return next((each for each in sorted(FORMATS, key=len, reverse=True) if name.endswith(each)), "")
+
+
+def _extension_by_content(file: InputFile) -> str:
+    head = file.head()
+    return ".parquet" if head.startswith(b"PAR1") else ".geojson" if head.lstrip().startswith(b"{") else ".csv"
+
+
+def open_people(
+    path: str | Path, read: ReadOptions | None = None, *, carry: bool = True, region: Region | None = None
+) -> PeopleStream:
     """Open a CSV, GeoJSON or (Geo)Parquet file of people, to read a batch at a time.
 
     Parameters
     ----------
-    path : Path
-        The extension decides the format.
+    path : str or Path
+        The extension decides the format. ``-`` is standard input, which is held in memory; what it holds decides.
     read : ReadOptions, optional
-        Which columns hold the coordinates, and which are left out.
+        How it is read: which columns hold the coordinates, which are left out, what is done with bad rows.
     carry : bool
         Whether the other columns will be published: then a second exact location among them is refused.
+    region : Region, optional
+        Public. Rows outside it are bad, if bad rows are skipped and people are not clipped.
     """
-    chosen = file_format(path)
-    if not path.exists():
-        raise DataError(f"there is no file {path}; check the name")
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; name a file")
-    if not path.is_file():
-        raise DataError(f"{path} is not an ordinary file; save it as one first")
-    if path.stat().st_size == 0:
-        raise DataError(f"{path} is empty; give at least one person")
-    return chosen.open(path, read or ReadOptions(), carry=carry)
+    options = read or ReadOptions()
+    if not is_standard(path) and not Path(path).is_fifo():
+        file_format(Path(path))
+    if options.skip_bad is not None:
+        check_output(options.skip_bad, force=False)
+    file = InputFile(path)
+    extension = extension_of(file.path) or _extension_by_content(file)
+    stream = FORMATS[extension].open(file, options, carry=carry)
+    if options.skip_bad is not None:
+        stream = UsablePeople(stream, options.skip_bad, None if options.clip else region)
+    stream.extension = extension
+    return stream
 
 
-def read_people(path: Path, read: ReadOptions | None = None, *, carry: bool = True) -> People:
+def read_people(
+    path: str | Path, read: ReadOptions | None = None, *, carry: bool = True, region: Region | None = None
+) -> People:
     """Read all people of a file into memory; see `open_people`."""
-    return open_people(path, read, carry=carry).read_all()
+    return open_people(path, read, carry=carry, region=region).read_all()
 
 
 @contextmanager
-def people_writer(path: Path, *, force: bool = False, metadata: dict[str, Any] | None = None) -> Iterator[PeopleWriter]:
+def people_writer(
+    path: Path, *, force: bool = False, metadata: dict[str, Any] | None = None, extension: str = ".csv"
+) -> Iterator[PeopleWriter]:
     """Give a writer for a file that is there, whole, once nothing went wrong; an existing one stays without ``force``.
 
-    ``metadata`` goes into formats that have a place for it.
+    ``metadata`` goes into formats that have a place for it. Standard output (``-``) gets the format of ``extension``,
+    and its first byte once all is complete.
     """
-    chosen = file_format(path)
-    with replacing(path, force=force) as partial, chosen.writer(partial, metadata or {}) as writer:
-        yield writer
+    if not is_standard(path):
+        with replacing(path, force=force) as partial, file_format(path).writer(partial, metadata or {}) as writer:
+            yield writer
+        return
+    with tempfile.TemporaryDirectory(prefix="nearveil-") as folder:
+        whole = Path(folder) / f"published{extension.removesuffix('.gz')}"
+        with file_format(whole).writer(whole, metadata or {}) as writer:
+            yield writer
+        with whole.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
 
 def write_people(people: People, path: Path, *, force: bool = False, metadata: dict[str, Any] | None = None) -> None:
@@ -108,5 +147,6 @@ def write_people(people: People, path: Path, *, force: bool = False, metadata: d
 
 def check_people_output(path: Path, *, force: bool) -> None:
     """Refuse early an output file that could not be written at the end."""
-    file_format(path)
-    check_output(path, force=force)
+    if not is_standard(path):
+        file_format(path)
+        check_output(path, force=force)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,53 +13,66 @@ import numpy as np
 import pyarrow as pa
 
 from nearveil.errors import DataError
+from nearveil.geodesy import degrees_from, reference_system
 from nearveil.io.columns import check_carried, kept_columns
+from nearveil.io.input_file import InputFile
 from nearveil.io.people import Layout, LocationColumn, People, PeopleInMemory, PeopleStream, PeopleWriter, ReadOptions
 
 _LOCATION_MEMBERS = {"geometry", "bbox"}
 _CARRIED_MEMBERS = {"type", "id", "properties"}
 
 
-def open_geojson(path: Path, read: ReadOptions, *, carry: bool = True) -> PeopleStream:
+def open_geojson(file: InputFile, read: ReadOptions, *, carry: bool = True) -> PeopleStream:
     """Read people from a FeatureCollection of points; positions are longitude, latitude."""
     refuse_columns(read)
-    features = read_features(path)
-    points = np.array([_point(feature, row) for row, feature in enumerate(features, start=1)])
+    features, crs = read_features(file)
+    lenient = read.skip_bad is not None
+    points = np.array([_point(feature, row, lenient=lenient) for row, feature in enumerate(features, start=1)])
+    crs = read.crs or crs
+    points = points if crs is None else degrees_from(crs, points)
+    # What is not even an object has nothing to carry.
+    as_read, features = features, [feature if isinstance(feature, dict) else {} for feature in features]
     properties = properties_table(features)
     carried = properties.select(kept_columns(properties.column_names, read.drop))
     members = _members_to_carry(features, read.drop)
     warnings = (*check_carried(carried, points), *_left_out(features, members, read.drop)) if carry else ()
     kept = [_without_location(feature, members, read.drop) for feature in features]
-    return PeopleInMemory(People(points, carried, Layout(geometry=LocationColumn("geometry", 0)), kept, warnings))
+    people = People(points, carried, Layout(geometry=LocationColumn("geometry", 0)), kept, warnings)
+    return PeopleInMemory(people, lambda row: json.dumps(as_read[row]))
 
 
 def refuse_columns(read: ReadOptions) -> None:
-    """Refuse names of coordinate columns."""
+    """Refuse what is said of the columns of a text file."""
     if read.latitude is not None or read.longitude is not None:
         raise DataError("a GeoJSON file has its locations in its geometries; leave out --latitude and --longitude")
+    said = {"--location": read.location, "--columns": read.columns, "--delimiter": read.delimiter}
+    useless = next((name for name, value in {**said, "--encoding": read.encoding}.items() if value), None)
+    if useless is not None:
+        raise DataError(f"a GeoJSON file has its locations in its geometries, in UTF-8; leave out {useless}")
 
 
-def read_features(path: Path) -> list[dict[str, Any]]:
-    """Return the features of a FeatureCollection in degrees."""
+def read_features(file: InputFile) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the features of a FeatureCollection, and their reference system unless it is WGS84 degrees."""
+    path = file.name
     try:
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
+        with file.open() as stream:
+            document = json.loads(bytes(stream.read()).decode("utf-8-sig"))
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+        raise DataError(f"{path} cannot be read: {error.strerror or 'it is damaged'}") from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise DataError(f"{path} is damaged or no GeoJSON file; export it again") from None
     except ValueError:
         raise DataError(f"{path} has a number with thousands of digits; correct it, or write it as text") from None
     features = document.get("features") if isinstance(document, dict) else None
-    if isinstance(document, dict) and not _is_wgs84(document.get("crs")):
-        raise DataError(f"{path} is not in WGS84 longitude and latitude; reproject it to OGC:CRS84 (EPSG:4326)")
+    crs = _epsg(document.get("crs"), path) if isinstance(document, dict) else None
     if not isinstance(features, list):
         raise DataError(f"{path} is not a GeoJSON FeatureCollection; export one feature per person")
     if not features:
         raise DataError(f"{path} has no features; give at least one person")
-    return features
+    return features, crs
 
 
-def _point(feature: Any, row: int) -> tuple[float, float]:
+def _point(feature: Any, row: int, *, lenient: bool) -> tuple[float, float]:
     try:
         geometry = feature["geometry"]
         if geometry["type"] != "Point":
@@ -68,15 +82,23 @@ def _point(feature: Any, row: int) -> tuple[float, float]:
             raise TypeError
         return float(latitude), float(longitude)
     except (TypeError, KeyError, ValueError, IndexError, OverflowError):
+        if lenient:
+            return math.nan, math.nan
         raise DataError(
             f"row {row}: the feature has no point with two numbers; give every person a Point geometry"
         ) from None
 
 
-def _is_wgs84(crs: Any) -> bool:
-    """Whether a file that still names a reference system, as GeoJSON once allowed, names the only one it may."""
+def _epsg(crs: Any, path: str) -> str | None:
+    """Return the reference system that a file names, as GeoJSON once allowed; None for WGS84 degrees."""
     text = json.dumps(crs).upper()
-    return crs is None or "CRS84" in text or "4326" in text
+    if crs is None or "CRS84" in text or "4326" in text:
+        return None
+    number = re.search(r"EPSG:+(?:[0-9.]*:)?([0-9]+)", text)
+    if number is None:
+        raise DataError(f"{path} is in a reference system without an EPSG number; reproject it to EPSG:4326")
+    reference_system(f"EPSG:{number[1]}")
+    return f"EPSG:{number[1]}"
 
 
 def properties_table(features: list[dict[str, Any]]) -> pa.Table:

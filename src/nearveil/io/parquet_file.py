@@ -13,25 +13,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearveil.errors import DataError
+from nearveil.geodesy import degrees_to, reference_system
 from nearveil.io.columns import kept_columns, plain_field, wkb_from_points
+from nearveil.io.input_file import InputFile
 from nearveil.io.people import (
-    Columns,
     Layout,
     LocationColumn,
     People,
-    PeopleInTable,
     PeopleStream,
     PeopleWriter,
     ReadOptions,
+    no_rows,
+    table_with_coordinates,
+    with_column,
+)
+from nearveil.io.table_file import (
+    Columns,
+    PeopleInTable,
     TableSource,
     TableSplit,
     by_position,
     names_to_read,
-    no_rows,
     split_at_coordinates,
     split_at_geometry,
-    table_with_coordinates,
-    with_column,
 )
 
 _BATCH_ROWS = 1 << 18
@@ -42,19 +46,20 @@ _FIRST_ROWS = 1000
 _BUFFER_BYTES = 1 << 20
 
 
-def open_parquet(path: Path, read: ReadOptions, *, carry: bool = True) -> PeopleStream:
+def open_parquet(file: InputFile, read: ReadOptions, *, carry: bool = True) -> PeopleStream:
     """Open a Parquet file of people: with the primary geometry of GeoParquet, else with coordinate columns."""
-    source = ParquetSource(path)
+    source = ParquetSource(file)
     names = source.schema.names
-    geo = geo_metadata(source.metadata, names, path)
+    geo = geo_metadata(source.metadata, names, file.name)
+    first = source.first_rows()
     if geo is None or geo.primary in read.drop:
         kept = kept_columns(names, read.drop)
-        first = source.first_rows()
-        split = split_at_coordinates(names, kept, read, gains_geometry=False)
+        split = split_at_coordinates(names, kept, read, first=first, gains_geometry=False)
     else:
+        if read.crs is not None or read.location is not None:
+            raise DataError(f"{file.name} names its geometry and reference system; leave out --crs and --location")
         kept = kept_columns(names, (*read.drop, *geo.covering))
-        first = source.first_rows()
-        split = _split_at_primary(geo, names, kept, read, carry=carry)
+        split = _split_at_primary(geo, names, kept, read, first=first, carry=carry)
     return PeopleInTable(source, split, first, carry=carry)
 
 
@@ -64,19 +69,20 @@ def _split_at_primary(
     kept: tuple[int, ...],
     read: ReadOptions,
     *,
+    first: Columns,
     carry: bool,
 ) -> TableSplit:
     geometry = names.index(geo.primary)
     if carry:
         geo.refuse_others([names[place] for place in kept if place != geometry])
-    return split_at_geometry(names, kept, geometry, read, native=geo.native)
+    return split_at_geometry(names, kept, geometry, read, first=first, native=geo.native, crs=geo.crs)
 
 
 class ParquetSource(TableSource):
     """A Parquet file, without the metadata of the file and its columns, which may hold bounds of true places."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, source: InputFile) -> None:
+        self._source = source
         with self._file() as file:
             described = file.schema_arrow
             groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
@@ -107,16 +113,16 @@ class ParquetSource(TableSource):
 
     @contextmanager
     def _file(self) -> Iterator[pq.ParquetFile]:
-        path = self._path
+        name, source = self._source.name, self._source.seekable()
         try:
-            with pq.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file:
+            with pq.ParquetFile(source, buffer_size=_BUFFER_BYTES) as file:
                 yield file
         except OSError as error:
             if error.errno:
-                raise DataError(f"{path} cannot be read: {error.strerror}") from None
-            raise _damaged(path) from None
+                raise DataError(f"{name} cannot be read: {error.strerror}") from None
+            raise _damaged(name) from None
         except pa.ArrowException:
-            raise _damaged(path) from None
+            raise _damaged(name) from None
 
 
 def _batch_rows(size_bytes: int, rows: int) -> int:
@@ -138,8 +144,8 @@ def _runs(rows_of_groups: list[int], rows: int) -> list[list[int]]:
     return runs
 
 
-def _damaged(path: Path) -> DataError:
-    return DataError(f"{path} is damaged, cut short or no Parquet file; export it again")
+def _damaged(name: str) -> DataError:
+    return DataError(f"{name} is damaged, cut short or no Parquet file; export it again")
 
 
 # Parquet and GeoParquet out.
@@ -166,13 +172,14 @@ class ParquetWriter(PeopleWriter):
     def prepared(self, people: People) -> pa.Table:
         """Return all columns, and what the file will say of itself."""
         layout = people.layout
-        has_columns = layout.latitude is not None and layout.longitude is not None
-        table = table_with_coordinates(people) if has_columns else people.carried
+        table = table_with_coordinates(people) if layout.has_columns else people.carried
         metadata = {b"nearveil": self._metadata}
         geometry = self._geometry(layout, table.num_columns)
         if geometry is not None:
-            table = with_column(table, geometry, wkb_from_points(people.points))
-            metadata[b"geo"] = geo_metadata_of(geometry.name)
+            crs = layout.geometry_crs
+            points = people.points if crs is None else degrees_to(crs, people.points)
+            table = with_column(table, geometry, wkb_from_points(points))
+            metadata[b"geo"] = geo_metadata_of(geometry.name, crs=crs)
         for field in table.schema:
             if _has_empty_struct(field.type):
                 raise DataError(
@@ -259,12 +266,15 @@ class GeoMetadata:
         Columns with each row's bounding box, an exact location in disguise.
     geometries : tuple of str
         All columns with geometries.
+    crs : str, optional
+        Their reference system, as an EPSG number; WGS84 degrees if not given.
     """
 
     primary: str
     native: bool
     covering: tuple[str, ...]
     geometries: tuple[str, ...]
+    crs: str | None = None
 
     def refuse_others(self, names: list[str]) -> None:
         """Raise if a further geometry is among these columns."""
@@ -276,7 +286,7 @@ class GeoMetadata:
                 )
 
 
-def geo_metadata(metadata: Mapping[bytes, bytes], names: list[str], path: Path) -> GeoMetadata | None:
+def geo_metadata(metadata: Mapping[bytes, bytes], names: list[str], file: str) -> GeoMetadata | None:
     """Read the metadata of a file with these columns; None if it is not a GeoParquet file."""
     text = metadata.get(b"geo")
     if text is None:
@@ -291,29 +301,29 @@ def geo_metadata(metadata: Mapping[bytes, bytes], names: list[str], path: Path) 
         if primary not in names:
             raise KeyError("primary_column")
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise DataError(f"{path} has damaged GeoParquet metadata; export it again") from None
-    if not _is_wgs84(crs):
-        raise DataError(f"{path} is not in WGS84 longitude and latitude; reproject it to OGC:CRS84 (EPSG:4326)")
+        raise DataError(f"{file} has damaged GeoParquet metadata; export it again") from None
     if encoding not in ("WKB", "point"):
-        raise DataError(f"{path} holds geometries that are not points; give one point per person")
-    return GeoMetadata(primary, encoding == "point", tuple(boxes), tuple(geo["columns"]))
+        raise DataError(f"{file} holds geometries that are not points; give one point per person")
+    return GeoMetadata(primary, encoding == "point", tuple(boxes), tuple(geo["columns"]), _epsg(crs, file))
 
 
-def geo_metadata_of(geometry: str, kind: str = "Point") -> str:
-    """Return the metadata of a file with points, or polygons, in one column."""
-    return json.dumps(
-        {
-            "version": "1.1.0",
-            "primary_column": geometry,
-            "columns": {geometry: {"encoding": "WKB", "geometry_types": [kind]}},
-        }
-    )
+def geo_metadata_of(geometry: str, kind: str = "Point", *, crs: str | None = None) -> str:
+    """Return the metadata of a file with points, or polygons, in one column; without ``crs``, in WGS84 degrees."""
+    system = {} if crs is None else {"crs": reference_system(crs).to_json_dict()}
+    column = {"encoding": "WKB", "geometry_types": [kind], **system}
+    return json.dumps({"version": "1.1.0", "primary_column": geometry, "columns": {geometry: column}})
 
 
-def _is_wgs84(crs: Any) -> bool:
-    if crs == "OGC:CRS84":
-        return True
+def _epsg(crs: Any, file: str) -> str | None:
+    """Return the reference system by its EPSG number, or None for WGS84 degrees.
+
+    One without a number may be centred on a person, and would be published with the file.
+    """
     identity = crs.get("id") if isinstance(crs, dict) else None
-    if not isinstance(identity, dict):
-        return False
-    return (identity.get("authority"), str(identity.get("code"))) in {("OGC", "CRS84"), ("EPSG", "4326")}
+    authority, code = (identity.get("authority"), str(identity.get("code"))) if isinstance(identity, dict) else (0, "")
+    if crs == "OGC:CRS84" or (authority, code) in {("OGC", "CRS84"), ("EPSG", "4326")}:
+        return None
+    if authority != "EPSG" or not code.isdecimal():
+        raise DataError(f"{file} is in a reference system without an EPSG number; reproject it to EPSG:4326")
+    reference_system(f"EPSG:{code}")
+    return f"EPSG:{code}"

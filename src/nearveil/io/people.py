@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,15 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.columns import (
-    arrow_floats,
-    check_carried,
-    degrees_column,
-    find_coordinates,
-    floats_from_arrow,
-    points_from_wkb,
-    taken_rows,
-)
+from nearveil.geodesy import degrees_to, reference_system
+from nearveil.io.columns import arrow_floats, floats_from_arrow, taken_rows
 from nearveil.types import FloatArray, IntArray
 
 
@@ -31,7 +25,19 @@ class ReadOptions:
     Attributes
     ----------
     latitude, longitude : str, optional
-        Names of the coordinate columns, where they are not called as usual.
+        Names of the coordinate columns, where they are not called as usual. With ``crs``, of northing and easting.
+    location : str, optional
+        The column that holds both, as ``POINT (lon lat)``, ``SRID=4326;POINT (lon lat)`` or ``lat, lon``.
+    columns : tuple of str
+        Names of all columns, for a text file without a header line.
+    crs : str, optional
+        Reference system of the coordinates, such as ``EPSG:25833``; WGS84 degrees if not given.
+    delimiter : str, optional
+        What separates the values of a text file; found in its first line if not given.
+    encoding : str, optional
+        Of a text file; UTF-8 if not given.
+    skip_bad : Path, optional
+        Leave rows out that cannot be used, and write them to this file. It holds true locations.
     drop : tuple of str
         Columns to leave out.
     person : str, optional
@@ -44,15 +50,57 @@ class ReadOptions:
 
     latitude: str | None = None
     longitude: str | None = None
+    location: str | None = None
+    columns: tuple[str, ...] = ()
+    crs: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    skip_bad: Path | None = None
     drop: tuple[str, ...] = ()
     person: str | None = None
     per_row: bool = False
     clip: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.drop, tuple | list):
-            raise UsageError("drop takes a tuple of names, such as drop=('name',)")
-        object.__setattr__(self, "drop", tuple(self.drop))
+        for name in ("drop", "columns"):
+            given = getattr(self, name)
+            if not isinstance(given, tuple | list):
+                raise UsageError(f"{name} takes a tuple of names, such as {name}=('name',)")
+            object.__setattr__(self, name, tuple(given))
+        if self.location is not None and (self.latitude is not None or self.longitude is not None):
+            raise UsageError("--location names the column that holds both coordinates; leave out --latitude")
+        if self.delimiter is not None:
+            object.__setattr__(self, "delimiter", _delimiter(self.delimiter))
+        if self.skip_bad is not None:
+            object.__setattr__(self, "skip_bad", Path(self.skip_bad))
+        if self.crs is not None:
+            reference_system(self.crs)
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether the coordinates are those of a map, in metres or another length."""
+        return self.crs is not None and reference_system(self.crs).is_projected
+
+    def arguments(self) -> list[str]:
+        """Return the options of the command line that say how a file is read: none where nothing was said."""
+        words: list[str] = []
+        for name in ("latitude", "longitude", "location", "crs", "delimiter", "encoding", "skip_bad"):
+            if (value := getattr(self, name)) is not None:
+                words += [f"--{name.replace('_', '-')}", _DELIMITER_NAMES.get(str(value), str(value))]
+        if self.columns:
+            words += ["--columns", ",".join(self.columns)]
+        return [*words, "--clip"] if self.clip else words
+
+
+_DELIMITER_NAMES = {"\t": "tab", " ": "space"}
+
+
+def _delimiter(text: str) -> str:
+    named = {name: mark for mark, name in _DELIMITER_NAMES.items()} | {"\\t": "\t"}
+    mark = named.get(text, text)
+    if len(mark) != 1 or mark in '"\r\n' or not mark.isascii() or mark.isalnum() or mark in ".-+":
+        raise UsageError("--delimiter takes one character such as ; or |, or the word tab")
+    return mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +113,39 @@ class LocationColumn:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a file writes locations down: a latitude and a longitude column, a geometry column, or all three.
+    """How a file writes locations down: a latitude and a longitude column, or one of text; a geometry; or both.
 
-    ``gains_geometry`` says whether columns alone get a geometry beside them in a format that has one: what was a plain
-    Parquet file stays one.
+    Attributes
+    ----------
+    latitude, longitude, geometry, text : LocationColumn, optional
+        The columns that there are.
+    style : str
+        How the text is written, a `TextStyle`.
+    gains_geometry : bool
+        Whether columns alone get a geometry beside them in a format that has one: what was a plain Parquet file stays
+        one.
+    crs, geometry_crs : str, optional
+        Reference systems of the columns and of the geometry; WGS84 degrees if not given.
     """
 
     latitude: LocationColumn | None = None
     longitude: LocationColumn | None = None
     geometry: LocationColumn | None = None
+    text: LocationColumn | None = None
+    style: str = ""
     gains_geometry: bool = True
+    crs: str | None = None
+    geometry_crs: str | None = None
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether there are columns for the location other than a geometry."""
+        return self.latitude is not None or self.text is not None
+
+    @property
+    def srid(self) -> int | None:
+        """The EPSG number of the columns' reference system; None for WGS84 degrees."""
+        return None if self.crs is None else reference_system(self.crs).to_epsg()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,15 +225,21 @@ def people_from_table(table: pa.Table, layout: Layout) -> People:
 
 
 def table_with_coordinates(people: People) -> pa.Table:
-    """Return all columns with latitude and longitude at their old positions (named so, where they had none)."""
+    """Return all columns with the location's at their old positions (latitude and longitude, where they had none)."""
     layout = people.layout
+    points = people.points if layout.crs is None else degrees_to(layout.crs, people.points)
+    if layout.text is not None:
+        from nearveil.io.location_text import TextStyle, text_from_points  # noqa: PLC0415 - slow to load
+
+        values = text_from_points(points, TextStyle(layout.style), srid=layout.srid)
+        return with_column(people.carried, layout.text, values)
     latitude, longitude = layout.latitude, layout.longitude
     if latitude is None or longitude is None:
         position = layout.geometry.position if layout.geometry else people.carried.num_columns
         latitude, longitude = LocationColumn("latitude", position), LocationColumn("longitude", position + 1)
     table = people.carried
-    values = [(latitude, people.points[:, 0]), (longitude, people.points[:, 1])]
-    for column, numbers in sorted(values, key=lambda pair: pair[0].position):
+    columns = [(latitude, points[:, 0]), (longitude, points[:, 1])]
+    for column, numbers in sorted(columns, key=lambda pair: pair[0].position):
         table = with_column(table, column, arrow_floats(numbers))
     return table
 
@@ -190,16 +267,36 @@ class PeopleStream(ABC):
         What was noticed when the file was opened.
     rows : int, optional
         How many there are, where the file says so beforehand.
+    extension : str
+        Of files in the format of this one.
+    skipped : int
+        How many rows have been left out because they cannot be used.
     """
 
     layout: Layout
     carried: pa.Schema
     warnings: tuple[str, ...]
     rows: int | None
+    extension: str = ".csv"
+    skipped: int = 0
 
     @abstractmethod
     def batches(self, carried: Sequence[int] | None = None) -> Iterator[People]:
         """Read the file from its first row, with all carried columns or with those at some positions only."""
+
+    @property
+    @abstractmethod
+    def names_as_read(self) -> list[str]:
+        """Names of all columns of the file, also of those that are not carried."""
+
+    @abstractmethod
+    def rows_as_read(self, rows: IntArray) -> Iterator[Sequence[Any]]:
+        """Give some rows, counted from 0, with all their values as they stand in the file."""
+
+    @property
+    def unreadable(self) -> Mapping[int, str]:
+        """Rows, counted from 1, that have no values for the columns, and their text; after `batches` has ended."""
+        return {}
 
     def read_all(self) -> People:
         """Read all rows into memory."""
@@ -213,12 +310,22 @@ class PeopleStream(ABC):
 class PeopleInMemory(PeopleStream):
     """People that are at hand, in one batch."""
 
-    def __init__(self, people: People) -> None:
+    def __init__(self, people: People, as_read: Callable[[int], str] = str) -> None:
         self.layout = people.layout
         self.carried = people.carried.schema
         self.warnings = people.warnings
         self.rows = len(people)
         self._people = people
+        self._as_read = as_read
+
+    @property
+    def names_as_read(self) -> list[str]:
+        """One name for a whole row."""
+        return ["feature"]
+
+    def rows_as_read(self, rows: IntArray) -> Iterator[Sequence[Any]]:
+        """Give some rows as they were."""
+        return ([self._as_read(row)] for row in rows.tolist())
 
     def batches(self, carried: Sequence[int] | None = None) -> Iterator[People]:
         """Return everybody."""
@@ -228,43 +335,6 @@ class PeopleInMemory(PeopleStream):
         columns = [self._people.carried.column(place) for place in carried]
         schema = pa.schema([self.carried.field(place) for place in carried])
         yield People(self._people.points, pa.Table.from_arrays(columns, schema=schema), self.layout)
-
-
-class PeopleInTable(PeopleStream):
-    """People in the rows of a file with columns.
-
-    Parameters
-    ----------
-    source : TableSource
-        The file.
-    split : TableSplit
-        Which of its columns are what.
-    first_rows : mapping of columns
-        The first rows of all columns, to look at.
-    carry : bool
-        Whether the other columns will be published: then a second exact location among them is refused.
-    """
-
-    def __init__(self, source: TableSource, split: TableSplit, first_rows: Columns, *, carry: bool) -> None:
-        self.layout = split.layout
-        self.carried = pa.schema([source.schema.field(place) for place in split.carried])
-        self.rows = source.rows
-        self._source = source
-        self._split = split
-        first = split.people(first_rows, split.carried, source.schema, 0)
-        self.warnings = check_carried(first.carried, first.points) if carry else ()
-
-    def batches(self, carried: Sequence[int] | None = None) -> Iterator[People]:
-        """Read the file from its first row."""
-        split = self._split
-        wanted = split.carried if carried is None else [split.carried[place] for place in carried]
-        rows_before = 0
-        for columns in self._source.batches([*split.location, *wanted]):
-            people = split.people(columns, wanted, self._source.schema, rows_before)
-            rows_before += len(people)
-            yield people
-        if not rows_before:
-            raise no_rows()
 
 
 def no_rows() -> DataError:
@@ -304,173 +374,3 @@ class PeopleWriter(ABC):
             self.finish()
         else:
             self.abandon()
-
-
-# A file with columns, whatever its format: what it holds, and its rows a batch at a time.
-
-
-Columns = Mapping[int, pa.ChunkedArray]
-"""Columns of some rows, by their position in the file."""
-
-
-class TableSource(ABC):
-    """A file with columns.
-
-    Attributes
-    ----------
-    schema : pyarrow.Schema
-        Names and types of all columns, without what the file says of them besides.
-    rows : int, optional
-        How many there are, where the file says so beforehand.
-    """
-
-    schema: pa.Schema
-    rows: int | None
-
-    @abstractmethod
-    def batches(self, positions: Sequence[int]) -> Iterator[Columns]:
-        """Read the columns at these positions from the first row on; no batch is empty."""
-
-    @abstractmethod
-    def first_rows(self) -> Columns:
-        """Return the first few rows of all columns; raise if there are none."""
-
-
-def by_position(batch: pa.RecordBatch | pa.Table, positions: Sequence[int], schema: pa.Schema) -> Columns:
-    """Return the columns of a batch that was read by name, or whole where names repeat."""
-    table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
-    whole = table.num_columns == len(schema)
-    return {place: table.column(place if whole else schema.field(place).name) for place in positions}
-
-
-def names_to_read(positions: Sequence[int], schema: pa.Schema) -> list[str] | None:
-    """Return the names of the columns to read, or None for all: those with one name can only be read together."""
-    if len(set(schema.names)) < len(schema.names) or len(set(positions)) == len(schema):
-        return None
-    return [schema.field(place).name for place in sorted(set(positions))]
-
-
-# Which columns of a file hold the location, and which are carried; and rows of it as people.
-
-
-_SAME_PLACE_DEG = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class TableSplit:
-    """Positions of columns in a file.
-
-    Attributes
-    ----------
-    layout : Layout
-        Names and places of the location's columns among those that are published.
-    latitude, longitude, geometry : int, optional
-        Where they are in the file.
-    native : bool
-        Whether the geometry is a structure of x and y, instead of well-known binary.
-    carried : tuple of int
-        All others that are published.
-    """
-
-    layout: Layout
-    latitude: int | None
-    longitude: int | None
-    geometry: int | None
-    native: bool
-    carried: tuple[int, ...]
-
-    @property
-    def location(self) -> tuple[int, ...]:
-        """Columns that hold the location."""
-        return tuple(place for place in (self.latitude, self.longitude, self.geometry) if place is not None)
-
-    def people(self, columns: Columns, carried: Sequence[int], schema: pa.Schema, rows_before: int) -> People:
-        """Return rows of the file as people, with some of the carried columns."""
-        fields = [schema.field(place) for place in carried]
-        arrays = [_as_type(columns[place], field) for place, field in zip(carried, fields, strict=True)]
-        table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
-        return People(self._points(columns, rows_before), table, self.layout)
-
-    def _points(self, columns: Columns, rows_before: int) -> FloatArray:
-        beside = None
-        if self.latitude is not None and self.longitude is not None:
-            beside = np.column_stack(
-                [
-                    degrees_column(columns[self.latitude], "latitude", rows_before),
-                    degrees_column(columns[self.longitude], "longitude", rows_before),
-                ]
-            )
-        if self.geometry is None:
-            assert beside is not None  # noqa: S101 - one or the other is there
-            return beside
-        column = columns[self.geometry]
-        points = _points_from_struct(column, rows_before) if self.native else points_from_wkb(column, rows_before)
-        if beside is not None:
-            _refuse_apart(points, beside, rows_before)
-        return points
-
-
-def split_at_coordinates(
-    names: list[str], kept: tuple[int, ...], read: ReadOptions, *, gains_geometry: bool
-) -> TableSplit:
-    """Find the coordinate columns among those kept, and carry the rest."""
-    found = find_coordinates([names[place] for place in kept], read.latitude, read.longitude)
-    if found is None:
-        raise DataError(
-            "there are no coordinate columns such as 'latitude' and 'longitude'; "
-            "name them with --latitude and --longitude"
-        )
-    own = kept[found.latitude], kept[found.longitude]
-    layout = Layout(
-        latitude=LocationColumn(names[own[0]], found.latitude),
-        longitude=LocationColumn(names[own[1]], found.longitude),
-        gains_geometry=gains_geometry,
-    )
-    return TableSplit(layout, *own, None, False, tuple(place for place in kept if place not in own))
-
-
-def split_at_geometry(
-    names: list[str],
-    kept: tuple[int, ...],
-    geometry: int,
-    read: ReadOptions,
-    *,
-    native: bool,
-) -> TableSplit:
-    """Take the geometry, and coordinate columns beside it: the same place written twice, to be replaced in both."""
-    shown = LocationColumn(names[geometry], kept.index(geometry))
-    rest = tuple(place for place in kept if place != geometry)
-    if find_coordinates([names[place] for place in rest], read.latitude, read.longitude) is None:
-        return TableSplit(Layout(geometry=shown), None, None, geometry, native, rest)
-    beside = split_at_coordinates(names, rest, read, gains_geometry=True)
-    layout = Layout(beside.layout.latitude, beside.layout.longitude, shown)
-    return TableSplit(layout, beside.latitude, beside.longitude, geometry, native, beside.carried)
-
-
-def _as_type(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    if column.type.equals(field.type, check_metadata=True):
-        return column
-    try:
-        return column.cast(field.type)
-    except pa.ArrowException:
-        raise DataError(
-            f"column {field.name!r} holds values of a type that cannot be carried; leave it out with --drop "
-            f"{field.name!r}"
-        ) from None
-
-
-def _refuse_apart(points: FloatArray, beside: FloatArray, rows_before: int) -> None:
-    apart = ~(np.abs(beside - points) <= _SAME_PLACE_DEG).all(axis=1)
-    if apart.any():
-        row = rows_before + int(np.argmax(apart)) + 1
-        raise DataError(f"row {row}: the geometry and the coordinate columns differ; leave one of them out with --drop")
-
-
-def _points_from_struct(column: pa.ChunkedArray, rows_before: int) -> FloatArray:
-    import pyarrow.compute as pc  # noqa: PLC0415 - takes long to load, and others do without
-
-    try:
-        parts = [pc.struct_field(column, axis) for axis in ("y", "x")]
-    except (KeyError, ValueError, NotImplementedError, pa.ArrowException):
-        raise DataError("the geometry column holds no points; give one point per person") from None
-    return np.column_stack([degrees_column(part, "geometry", rows_before) for part in parts])

@@ -31,7 +31,7 @@ DEFAULT_HIDE_WITHIN_M = 500.0
 """How far noise moves people on average where nothing else is asked for."""
 
 _LEAST_HIDE_WITHIN_M = 1.0
-_LARGEST_HIDE_WITHIN_M = 1e7
+LARGEST_HIDE_WITHIN_M = 1e7
 
 
 class PlanarLaplace(Mechanism):
@@ -153,7 +153,7 @@ def check_hide_within(hide_within_m: float) -> float:
     value = check_positive(hide_within_m, "the distance to hide within")
     if value < _LEAST_HIDE_WITHIN_M:
         raise UsageError("the distance to hide within must be at least 1 metre; published places are rounded to 0.11 m")
-    if value > _LARGEST_HIDE_WITHIN_M:
+    if value > LARGEST_HIDE_WITHIN_M:
         raise UsageError("the distance to hide within must be at most 10,000 km, half the way around the earth")
     return value
 

@@ -30,6 +30,10 @@ NOT_OURS = (
     "proved it."
 )
 CLIPPED = "Places outside the region are moved to its edge, and that may show. Only the place on the edge is protected."
+LEFT_OUT = (
+    "Rows that cannot be used, such as those outside the region, are left out (--skip-bad), and that may show: of "
+    "somebody who is known to be in the input and is missing here, it says that the row was such a one."
+)
 KEPT_ORDER = (
     "The order of the rows is kept (--keep-order) and not covered. Where it follows places or times, a person's "
     "neighbours in the file tell where the person is, however large the noise: somebody who knows the places of those "
@@ -61,7 +65,13 @@ def check_mechanism(mechanism: Mechanism) -> None:
 
 
 def card_of(
-    mechanism: Mechanism, *, several_rows: bool, fitted_here: bool, clip: bool, keeps_order: bool = False
+    mechanism: Mechanism,
+    *,
+    several_rows: bool,
+    fitted_here: bool,
+    clip: bool,
+    skip_bad: bool = False,
+    keeps_order: bool = False,
 ) -> Guarantee:
     """Return what a release promises, with what its people must know besides.
 
@@ -77,6 +87,8 @@ def card_of(
         Whether the intervals or cells are from the people released.
     clip : bool
         Whether people outside the region are moved to its edge.
+    skip_bad : bool
+        Whether rows that cannot be used are left out.
     keeps_order : bool
         Whether the rows are in the order of the input.
     """
@@ -89,6 +101,7 @@ def card_of(
         ROWS_COMPOSE: several_rows,
         FITTED_HERE.format(mechanism.learns): fitted_here,
         CLIPPED: clip,
+        LEFT_OUT: skip_bad,
         GIVEN_INTERVALS: mechanism.learns == "intervals" and mechanism.given_learned is not None,
         GIVEN_CELLS: mechanism.learns == "cells" and mechanism.given_learned is not None,
         NOT_OURS.format(type(mechanism).__name__): not is_own(mechanism) and guarantee.is_promised,

@@ -230,7 +230,7 @@ class _Fit:
         self._read, self._ledger = read or ReadOptions(), ledger
         if ledger is not None:
             check_charged(self._read, seed)
-        stream = open_people(Path(source), self._read, carry=False)
+        stream = open_people(source, self._read, carry=False, region=region)
         self._watch = PeopleWatch(
             stream.carried, self._read.person, per_row=self._read.per_row, keep_ids=ledger is not None
         )

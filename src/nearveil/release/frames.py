@@ -14,20 +14,17 @@ import pyarrow as pa
 from nearveil.errors import DataError, UsageError
 from nearveil.io.columns import check_carried, kept_columns, plain_field
 from nearveil.io.people import (
-    Columns,
     Layout,
     LocationColumn,
     People,
     PeopleInMemory,
-    PeopleInTable,
     PeopleStream,
     PeopleWriter,
     ReadOptions,
-    TableSource,
     joined_people,
-    split_at_coordinates,
     table_with_coordinates,
 )
+from nearveil.io.table_file import Columns, PeopleInTable, TableSource, split_at_coordinates
 from nearveil.types import FloatArray
 
 Frame = TypeVar("Frame")
@@ -164,9 +161,10 @@ def _people_in_table(table: pa.Table, read: ReadOptions) -> PeopleStream:
     if not table.num_rows:
         raise DataError("the frame has no rows; give at least one person")
     names = table.column_names
-    split = split_at_coordinates(names, kept_columns(names, read.drop), read, gains_geometry=False)
     source = _TableInMemory(table)
-    return PeopleInTable(source, split, source.first_rows(), carry=True)
+    first = source.first_rows()
+    split = split_at_coordinates(names, kept_columns(names, read.drop), read, first=first, gains_geometry=False)
+    return PeopleInTable(source, split, first, carry=True)
 
 
 def _people_in_geometries(frame: Any, read: ReadOptions) -> PeopleStream:

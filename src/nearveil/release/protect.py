@@ -7,6 +7,7 @@ before it is told. Nothing true is written anywhere.
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.utility import Displacement
+from nearveil.io.bad_rows import check_bad_rows_file
 from nearveil.io.columns import person_columns
 from nearveil.io.files import check_people_output, open_people, people_writer
+from nearveil.io.input_file import is_standard
 from nearveil.io.people import PeopleStream, ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
@@ -63,11 +66,14 @@ class TrueFigures:
     ----------
     clipped : int
         How many people were outside the region and moved to its edge first.
+    left_out : int
+        How many rows could not be used and were left out.
     displacement : Displacement or None
         How far people were moved, where the engine measures it.
     """
 
     clipped: int
+    left_out: int = 0
     displacement: Displacement | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,6 +87,7 @@ class TrueFigures:
                 "not pass them on with the protected file or its guarantee."
             ),
             "clipped": self.clipped,
+            "left_out": self.left_out,
             "displacement_m": moved,
         }
 
@@ -191,7 +198,8 @@ def protect_file(
     Parameters
     ----------
     source, output : path
-        CSV, GeoJSON or (Geo)Parquet, by extension. The output is written whole or not at all.
+        CSV, TSV, GeoJSON or (Geo)Parquet, by extension. The output is written whole or not at all. ``-`` is standard
+        input, which is held in memory, and standard output, which gets the format of the source.
     mechanism : Mechanism, optional
         How people are moved; planar Laplace noise, hide within 500 m, if not given. DPRS without intervals
         and HideAmong without cells are fitted on these people, at the cost that the card states.
@@ -290,16 +298,20 @@ class LocalEngine:
     def protect(self, job: ProtectJob) -> ProtectResult:
         """Fit if needed, publish everybody, and charge them before the output gets its name."""
         source, output, mechanism, read = Path(job.source), Path(job.output), job.mechanism, job.read
+        if read.skip_bad is not None:
+            check_bad_rows_file(read.skip_bad, job.source, job.output)
         if output.exists() and source.exists() and output.samefile(source):
             raise UsageError("OUTPUT is the INPUT, whose true places would be lost; write to another file")
         check_people_output(output, force=job.force)
-        stream = open_people(source, read)
+        stream = open_people(source, read, region=mechanism.resolved_region)
         ids = _fit(job, stream) if job.is_to_be_fitted else None
         keep_ids = job.ledger is not None and ids is None
         watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=keep_ids)
-        shuffle = None if job.keep_order else RowShuffle(output.resolve().parent, mechanism.seed)
+        folder = Path(tempfile.gettempdir()) if is_standard(output) else output.resolve().parent
+        shuffle = None if job.keep_order else RowShuffle(folder, mechanism.seed)
         steps = None if stream.rows is None else stream.rows * (1 if job.keep_order else 2)
-        with people_writer(output, force=job.force, metadata=file_metadata(mechanism)) as writer:
+        metadata = file_metadata(mechanism)
+        with people_writer(output, force=job.force, metadata=metadata, extension=stream.extension) as writer:
             with job.progress("moving people", steps) as advance:
                 published = publish_stream(
                     stream, mechanism, writer, watch, shuffle=shuffle, clip=read.clip, progress=advance
@@ -317,13 +329,16 @@ class LocalEngine:
                 several_rows=watch.several_rows,
                 fitted_here=job.is_to_be_fitted,
                 clip=read.clip,
+                skip_bad=read.skip_bad is not None,
                 keeps_order=job.keep_order,
             ),
             several_rows=watch.several_rows,
             fitted_here=job.is_to_be_fitted,
             keeps_order=job.keep_order,
             warnings=(*stream.warnings, *watch.warnings, *_unseen_persons(read), *published.warnings),
-            true_figures=TrueFigures(clipped=published.clipped, displacement=published.displacement),
+            true_figures=TrueFigures(
+                clipped=published.clipped, left_out=stream.skipped, displacement=published.displacement
+            ),
         )
 
 

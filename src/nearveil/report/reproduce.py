@@ -26,7 +26,8 @@ from nearveil.evaluation.families import all_families
 from nearveil.evaluation.results import ExperimentResult, KeyFinding
 from nearveil.evaluation.runner import code_fingerprint, data_fingerprint, open_journal, run_cells
 from nearveil.io.datasets import Dataset, DatasetName, find_check_ins, load_dataset
-from nearveil.io.files import FORMATS, read_people
+from nearveil.io.files import extension_of, read_people
+from nearveil.io.input_file import is_standard
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.registry import entry_of_class, mechanism_entry
@@ -279,9 +280,8 @@ def own_population(people: str | Path | FloatArray, region: Region, read: ReadOp
     name = "people"
     if isinstance(people, str | Path):
         path = Path(people)
-        extension = next((one for one in sorted(FORMATS, key=len, reverse=True) if path.name.lower().endswith(one)), "")
-        name = path.name[: len(path.name) - len(extension)]
-        people = read_people(path, read, carry=False).points
+        name = "people" if is_standard(path) else path.name[: len(path.name) - len(extension_of(path))]
+        people = read_people(path, read, carry=False, region=region).points
     if name in list(DatasetName):
         raise UsageError(f"{name} is a population of the paper; give the file of your own people another name")
     places = (region.clip if read.clip else region.check)(people)

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from nearveil.evaluation.defences import Defence
 from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset
-from nearveil.io.files import FORMATS, read_people
+from nearveil.io.files import extension_of, read_people
+from nearveil.io.input_file import is_standard
 from nearveil.io.people import People, ReadOptions
 from nearveil.mechanisms.fit_grid import synthetic_delta, synthetic_people
 from nearveil.privacy.guarantee import SEEDED_NOTE, Basis, Guarantee, Notion, check_epsilon
@@ -53,6 +54,8 @@ class PeopleSource:
     @property
     def name(self) -> str:
         """What the people are called."""
+        if self._path is not None and is_standard(self._path):
+            return "standard input"
         return self._path.name if self._path else "the people given"
 
     def without_places(self) -> PeopleSource:
@@ -89,7 +92,7 @@ class PeopleSource:
         )
 
     def _places(self) -> tuple[FloatArray, People | None]:
-        found = None if self._path is None else read_people(self._path, self.read, carry=False)
+        found = None if self._path is None else read_people(self._path, self.read, carry=False, region=self.region)
         points = self.people if found is None else found.points
         return (self.region.clip if self.read.clip else self.region.check)(points), found
 
@@ -98,19 +101,17 @@ class PeopleSource:
 
         ``named`` is what somebody else's class was called by.
         """
-        columns = [("--latitude", self.read.latitude), ("--longitude", self.read.longitude)]
         arguments = [
             *("nearveil", "protect", str(self._path or "INPUT"), self._output()),
             *("--region", self.region_text),
-            *(word for name, value in columns if value is not None for word in (name, value)),
-            *(["--clip"] if self.read.clip else []),
+            *self.read.arguments(),
         ]
         return shlex.join([*arguments, *_defence_arguments(defence, named or defence.mechanism)])
 
     def _output(self) -> str:
         """A file name other than the input's."""
         name = "OUTPUT" if self._path is None else self._path.name
-        extension = next((each for each in sorted(FORMATS, key=len, reverse=True) if name.lower().endswith(each)), "")
+        extension = extension_of(Path(name)) or ("" if self._path is None else ".csv")
         output = f"protected{extension}"
         return output if output != name else f"published{extension}"
 
@@ -163,6 +164,7 @@ def _warnings(people: People | None, repeated: int) -> tuple[str, ...]:
         found.append(
             f"{repeated:,} rows have the place of another row and were left out: a plan has one person at each place"
         )
+    found += [] if people is None else people.warnings
     carried = pa.table({}) if people is None else people.carried
     for name in person_columns(carried.column_names):
         ids = carried.column(name)

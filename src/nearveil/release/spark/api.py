@@ -294,6 +294,10 @@ class Job:
             raise UsageError("a seed protects nobody, and the Spark engine has no use for one; leave it out")
         if self.ledger is not None and self.read.per_row:
             raise UsageError("a ledger charges people, one row each; leave per_row or the ledger out")
+        # Spark reads files itself, and executors know degrees alone.
+        local = replace(self.read, latitude=None, longitude=None, clip=False).arguments()
+        if local:
+            raise UsageError(f"the Spark engine does not support {local[0]}; leave it out, or use the local engine")
         if self.repeats and _is_to_be_fitted(self.mechanism):
             raise UsageError(
                 f"a secret repeats a release with the same {self.mechanism.learns}, and these are to be found anew; "
