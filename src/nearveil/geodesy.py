@@ -18,7 +18,14 @@ from nearveil.types import FloatArray
 
 
 def as_points(points: object) -> FloatArray:
-    """Return points as an (n, 2) array of latitude and longitude, or say why that is not possible."""
+    """Return points as an (n, 2) array of latitude and longitude, or say why that is not possible.
+
+    A frame of pandas, GeoPandas, Polars or Arrow has them in its columns or geometries.
+    """
+    if hasattr(points, "columns"):
+        from nearveil.io.frames import points_in_frame  # noqa: PLC0415 - for frames only
+
+        return points_in_frame(points)
     try:
         array = np.asarray(points, dtype=np.float64)
     except (TypeError, ValueError):
@@ -82,7 +89,7 @@ class Faults(NamedTuple):
 
 def faults_of(points: FloatArray, centre: tuple[float, float], half_extent: tuple[float, float]) -> Faults:
     """Count the faults of points against a box: its centre and half its height and width, in degrees."""
-    return Faults(*count_faults(points, *centre, *half_extent), rows=len(points))
+    return Faults(*count_faults(points, *centre, *half_extent))._replace(rows=len(points))
 
 
 @kernel

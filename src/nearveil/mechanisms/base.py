@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,9 @@ from nearveil.randomness import (
     stream_key,
 )
 from nearveil.region import Region, as_region
-from nearveil.types import FloatArray, Progress
+from nearveil.types import FloatArray, ObjectArray, Progress
+
+OutputKind = Literal["default", "pandas", "polars"]
 
 
 class Learned(Protocol):
@@ -178,7 +181,7 @@ class Mechanism(ABC):
 
         Parameters
         ----------
-        points : array-like of shape (n, 2)
+        points : array-like of shape (n, 2), or a frame
             True places: latitude, longitude. All must lie in the region.
         rng : optional
             A seed or generator to make the result repeatable; by default ``seed``, or else secure randomness. A result
@@ -239,13 +242,50 @@ class Mechanism(ABC):
 
     # -- scikit-learn, without needing it ---------------------------------------------------------------------
 
-    def transform(self, points: object) -> FloatArray:
-        """Publish a place for every person: `perturb` under scikit-learn's name."""
-        return self.perturb(points)
+    def transform(self, points: object) -> Any:
+        """Publish a place for every person: `perturb` under scikit-learn's name, for arrays and frames.
 
-    def fit_transform(self, points: object, y: object = None) -> FloatArray:
+        A frame of pandas, GeoPandas, Polars or Arrow comes back as one of its kind, with the locations alone, in the
+        order of its rows. That order, and other columns, can give places away: `nearveil.protect_frame` takes care of
+        both. `set_output` chooses another kind.
+        """
+        published = self.perturb(points)
+        chosen = self._output_kind
+        if chosen == "default" and not hasattr(points, "columns"):
+            return published
+        from nearveil.io.frames import frame_by_name, frame_of_points  # noqa: PLC0415 - for frames only
+
+        return frame_of_points(published, points) if chosen == "default" else frame_by_name(published, chosen, points)
+
+    def fit_transform(self, points: object, y: object = None) -> Any:
         """Fit, then publish."""
         return self.fit(points, y).transform(points)
+
+    def set_output(self, *, transform: OutputKind | None = None) -> Self:
+        """Choose what `transform` returns, as in scikit-learn: ``"pandas"``, ``"polars"``, or ``"default"``.
+
+        By default it returns an array for an array, and a frame of the same kind for a frame.
+        """
+        if transform is None:
+            return self
+        if transform not in ("default", "pandas", "polars"):
+            raise UsageError("set_output takes transform='default', 'pandas' or 'polars'")
+        # scikit-learn's clone copies this by its name.
+        self._sklearn_output_config = {"transform": transform}
+        return self
+
+    @property
+    def _output_kind(self) -> OutputKind:
+        own: OutputKind | None = getattr(self, "_sklearn_output_config", {}).get("transform")
+        if own is not None or "sklearn" not in sys.modules:
+            return own or "default"
+        everywhere: OutputKind = sys.modules["sklearn"].get_config()["transform_output"]
+        return everywhere
+
+    def get_feature_names_out(self, input_features: object = None) -> ObjectArray:
+        """Return the names of what `transform` returns."""
+        del input_features
+        return np.array(["latitude", "longitude"], dtype=object)
 
     @classmethod
     def _parameter_names(cls) -> list[str]:
@@ -263,6 +303,7 @@ class Mechanism(ABC):
             if name not in known:
                 raise UsageError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known)}")
         fresh = type(self)(**{**known, **params})
+        fresh.set_output(transform=getattr(self, "_sklearn_output_config", {}).get("transform"))
         self.__dict__.clear()
         self.__dict__.update(fresh.__dict__)
         return self

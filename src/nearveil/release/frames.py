@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.columns import check_carried, kept_columns, plain_field
+from nearveil.io.frames import geometry_at, is_geo_frame, pandas_column, points_in_geometry, shared_frame
 from nearveil.io.people import (
     Layout,
     LocationColumn,
@@ -25,11 +26,8 @@ from nearveil.io.people import (
     table_with_coordinates,
 )
 from nearveil.io.table_file import Columns, PeopleInTable, TableSource, split_at_coordinates
-from nearveil.types import FloatArray
 
 Frame = TypeVar("Frame")
-
-_WGS84 = "OGC:CRS84"
 
 
 class PeopleInFrame:
@@ -57,18 +55,22 @@ class PeopleInFrame:
         self.stream: PeopleStream
         self._frame = frame
         self._keep_order = keep_order
+        self._index_columns: list[str] = []
         self._publish: Callable[[People], Any]
-        library = _library_of(frame)
-        if library == "geopandas":
-            frame = self._with_index_as_columns(frame)
-            self.stream, self._publish = _people_in_geometries(frame, read), self._geo_frame
+        _refuse_options_of_files(read)
+        if is_geo_frame(frame):
+            self.stream, self._publish = (
+                _people_in_geometries(self._with_index_as_columns(frame), read),
+                self._geo_frame,
+            )
             return
-        if library == "pandas":
+        shared = shared_frame(frame)
+        if shared.implementation.is_pandas_like():
             table, self._publish = _arrow_from_pandas(self._with_index_as_columns(frame)), self._pandas_frame
-        elif library == "polars":
-            table, self._publish = frame.to_arrow(), self._polars_frame
-        else:
+        elif shared.implementation.is_pyarrow():
             table, self._publish = frame, table_with_coordinates
+        else:
+            table, self._publish = shared.to_arrow(), self._like_the_frame
         self.stream = _people_in_table(table, read)
 
     def published(self) -> Any:
@@ -81,7 +83,6 @@ class PeopleInFrame:
 
     def _with_index_as_columns(self, frame: Any) -> Any:
         """An index that is kept is published as columns are, and so it is checked as they are."""
-        self._index_columns: list[str] = []
         if not self._keep_order or type(frame.index).__name__ == "RangeIndex":
             return frame
         levels = frame.index.to_frame(index=False)
@@ -98,25 +99,39 @@ class PeopleInFrame:
             return frame.set_axis(self._frame.index)
         return frame.set_index(self._index_columns).rename_axis(self._frame.index.names)
 
-    def _polars_frame(self, people: People) -> Any:
-        return sys.modules["polars"].from_arrow(table_with_coordinates(people))
+    def _like_the_frame(self, people: People) -> Any:
+        import narwhals as nw  # noqa: PLC0415 - for frames only
+
+        return nw.from_arrow(
+            table_with_coordinates(people), backend=shared_frame(self._frame).implementation
+        ).to_native()
 
     def _pandas_frame(self, people: People) -> Any:
-        frame = table_with_coordinates(people).to_pandas()
-        return self._with_index(frame)
+        return self._with_index(self._with_types(table_with_coordinates(people)))
 
     def _geo_frame(self, people: People) -> Any:
-        geopandas = sys.modules["geopandas"]
-        true = self._frame
-        points = geopandas.points_from_xy(people.points[:, 1], people.points[:, 0], crs=_WGS84)
-        carried = people.carried.to_pandas()
-        if true.crs is not None:
-            points = points.to_crs(true.crs)
-        frame = geopandas.GeoDataFrame(carried, geometry=points)
-        if true.geometry.name != "geometry":
-            frame = frame.rename_geometry(true.geometry.name)
-        order = [name for name in (*true.columns, *self._index_columns) if name in set(frame.columns)]
+        true, carried = self._frame, self._with_types(people.carried)
+        name = true.geometry.name
+        carried[name] = geometry_at(people.points, true.crs)
+        frame = sys.modules["geopandas"].GeoDataFrame(carried, geometry=name, crs=true.crs)
+        order = [each for each in (*true.columns, *self._index_columns) if each in set(frame.columns)]
         return self._with_index(frame[order])
+
+    def _with_types(self, table: pa.Table) -> Any:
+        """Return a pandas frame with the names and types of the columns that came in."""
+        kinds = {str(name): (name, kind) for name, kind in self._frame.dtypes.items()}
+        kinds |= {
+            name: (name, self._frame.index.get_level_values(number).dtype)
+            for number, name in enumerate(self._index_columns)
+        }
+        pandas = sys.modules["pandas"]
+        columns = []
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            own, kind = kinds[name]
+            columns.append(pandas.Series(pandas_column(column, kind), name=own))
+        if not columns:
+            return pandas.DataFrame(index=range(table.num_rows))
+        return pandas.concat(columns, axis=1)
 
 
 class _Collector(PeopleWriter):
@@ -168,15 +183,15 @@ def _people_in_table(table: pa.Table, read: ReadOptions) -> PeopleStream:
 
 
 def _people_in_geometries(frame: Any, read: ReadOptions) -> PeopleStream:
-    if read.latitude is not None or read.longitude is not None:
-        raise UsageError("a GeoDataFrame has its locations in its geometries; leave out latitude and longitude")
+    for option in ("latitude", "longitude", "location", "crs"):
+        if getattr(read, option) is not None:
+            raise UsageError(
+                f"a GeoDataFrame has its locations in its geometries, in the system of frame.crs; leave out {option}"
+            )
     if not len(frame):
         raise DataError("the frame has no rows; give at least one person")
     name = frame.geometry.name
-    if not (frame.geometry.geom_type == "Point").all():
-        raise DataError("the geometry column holds something else than points; give one point per person")
-    in_degrees = frame.geometry if frame.crs is None else frame.geometry.to_crs(_WGS84)
-    points: FloatArray = np.column_stack([in_degrees.y.to_numpy(), in_degrees.x.to_numpy()])
+    points = points_in_geometry(frame)
     left = frame.drop(columns=[name, *read.drop], errors="ignore")
     others = [column for column in left.columns if str(left[column].dtype) == "geometry"]
     if others:
@@ -214,17 +229,7 @@ def _arrow_from_pandas(frame: Any) -> pa.Table:
     raise DataError("the frame cannot be read as an Arrow table; give every column one plain type") from None
 
 
-def _library_of(frame: Any) -> str:
-    """Name the library that a frame is of; only what is loaded already can have made it."""
-    for library, kind in (
-        ("geopandas", "GeoDataFrame"),
-        ("pandas", "DataFrame"),
-        ("polars", "DataFrame"),
-        ("pyarrow", "Table"),
-    ):
-        module = sys.modules.get(library)
-        if module is not None and isinstance(frame, getattr(module, kind)):
-            return library
-    raise UsageError(
-        "this is not a frame that Nearveil knows; give a pyarrow.Table, or a frame of pandas, Polars or GeoPandas"
-    )
+def _refuse_options_of_files(read: ReadOptions) -> None:
+    for option in ("columns", "delimiter", "encoding", "skip_bad"):
+        if getattr(read, option):
+            raise UsageError(f"{option} is for files, and a frame is none; leave it out")

@@ -252,14 +252,17 @@ def protect_frame(
 ) -> Frame:
     """Publish another place for everybody in a frame, and return a frame of the same kind.
 
-    Other columns are carried along. What is suspicious about them, and what the guarantee does not cover, is said by
-    Python warnings. DPRS without intervals and HideAmong without cells are fitted on these people:
-    ``mechanism.guarantee`` then has the card.
+    Rows come back in a secret random order, as files do, because the order of a frame can tell who is where. Other
+    columns are carried along with their types, and refused as in files where they hold a second exact location; Arrow
+    dictionaries, and categories of Polars, come back as their values. What is suspicious about columns, and what the
+    guarantee does not cover, is said by Python warnings. DPRS without intervals and HideAmong without cells are fitted
+    on these people: ``mechanism.guarantee`` then has the card.
 
     Parameters
     ----------
     frame : pyarrow.Table, pandas, Polars or GeoPandas frame
-        True places. The points of a GeoDataFrame count in whatever CRS they are, and come back in the same.
+        True places. The points of a GeoDataFrame count in whatever CRS they are, and come back in the same, as do the
+        columns of other frames with ``ReadOptions(crs="EPSG:25833")``.
     mechanism, region, read
         As of `protect_file`.
     keep_order : bool

@@ -1,0 +1,189 @@
+"""Frames in, frames of the same kind out: names, types, index and reference system; and what types would give away."""
+
+from typing import Any
+
+import geopandas
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from nearveil import PlanarLaplace, ReadOptions, protect_frame
+from nearveil.errors import DataError, UsageError
+from nearveil.evaluation.utility import ground_distance_m
+from nearveil.geodesy import as_points, degrees_to
+from nearveil.types import FloatArray
+
+ROWS = 60
+
+
+@pytest.fixture
+def places() -> FloatArray:
+    return np.random.default_rng(1).uniform([37.6, -122.5], [37.8, -122.3], (ROWS, 2))
+
+
+def pandas_frame(places: FloatArray) -> pd.DataFrame:
+    rng = np.random.default_rng(2)
+    numbers = rng.permutation(ROWS)
+    text = [f"n{number}" for number in numbers]
+    sizes = pd.CategoricalDtype(["small", "large", "huge"], ordered=True)
+    return pd.DataFrame(
+        {
+            "name": text,
+            "lat": places[:, 0],
+            "lon": places[:, 1],
+            "big": pd.array([2**60 + number if number else None for number in numbers], dtype="Int64"),
+            "short": numbers.astype("int16"),
+            "flag": pd.array(rng.integers(0, 2, ROWS), dtype="boolean"),
+            "when": pd.to_datetime(numbers, unit="D", origin="2020-01-01").tz_localize("Europe/Berlin"),
+            "word": pd.array(text, dtype="string"),
+            "arrow": pd.array(numbers, dtype="int32[pyarrow]"),
+            "things": pd.Series(text, dtype=object),
+            "month": pd.PeriodIndex.from_ordinals(numbers, freq="M"),
+            "size": pd.Series(rng.choice(["large", "small"], ROWS)).astype(sizes),
+            "group": pd.Categorical(rng.choice(["b", "a"], ROWS), categories=["b", "secret", "a"]),
+            7: numbers,
+        }
+    )
+
+
+def test_pandas_keeps_names_types_and_values(places: FloatArray) -> None:
+    frame = pandas_frame(places)
+    frame.attrs["centre"] = "37.7, -122.4"
+    published = protect_frame(frame)
+    assert list(published.columns) == list(frame.columns)
+    same = [name for name in frame.columns if name not in ("size", "group")]
+    assert published.dtypes[same].to_dict() == frame.dtypes[same].to_dict()
+    # In a random order, with the same values beside each other.
+    assert list(published["name"]) != list(frame["name"])
+    back = published.set_index("name").loc[frame["name"]].reset_index()
+    others = [name for name in frame.columns if name not in ("lat", "lon", "group", "size")]
+    pd.testing.assert_frame_equal(back[others], frame[others], check_column_type=False)
+    assert back["group"].astype(str).tolist() == frame["group"].astype(str).tolist()
+    assert back["size"].astype(str).tolist() == frame["size"].astype(str).tolist()
+    assert published.attrs == {}
+
+
+def test_categories_tell_of_no_other_row(places: FloatArray) -> None:
+    published = protect_frame(pandas_frame(places))
+    assert list(published["group"].cat.categories) == ["a", "b"]
+    assert list(published["size"].cat.categories) == ["small", "large"]
+    assert published["size"].cat.ordered
+    for native in (pl.DataFrame, pa.table):
+        table = pa.table({"g": pa.array(["b"] * ROWS).dictionary_encode(), "lat": places[:, 0], "lon": places[:, 1]})
+        out = protect_frame(native(table))
+        assert (out.to_arrow() if isinstance(out, pl.DataFrame) else out).schema.field("g").type in (
+            pa.string(), pa.large_string(), pa.string_view(),
+        )  # fmt: skip
+
+
+def test_geopandas_keeps_crs_names_and_types(places: FloatArray) -> None:
+    plain = pandas_frame(places).drop(columns=["lat", "lon", 7])
+    home = geopandas.points_from_xy(places[:, 1], places[:, 0], crs="EPSG:4326")
+    frame = geopandas.GeoDataFrame(plain.assign(home=home), geometry="home").to_crs("EPSG:32610")
+    published = protect_frame(frame)
+    assert type(published) is geopandas.GeoDataFrame
+    assert published.crs == frame.crs
+    assert published.geometry.name == "home"
+    assert list(published.columns) == list(frame.columns)
+    assert published["big"].dtype == "Int64"
+    moved = published.set_index("name").loc[frame["name"]].geometry.distance(frame.set_index("name").geometry)
+    # The mean of 60 lengths of mean 500 m and standard deviation 354 m: outside by chance once in 10^8.
+    assert 240 < moved.mean() < 760
+    unnamed = frame.to_crs("EPSG:4326").set_crs(None, allow_override=True)
+    assert protect_frame(unnamed).crs is None
+
+
+def test_a_frame_in_metres_or_text_comes_back_so(places: FloatArray) -> None:
+    metres = degrees_to("EPSG:32610", places)
+    frame = pl.DataFrame({"id": range(ROWS), "x": metres[:, 1], "y": metres[:, 0]})
+    with pytest.warns(UserWarning, match="order of the rows is kept"):
+        published = protect_frame(frame, read=ReadOptions(crs="EPSG:32610"), keep_order=True)
+    assert published.columns == ["id", "x", "y"]
+    apart = np.hypot(*(published[axis].to_numpy() - frame[axis].to_numpy() for axis in "xy"))
+    assert 240 < apart.mean() < 760
+    text = pa.table({"where": [f"POINT ({longitude} {latitude})" for latitude, longitude in places]})
+    assert protect_frame(text)["where"][0].as_py().startswith("POINT (-122.")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"delimiter": ";"}, "delimiter is for files"),
+        ({"skip_bad": "bad.csv"}, "skip_bad is for files"),
+    ],
+)
+def test_options_of_files_are_refused(options: dict[str, Any], words: str, places: FloatArray) -> None:
+    with pytest.raises(UsageError, match=words):
+        protect_frame(pandas_frame(places), read=ReadOptions(**options))
+
+
+def test_what_is_no_frame_is_refused(places: FloatArray) -> None:
+    for frame in (pl.LazyFrame({"lat": places[:, 0], "lon": places[:, 1]}), places, "people.csv"):
+        with pytest.raises(UsageError, match="not a frame that Nearveil knows"):
+            protect_frame(frame)
+
+
+# -- mechanisms -----------------------------------------------------------------------------------------------------
+
+
+def frames(places: FloatArray) -> dict[str, Any]:
+    columns = {"id": range(ROWS), "lon": places[:, 1], "lat": places[:, 0]}
+    points = geopandas.points_from_xy(places[:, 1], places[:, 0], crs="EPSG:4326")
+    return {
+        "pandas": pd.DataFrame(columns, index=range(100, 100 + ROWS)),
+        "polars": pl.DataFrame(columns),
+        "arrow": pa.table({name: list(values) for name, values in columns.items()}),
+        "geopandas": geopandas.GeoDataFrame({"id": range(ROWS)}, geometry=points).to_crs("EPSG:3857"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "geopandas"])
+def test_mechanisms_take_frames(kind: str, places: FloatArray) -> None:
+    frame, mechanism = frames(places)[kind], PlanarLaplace(hide_within_m=500, seed=3)
+    published = mechanism.fit_transform(frame)
+    assert type(published) is type(frame)
+    # What an array gives, in the order of the rows, and nothing else.
+    assert ground_distance_m(as_points(published), mechanism.transform(places)).max() < 0.2
+    assert "id" not in getattr(published, "column_names", published.columns)
+    if kind in ("pandas", "geopandas"):
+        assert published.index.equals(frame.index)
+    if kind == "geopandas":
+        assert published.crs == frame.crs
+
+
+def test_set_output_as_in_scikit_learn(places: FloatArray) -> None:
+    from sklearn import config_context
+    from sklearn.base import clone
+    from sklearn.pipeline import make_pipeline
+
+    mechanism = PlanarLaplace(seed=3)
+    expected = mechanism.transform(places)
+    assert isinstance(expected, np.ndarray)
+    for kind, library in (("pandas", pd), ("polars", pl)):
+        chosen = clone(make_pipeline(mechanism).set_output(transform=kind))
+        published = chosen.fit_transform(places)
+        assert isinstance(published, library.DataFrame)
+        assert list(published.columns) == ["latitude", "longitude"] == list(mechanism.get_feature_names_out())
+        assert (published.to_numpy() == expected).all()
+        mechanism.set_params(hide_within_m=500.0)
+        with config_context(transform_output=kind):
+            assert isinstance(PlanarLaplace().transform(places), library.DataFrame)
+    frame = frames(places)["pandas"]
+    assert PlanarLaplace().set_output(transform="pandas").transform(frame).index.equals(frame.index)
+    assert isinstance(PlanarLaplace().set_output(transform="polars").transform(frame), pl.DataFrame)
+    assert isinstance(mechanism.set_output(transform="default").transform(places), np.ndarray)
+    kept = PlanarLaplace().set_output(transform="polars").set_params(hide_within_m=100.0)
+    assert isinstance(kept.transform(places), pl.DataFrame)
+    with pytest.raises(UsageError, match="set_output takes"):
+        mechanism.set_output(transform="csv")  # type: ignore[arg-type]
+
+
+def test_frames_without_locations_are_refused(places: FloatArray) -> None:
+    with pytest.raises(DataError, match="no coordinate columns"):
+        PlanarLaplace().perturb(pd.DataFrame({"a": [1], "b": [2], "c": [3]}))
+    with pytest.raises(DataError, match="do not hold numbers"):
+        PlanarLaplace().perturb(pl.DataFrame({"lat": ["here"], "lon": ["there"]}))
+    # Two columns are latitude and longitude, whatever they are called.
+    assert PlanarLaplace().perturb(pd.DataFrame(places)).shape == (ROWS, 2)
