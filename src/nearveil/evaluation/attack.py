@@ -27,6 +27,7 @@ from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
 from nearveil.evaluation.attack_trials import AttackSetup, Instance, Trial, set_up_attacks
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, check_known_share, measure_best_attacker
+from nearveil.html_card import html_card, html_table
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from nearveil.report.attack_scene import Scene
 
 _DEFAULT_REGION = "san-francisco"
+FROM_TRUE_PLACES = "Computed from true locations; do not publish."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -126,6 +128,21 @@ class AttackOutcome:
         if Path(path).suffix.lower() != ".html":
             raise UsageError("the page of an attack is HTML; name a file that ends in .html")
         self.animate(path, force=force)
+
+    def _repr_html_(self) -> str:
+        """How the attack went, for a notebook: no place is in it."""
+        error_m, radius_m = self.error_m, self.radius_m
+        sure = "certain" if self.certified else "right in 95 % of cases"
+        within = f"{'yes' if self.found else 'no'}, within {self.tau_m:,.0f} m"
+        facts = [
+            ("Found", "not known" if error_m is None else within),
+            ("Error", "not known" if error_m is None else f"{error_m:,.0f} m"),
+            ("Questions", f"{self.questions:,}"),
+            ("Certified", "yes" if self.certified else "no"),
+            ("Radius", "not stated" if radius_m is None else f"{radius_m:,.0f} m, {sure}"),
+            ("Region", str(self.region)),
+        ]
+        return html_card(self.title or "Attack on one person", facts, notes=[FROM_TRUE_PLACES])
 
     def _scene(self) -> Scene:
         from nearveil.report.attack_scene import Scene  # noqa: PLC0415
@@ -374,6 +391,14 @@ class PopulationAttack:
     attack_setups: list[AttackSetup] = field(repr=False)
     ks: Sequence[int]
     person: int | None
+
+    def _repr_html_(self) -> str:
+        """The table of all attacks, for a notebook."""
+        from nearveil.report.tables import with_paper  # noqa: PLC0415
+
+        protocol = self.experiment.protocol
+        table = html_table(*with_paper(self.rows, tau_m=protocol.tau_m))
+        return html_card(f"Attacks on {self.experiment.dataset.name}", [], notes=[FROM_TRUE_PLACES], more=[table])
 
     def example(self) -> AttackOutcome:
         """Repeat the first attack, by the adaptive attacker if it took part, with all that can be drawn of it."""

@@ -19,7 +19,7 @@ from nearveil.attacks.from_map import FromMap
 from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack import service_region
+from nearveil.evaluation.attack import FROM_TRUE_PLACES, service_region
 from nearveil.evaluation.attack_experiment import (
     AttackExperiment,
     AttackProtocol,
@@ -32,6 +32,7 @@ from nearveil.evaluation.attack_experiment import (
 )
 from nearveil.evaluation.attack_trials import instances_of_person
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
+from nearveil.html_card import html_card
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
@@ -126,6 +127,10 @@ class CampaignOutcome:
     def coverage(self) -> float | None:
         """Share of people seen whom their radius holds; None if nobody was seen."""
         return float(np.mean(self.errors_m <= self.result.radii_m)) if len(self.rows) else None
+
+    def _repr_html_(self) -> str:
+        """How the campaign went, for a notebook: no place is in it."""
+        return html_card("Campaign", list(campaign_cells(self).items()), notes=[FROM_TRUE_PLACES])
 
 
 def attack_campaign(

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
+from nearveil.html_card import html_card, html_details
 
 CARD_WIDTH = 88
 _INNER_WIDTH = CARD_WIDTH - 4
@@ -214,6 +215,27 @@ class Guarantee:
     def __str__(self) -> str:
         return self.card()
 
+    def _repr_html_(self) -> str:
+        """The card, for a notebook."""
+        notes = (*self.notes, *(note for other in self.also for note in other.notes))
+        statements = (self, *self.also)
+        promise = [("Promise", self.promise), ("Not covered", self.not_covered)]
+        details = [
+            (f"{statement.title}: {label}.", text)
+            for statement in statements
+            for label, text in (
+                ("between", statement.neighbours), ("promise", statement.promise),
+                ("basis", f"{statement.basis}: {statement.because}"),
+            )
+            if text
+        ]  # fmt: skip
+        return html_card(
+            "Guarantee",
+            [*map(_heading, statements), *((label, text) for label, text in promise if text)],
+            notes=[f"Note: {note}" for note in dict.fromkeys(notes)],
+            more=[html_details("Between which places, and why it holds", details)],
+        )
+
 
 def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
     """Read what `Guarantee.to_dict` gave."""
@@ -274,11 +296,7 @@ def _short_card(guarantee: Guarantee, notes: tuple[str, ...], full_is_at: str) -
     """The first statement, the other statements' numbers, and the first sentence of each note, as far as they fit."""
     lines = []
     for statement in (guarantee, *guarantee.also):
-        verdict = "" if statement.holds else f" {_verdict(statement)}"
-        # A delta that only stands for the computer's numbers is for the full card.
-        has_delta = statement.delta > _NUMERICAL_DELTA and statement.is_promised
-        delta = f", delta = {round_up(statement.delta)}" if has_delta else ""
-        lines += _wrapped(f"{statement.title}{verdict}", f"{statement.number}{delta}")
+        lines += _wrapped(*_heading(statement))
         if statement is guarantee:
             lines += _wrapped("Promise", guarantee.promise)
             lines += _wrapped("Not covered", guarantee.not_covered) if guarantee.not_covered else []
@@ -295,6 +313,16 @@ def _short_card(guarantee: Guarantee, notes: tuple[str, ...], full_is_at: str) -
 
 def _first_sentence(note: str) -> list[str]:
     return _wrapped("Note", note.split(". ", maxsplit=1)[0].removesuffix(".") + ".")
+
+
+def _heading(statement: Guarantee) -> tuple[str, str]:
+    """Return a statement's title, with what is wrong with it, and its number."""
+    verdict = "" if statement.holds else f" {_verdict(statement)}"
+    # A delta that only stands for the computer's numbers is for the full card.
+    has_delta = statement.delta > _NUMERICAL_DELTA and statement.is_promised
+    return f"{statement.title}{verdict}", statement.number + (
+        f", delta = {round_up(statement.delta)}" if has_delta else ""
+    )
 
 
 def _verdict(statement: Guarantee) -> str:

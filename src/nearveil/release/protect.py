@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.utility import Displacement
+from nearveil.html_card import html_card
 from nearveil.io.bad_rows import check_bad_rows_file
 from nearveil.io.columns import person_columns
 from nearveil.io.files import check_people_output, open_people, people_writer
@@ -147,6 +148,16 @@ class ProtectResult:
             "fitted_on_these_people": None if learned and not self.fitted_here else self.fitted_here,
             "guarantee": guarantee.to_dict(),
         }
+
+    def _repr_html_(self) -> str:
+        """The release and its card, for a notebook: nothing in it comes from true places."""
+        metadata = file_metadata(self.mechanism)
+        facts = [
+            ("Rows", f"{self.rows:,}, in {'the order of the input' if self.keeps_order else 'random order'}"),
+            ("Mechanism", ", release ".join(filter(None, (metadata["mechanism"], metadata["release"])))),
+            ("Region", str(self.mechanism.resolved_region)),
+        ]
+        return html_card("Published", facts, more=[self.guarantee._repr_html_()])
 
     @property
     def _may_be_fitted_on(self) -> bool:

@@ -19,7 +19,7 @@ def plan_text(plan: Plan) -> str:
     planning = plan.people.guarantee
     parts = [
         _wrapped(f"Goal: {plan.goal}."),
-        text_table(*_table(plan)),
+        text_table(*plan_table(plan)),
         _wrapped(_how_measured(plan)),
         *(_wrapped(f"Left out: {reason}.") for reason in plan.left_out),
         *(_wrapped(f"{note}.") for note in plan.notes),
@@ -32,7 +32,8 @@ def plan_text(plan: Plan) -> str:
     return "\n\n".join(parts)
 
 
-def _table(plan: Plan) -> tuple[list[str], list[list[str]]]:
+def plan_table(plan: Plan) -> tuple[list[str], list[list[str]]]:
+    """Return the headers and the rows of the table of a plan."""
     k = plan.goal.k
     headers = [
         "mechanism", "parameter", "guarantee", "loss", f"recall@{k}", f"ratio@{k}", "attacker's error (m)",

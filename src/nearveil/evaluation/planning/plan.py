@@ -31,6 +31,7 @@ from nearveil.evaluation.planning.search import (
 )
 from nearveil.evaluation.results import Chart, Panel, Series, exact
 from nearveil.evaluation.workers import map_in_processes
+from nearveil.html_card import html_card, html_table
 from nearveil.io.datasets import Dataset
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
@@ -172,6 +173,19 @@ class Plan:
             if self.source is None
             else self.source.protect_command(defence, named=self.named.get(defence.mechanism))
         )
+
+    def _repr_html_(self) -> str:
+        """The plan, for a notebook."""
+        from nearveil.report.plan import plan_table  # noqa: PLC0415
+
+        command = self.command(self.best)
+        facts = [
+            ("Goal", f"{self.goal}, {'met' if self.met else 'not met by anything tried'}"),
+            ("Recommended" if self.met else "Closest", f"{self.best.family.label}, {self.best.point.defence.loss}"),
+            *([] if command is None else [("Command", command)]),
+            ("Measured on", self.people.description),
+        ]
+        return html_card("Plan", facts, notes=[*self.notes, self.coverage], more=[html_table(*plan_table(self))])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values for JSON."""

@@ -1,0 +1,115 @@
+"""Results as HTML in a notebook: readable, in the reader's colours, and whatever is in a name stays text."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nearveil as nv
+from nearveil.evaluation.families import sound_families
+from nearveil.evaluation.planning.goal import Goal
+from nearveil.evaluation.planning.measuring import Sizes
+from nearveil.evaluation.planning.people import PeopleSource
+from nearveil.evaluation.planning.plan import Effort, make_plan
+from nearveil.html_card import html_card, html_table
+from nearveil.io.datasets import Dataset
+from nearveil.region import Region
+from nearveil.types import FloatArray
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"
+TAGS = {"div", "strong", "table", "thead", "tbody", "tr", "th", "td", "p", "details", "summary"}
+TINY = Effort(3, 1, 2, 2, Sizes(60, 4), Sizes(60, 4), Sizes(60, 4))
+
+
+class Page(HTMLParser):
+    """The text of some HTML; anything but plain tags with a style is a failure."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        assert tag in TAGS
+        assert {name for name, _ in attributes} <= {"style"}
+        for _, style in attributes:
+            # Colours are the reader's: what is set for a light page cannot be read on a dark one.
+            assert not re.search(r"color|url|#[0-9a-f]{3}|background:(?!none)", style or "")
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data + " "
+
+
+def test_whatever_is_in_a_name_stays_text() -> None:
+    page = Page(html_card(EVIL, [(EVIL, EVIL)], notes=[EVIL], more=[html_table([EVIL], [[EVIL]])]))
+    assert page.text.count(EVIL) == 6
+
+
+@pytest.mark.parametrize("epsilon", [None, 1.0])
+def test_a_guarantee(epsilon: float | None) -> None:
+    guarantee = nv.PlanarLaplace().guarantee if epsilon is None else nv.SRR(epsilon=epsilon).guarantee
+    evil = replace(
+        guarantee, title=EVIL, promise=EVIL, not_covered=EVIL, because=EVIL, notes=(EVIL,), also=(guarantee,)
+    )
+    page = Page(evil._repr_html_())
+    assert page.text.count(EVIL) >= 5
+    assert guarantee.number in page.text
+    assert guarantee.title in page.text
+
+
+def test_what_does_not_hold_is_said_without_colours(city: FloatArray) -> None:
+    paper = nv.DPRS(epsilon=1.0, release="paper", fit_method="private-grid", centres=5, seed=1).fit(city[:200])
+    page = Page(paper.guarantee._repr_html_())
+    assert "DOES NOT HOLD" in page.text
+    # Nothing matters more than that a seed protects nobody.
+    assert page.text.index("seed") < page.text.index("Between which places")
+    assert "NOTHING IS PROMISED" in Page(nv.Guarantee.claimed_by_nobody()._repr_html_()).text
+
+
+def test_a_release(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("id,latitude,longitude\na,37.7123,-122.4123\nb,37.7456,-122.4456\n")
+    region = replace(nv.named_region("san-francisco"), name=EVIL)
+    result = nv.protect_file(tmp_path / "in.csv", tmp_path / "out.csv", nv.PlanarLaplace(region=region))
+    page = Page(result._repr_html_())
+    assert EVIL in page.text
+    assert "2, in random order" in page.text
+    assert not re.search(r"7123|4123|7456|4456", page.text)
+
+
+def test_attacks(san_francisco: Region) -> None:
+    points = np.random.default_rng(5).normal([37.75, -122.44], 0.02, (200, 2))
+    few = nv.AttackProtocol(runs=1, instances=1)
+    found = nv.attack_population(points, name=EVIL, attacks=["gi-lia"], ks=(5,), protocol=few, cores=1)
+    assert EVIL in Page(found._repr_html_()).text
+    outcome = found.example()
+    page = Page(outcome._repr_html_())
+    assert EVIL in page.text
+    assert "do not publish" in page.text
+    assert outcome.estimate is not None
+    # No place is in it, true or believed.
+    places = [*outcome.estimate, *points.ravel()]
+    assert not any(f"{place:.3f}" in page.text for place in places)
+    unknown: Any = replace(outcome, truth=None)
+    assert "not known" in Page(unknown._repr_html_()).text
+
+
+def test_a_plan(san_francisco: Region, city: FloatArray) -> None:
+    people = Dataset(EVIL, san_francisco, city[:300])
+    families = [family for family in sound_families() if family.label == "planar Laplace"]
+    plan = make_plan(people, Goal("hide-within", 500.0), families=families, effort=TINY, seed=4)
+    source = PeopleSource(people=f"{EVIL}.csv", region=san_francisco, region_text="x", read=nv.ReadOptions())
+    page = Page(replace(plan, source=source, notes=(EVIL,))._repr_html_())
+    assert page.text.count("<script>") >= 2
+    assert "planar Laplace" in page.text
+    assert "recall@10" in page.text
