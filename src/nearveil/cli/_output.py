@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 from nearveil.io.atomic import replacing
 
 if TYPE_CHECKING:
-    from rich.progress import ProgressColumn
-
     from nearveil.types import Progress as ProgressCallback
 
 
@@ -42,53 +40,70 @@ def complain(text: str) -> None:
     print(f"error: {text}", file=sys.stderr)
 
 
-# Progress bars. rich is imported only if there is a terminal.
+# Progress on a terminal: what is done, how much of it, the time elapsed and about how much is left. rich is imported
+# only if there is a terminal.
 
 
 @contextmanager
 def progress_bar(title: str, total: int | None) -> Iterator[ProgressCallback]:
     """Show a progress bar if standard error is a terminal; without a total, it only counts."""
-    if not sys.stderr.isatty():
-        yield _ignore
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn  # noqa: PLC0415
-
-    with _bar(title, total, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as advance:
+    with _bar(title, total, "{task.completed:,.0f}" + ("" if total is None else " of {task.total:,.0f}")) as advance:
         yield advance
 
 
 @contextmanager
 def work_bar(title: str, total: float) -> Iterator[Callable[[float], None]]:
-    """Show a progress bar for work in pieces of different size: share done, time elapsed and time left."""
-    if not sys.stderr.isatty():
-        yield _ignore
-        return
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    """Show a progress bar for work in pieces of different size."""
     # Pieces take long, so the speed of the last seconds does not predict the time left.
-    with _bar(title, total, *columns, estimate_over_s=600) as advance:
+    with _bar(title, total, "{task.percentage:.0f} %", estimate_over_s=600) as advance:
         yield advance
 
 
 @contextmanager
-def _bar(
-    title: str, total: float | None, *columns: ProgressColumn, estimate_over_s: float = 30
-) -> Iterator[Callable[[float], None]]:
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress, TextColumn  # noqa: PLC0415
+def waiting(title: str) -> Iterator[None]:
+    """Show what is being done and for how long, where it has no steps to count."""
+    with _bar(title, None, ""):
+        yield
 
-    label = TextColumn("{task.description}")
+
+@contextmanager
+def _bar(title: str, total: float | None, done: str, estimate_over_s: float = 30) -> Iterator[Callable[[float], None]]:
+    if not sys.stderr.isatty():
+        yield _ignore
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, Progress, Task, TextColumn  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    class Times(TextColumn):
+        def render(self, task: Task) -> Text:
+            return Text(times(task.elapsed or 0.0, task.time_remaining))
+
+    columns = [TextColumn("{task.description}"), BarColumn(), TextColumn(done), Times("")]
     console = Console(stderr=True)
-    with Progress(label, *columns, console=console, transient=True, speed_estimate_period=estimate_over_s) as bar:
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=estimate_over_s) as bar:
         task = bar.add_task(title, total=total)
-        yield lambda done: bar.advance(task, done)
+        yield lambda step: bar.advance(task, step)
+
+
+def times(elapsed_s: float, left_s: float | None) -> str:
+    """Say how long something has taken, and about how long it still takes.
+
+    Examples
+    --------
+    >>> times(25.4, 300.0)
+    '0:25 elapsed, about 5:00 left'
+    >>> times(3725.0, None)
+    '1:02:05 elapsed'
+    """
+    left = "" if left_s is None else f", about {_clock(left_s)} left"
+    return f"{_clock(elapsed_s)} elapsed{left}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def _ignore(_done: float) -> None:

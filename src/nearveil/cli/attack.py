@@ -18,7 +18,7 @@ from nearveil.cli._options import (
     numbers,
     takes_reading,
 )
-from nearveil.cli._output import progress_bar, say, say_json, warn
+from nearveil.cli._output import progress_bar, say, say_json, waiting, warn
 from nearveil.cli._protection import (
     ProtectionOptions,
     build_mechanism,
@@ -412,10 +412,11 @@ def _draw(found: PopulationAttack | AttackOutcome, trace: Path | None, animate: 
     paths = [path for path in (trace, animate) if path is not None]
     if not paths:
         return
-    outcome = found.example() if isinstance(found, PopulationAttack) else found
-    if trace is not None:
-        outcome.plot(trace, force=force)
-    if animate is not None:
-        outcome.animate(animate, force=force)
+    with waiting("drawing the attack"):
+        outcome = found.example() if isinstance(found, PopulationAttack) else found
+        if trace is not None:
+            outcome.plot(trace, force=force)
+        if animate is not None:
+            outcome.animate(animate, force=force)
     # Not on standard output, which may be JSON.
     warn(f"true locations can be seen in {' and '.join(map(str, paths))}; do not publish")

@@ -53,7 +53,7 @@ from nearveil.cli._options import (
     ScalingOption,
     chosen_region,
 )
-from nearveil.cli._output import complain, progress_bar, say, say_json, warn
+from nearveil.cli._output import complain, note, progress_bar, say, say_json, warn
 from nearveil.cli._protection import (
     ProtectionOptions,
     ReleaseName,
@@ -556,3 +556,4 @@ class _OutputFiles:
 
         with replacing(self.picture, force=self.force) as partial:
             draw_audit(witness, subject, partial, title=title, intervals=intervals, cells=cells)
+        note(f"Picture written to {self.picture}.")

@@ -18,7 +18,7 @@ from nearveil.cli._options import (
     ScalingOption,
     chosen_region,
 )
-from nearveil.cli._output import say, say_json
+from nearveil.cli._output import say, say_json, waiting
 from nearveil.cli._protection import (
     ProtectionOptions,
     build_mechanism,
@@ -60,7 +60,9 @@ def certify(
     if out is not None:
         check_output(out, force=force)
     mechanism = build_mechanism(protection, chosen_region(region, scaling, protection.learned))
-    found = certify_mechanism(fitted_on_made_up_people(mechanism))
+    fitted = fitted_on_made_up_people(mechanism)
+    with waiting("computing the largest loss"):
+        found = certify_mechanism(fitted)
     if out is not None:
         found.save(out, force=force)
     if json:
@@ -91,8 +93,9 @@ def _point(point: tuple[float, float]) -> str:
 
 
 def _check(path: Path, *, trusted: str | None, as_json: bool) -> None:
-    certified = load_certificate(path, mechanism=trusted)
-    found = certified.check()
+    with waiting("computing everything anew, and trying random pairs"):
+        certified = load_certificate(path, mechanism=trusted)
+        found = certified.check()
     if as_json:
         say_json({**asdict(found), "holds": found.holds})
     elif found.holds:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from nearveil.cli._options import (
     JsonOption,
 )
-from nearveil.cli._output import say, say_json
+from nearveil.cli._output import say, say_json, waiting
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.experiments.table2 import DatasetStatistics, describe_dataset
 from nearveil.io.datasets import SNAP_FILES, SNAP_URL, Dataset, DatasetName, cache_folder, find_check_ins, load_dataset
@@ -57,10 +57,11 @@ def datasets(
     """
     if context.invoked_subcommand is not None:
         return
-    found = [(name, _load(name, data_dir)) for name in DatasetName]
-    described = {
-        name: describe_dataset(dataset) for name, dataset in found if statistics and isinstance(dataset, Dataset)
-    }
+    with waiting("reading the populations"):
+        found = [(name, _load(name, data_dir)) for name in DatasetName]
+        described = {
+            name: describe_dataset(dataset) for name, dataset in found if statistics and isinstance(dataset, Dataset)
+        }
     if json:
         say_json({"datasets": [_to_dict(name, dataset, described.get(name), data_dir) for name, dataset in found]})
         return

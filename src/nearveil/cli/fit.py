@@ -32,7 +32,7 @@ from nearveil.cli._options import (
     open_ledger,
     takes_reading,
 )
-from nearveil.cli._output import progress_bar, say, say_json, warn
+from nearveil.cli._output import note, progress_bar, say, say_json, waiting, warn
 from nearveil.cli._protection import (
     DensityColumnOption,
     DensityOption,
@@ -169,7 +169,9 @@ def fit(
             warn(warning)
         fitted.cells.save(output, force=force)
         if picture is not None:
-            _draw(fitted.cells, plan.hide_among, picture, force=force)
+            with waiting("drawing the cells"):
+                _draw(fitted.cells, plan.hide_among, picture, force=force)
+            note(f"Picture written to {picture}.")
         _report_cells(fitted.cells, fitted.guarantee, output, card, as_json=json)
         return
     method = _fit_method(fit_method, delta, rounds)

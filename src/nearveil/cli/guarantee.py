@@ -16,7 +16,7 @@ from nearveil.cli._options import (
     ScalingOption,
     chosen_region,
 )
-from nearveil.cli._output import say, say_json
+from nearveil.cli._output import say, say_json, waiting
 from nearveil.cli._protection import (
     ProtectionOptions,
     build_mechanism,
@@ -63,7 +63,9 @@ def guarantee(
         found = _read(source)
     else:
         mechanism = build_mechanism(protection, chosen_region(region, scaling, protection.learned))
-        found = fitted_on_made_up_people(mechanism).guarantee
+        fitted = fitted_on_made_up_people(mechanism)
+        with waiting("computing the largest loss"):
+            found = fitted.guarantee
         if mechanism.is_to_be_fitted:
             found = found.with_note(_MADE_UP.format(mechanism.learns))
     if json:

@@ -16,7 +16,7 @@ from nearveil.cli._options import (
     SeedOption,
     takes_reading,
 )
-from nearveil.cli._output import progress_bar, say, say_json, warn
+from nearveil.cli._output import note, progress_bar, say, say_json, warn
 from nearveil.cli._protection import refuse_input_as_public
 from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.defences import FreeCells
@@ -191,6 +191,7 @@ def plan(
 
         with replacing(picture, force=force) as partial:
             draw_chart(plan_chart(made, made.people.description), partial)
+        note(f"Picture written to {picture}.")
 
 
 def _goal(

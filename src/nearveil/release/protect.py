@@ -335,17 +335,19 @@ class LocalEngine:
             if job.ledger is not None:
                 ids = ids or checked_ids(watch.people_by_id(), str(read.person))
                 charge_release(job.ledger, mechanism, ids, fitted_here=job.is_to_be_fitted)
-        return ProtectResult(
-            rows=published.rows,
-            mechanism=mechanism,
-            guarantee=card_of(
+        with job.progress("computing the guarantee", None):
+            card = card_of(
                 mechanism,
                 several_rows=watch.several_rows,
                 fitted_here=job.is_to_be_fitted,
                 clip=read.clip,
                 skip_bad=read.skip_bad is not None,
                 keeps_order=job.keep_order,
-            ),
+            )
+        return ProtectResult(
+            rows=published.rows,
+            mechanism=mechanism,
+            guarantee=card,
             several_rows=watch.several_rows,
             fitted_here=job.is_to_be_fitted,
             keeps_order=job.keep_order,
