@@ -31,6 +31,7 @@ VERBS = {
     "reproduce": "Reproduce one table or figure of the paper, or all of them in one HTML report.",
     "fit": "Find the intervals of dprs or the cells of hide-among, and write them to a file.",
     "serve": "Run a protected 'people nearby' service that answers from noisy locations.",
+    "import": "Bring the people of a file or of a table of PostgreSQL into the store of a service.",
     "serve-demo": "Run the service with 25,000 made-up people of San Francisco, and print commands to try.",
     "demo": "Locate a person of a made-up city through ranked lists, protect the city, and attack again.",
     "region": "Show the bounds, size and scale of a region; without REGION, list the named regions.",
@@ -76,11 +77,14 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
 
 def _add(app: typer.Typer, verb: str) -> None:
     name = verb.replace("-", "_")
-    module = import_module(f"nearveil.cli.{name}")
+    # A module cannot have the name of a keyword.
+    module = import_module(f"nearveil.cli.{'import_people' if verb == 'import' else name}")
     if verb in _GROUPS:
         app.add_typer(getattr(module, f"{name}_app"), name=verb)
     else:
-        app.command(verb, context_settings=_SETTINGS.get(verb))(getattr(module, name))
+        app.command(verb, context_settings=_SETTINGS.get(verb))(
+            getattr(module, "import_" if verb == "import" else name)
+        )
 
 
 def _listed() -> None:

@@ -494,7 +494,9 @@ def _document(config: Path) -> dict[str, Any]:
         raise UsageError(f"the settings file {config} is not TOML; write lines such as port = 8000") from None
 
 
-_OTHER_VARIABLES = frozenset({"NEARVEIL_CACHE_DIR", "NEARVEIL_DATA_DIR", "NEARVEIL_DEBUG", "NEARVEIL_PLATFORM_KEY"})
+_OTHER_VARIABLES = frozenset(
+    {"NEARVEIL_CACHE_DIR", "NEARVEIL_DATA_DIR", "NEARVEIL_DEBUG", "NEARVEIL_IMPORT_FROM", "NEARVEIL_PLATFORM_KEY"}
+)
 """Variables of other commands."""
 
 # Kubernetes sets these in every container beside a Service whose name begins with "nearveil".

@@ -316,6 +316,30 @@ class Publisher:
             self._keep([stay for stay in stays.values() if stay.receipt], writing, now + 1)
         return answers
 
+    def introduce(self, reports: Sequence[Report]) -> int:
+        """Take the places of people of whom nothing is held yet, in one transaction; return of how many.
+
+        For those whom an app knew before: they are published at the next epoch boundary. Nobody's chain of reports
+        begins by this, and who has reported or was introduced before is left alone. So it can be done again.
+        """
+        now = self.epoch
+        window = self.protection.schedule.window_of(now + 1)
+        if self._check_window is not None:
+            self._check_window(window)
+        _ = self.most_charges(window)
+        first = {report.person: report for report in reversed(reports)}
+        with self._store.writing() as writing, self._computing():
+            stays = [
+                Stay(person, held, now, window)
+                for person, held in writing.held(sorted(first), window).items()
+                if held.pending is held.published is held.standing is None and not held.known
+            ]
+            for stay in stays:
+                stay.receipt = secrets.token_hex(RECEIPT_BYTES)
+                self._observe(stay, first[stay.person])
+            self._keep(stays, writing, now + 1, keep_standings=False)
+        return len(stays)
+
     def _answer(self, stay: Stay | None, report: Report, kept: Answer) -> Answer:
         """Take a report, unless there is no such person or it breaks the chain of their reports."""
         if stay is None:
@@ -353,7 +377,7 @@ class Publisher:
         else:
             stay.draw(drawn)
 
-    def _keep(self, stays: Sequence[Stay], writing: Writing, epoch: int) -> None:
+    def _keep(self, stays: Sequence[Stay], writing: Writing, epoch: int, *, keep_standings: bool = True) -> None:
         """Draw what is to be drawn, and write."""
         earlier = {stay.person: stay.earlier_points for stay in stays}
         wanted_by_all = [wanted for stay in stays for wanted in stay.wanted]
@@ -376,7 +400,8 @@ class Publisher:
         if self.protection.policy is Policy.PLACE:
             writing.charge(unpublished)
         writing.drop_pending([stay.person for stay in stays if stay.held.pending and stay.pending is None])
-        writing.put_standings({stay.person: stay.standing for stay in stays})
+        if keep_standings:
+            writing.put_standings({stay.person: stay.standing for stay in stays})
 
     # -- people ------------------------------------------------------------------------------------------------
 

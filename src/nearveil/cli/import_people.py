@@ -1,0 +1,117 @@
+"""``nearveil import``: bring the people of a file or of a table into the store of a service."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearveil.cli._options import takes_reading
+from nearveil.cli._output import progress_bar, say, warn
+from nearveil.errors import UsageError
+from nearveil.io.columns import column_position, person_columns
+from nearveil.io.files import open_people
+from nearveil.io.people import PeopleStream, ReadOptions
+from nearveil.nearby.importing import Imported, PlacesOfPeople, import_people
+from nearveil.nearby.stores import is_postgres
+from nearveil.server.service import Service
+from nearveil.server.setting_types import has_password
+from nearveil.server.settings import Settings
+
+_VARIABLE = "NEARVEIL_IMPORT_FROM"
+
+
+@takes_reading
+def import_(
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            help=f"A CSV, GeoJSON or Parquet file, - for standard input, or postgresql://…; without it, {_VARIABLE}.",
+            metavar="[SOURCE]",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    reading: ReadOptions,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column that tells people apart.", metavar="COLUMN", show_default="id")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="Table of the database.", metavar="TABLE")] = None,
+    store: Annotated[str | None, typer.Option(help="Store of the service.", metavar="STORE")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings file of the service (TOML).", metavar="FILE")] = None,
+    keys: Annotated[Path | None, typer.Option(help="Key file of the service.", metavar="FILE")] = None,
+    region: Annotated[str | None, typer.Option(help="Region of the service.", metavar="REGION")] = None,
+    hide_within: Annotated[
+        str | None, typer.Option(help="Distance to hide within, of the service.", metavar="LENGTH")
+    ] = None,
+) -> None:
+    """Bring the people of a file or of a table of PostgreSQL into the store of a service.
+
+    Everybody is published at the next epoch boundary, with noise; only noisy locations are kept. Who has reported, or
+    was imported before, is left alone: if it is interrupted, run it again. A service on a SQLite store must be stopped
+    meanwhile; on PostGIS it may run. Give the settings of the service: the same settings file and NEARVEIL_… variables.
+    """
+    address = source or os.environ.get(_VARIABLE)
+    if address is None:
+        raise UsageError(f"name a file or a database to import from, or set {_VARIABLE}")
+    if source is not None and is_postgres(source) and has_password(source):
+        raise UsageError(
+            f"every user of this machine can see a password in a command; put the address into {_VARIABLE}"
+        )
+    options = {"store": store, "keys": keys, "region": region, "hide_within": hide_within}
+    total, people = _people(address, table, id_column, reading)
+    with closing(Service.open(Settings.load(config, os.environ, options))) as service:
+        with progress_bar("importing people", total) as advance:
+            imported = import_people(service.publisher, people, clip=reading.clip, progress=advance)
+        publishes_at = service.publisher.starts_at(service.publisher.epoch + 1)
+    _say(imported, publishes_at)
+
+
+def _people(
+    address: str, table: str | None, id_column: str | None, reading: ReadOptions
+) -> tuple[int | None, Iterator[PlacesOfPeople]]:
+    if not is_postgres(address):
+        if table is not None:
+            raise UsageError("--table is for databases; a file has one table")
+        stream = open_people(address, reading, carry=False)
+        return stream.rows, _of_file(stream, id_column)
+    # Only now: its driver takes time to load.
+    from nearveil.io.postgres_table import PeopleTable  # noqa: PLC0415
+
+    if table is None:
+        raise UsageError("name the table with --table, and its columns with --id and --location")
+    given = PeopleTable(
+        table=table,
+        id=id_column or "id",
+        location=reading.location,
+        latitude=reading.latitude,
+        longitude=reading.longitude,
+    )
+    return given.count(address), given.batches(address)
+
+
+def _of_file(stream: PeopleStream, id_column: str | None) -> Iterator[PlacesOfPeople]:
+    names = stream.carried.names
+    usual = person_columns(names)
+    if id_column is None and len(usual) != 1:
+        raise UsageError(f"say which column tells people apart with --id; there are {', '.join(names) or 'none'}")
+    position = column_position(names, id_column or usual[0])
+    for people in stream.batches([position]):
+        ids = people.carried.column(0).to_pylist()
+        yield [None if one is None else str(one) for one in ids], people.points
+
+
+def _say(imported: Imported, publishes_at: float) -> None:
+    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(publishes_at))
+    say(f"{imported.taken:,} of {imported.rows:,} people were taken; the service publishes them with noise at {when}")
+    if imported.there_before:
+        say(f"{imported.there_before:,} were there before, or are further rows of one person, and are left alone")
+    if imported.without_place:
+        warn(f"{imported.without_place:,} have no location in the region and are left out")
+    if imported.without_id:
+        warn(f"{imported.without_id:,} have no id that a service takes and are left out: letters, digits and _ : @ - .")
