@@ -152,7 +152,7 @@ def test_true_figures_go_to_a_file_of_their_own(run: Run, source: Path, tmp_path
     document = json.loads(outcome.out)
     assert not {"displacement_m", "clipped", "seconds"} & set(document)
     held = json.loads(figures.read_text())
-    assert set(held) == {"about", "rows", "clipped", "displacement_m", "seconds"}
+    assert set(held) == {"about", "rows", "clipped", "left_out", "displacement_m", "seconds"}
     assert "Do not publish" in held["about"]
     assert set(held["displacement_m"]) == {"mean", "p50", "p95"}
     assert 450 < held["displacement_m"]["mean"] < 550
