@@ -11,6 +11,7 @@ from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.publishing.publisher import Publisher, Status
 from nearveil.nearby.stores.base import Store
+from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
 from tests.nearby.stores.draws import published_steps
 
@@ -106,16 +107,13 @@ def test_people_outside_can_be_moved_to_the_edge(world: World) -> None:
 
 
 def test_no_true_place_is_left_behind(tmp_path: Path) -> None:
-    from nearveil.nearby.stores.sqlite import SqliteStore
-
     store = SqliteStore(tmp_path / "people.db")
     world = World(store)
     ids, places = people(50)
     import_people(world.publisher, [(ids, places)])
-    held = {person: store.internal_record(person) for person in ids}
     true_steps = np.rint(SAN_FRANCISCO.to_metres(places)).astype(int)
     for person, (x, y) in zip(ids, true_steps.tolist(), strict=True):
-        record = held[person]
+        record = store.internal_record(str(person))
         assert record is not None
         assert str(x) not in str(record["pending"]) or str(y) not in str(record["pending"])
         assert record["candidate"] is None

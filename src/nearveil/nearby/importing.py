@@ -9,7 +9,7 @@ import numpy as np
 
 from nearveil.nearby.publishing.publisher import Publisher, Report
 from nearveil.nearby.stores.base import is_person_id
-from nearveil.types import FloatArray
+from nearveil.types import BoolArray, FloatArray
 
 PlacesOfPeople = tuple[list[str | None], FloatArray]
 """Ids, and latitudes and longitudes, which are not numbers where there are none."""
@@ -71,7 +71,7 @@ def import_people(
     imported = Imported()
     for ids, places in _pieces(people):
         has_id = np.array([one is not None and is_person_id(one) for one in ids], dtype=np.bool_)
-        has_place = np.isfinite(places).all(axis=1)
+        has_place: BoolArray = np.isfinite(places[:, 0]) & np.isfinite(places[:, 1])
         if clip:
             places[has_place] = region.to_edge(places[has_place])
         has_place[has_place] = region.contains(places[has_place])

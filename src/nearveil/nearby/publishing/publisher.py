@@ -332,7 +332,7 @@ class Publisher:
             stays = [
                 Stay(person, held, now, window)
                 for person, held in writing.held(sorted(first), window).items()
-                if held.pending is held.published is held.standing is None and not held.known
+                if held.pending is held.published is None and held.standing is None and not held.known
             ]
             for stay in stays:
                 stay.receipt = secrets.token_hex(RECEIPT_BYTES)
