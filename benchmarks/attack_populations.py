@@ -28,7 +28,7 @@ K = 30
 
 def city(people: int, region: Region) -> FloatArray:
     """A made-up city that no attack was tuned on."""
-    return region.to_metres(synthetic_city(people, region, rng=31))
+    return region.to_metres(synthetic_city(people, region, rng=47))
 
 
 def on_points(people: int, each: int, region: Region) -> FloatArray:
@@ -38,7 +38,7 @@ def on_points(people: int, each: int, region: Region) -> FloatArray:
 
 def on_a_line(people: int, region: Region) -> FloatArray:
     """People along a road of 10 km, up to 5 m beside it."""
-    rng = np.random.default_rng(31)
+    rng = np.random.default_rng(47)
     along_m, beside_m = rng.uniform(-5000, 5000, people), rng.uniform(-5, 5, people)
     turn = math.radians(30)
     return np.column_stack(
