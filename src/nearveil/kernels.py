@@ -72,11 +72,11 @@ def _drop_stale_code(folder: str) -> None:
                 Path(file).unlink()
 
 
-class _ReadOnlyFolder(InTreeCacheLocator):  # type: ignore[misc]
+class _ReadOnlyFolder(InTreeCacheLocator):
     """Code that was compiled beside the source of this package before it became read-only."""
 
     def ensure_cache_path(self) -> None:
-        folder = Path(self.get_cache_path())
+        folder = Path(self.get_cache_path())  # type: ignore[no-untyped-call]
         kept_s = [file.stat().st_mtime for file in folder.glob("*.nb[ic]")]
         if not kept_s or min(kept_s) < _newest_source_s() or not folder.is_relative_to(_PACKAGE):
             raise OSError("no compiled code of this version")

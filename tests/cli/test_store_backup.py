@@ -13,6 +13,7 @@ import pytest
 from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores._sqlite_connections import MIGRATIONS
+from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings
 from tests.cli.conftest import Run
@@ -51,7 +52,7 @@ def damage(path: Path) -> None:
 def test_a_store_in_use_is_copied_as_of_one_moment_and_restored(run: Run, store: Path, tmp_path: Path) -> None:
     """What is erased is not in the copy, nor is what is being written; only its owner can read it."""
     copy, elsewhere = tmp_path / "backup.db", tmp_path / "other" / "nearveil.db"
-    with closing(open_store(str(store))) as opened:
+    with closing(SqliteStore(store)) as opened:
         opened.erase("person-77")
         # Still in the log beside the file.
         opened.add_people(["newcomer"])

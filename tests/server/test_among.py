@@ -16,6 +16,7 @@ from nearveil.mechanisms.fit_cells import cells_from_points
 from nearveil.mechanisms.step_channel import StepChannel, channel_for_people
 from nearveil.nearby.publishing.keys import SecretKeys, new_keys
 from nearveil.nearby.publishing.store_identity import MADE_WITH_SETTING, redraw_noise, refuse_other_store
+from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
 from tests.server.running import HERE, Clock, Running, in_folder, running
 from tests.services.leaks import leaks
@@ -237,6 +238,7 @@ def test_another_distance_is_named_with_what_to_do(tmp_path: Path) -> None:
             other = place.service.settings.load(None, {}, {"hide_within": given}).protection()
             with pytest.raises(UsageError, match=f"{sentence} .*{advice}"):
                 refuse_other_store(store, other, keys, [])
+            assert isinstance(store, SqliteStore)
             with store._connections.writing() as connection:
                 connection.run("DELETE FROM settings WHERE name = ?", (MADE_WITH_SETTING,))
     with pytest.raises(UsageError, match="made with another hide-within"), running(in_folder(tmp_path), keys=keys):

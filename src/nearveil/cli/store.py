@@ -94,7 +94,7 @@ _UNDONE = (
     "people who were erased since the backup are there again: erase them once more",
     "platform keys that were removed since, and tokens that were revoked since, work again: remove and revoke them",
     "new places since are not in the ledger, so that this window's budget is larger than promised: start the service "
-    "in the next window, or rotate the keys",
+    "in the next window",
     "phones whose reports are chained have later receipts and are refused: revoke their tokens",
 )
 
