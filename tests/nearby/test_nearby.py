@@ -138,6 +138,12 @@ def test_nothing_is_acknowledged_while_the_store_is_ahead_of_the_clock(open_near
     assert app.ledger().people == 0
 
 
+def test_a_distance_is_the_same_with_and_without_decimals(open_nearby: Opener) -> None:
+    open_nearby(hide_within_m=500).close()
+    open_nearby(hide_within_m=500.0).close()
+    open_nearby().close()
+
+
 def test_another_protection_on_the_same_store_is_refused(open_nearby: Opener) -> None:
     app = open_nearby()
     app.report("ann", *HERE)

@@ -303,8 +303,10 @@ class Protection:
             raise UsageError("the budget of new places per window is a whole number from 1 to 10,000")
         if self.among is not None:
             self._check_among(self.among)
-        elif self.hide_within_m is None:
-            object.__setattr__(self, "hide_within_m", DEFAULT_HIDE_WITHIN_M)
+        else:
+            # A store remembers it in words, and 500 is the same as 500.0.
+            given = self.hide_within_m
+            object.__setattr__(self, "hide_within_m", DEFAULT_HIDE_WITHIN_M if given is None else float(given))
         _ = self.noise
 
     def _check_among(self, among: HideAmong) -> None:
