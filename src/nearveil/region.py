@@ -188,7 +188,8 @@ class Region:
 
     def _others_with(self, points: FloatArray) -> frozenset[str]:
         """Names of the built-in regions that hold all points which this one does not."""
-        outside = points[~self.contains(points) & (np.abs(points) <= (90.0, 180.0)).all(axis=1)]
+        places = points[(np.abs(points) <= (90.0, 180.0)).all(axis=1)]
+        outside = places[~self.contains(places)]
         return frozenset(name for name in NAMED_REGIONS if named_region(name).contains(outside).all())
 
     def refuse(self, faults: Faults, *, clip: bool = False) -> None:
