@@ -9,7 +9,7 @@ from nearveil.types import BoolArray, FloatArray
 
 def count_faults(
     points: FloatArray, latitude: float, longitude: float, half_height: float, half_width: float
-) -> tuple[int, int, int, int, int, int, int, bool]:
+) -> tuple[int, int, int, int, int, int, int, bool, int]:
     """Count what `Faults` holds, in its order."""
 
     def inside(degrees: FloatArray) -> BoolArray:
@@ -33,6 +33,7 @@ def count_faults(
         first[2],
         int(exchangeable.sum()),
         bool(off_range.any() and abs(points[first[1], 0]) > 90.0),
+        int((off_range & (np.abs(known) > 1000.0).any(axis=1)).sum()),
     )
 
 

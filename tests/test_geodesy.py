@@ -85,6 +85,7 @@ def with_faults(region: Region, rng: np.random.Generator) -> FloatArray:
     points[rng.choice(3000, 40, replace=False), 1] = -np.inf
     points[rng.choice(3000, 40, replace=False), 0] += 20
     points[rng.choice(3000, 40, replace=False), 1] += 400
+    points[rng.choice(3000, 40, replace=False), 0] += 4_000_000
     exchanged = rng.choice(3000, 40, replace=False)
     points[exchanged] = points[exchanged][:, ::-1]
     return points

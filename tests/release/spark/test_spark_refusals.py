@@ -35,7 +35,7 @@ def refusal(df: DataFrame, **settings: Any) -> str:
         ("id, if(id < 2, null, latitude) as latitude, longitude", "there are 2 rows with a missing or infinite"),
         ("id, latitude, if(id < 2, double('NaN'), longitude) as longitude", "there are 2 rows with a missing or inf"),
         ("id, latitude, if(id < 3, double('Infinity'), longitude) as longitude", "there are 3 rows with a missing"),
-        ("id, if(id = 4, '37,7', string(latitude)) as latitude, longitude", "there is 1 row with a coordinate that is"),
+        ("id, if(id = 4, '37;7', string(latitude)) as latitude, longitude", "there is 1 row with a coordinate that is"),
         ("id, if(id < 4, latitude + 90, latitude) as latitude, longitude", "there are 4 rows with a latitude beyond"),
         ("id, latitude, if(id < 7, longitude + 1, longitude) as longitude", "there are 7 rows outside the region"),
         ("id, longitude as latitude, latitude as longitude", "there are 50 rows with latitude and longitude exch"),
