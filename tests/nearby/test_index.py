@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import exact_projection
 from nearveil.hashing import hash_ids, hash_words, split_key
+from nearveil.nearby import index as index_module
 from nearveil.nearby._grid import Grid
-from nearveil.nearby.index import NearbyIndex, Person, nearest_rows
+from nearveil.nearby.index import Filter, LeftError, NearbyIndex, Person, nearest_rows
 from nearveil.nearby.stores.base import PublishedBatch
 from nearveil.randomness import secure_randomness
 from nearveil.region import Region, named_region
@@ -514,3 +515,134 @@ def test_somebody_who_is_twice_in_a_batch_is_where_they_are_last() -> None:
     index.load([twice], as_metres, KEY)
     assert index.ranked_metres(0, 0, 5) == ["bob", "ann"]
     assert len(index) == 2
+
+
+# -- filters: tags, hidden people, and lists that go on ------------------------------------------------------------
+
+
+class Tagged:
+    """An index and what is in it, changed alike."""
+
+    def __init__(self, rng: np.random.Generator, people: int, shape: str) -> None:
+        self.rng, self.shape, self.key = rng, shape, KEY
+        self.here: Map = {f"p{number}": place for number, place in enumerate(scattered(rng, people, shape))}
+        self.tags = {person: self.some_tags() for person in self.here}
+        self.index = NearbyIndex[str](REGION)
+        self.index.load(self.batches(self.here), as_metres, KEY)
+
+    def some_tags(self) -> int:
+        """One of two common tags, and seldom a rare one."""
+        return (
+            (1 << int(self.rng.integers(2)))
+            | (4 if self.rng.random() < 0.05 else 0)
+            | (1 << 59 if self.rng.random() < 0.3 else 0)
+        )
+
+    def batches(self, people: Map) -> Iterator[PublishedBatch]:
+        for batch in as_batches(people, size=7):
+            tags = np.array([self.tags[person] for person in batch.people], dtype=np.uint64)
+            yield PublishedBatch(batch.people, batch.steps, tags)
+
+    def check(self) -> None:
+        place, k = scattered(self.rng, 1, self.shape)[0], int(self.rng.choice([1, 3, 10]))
+        only = [(), (1,), (4,), (3, 1 << 59), (1, 2), (5, 1 << 59), (8,)][int(self.rng.integers(7))]
+        near = in_order(self.here, place, len(self.here), self.key)
+        hidden = set(near[1 : int(self.rng.choice([1, 4, 60]))]) | {"nobody"}
+        within_m = float(self.rng.choice([np.inf, 6000.0]))
+        exclude = near[0] if near else None
+        expected = [
+            person
+            for person in in_order(self.here, place, len(self.here), self.key, exclude, within_m)
+            if person not in hidden and all(self.tags[person] & group for group in only)
+        ]
+        limit = None if within_m == np.inf else within_m
+        found: list[str] = []
+        after = None
+        # Page by page: together they are the whole list, each person once.
+        while len(found) < 40:
+            wanted = Filter(only=only, hidden=(hidden, set()), after=after)
+            page = self.index.ranked_metres(*place, k, exclude, limit, wanted)
+            assert page == expected[len(found) : len(found) + k]
+            found += page
+            if len(page) < k:
+                return
+            after = page[-1]
+
+
+@settings(max_examples=20)
+@given(
+    seed=st.integers(0, 10**6),
+    people=st.sampled_from([0, 5, 80, 500]),
+    shape=st.sampled_from(["even", "lattice", "crowd", "beyond"]),
+    most_few=st.sampled_from([0, 30, 6000]),
+)
+def test_filters_agree_with_sorting_everybody_over_changes(seed: int, people: int, shape: str, most_few: int) -> None:
+    rng = np.random.default_rng(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_module, "_MOST_FEW", most_few)
+        town = Tagged(rng, people, shape)
+        town.check()
+        for turn in range(3):
+            movers = rng.choice(list(town.here), len(town.here) // 3, replace=False).tolist() if town.here else []
+            newcomers = [f"t{turn}-{number}" for number in range(20)]
+            changes = dict(zip([*newcomers, *movers], scattered(rng, 20 + len(movers), shape), strict=True))
+            town.here |= changes
+            town.tags |= {person: town.some_tags() for person in changes}
+            town.key = rng.bytes(16)
+            town.index.advance(town.batches(changes), as_metres, town.key)
+            town.check()
+            for person in rng.choice(list(town.here), 12, replace=False).tolist():
+                change = rng.integers(3)
+                if change == 0:
+                    town.index.remove(person)
+                    del town.here[person]
+                elif change == 1:
+                    town.tags[person] = town.some_tags()
+                    town.index.tag(person, town.tags[person])
+                else:
+                    town.here[person] = scattered(rng, 1, shape)[0]
+                    town.index.move(person, *town.here[person])
+                town.check()
+
+
+def test_somebody_new_in_a_slot_has_none_of_the_tags_of_who_left() -> None:
+    for groups in ((1,), ()):
+        index = loaded({"ann": (0.0, 0.0)})
+        index.tag("ann", 1)
+        assert index.ranked_metres(0, 0, 5, filtered=Filter(only=groups)) == ["ann"]
+        index.remove("ann")
+        index.move("bob", 0.0, 0.0)
+        assert index.ranked_metres(0, 0, 5, filtered=Filter(only=(1,))) == []
+        assert index.ranked_metres(0, 0, 5, filtered=Filter()) == ["bob"]
+
+
+def test_tags_given_while_a_generation_is_built_are_not_lost() -> None:
+    index = loaded({"ann": (0.0, 0.0), "eve": (5.0, 0.0), "tom": (6.0, 0.0)})
+    index.tag("tom", 4)
+
+    def read() -> Iterator[PublishedBatch]:
+        # The store was read before these changes.
+        yield PublishedBatch(
+            ["ann", "bob", "tom"], np.zeros((3, 2), dtype=np.int64), np.array([1, 1, 4], dtype=np.uint64)
+        )
+        index.tag("ann", 2)
+        index.tag("bob", 2)
+        index.tag("eve", 2)
+        index.remove("tom")
+        index.move("tom", 6.0, 0.0)
+        # Nothing of the next generation is seen before it answers.
+        assert index.ranked_metres(0, 0, 5, filtered=Filter(only=(2,))) == ["ann", "eve"]
+
+    index.advance(read(), as_metres, KEY)
+    assert set(index.ranked_metres(0, 0, 5, filtered=Filter(only=(2,)))) == {"ann", "bob", "eve"}
+    assert index.ranked_metres(0, 0, 5, filtered=Filter(only=(1,))) == []
+    assert index.ranked_metres(0, 0, 5, filtered=Filter(only=(4,))) == []
+
+
+def test_a_list_does_not_go_on_after_somebody_who_left() -> None:
+    index = loaded({"ann": (0.0, 0.0), "bob": (10.0, 0.0)})
+    assert index.ranked_metres(0, 0, 5, filtered=Filter(after="ann")) == ["bob"]
+    index.remove("ann")
+    for person in ("ann", "nobody"):
+        with pytest.raises(LeftError):
+            index.ranked_metres(0, 0, 5, filtered=Filter(after=person))

@@ -5,6 +5,9 @@ in constant time. One array of heads holds the lists of all cells: those of the 
 crowded cell, whose own head names its grid instead of a point. A search visits cells in rings around the query, and in
 the same way the grid of a crowded cell; it ends where everything left is farther away than the k-th point found.
 
+Slots may have tags, as bits. Every cell knows all tags that somebody in it has, or had since the grid was built, so
+that a search for people with a tag passes cells without one by.
+
 Questions and single changes keep Python's lock, so that no thread sees a change half done. Building lets go of it.
 """
 
@@ -26,6 +29,12 @@ CROWD = 24
 """From how many people on a cell gets a grid of its own."""
 
 SlotArray = npt.NDArray[np.int32]
+Few = tuple[SlotArray, FloatArray, HashArray]
+"""Slots with their points and ties, side by side in memory: to look at thousands of them takes microseconds."""
+Rank = tuple[float, np.uint64]
+"""What people are ordered by: the square of the distance, and the tie."""
+FIRST: Rank = (-1.0, np.uint64(0))
+"""Before everybody."""
 
 _FIRST_INNER = -2
 # Far more than coordinates of the earth lose to rounding, and far less than anybody cares about.
@@ -55,10 +64,17 @@ class Grid:
         What the order of points at one distance comes from.
     key : (uint64, uint64) or None
         They are ordered by the keyed hash of their seeds, or by the seeds themselves.
+    tags : array, shape (n,), optional
+        The tags of each slot, as bits. It is only read.
     """
 
     def __init__(
-        self, half_extent_m: tuple[float, float], points: FloatArray, tie_seeds: HashArray, key: Key | None
+        self,
+        half_extent_m: tuple[float, float],
+        points: FloatArray,
+        tie_seeds: HashArray,
+        key: Key | None,
+        tags: HashArray | None = None,
     ) -> None:
         self.points, self.key = points, key
         self._ties = tie_seeds.copy()
@@ -74,6 +90,9 @@ class Grid:
         self.count: int = _link_all(
             points, self._frame, *self._shape, self._head, self._inner, self._after, self._before, self._home
         )
+        self._cell_tags = np.zeros(len(self._head), dtype=np.uint64)
+        if tags is not None:
+            _tag_all(tags, points, self._frame, *self._shape, self._home, self._cell_tags)
         # Kept together: a question takes microseconds, and looking them up one by one is seen in it.
         self._searched = (self._frame, *self._shape, self._head, self._inner, self._after, self.points, self._ties)
 
@@ -85,7 +104,9 @@ class Grid:
     @property
     def nbytes(self) -> int:
         """Memory of all arrays."""
-        arrays = (self.points, self._ties, self._head, self._inner, self._after, self._before, self._home)
+        arrays = (
+            self.points, self._ties, self._head, self._inner, self._after, self._before, self._home, self._cell_tags
+        )  # fmt: skip
         return sum(array.nbytes for array in arrays)
 
     def has(self, slot: int) -> bool:
@@ -99,6 +120,11 @@ class Grid:
             slot, x_m, y_m, tie, self._frame, *self._shape, self._head, self._inner, self._after, self._before,
             self._home, self.points, self._ties,
         )  # fmt: skip
+
+    def tag(self, slot: int, tags: np.uint64) -> None:
+        """Let the cell of a slot know its tags; needed after they were changed, and after `put` of one that has any."""
+        if self.has(slot):
+            _tag(slot, tags, self.points, self._frame, *self._shape, self._home, self._cell_tags)
 
     def drop(self, slot: int) -> None:
         """Empty a slot."""
@@ -114,11 +140,54 @@ class Grid:
         found = _nearest(x_m, y_m, excluded, within_m, *self._searched, slots, squares)
         return slots.tolist() if found == k else slots[:found].tolist()
 
+    def nearest_chosen(
+        self,
+        x_m: float,
+        y_m: float,
+        k: int,
+        excluded: int,
+        within_m: float,
+        tags: HashArray,
+        groups: HashArray,
+        after: Rank,
+    ) -> tuple[list[int], Rank]:
+        """Answer `nearest` of those who have a tag of each group and are ranked after others.
+
+        Also return the rank of the last one.
+        """
+        slots, squares = np.empty(k, dtype=np.int32), np.empty(k)
+        chosen = (groups, tags, self._cell_tags, *after)
+        found = _nearest_chosen(x_m, y_m, excluded, within_m, *chosen, *self._searched, slots, squares)
+        last = (float(squares[found - 1]), np.uint64(self._ties[slots[found - 1]])) if found else after
+        return slots[:found].tolist(), last
+
+    def few(self, slots: SlotArray) -> Few:
+        """Return some slots, those that have a point, with what they are ranked by."""
+        there = slots[self._home[slots] != NOBODY]
+        return there, self.points[there], self._ties[there]
+
+    def rank_of(self, slot: int, x_m: float, y_m: float) -> Rank | None:
+        """Return where a slot is ranked by its distance from a place; None if it has no point."""
+        x, y = self.points[slot].tolist() if self.has(slot) else (math.nan, math.nan)
+        square = (x - x_m) * (x - x_m) + (y - y_m) * (y - y_m)
+        return None if math.isnan(square) else (square, np.uint64(self._ties[slot]))
+
     def nearest_to_each(self, queries_m: FloatArray, k: int, excluded: IntArray) -> SlotArray:
         """Return the slots of the k nearest to each query, `NOBODY` where there are no more; one excluded for each."""
         slots: SlotArray = np.empty((len(queries_m), k), dtype=np.int32)
         _nearest_to_each(queries_m, excluded, *self._searched, slots)
         return slots
+
+
+def nearest_of(
+    few: Few, x_m: float, y_m: float, k: int, excluded: int, within_m: float, after: Rank
+) -> tuple[list[int], Rank]:
+    """Answer `Grid.nearest_chosen` by looking at all who may be found."""
+    rows, squares = np.empty(k, dtype=np.int32), np.empty(k)
+    found = _nearest_of(x_m, y_m, excluded, within_m, *after, *few, rows, squares)
+    slots, _, ties = few
+    last = (float(squares[found - 1]), np.uint64(ties[rows[found - 1]])) if found else after
+    return slots[rows[:found]].tolist(), last
 
 
 @brief_kernel
@@ -170,8 +239,67 @@ def _nearest(
     squares: FloatArray,
 ) -> int:
     return _rank(
-        x_m, y_m, excluded, within_m * within_m, frame, columns, rows, head, inner, after, points, ties, slots, squares
-    )
+        x_m, y_m, excluded, within_m * within_m, None, None, None, -1.0, np.uint64(0), frame, columns, rows, head,
+        inner, after, points, ties, slots, squares,
+    )  # fmt: skip
+
+
+@brief_kernel
+def _nearest_chosen(
+    x_m: float,
+    y_m: float,
+    excluded: int,
+    within_m: float,
+    groups: HashArray,
+    tags: HashArray,
+    cell_tags: HashArray,
+    after_square: float,
+    after_tie: np.uint64,
+    frame: FloatArray,
+    columns: int,
+    rows: int,
+    head: SlotArray,
+    inner: SlotArray,
+    after: SlotArray,
+    points: FloatArray,
+    ties: HashArray,
+    slots: SlotArray,
+    squares: FloatArray,
+) -> int:
+    return _rank(
+        x_m, y_m, excluded, within_m * within_m, groups, tags, cell_tags, after_square, after_tie, frame, columns,
+        rows, head, inner, after, points, ties, slots, squares,
+    )  # fmt: skip
+
+
+@brief_kernel
+def _nearest_of(
+    x_m: float,
+    y_m: float,
+    excluded: int,
+    within_m: float,
+    after_square: float,
+    after_tie: np.uint64,
+    members: SlotArray,
+    points: FloatArray,
+    ties: HashArray,
+    rows: SlotArray,
+    squares: FloatArray,
+) -> int:
+    """Fill in which rows of the members are the nearest."""
+    rows[:] = NOBODY
+    squares[:] = np.inf
+    last, farthest_square = len(rows) - 1, within_m * within_m
+    for row in range(len(members)):
+        dx, dy = points[row, 0] - x_m, points[row, 1] - y_m
+        square = dx * dx + dy * dy
+        if (
+            square <= min(squares[last], farthest_square)
+            and members[row] != excluded
+            and (square > after_square or (square == after_square and ties[row] > after_tie))
+        ):
+            _insert(row, square, ties, rows, squares)
+    return _count(rows)
 
 
 @kernel
@@ -191,8 +319,8 @@ def _nearest_to_each(
     squares = np.empty(slots.shape[1])
     for i in range(len(queries_m)):
         _rank(
-            queries_m[i, 0], queries_m[i, 1], excluded[i], np.inf, frame, columns, rows, head, inner, after, points,
-            ties, slots[i], squares,
+            queries_m[i, 0], queries_m[i, 1], excluded[i], np.inf, None, None, None, -1.0, np.uint64(0), frame,
+            columns, rows, head, inner, after, points, ties, slots[i], squares,
         )  # fmt: skip
 
 
@@ -202,6 +330,11 @@ def _rank(
     qy: float,
     excluded: int,
     farthest_square: float,
+    groups: HashArray | None,
+    tags: HashArray | None,
+    cell_tags: HashArray | None,
+    after_square: float,
+    after_tie: np.uint64,
     frame: FloatArray,
     columns: int,
     rows: int,
@@ -235,6 +368,8 @@ def _rank(
             for c in range(column - ring, column + ring + 1, step):
                 if c < 0 or c >= columns:
                     continue
+                if not _may_hold(r * columns + c, groups, cell_tags):
+                    continue
                 first = head[r * columns + c]
                 if first == NOBODY:
                     continue
@@ -242,15 +377,36 @@ def _rank(
                 if _square_to_cell(cx, cy, low_x, low_y, size) > min(squares[k - 1], farthest_square):
                     continue
                 if first > _FIRST_INNER:
-                    _visit(first, qx, qy, farthest_square, excluded, points, ties, after, slots, squares)
+                    _visit(
+                        first,
+                        qx,
+                        qy,
+                        farthest_square,
+                        excluded,
+                        groups,
+                        tags,
+                        after_square,
+                        after_tie,
+                        points,
+                        ties,
+                        after,
+                        slots,
+                        squares,
+                    )
                 else:
                     start, side = inner[_inner_number(first), 0], inner[_inner_number(first), 1]
                     _visit_crowd(
-                        qx, qy, cx, cy, farthest_square, excluded, low_x, low_y, size / side, side,
-                        head[start : start + side * side], points, ties, after, slots, squares,
+                        qx, qy, cx, cy, farthest_square, excluded, groups, tags, cell_tags, after_square, after_tie,
+                        low_x, low_y, size / side, start, side, head[start : start + side * side], points, ties, after,
+                        slots, squares,
                     )  # fmt: skip
+    return _count(slots)
+
+
+@inlined_kernel
+def _count(slots: SlotArray) -> int:
     found = 0
-    while found < k and slots[found] != NOBODY:
+    while found < len(slots) and slots[found] != NOBODY:
         found += 1
     return found
 
@@ -263,9 +419,15 @@ def _visit_crowd(
     cy: float,
     farthest_square: float,
     excluded: int,
+    groups: HashArray | None,
+    tags: HashArray | None,
+    cell_tags: HashArray | None,
+    after_square: float,
+    after_tie: np.uint64,
     low_x: float,
     low_y: float,
     size: float,
+    start: int,
     side: int,
     head: SlotArray,
     points: FloatArray,
@@ -284,11 +446,20 @@ def _visit_crowd(
         for r in range(max(row - ring, 0), min(row + ring, side - 1) + 1):
             step = 1 if abs(r - row) == ring else 2 * ring
             for c in range(column - ring, column + ring + 1, step):
-                if c < 0 or c >= side or head[r * side + c] == NOBODY:
+                if (
+                    c < 0
+                    or c >= side
+                    or not _may_hold(start + r * side + c, groups, cell_tags)
+                    or head[r * side + c] == NOBODY
+                ):
                     continue
                 square = _square_to_cell(cx, cy, low_x + c * size, low_y + r * size, size)
                 if square <= min(squares[last], farthest_square):
-                    _visit(head[r * side + c], qx, qy, farthest_square, excluded, points, ties, after, slots, squares)
+                    _visit(
+                        head[r * side + c], qx, qy, farthest_square, excluded, groups, tags, after_square, after_tie,
+ points, ties, after, slots,
+                        squares,
+                    )  # fmt: skip
 
 
 @inlined_kernel
@@ -332,20 +503,28 @@ def _visit(
     qy: float,
     farthest_square: float,
     excluded: int,
+    groups: HashArray | None,
+    tags: HashArray | None,
+    after_square: float,
+    after_tie: np.uint64,
     points: FloatArray,
     ties: HashArray,
     after: SlotArray,
     slots: SlotArray,
     squares: FloatArray,
 ) -> None:
-    """Merge the points of one cell, but for one who is excluded and those too far away, into the k best so far."""
+    """Merge the points of one cell who may be found into the k best so far."""
     last = len(slots) - 1
     while slot != NOBODY:
         dx, dy = points[slot, 0] - qx, points[slot, 1] - qy
         square = dx * dx + dy * dy
         following = after[slot]
-        # Where nobody is yet the square is infinite. Keys are only read for equals, which are rare.
-        if square <= min(squares[last], farthest_square) and slot != excluded:
+        # Where nobody is yet the square is infinite. Ties are only read for equals, which are rare.
+        if (
+            square <= min(squares[last], farthest_square)
+            and slot != excluded
+            and _may_be_found(slot, square, groups, tags, after_square, after_tie, ties)
+        ):
             at = last
             if square < squares[last] or slots[last] == NOBODY or ties[slot] < ties[slots[last]]:
                 while at > 0 and (
@@ -355,6 +534,50 @@ def _visit(
                     at -= 1
                 slots[at], squares[at] = slot, square
         slot = following
+
+
+@kernel
+def _insert(slot: int, square: float, ties: HashArray, slots: SlotArray, squares: FloatArray) -> None:
+    """Put a point where it belongs among the k best so far: what `_visit` does, where a call would be felt."""
+    at = len(slots) - 1
+    if square < squares[at] or slots[at] == NOBODY or ties[slot] < ties[slots[at]]:
+        while at > 0 and (square < squares[at - 1] or (square == squares[at - 1] and ties[slot] < ties[slots[at - 1]])):
+            slots[at], squares[at] = slots[at - 1], squares[at - 1]
+            at -= 1
+        slots[at], squares[at] = slot, square
+
+
+@kernel
+def _may_be_found(
+    slot: int,
+    square: float,
+    groups: HashArray | None,
+    tags: HashArray | None,
+    after_square: float,
+    after_tie: np.uint64,
+    ties: HashArray,
+) -> bool:
+    # Left out of what is compiled for the search among everybody. (In one tuple, these arrays would be counted as used
+    # and as not used again for every point, which takes longer than all the rest.)
+    if groups is None or tags is None:
+        return True
+    if square < after_square or (square == after_square and ties[slot] <= after_tie):
+        return False
+    for number in range(len(groups)):  # noqa: SIM110 - compiled
+        if tags[slot] & groups[number] == 0:
+            return False
+    return True
+
+
+@kernel
+def _may_hold(cell: int, groups: HashArray | None, cell_tags: HashArray | None) -> bool:
+    """Whether a cell may hold somebody who may be found."""
+    if groups is None or cell_tags is None:
+        return True
+    for number in range(len(groups)):  # noqa: SIM110 - compiled
+        if cell_tags[cell] & groups[number] == 0:
+            return False
+    return True
 
 
 @kernel
@@ -450,3 +673,35 @@ def _unlink(slot: int, head: SlotArray, after: SlotArray, before: SlotArray, hom
     if following != NOBODY:
         before[following] = previous
     home[slot] = NOBODY
+
+
+@brief_kernel
+def _tag(
+    slot: int,
+    tags: np.uint64,
+    points: FloatArray,
+    frame: FloatArray,
+    columns: int,
+    rows: int,
+    home: SlotArray,
+    cell_tags: HashArray,
+) -> None:
+    """Let the cell of a slot know its tags, and the crowded cell around that, if there is one."""
+    cell_tags[home[slot]] |= tags
+    cell_tags[_outer_cell(points[slot, 0], points[slot, 1], frame, columns, rows)] |= tags
+
+
+@kernel
+def _tag_all(
+    tags: HashArray,
+    points: FloatArray,
+    frame: FloatArray,
+    columns: int,
+    rows: int,
+    home: SlotArray,
+    cell_tags: HashArray,
+) -> None:
+    for slot in range(len(home)):
+        if home[slot] != NOBODY and tags[slot] != 0:
+            cell_tags[home[slot]] |= tags[slot]
+            cell_tags[_outer_cell(points[slot, 0], points[slot, 1], frame, columns, rows)] |= tags[slot]

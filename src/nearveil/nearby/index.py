@@ -10,6 +10,9 @@ import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain, repeat
 from math import isfinite
 from operator import itemgetter
@@ -17,10 +20,10 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from nearveil.errors import UsageError
+from nearveil.errors import DataError, UsageError
 from nearveil.hashing import HashArray, Key, hash_ids, split_key
 from nearveil.mechanisms.morton import MOST_LEVELS, interleave
-from nearveil.nearby._grid import NOBODY, Grid
+from nearveil.nearby._grid import FIRST, NOBODY, Few, Grid, nearest_of
 from nearveil.nearby.stores.base import PublishedBatch, SearchableStore
 from nearveil.randomness import KEY_BYTES, Randomness, as_randomness
 from nearveil.region import PointProjection, Region
@@ -36,6 +39,33 @@ _LEAST_ROOM = 16
 _SPARE_SHARE = 16
 _PIECE = 512
 _PAUSE_S = 1e-4
+# Of a million people: to look at so many takes as long as to search the grid for them.
+_MOST_FEW = 6_000
+_MOST_GROUPS_KEPT = 64
+_MOST_AT_ONCE = 1024
+
+
+class LeftError(DataError):
+    """The person after whom a list was to go on is not on the map any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter(Generic[P]):
+    """Who of all may be found.
+
+    Attributes
+    ----------
+    only : tuple of int
+        Groups of tags, each as bits: somebody is found who has at least one tag of each group.
+    hidden : tuple of sets
+        Nobody in one of them is found.
+    after : id or None
+        Only those are found who are ranked after this person.
+    """
+
+    only: tuple[int, ...] = ()
+    hidden: tuple[AbstractSet[P], ...] = ()
+    after: P | None = None
 
 
 class NearbyIndex(Generic[P]):
@@ -80,6 +110,9 @@ class NearbyIndex(Generic[P]):
         self._changing = threading.Lock()
         self._building = threading.Lock()
         self._meanwhile: dict[P, tuple[float, float] | None] | None = None
+        self._tagged_meanwhile: dict[P, int] = {}
+        # Of groups of tags that were asked for: those who have them where these are few, else None.
+        self._few: dict[tuple[int, ...], Few | None] = {}
         start = np.asarray(places_m, dtype=np.float64).reshape(-1, 2)
         if len(start) != len(people) or len(set(people)) != len(people):
             raise UsageError("an index needs one place for each person, and each person once")
@@ -103,17 +136,29 @@ class NearbyIndex(Generic[P]):
     # -- questions -------------------------------------------------------------------------------------------
 
     def ranked(
-        self, latitude: float, longitude: float, k: int, exclude: P | None = None, within_m: float | None = None
+        self,
+        latitude: float,
+        longitude: float,
+        k: int,
+        exclude: P | None = None,
+        within_m: float | None = None,
+        filtered: Filter[P] | None = None,
     ) -> list[P]:
         """Return the k nearest people, nearest first, equals in their order; fewer where there are no more.
 
-        Raises DataError if the place is not in the region.
+        Raises DataError if the place is not in the region, and its `LeftError` if the list cannot go on where it ended.
         """
         x_m, y_m = self._project(latitude, longitude)
-        return self.ranked_metres(x_m, y_m, k, exclude, within_m)
+        return self.ranked_metres(x_m, y_m, k, exclude, within_m, filtered)
 
     def ranked_metres(
-        self, x_m: float, y_m: float, k: int, exclude: P | None = None, within_m: float | None = None
+        self,
+        x_m: float,
+        y_m: float,
+        k: int,
+        exclude: P | None = None,
+        within_m: float | None = None,
+        filtered: Filter[P] | None = None,
     ) -> list[P]:
         """Answer `ranked` for a place in metres."""
         reach_m = math.inf if within_m is None else float(within_m)
@@ -123,10 +168,62 @@ class NearbyIndex(Generic[P]):
         while True:
             generation, leavers = self._live, roster.leavers
             excluded = NOBODY if exclude is None else roster.slot_of(exclude)
-            people = roster.people_in(generation.nearest(float(x_m), float(y_m), k, excluded, reach_m))
+            if filtered is None:
+                people = roster.people_in(generation.nearest(float(x_m), float(y_m), k, excluded, reach_m))
+            else:
+                people = self._filtered(generation, float(x_m), float(y_m), k, excluded, reach_m, filtered)
             # Somebody may have left since, and somebody else have their slot: then the question is asked again.
             if generation is self._live and leavers == roster.leavers:
                 return people
+
+    def _filtered(
+        self, generation: Grid, x_m: float, y_m: float, k: int, excluded: int, reach_m: float, wanted: Filter[P]
+    ) -> list[P]:
+        """Search among those with the tags, leave out who is hidden, and search on until there are enough."""
+        after = FIRST if wanted.after is None else generation.rank_of(self._roster.slot_of(wanted.after), x_m, y_m)
+        if after is None:
+            raise LeftError("the person after whom the list was to go on has left the map; ask from the start")
+        few, tags = self._few_with(wanted.only), self._roster.tags(generation.capacity)
+        groups = np.array(wanted.only, dtype=np.uint64)
+        people: list[P] = []
+        at_once = k + min(k, sum(map(len, wanted.hidden)))
+        while True:
+            if few is None:
+                slots, after = generation.nearest_chosen(x_m, y_m, at_once, excluded, reach_m, tags, groups, after)
+            else:
+                slots, after = nearest_of(few, x_m, y_m, at_once, excluded, reach_m, after)
+            found = self._roster.people_in(slots)
+            for hidden in wanted.hidden:
+                found = [person for person in found if person not in hidden]
+            people += found
+            if len(people) >= k or len(slots) < at_once:
+                return people[:k]
+            at_once = min(2 * at_once, _MOST_AT_ONCE)
+
+    def _few_with(self, groups: tuple[int, ...]) -> Few | None:
+        """Return all who have a tag of each group, if they are few."""
+        if not groups:
+            return None
+        with suppress(KeyError):
+            return self._few[groups]
+        with self._changing:
+            tags = self._roster.tags(self._live.capacity)
+            has_all = np.ones(len(tags), dtype=np.bool_)
+            for group in groups:
+                has_all &= (tags & np.uint64(group)) != 0
+            slots = np.flatnonzero(has_all).astype(np.int32)
+            found = None if len(slots) > _MOST_FEW else self._live.few(slots)
+            if len(self._few) >= _MOST_GROUPS_KEPT:
+                del self._few[next(iter(self._few))]
+            self._few[groups] = found
+        return found
+
+    def _forget_few(self, *tags: int) -> None:
+        """Forget those who were few, if somebody with these tags is one of them. Called before anything changes."""
+        if any(tags):
+            for groups, few in list(self._few.items()):
+                if few is not None and any(all(one & group for group in groups) for one in tags):
+                    del self._few[groups]
 
     def to_metres(self, latitude: float, longitude: float) -> tuple[float, float]:
         """Project one place of the region; raises DataError if it is not in the region."""
@@ -149,7 +246,8 @@ class NearbyIndex(Generic[P]):
         if not (isfinite(x_m) and isfinite(y_m)):
             raise UsageError("a place must be two finite numbers in metres")
         with self._changing:
-            self._roster.enter([person])
+            [slot] = self._roster.enter([person]).tolist()
+            self._forget_few(self._roster.tags_of(slot))
             self._live = self._with(self._live, person, float(x_m), float(y_m))
             if self._meanwhile is not None:
                 self._meanwhile[person] = (float(x_m), float(y_m))
@@ -159,21 +257,35 @@ class NearbyIndex(Generic[P]):
         with self._changing:
             slot = self._roster.slot_of(person)
             was_there = self._live.has(slot)
+            self._forget_few(self._roster.tags_of(slot))
             self._live.drop(slot)
+            self._roster.tag(slot, 0)
             if self._meanwhile is not None:
                 # The next generation may hold the slot, or be about to: it is let go when that one answers.
                 self._meanwhile[person] = None
+                self._tagged_meanwhile[person] = 0
             elif slot != NOBODY:
                 self._roster.leave(person)
         return was_there
+
+    def tag(self, person: P, tags: int) -> None:
+        """Give somebody these tags, as bits, in place of those before; who is not in the index brings theirs along."""
+        with self._changing:
+            if self._meanwhile is not None:
+                self._tagged_meanwhile[person] = tags
+            slot = self._roster.slot_of(person)
+            if slot != NOBODY:
+                self._forget_few(tags, self._roster.tags_of(slot))
+                self._live.tag(slot, np.uint64(tags))
+                self._roster.tag(slot, tags)
 
     # -- generations: everybody's published place in one epoch ---------------------------------------------------
 
     def load(self: NearbyIndex[str], batches: Iterable[PublishedBatch], remap: Remap, tie_key: bytes) -> None:
         """Build from nothing: at the start, and when new intervals move everybody. Who is in no batch is gone.
 
-        Batches should be read from the store while this runs (an iterator, not a list made before): what `remove` and
-        `move` do after the call began is applied on top of them.
+        Batches should be read from the store while this runs (an iterator, not a list made before): what `remove`,
+        `move` and `tag` do after the call began is applied on top of them.
         """
         self._build(batches, remap, tie_key, from_nothing=True)
 
@@ -187,18 +299,19 @@ class NearbyIndex(Generic[P]):
         key = split_key(tie_key)
         with self._building:
             with self._changing:
-                self._meanwhile = {}
+                self._meanwhile, self._tagged_meanwhile = {}, {}
             try:
                 if len(self._roster) == 0:
                     moved = [self._enter_side_by_side(_in_pieces(batches, remap))]
                 else:
-                    moved = [(self._enter(people), metres) for people, metres in _in_pieces(batches, remap)]
+                    moved = [(self._enter(people), some, tags) for people, some, tags in _in_pieces(batches, remap)]
                 with self._changing:
                     places = self._room(np.empty((0, 2)) if from_nothing else self._live.points)
                     tie_seeds = self._roster.tie_seeds(len(places))
-                for slots, metres in moved:
-                    places[slots] = metres
-                self._exchange(Grid(self.region.half_extent_m, places, tie_seeds, key))
+                    tags = self._roster.tags(len(places)).copy()
+                for slots, metres, theirs in moved:
+                    places[slots], tags[slots] = metres, theirs
+                self._exchange(Grid(self.region.half_extent_m, places, tie_seeds, key, tags), tags)
             finally:
                 self._meanwhile = None
                 self._forget_absent()
@@ -208,12 +321,13 @@ class NearbyIndex(Generic[P]):
             return self._roster.enter(people)
 
     def _enter_side_by_side(
-        self: NearbyIndex[str], pieces: Iterable[tuple[list[str], FloatArray]]
-    ) -> tuple[IntArray, FloatArray]:
+        self: NearbyIndex[str], pieces: Iterable[tuple[list[str], FloatArray, HashArray]]
+    ) -> tuple[IntArray, FloatArray, HashArray]:
         """Give the first people slots in the order of their places: what a question reads then lies together."""
         found = list(pieces)
-        people = list(chain.from_iterable(some for some, _ in found))
-        metres = np.concatenate([np.empty((0, 2)), *(places for _, places in found)])
+        people = list(chain.from_iterable(some for some, _, _ in found))
+        metres = np.concatenate([np.empty((0, 2)), *(places for _, places, _ in found)])
+        tags = np.concatenate([np.empty(0, dtype=np.uint64), *(some for _, _, some in found)])
         slots = np.empty(len(people), dtype=np.int64)
         order = _rows_side_by_side(metres, self.region.half_extent_m)
         for first in range(0, len(order), _PIECE):
@@ -221,12 +335,19 @@ class NearbyIndex(Generic[P]):
             # Copies, made in this order, lie together in memory as their places do, which a question feels.
             slots[rows] = self._enter([people[row].encode().decode() for row in rows.tolist()])
             _yield_lock()
-        return slots, metres
+        return slots, metres, tags
 
-    def _exchange(self, generation: Grid) -> None:
+    def _exchange(self, generation: Grid, tags: HashArray) -> None:
         """Apply what happened meanwhile, and let the new generation answer."""
         with self._changing:
             changes, self._meanwhile = self._meanwhile or {}, None
+            # Before the new generation answers, so that nobody finds few of the old one then.
+            self._few = {}
+            self._roster.tag_all(tags)
+            for person, theirs in self._tagged_meanwhile.items():
+                slot = self._roster.slot_of(person)
+                self._roster.tag(slot, theirs)
+                generation.tag(slot, np.uint64(theirs))
             for person, change in changes.items():
                 if change is None:
                     generation.drop(self._roster.slot_of(person))
@@ -251,7 +372,8 @@ class NearbyIndex(Generic[P]):
         return _with_room(places, people + people // _SPARE_SHARE + _LEAST_ROOM)
 
     def _grid(self, places: FloatArray, key: Key | None) -> Grid:
-        return Grid(self.region.half_extent_m, places, self._roster.tie_seeds(len(places)), key)
+        seeds, tags = self._roster.tie_seeds(len(places)), self._roster.tags(len(places))
+        return Grid(self.region.half_extent_m, places, seeds, key, tags)
 
     def _with(self, generation: Grid, person: P, x_m: float, y_m: float) -> Grid:
         """Put somebody into a generation, or into a larger copy of it if it is full."""
@@ -259,6 +381,7 @@ class NearbyIndex(Generic[P]):
         if slot >= generation.capacity:
             generation = self._grid(_with_room(generation.points, 2 * slot + _LEAST_ROOM), generation.key)
         generation.put(slot, x_m, y_m, self._roster.tie_seed(slot))
+        generation.tag(slot, np.uint64(self._roster.tags_of(slot)))
         return generation
 
 
@@ -361,6 +484,7 @@ class _Roster(Generic[P]):
         self._generator = generator
         self._slot_of: dict[P, int] = {}
         self._tie_seeds: HashArray = np.zeros(_LEAST_ROOM, dtype=np.uint64)
+        self._tags: HashArray = np.zeros(_LEAST_ROOM, dtype=np.uint64)
         self._free: list[int] = []
 
     def __len__(self) -> int:
@@ -387,6 +511,24 @@ class _Roster(Generic[P]):
         self._make_room(capacity)
         return self._tie_seeds[:capacity]
 
+    def tags(self, capacity: int) -> HashArray:
+        """Return the tags of the first slots, as bits."""
+        self._make_room(capacity)
+        return self._tags[:capacity]
+
+    def tags_of(self, slot: int) -> int:
+        """Return the tags of a slot, if it is one."""
+        return 0 if slot == NOBODY else int(self._tags[slot])
+
+    def tag(self, slot: int, tags: int) -> None:
+        """Give a slot, if it is one, tags in place of those before."""
+        if slot != NOBODY:
+            self._tags[slot] = tags
+
+    def tag_all(self, tags: HashArray) -> None:
+        """Give the first slots tags in place of those before."""
+        self._tags[: len(tags)] = tags
+
     def enter(self, people: Sequence[P]) -> IntArray:
         """Return people's slots; who has none gets one."""
         slots = self._slots_of(people)
@@ -401,6 +543,7 @@ class _Roster(Generic[P]):
         self.leavers += 1
         slot = self._slot_of.pop(person)
         self.people[slot] = None
+        self._tags[slot] = 0
         self._free.append(slot)
 
     def _slots_of(self, people: Sequence[P]) -> IntArray:
@@ -426,19 +569,19 @@ class _Roster(Generic[P]):
 
     def _make_room(self, capacity: int) -> None:
         if capacity > len(self._tie_seeds):
-            grown = np.zeros(max(capacity, 2 * len(self._tie_seeds)), dtype=np.uint64)
-            grown[: len(self._tie_seeds)] = self._tie_seeds
-            self._tie_seeds = grown
+            room = max(capacity, 2 * len(self._tie_seeds)) - len(self._tie_seeds)
+            self._tie_seeds, self._tags = (np.pad(array, (0, room)) for array in (self._tie_seeds, self._tags))
 
 
-def _in_pieces(batches: Iterable[PublishedBatch], remap: Remap) -> Iterator[tuple[list[str], FloatArray]]:
-    """People and where they are published, some at a time, so that questions are answered in between."""
+def _in_pieces(batches: Iterable[PublishedBatch], remap: Remap) -> Iterator[tuple[list[str], FloatArray, HashArray]]:
+    """People, where they are published and their tags, some at a time, so that questions are answered in between."""
     for batch in batches:
+        tags = np.zeros(len(batch.people), dtype=np.uint64) if batch.tags is None else batch.tags
         for first in range(0, len(batch.people), _PIECE):
             metres = remap(batch.steps[first : first + _PIECE])
             if not np.isfinite(metres).all():
                 raise UsageError("a published place is two finite numbers in metres; correct what moves the places")
-            yield batch.people[first : first + _PIECE], metres
+            yield batch.people[first : first + _PIECE], metres, tags[first : first + _PIECE]
             _yield_lock()
 
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 from nearveil.errors import DataError, NearveilError
+from nearveil.hashing import HashArray
 from nearveil.types import FloatArray, IntArray
 
 STEP_M = 0.125
@@ -197,10 +198,11 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedBatch:
-    """Some published people: ids, and noisy places in steps, shape (n, 2)."""
+    """Some published people: ids, noisy places in steps, shape (n, 2), and tags as bits; None if nobody has any."""
 
     people: list[str]
     steps: IntArray
+    tags: HashArray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
