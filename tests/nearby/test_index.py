@@ -15,8 +15,8 @@ from nearveil.geodesy import exact_projection
 from nearveil.hashing import hash_ids, hash_words, split_key
 from nearveil.nearby import index as index_module
 from nearveil.nearby._grid import Grid
-from nearveil.nearby.index import Filter, LeftError, NearbyIndex, Person, nearest_rows
-from nearveil.nearby.stores.base import PublishedBatch
+from nearveil.nearby.index import Filter, NearbyIndex, Person, nearest_rows
+from nearveil.nearby.stores.base import LeftError, PublishedBatch
 from nearveil.randomness import secure_randomness
 from nearveil.region import Region, named_region
 from nearveil.types import FloatArray, IntArray

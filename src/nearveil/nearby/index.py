@@ -20,11 +20,11 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import UsageError
 from nearveil.hashing import HashArray, Key, hash_ids, split_key
 from nearveil.mechanisms.morton import MOST_LEVELS, interleave
 from nearveil.nearby._grid import FIRST, NOBODY, Few, Grid, nearest_of
-from nearveil.nearby.stores.base import PublishedBatch, SearchableStore
+from nearveil.nearby.stores.base import LeftError, PublishedBatch, SearchableStore
 from nearveil.randomness import KEY_BYTES, Randomness, as_randomness
 from nearveil.region import PointProjection, Region
 from nearveil.types import FloatArray, IntArray
@@ -43,10 +43,6 @@ _PAUSE_S = 1e-4
 _MOST_FEW = 6_000
 _MOST_GROUPS_KEPT = 64
 _MOST_AT_ONCE = 1024
-
-
-class LeftError(DataError):
-    """The person after whom a list was to go on is not on the map any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -422,6 +418,9 @@ class DatabaseIndex:
         """Put somebody at a published place at once."""
         self._store.keep_places([([person], np.array([[x_m, y_m]]))])
 
+    def tag(self, person: str, tags: int) -> None:
+        """Do nothing: the store has the tags."""
+
     def remove(self, _person: str) -> bool:
         """Do nothing: whom the store has erased or taken off the map, it does not find."""
         return True
@@ -431,10 +430,26 @@ class DatabaseIndex:
         return self._project(latitude, longitude)
 
     def ranked_metres(
-        self, x_m: float, y_m: float, k: int, exclude: str | None = None, within_m: float | None = None
+        self,
+        x_m: float,
+        y_m: float,
+        k: int,
+        exclude: str | None = None,
+        within_m: float | None = None,
+        filtered: Filter[str] | None = None,
     ) -> list[str]:
         """Return the k nearest people, nearest first, equals in this epoch's order."""
-        return self._store.nearest((x_m, y_m), k, exclude=exclude, within_m=within_m, tie_key=self._tie_key)
+        wanted = filtered or Filter()
+        return self._store.nearest(
+            (x_m, y_m),
+            k,
+            exclude=exclude,
+            within_m=within_m,
+            tie_key=self._tie_key,
+            only=wanted.only,
+            hidden=frozenset().union(*wanted.hidden),
+            after=wanted.after,
+        )
 
     def sample(self, count: int, _rng: np.random.Generator) -> tuple[list[str], FloatArray]:
         """Return some people and their published places in degrees."""

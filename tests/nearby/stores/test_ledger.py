@@ -44,9 +44,14 @@ class TestRecords:
         record = shown(store, "ann")
         assert json.loads(json.dumps(record)) == record
         assert record.pop("created").endswith("+00:00")
-        assert record == {"id": "ann", "published": {"x_m": 250.0, "y_m": -250.125}}
+        assert record == {
+            "id": "ann",
+            "published": {"x_m": 250.0, "y_m": -250.125},
+            "tags": [],
+            "blocked": [],
+        }
         bob = shown(store, "bob")
-        assert bob == {"id": "bob", "created": bob["created"], "published": None}
+        assert bob == {"id": "bob", "created": bob["created"], "published": None, "tags": [], "blocked": []}
         assert store.record(NOBODY) is None
 
     @pytest.mark.parametrize("is_published", [True, False])

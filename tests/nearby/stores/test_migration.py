@@ -28,6 +28,7 @@ from tests.nearby.stores.draws import charge, draw, held, known, published_steps
 
 STEPS_BEFORE = 2
 STEPS_BEFORE_CHAINS = 6
+STEPS_BEFORE_TAGS = 7
 STORES: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("store_of_version_2.json").read_text(encoding="utf-8")
 )
@@ -175,6 +176,24 @@ def test_a_standing_of_before_chains_gets_one_with_the_next_receipt(
     assert world.publisher.report("ann", *HOME, previous=last).status is Status.TAKEN
     assert world.publisher.report("ann", *HOME).status is Status.CHAIN_BROKEN
     store.close()
+
+
+def test_people_of_before_tags_have_none_and_block_nobody(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        for connections in (_sqlite_connections, _postgis_connections):
+            patch.setattr(connections, "MIGRATIONS", connections.MIGRATIONS[:STEPS_BEFORE_TAGS])
+        store = open_store(address)
+        store.add_people(["ann", "bob"])
+        with store.writing() as writing:
+            writing.publish_now([draw("ann")], EPOCH)
+        store.close()
+    for tagged in (0, 1):
+        store = open_store(address)
+        assert store.tags_of(["ann", "bob"]) == {"ann": tagged, "bob": 0}
+        assert [batch.tags.tolist() for batch in store.published() if batch.tags is not None] == [[tagged]]
+        assert store.blocked("ann") == ["bob"] * tagged
+        assert (store.set_tags("ann", ["new"]), store.block("ann", "bob")) == (1, True)
+        store.close()
 
 
 def test_places_of_before_come_first_by_window_and_tag(old_address: str, before: dict[str, Any]) -> None:

@@ -375,6 +375,17 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ("ALTER TABLE standings DROP COLUMN changes",),
     # The receipts of which a person's next report must bring one, with spaces between; empty for no chain.
     ("ALTER TABLE standings ADD COLUMN chain text NOT NULL DEFAULT ''",),
+    (
+        # Words that an app gives to people: bits, and the name of each.
+        "ALTER TABLE people ADD COLUMN tags bigint NOT NULL DEFAULT 0",
+        "CREATE TABLE tag_names (bit integer PRIMARY KEY, name text NOT NULL UNIQUE)",
+        """CREATE TABLE blocked (
+            person bigint NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+            other bigint NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+            PRIMARY KEY (person, other)
+        )""",
+        "CREATE INDEX blocked_by_other ON blocked (other)",
+    ),
 )
 
 
@@ -447,6 +458,14 @@ class Announcer:
     def withdrawn(self, session: Session, person: str) -> None:
         """Somebody is off the map."""
         self._tell(session, "withdrawn", [person])
+
+    def tagged(self, session: Session, person: str) -> None:
+        """Somebody has other tags."""
+        self._tell(session, "tagged", [person])
+
+    def blocked(self, session: Session, person: str) -> None:
+        """Somebody has blocked others than before."""
+        self._tell(session, "blocked", [person])
 
     def epoch(self, session: Session, epoch: int) -> None:
         """An epoch is published."""

@@ -464,6 +464,17 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ("ALTER TABLE standings DROP COLUMN changes",),
     # The receipts of which a person's next report must bring one, with spaces between; empty for no chain.
     ("ALTER TABLE standings ADD COLUMN chain TEXT NOT NULL DEFAULT ''",),
+    (
+        # Words that an app gives to people: bits, and the name of each.
+        "ALTER TABLE people ADD COLUMN tags INTEGER NOT NULL DEFAULT 0",
+        "CREATE TABLE tag_names (bit INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+        """CREATE TABLE blocked (
+            person INTEGER NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+            other INTEGER NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+            PRIMARY KEY (person, other)
+        ) WITHOUT ROWID""",
+        "CREATE INDEX blocked_by_other ON blocked (other)",
+    ),
 )
 
 

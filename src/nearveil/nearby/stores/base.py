@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -44,6 +44,14 @@ class StoreError(NearveilError):
         super().__init__(message)
         self.reason: Reason = reason
         self.code = code
+
+
+class TooManyTagsError(DataError):
+    """A service has as many different tags as it can have."""
+
+
+class LeftError(DataError):
+    """The person after whom a list was to go on is not on the map any more."""
 
 
 class StoreInUseError(StoreError):
@@ -274,12 +282,15 @@ class Store(Protocol):
         on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
+        on_tagged: Callable[[str], None] = lambda _: None,
+        on_blocked: Callable[[str], None] = lambda _: None,
         on_away: Callable[[StoreError], None] = lambda _: None,
         on_back: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Call the handlers, in a thread of the store, for what other processes on it do, not for what this one does.
 
-        Follow before anything is loaded, so that nothing falls in between. ``on_lost`` says that something may have
+        Follow before anything is loaded, so that nothing falls in between. ``on_tagged`` and ``on_blocked`` name who
+        has other tags, or has blocked others: the store says whom. ``on_lost`` says that something may have
         been missed: load everything again. ``on_away`` says that a database cannot be reached, with the error, and
         ``on_back`` that it can again, with the seconds between. A store that nobody else can be on calls nothing.
         """
@@ -309,7 +320,7 @@ class Store(Protocol):
         """
 
     def internal_record(self, person: str) -> dict[str, Any] | None:
-        """Return everything that is held about a person, for whoever has the store; callers never see it."""
+        """Return what is held about a person and is not in `record`; callers never see it."""
 
     def withdraw(self, person: str) -> bool:
         """Take a person off the map: forget what waits and what is published, and keep the charges; whether known.
@@ -323,6 +334,35 @@ class Store(Protocol):
         Nothing about reports that are not published, and nothing about the ledger: a count that goes up, or does not,
         would tell whether a place was new.
         """
+
+    # -- tags and blocks -----------------------------------------------------------------------------------------
+
+    def tag_names(self) -> list[str]:
+        """Return the name of each bit of people's tags; names are added at the end, and none is ever removed."""
+
+    def set_tags(self, person: str, tags: Collection[str]) -> int | None:
+        """Give a person these tags in place of those before; return them as bits, None if the person is not known.
+
+        Raises TooManyTagsError if there would be more than `MOST_TAGS` names.
+        """
+
+    def tags_of(self, people: Sequence[str]) -> dict[str, int]:
+        """Return the tags of those who are known, as bits."""
+
+    def blocked(self, person: str) -> list[str] | None:
+        """Return whom a person has blocked, in order; None if the person is not known."""
+
+    def set_blocked(self, person: str, others: Collection[str]) -> bool:
+        """Let these, but for those not known, be all whom a person has blocked; whether the person is known."""
+
+    def block(self, person: str, other: str) -> bool:
+        """Block somebody for a person; whether both are known. It goes with either of them."""
+
+    def unblock(self, person: str, other: str) -> bool:
+        """Block somebody no more for a person; whether the person is known."""
+
+    def all_blocked(self) -> dict[str, list[str]]:
+        """Return whom each person has blocked who has blocked anybody."""
 
     # -- reports and epochs ------------------------------------------------------------------------------------
 
@@ -396,8 +436,15 @@ class SearchableStore(Store, Protocol):
         exclude: str | None = None,
         within_m: float | None = None,
         tie_key: bytes = b"",
+        only: Sequence[int] = (),
+        hidden: Collection[str] = (),
+        after: str | None = None,
     ) -> list[str]:
-        """Return the k nearest published people, nearest first; a keyed hash orders those at one distance."""
+        """Return the k nearest published people, nearest first; a keyed hash orders those at one distance.
+
+        ``only`` those who have a tag of each of these groups, nobody who is ``hidden``, and only who comes ``after``
+        somebody; raises LeftError if that person is not published.
+        """
 
 
 # Which ids people can have, in every store alike, and the mark of their tokens.
@@ -437,15 +484,39 @@ def new_token_mark() -> int:
     return secrets.randbits(_MARK_BITS)
 
 
+# Tags: words that an app gives to people. (The tag of a noisy location is something else: a keyed hash of a place.)
+
+
+MOST_TAGS = 60
+"""Different tags that a service can have: they are bits of one number."""
+
+
+def new_names(names: Sequence[str], tags: Iterable[str]) -> list[str]:
+    """Return those of the tags that have no bit yet, in order; raise if there is no room for them."""
+    new = [tag for tag in dict.fromkeys(tags) if tag not in names]
+    if len(names) + len(new) > MOST_TAGS:
+        raise TooManyTagsError(f"a service has at most {MOST_TAGS} different tags, and these would be more; use fewer")
+    return new
+
+
+def tag_bits(names: Sequence[str], tags: Collection[str]) -> int:
+    """Return tags as bits."""
+    return sum(1 << bit for bit, name in enumerate(names) if name in tags)
+
+
 # A person's record: what callers may see of what a store holds about somebody.
 
 
-def person_record(person: str, created_s: int, published: tuple[int, int] | None) -> dict[str, Any]:
-    """Write a record; the published place comes in steps."""
+def person_record(
+    person: str, created_s: int, published: tuple[int, int] | None, *, tags: Sequence[str], blocked: Sequence[str]
+) -> dict[str, Any]:
+    """Write a record; the published place comes in steps. Who has blocked the person is not for them to know."""
     return {
         "id": person,
         "created": datetime.fromtimestamp(created_s, UTC).isoformat(),
         "published": None if published is None else {"x_m": published[0] * STEP_M, "y_m": published[1] * STEP_M},
+        "tags": sorted(tags),
+        "blocked": list(blocked),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -18,6 +18,8 @@ from nearveil.nearby.stores._postgis_connections import (
     Session,
     as_batch,
 )
+from nearveil.nearby.stores._postgis_questions import keep_places, nearest
+from nearveil.nearby.stores._postgis_tags import PostgisTags, blocked_by
 from nearveil.nearby.stores.base import (
     Ahead,
     Computing,
@@ -65,13 +67,11 @@ _CHAIN_GOES_ON = """
 _CHARGES = "SELECT in_window, tag FROM known_places WHERE person = %s"
 _PENDING = "SELECT x_steps, y_steps FROM pending WHERE person = %s"
 _PUBLISHED = "SELECT x_steps, y_steps FROM published WHERE person = %s"
+_TAGS = "SELECT name FROM people JOIN tag_names ON people.tags & (1::bigint << bit) <> 0 WHERE number = %s"
 
 
-class PostgisPeople:
+class PostgisPeople(PostgisTags):
     """The part of the store that is about people."""
-
-    _database: Database
-    _announcer: Announcer
 
     def add_people(self, people: Sequence[str], marks: Sequence[ErasedMark] | None = None) -> list[str]:
         """Add people; return those who were not there before."""
@@ -132,7 +132,13 @@ class PostgisPeople:
             known = _person(session, person)
             if known is None:
                 return None
-            return person_record(person, known[1], _point(session.one(_PUBLISHED, (known[0],))))
+            return person_record(
+                person,
+                known[1],
+                _point(session.one(_PUBLISHED, (known[0],))),
+                tags=[name for (name,) in session.rows(_TAGS, (known[0],))],
+                blocked=blocked_by(session, known[0]),
+            )
 
     def internal_record(self, person: str) -> dict[str, Any] | None:
         """Return everything that is held about a person; None if not known."""
@@ -153,10 +159,10 @@ class PostgisPeople:
             )
 
     @contextmanager
-    def _locked(self, person: str) -> Iterator[tuple[Session, int | None]]:
+    def _locked(self, person: str, others: Collection[str] = ()) -> Iterator[tuple[Session, int | None]]:
         with self._database.transaction() as session:
             share_epoch_lock(session)
-            yield session, lock_people(session, [person]).get(person)
+            yield session, lock_people(session, [person, *others]).get(person)
 
 
 def _point(row: Sequence[Any] | None) -> Point | None:
@@ -298,67 +304,6 @@ def publish_some(session: Session, people: Sequence[int], epoch: int) -> None:
 def forget_some(session: Session, oldest_window: int) -> bool:
     """Forget some of the places of windows gone by; whether there may be more."""
     return session.run(_FORGET, (oldest_window, FORGET_AT_ONCE)) == FORGET_AT_ONCE
-
-
-# Questions that PostGIS answers itself, where no index in memory is wanted.
-
-
-_ARRIVE = "CREATE TEMPORARY TABLE arriving (id text, x_m double precision, y_m double precision) ON COMMIT DROP"
-_COPY = "COPY arriving (id, x_m, y_m) FROM STDIN"
-# Who was erased or taken off the map meanwhile is left out.
-_KEEP = """
-    INSERT INTO places (person, place)
-    SELECT published.person, ST_MakePoint(arriving.x_m, arriving.y_m)
-    FROM arriving JOIN people ON people.id = arriving.id JOIN published ON published.person = people.number
-    ORDER BY published.person
-    ON CONFLICT (person) DO UPDATE SET place = excluded.place"""
-
-# Everybody at the distance of the last one is looked at, so that the hash alone decides among them.
-_NEAREST = """
-    SELECT id FROM (
-        SELECT people.id, places.place <-> ST_MakePoint(%(x_m)s, %(y_m)s) AS distance_m
-        FROM places JOIN people ON people.number = places.person
-        WHERE people.id <> %(exclude)s
-        ORDER BY places.place <-> ST_MakePoint(%(x_m)s, %(y_m)s) FETCH FIRST %(k)s ROWS WITH TIES
-    ) AS near
-    WHERE distance_m <= %(within_m)s
-    ORDER BY distance_m, sha256(%(tie_key)s || convert_to(id, 'UTF8')) LIMIT %(k)s"""
-
-
-def keep_places(session: Session, batches: Iterable[tuple[list[str], FloatArray]]) -> None:
-    """Bring places in, those of before replaced."""
-    session.run(_ARRIVE)
-    session.copy(_COPY, _rows(batches))
-    session.run("ANALYZE arriving")
-    session.run(_KEEP)
-
-
-def nearest(
-    session: Session,
-    place_m: tuple[float, float],
-    k: int,
-    *,
-    exclude: str | None,
-    within_m: float | None,
-    tie_key: bytes,
-) -> list[str]:
-    """Return the k nearest, nearest first."""
-    parameters = {
-        "x_m": float(place_m[0]),
-        "y_m": float(place_m[1]),
-        "k": k,
-        # Nobody has an empty id.
-        "exclude": exclude or "",
-        "within_m": float("inf") if within_m is None else within_m,
-        "tie_key": tie_key,
-    }
-    return [row[0] for row in session.rows(_NEAREST, parameters)]
-
-
-def _rows(batches: Iterable[tuple[list[str], FloatArray]]) -> Iterator[tuple[str, float, float]]:
-    for people, places_m in batches:
-        for person, (x_m, y_m) in zip(people, places_m.tolist(), strict=True):
-            yield person, x_m, y_m
 
 
 # One transaction in PostgreSQL that takes reports.
@@ -551,7 +496,7 @@ def _location(person: str, columns: Sequence[Any]) -> NoisyLocation | None:
 BATCH_PEOPLE = 20_000
 
 _EVERYBODY = """
-    SELECT people.id, published.x_steps, published.y_steps FROM published
+    SELECT people.id, published.x_steps, published.y_steps, people.tags FROM published
     JOIN people ON people.number = published.person WHERE published.epoch >= %s"""
 
 
@@ -594,6 +539,8 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
+        on_tagged: Callable[[str], None] = lambda _: None,
+        on_blocked: Callable[[str], None] = lambda _: None,
         on_away: Callable[[StoreError], None] = lambda _: None,
         on_back: Callable[[float], None] = lambda _: None,
     ) -> None:
@@ -604,6 +551,8 @@ class PostgisStore(PostgisPeople, PostgisSettings):
             "withdrawn": on_withdrawn,
             "published_now": lambda content: on_published_now(as_batch(content)),
             "epoch": on_epoch,
+            "tagged": on_tagged,
+            "blocked": on_blocked,
         }
         follower = Follower(self._database, sender=self._announcer.sender, handlers=handlers, on_lost=on_lost)
         follower.start()
@@ -674,8 +623,9 @@ class PostgisStore(PostgisPeople, PostgisSettings):
             closing(session.batches(_EVERYBODY, (since,), BATCH_PEOPLE)) as batches,
         ):
             for rows in batches:
-                people, x_steps, y_steps = zip(*rows, strict=True)
-                yield PublishedBatch(list(people), np.column_stack([x_steps, y_steps]).astype(np.int64))
+                people, x_steps, y_steps, tags = zip(*rows, strict=True)
+                steps = np.column_stack([x_steps, y_steps]).astype(np.int64)
+                yield PublishedBatch(list(people), steps, np.array(tags, dtype=np.uint64))
 
     def totals(self) -> Totals:
         """Return the ledger's state."""
@@ -700,7 +650,19 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         exclude: str | None = None,
         within_m: float | None = None,
         tie_key: bytes = b"",
+        only: Sequence[int] = (),
+        hidden: Collection[str] = (),
+        after: str | None = None,
     ) -> list[str]:
         """Return the k nearest published people, nearest first; a keyed hash orders those at one distance."""
         with self._database.looking() as session:
-            return nearest(session, place_m, k, exclude=exclude, within_m=within_m, tie_key=tie_key)
+            return nearest(
+                session,
+                place_m,
+                k,
+                hidden=[*hidden] if exclude is None else [*hidden, exclude],
+                within_m=within_m,
+                tie_key=tie_key,
+                only=only,
+                after=after,
+            )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nearveil.nearby.stores._sqlite_connections import Connection, Connections, Housekeeper
+from nearveil.nearby.stores._sqlite_tags import SqliteTags, blocked_by, number_of
 from nearveil.nearby.stores.base import (
     Ahead,
     Computing,
@@ -57,6 +58,7 @@ _CHAIN_GOES_ON = """
 _CHARGES = "SELECT in_window, tag FROM known_places WHERE person = ?"
 _PENDING = "SELECT x_steps, y_steps FROM pending WHERE person = ?"
 _PUBLISHED = "SELECT x_steps, y_steps FROM published WHERE person = ?"
+_TAGS = "SELECT name FROM people JOIN tag_names ON people.tags & (1 << bit) <> 0 WHERE number = ?"
 
 
 class SqlitePeople:
@@ -80,14 +82,14 @@ class SqlitePeople:
     def token_mark(self, person: str) -> int | None:
         """Return the number that a person's tokens bear; None if not known."""
         with self._connections.reading() as connection:
-            number = _number(connection, person)
+            number = number_of(connection, person)
             row = connection.one("SELECT token_mark FROM people WHERE number = ?", (number,))
         return row[0] if row else None
 
     def renew_token_mark(self, person: str) -> bool:
         """Give a person another number for their tokens; whether known."""
         with self._connections.writing() as connection:
-            number = _number(connection, person)
+            number = number_of(connection, person)
             connection.run("UPDATE people SET token_mark = ? WHERE number = ?", (new_token_mark(), number))
             connection.run("DELETE FROM pending WHERE person = ?", (number,))
             connection.run("DELETE FROM standings WHERE person = ?", (number,))
@@ -96,7 +98,7 @@ class SqlitePeople:
     def erase(self, person: str, mark: ErasedMark | None = None) -> bool:
         """Erase all that is held about a person but the anonymous total; whether there was such a person."""
         with self._connections.writing() as connection:
-            number = _number(connection, person)
+            number = number_of(connection, person)
             if number is None:
                 return False
             if mark is not None:
@@ -112,7 +114,7 @@ class SqlitePeople:
     def withdraw(self, person: str) -> bool:
         """Take a person off the map and keep the charges; whether known."""
         with self._connections.writing() as connection:
-            number = _number(connection, person)
+            number = number_of(connection, person)
             if number is None:
                 return False
             connection.run("DELETE FROM pending WHERE person = ?", (number,))
@@ -125,16 +127,22 @@ class SqlitePeople:
     def record(self, person: str) -> dict[str, Any] | None:
         """Return what callers may see of a person; None if not known."""
         with self._connections.reading() as connection:
-            number = _number(connection, person)
+            number = number_of(connection, person)
             made = connection.one("SELECT created_s FROM people WHERE number = ?", (number,))
-            if made is None:
+            if made is None or number is None:
                 return None
-            return person_record(person, made[0], _point(connection.one(_PUBLISHED, (number,))))
+            return person_record(
+                person,
+                made[0],
+                _point(connection.one(_PUBLISHED, (number,))),
+                tags=[name for (name,) in connection.rows(_TAGS, (number,))],
+                blocked=blocked_by(connection, number),
+            )
 
     def internal_record(self, person: str) -> dict[str, Any] | None:
         """Return everything that is held about a person; None if not known."""
         with self._connections.reading() as connection:
-            number = _number(connection, person)
+            number = number_of(connection, person)
             made = connection.one("SELECT token_mark FROM people WHERE number = ?", (number,))
             if made is None:
                 return None
@@ -160,11 +168,6 @@ def _spent_rows(marked: Sequence[tuple[str, bytes]], any_mark: ErasedMark) -> di
 
 def _point(row: Sequence[Any] | None) -> Point | None:
     return None if row is None else (row[0], row[1])
-
-
-def _number(connection: Connection, person: str) -> int | None:
-    row = connection.one("SELECT number FROM people WHERE id = ?", (person,)) if is_id(person) else None
-    return row[0] if row else None
 
 
 # Platforms' keys and settings in the embedded store.
@@ -495,15 +498,17 @@ _REWRITTEN_SETTING = "rewritten_in_window"
 
 # A batch is one row, for the same reason as in `writing`.
 _BATCH = """
-    SELECT max(person), json_group_array(id), json_group_array(x_steps), json_group_array(y_steps) FROM (
-        SELECT published.person, people.id, published.x_steps, published.y_steps
+    SELECT
+        max(person), json_group_array(id), json_group_array(x_steps), json_group_array(y_steps), json_group_array(tags)
+    FROM (
+        SELECT published.person, people.id, published.x_steps, published.y_steps, people.tags
         FROM published CROSS JOIN people ON people.number = published.person
         WHERE published.person > :after AND published.epoch >= :since
         ORDER BY published.person LIMIT :most
     )"""
 
 
-class SqliteStore(SqlitePeople, SqliteSettings):
+class SqliteStore(SqlitePeople, SqliteTags, SqliteSettings):
     """The embedded store: SQLite in one file, with a write-ahead log beside it while it is open.
 
     A write has returned when the disk has it. One process uses the file at a time; its threads share the store. What is
@@ -555,6 +560,8 @@ class SqliteStore(SqlitePeople, SqliteSettings):
         on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
+        on_tagged: Callable[[str], None] = lambda _: None,
+        on_blocked: Callable[[str], None] = lambda _: None,
         on_away: Callable[[StoreError], None] = lambda _: None,
         on_back: Callable[[float], None] = lambda _: None,
     ) -> None:
@@ -647,5 +654,5 @@ def _batches(connection: Connection, since_epoch: int | None) -> Iterator[Publis
         if row[0] is None:
             return
         after = row[0]
-        steps = np.column_stack([np.array(json.loads(values), dtype=np.int64) for values in row[2:]])
-        yield PublishedBatch(json.loads(row[1]), steps)
+        steps = np.column_stack([np.array(json.loads(values), dtype=np.int64) for values in row[2:4]])
+        yield PublishedBatch(json.loads(row[1]), steps, np.array(json.loads(row[4]), dtype=np.uint64))

@@ -1,0 +1,182 @@
+"""Tags and blocks, in every store alike, and questions that PostGIS answers with them."""
+
+import queue
+
+import numpy as np
+import pytest
+
+from nearveil.nearby.stores import is_postgres, open_store
+from nearveil.nearby.stores.base import MOST_TAGS, LeftError, Store, TooManyTagsError
+from nearveil.nearby.stores.postgis import PostgisStore
+from tests.nearby.stores.draws import draw, publish, put, shown
+
+PEOPLE = ["ann", "bob", "cem", "dee"]
+
+
+def published_tags(store: Store) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for batch in store.published():
+        assert batch.tags is not None
+        found |= dict(zip(batch.people, batch.tags.tolist(), strict=True))
+    return found
+
+
+def test_tags_are_bits_whose_names_stay(store: Store) -> None:
+    store.add_people(PEOPLE)
+    assert store.set_tags("ann", ["woman", "25-35"]) == 0b11
+    assert store.set_tags("bob", ["25-35", "dogs"]) == 0b110
+    assert store.set_tags("ann", ["dogs"]) == 0b100
+    assert store.set_tags("bob", []) == 0
+    assert store.set_tags("nobody", ["cats"]) is None
+    # Whoever had it, a name keeps its bit.
+    assert store.tag_names() == ["woman", "25-35", "dogs"]
+    assert store.set_tags("cem", ["woman"]) == 0b1
+    assert store.tags_of([*PEOPLE, "nobody"]) == {"ann": 0b100, "bob": 0, "cem": 0b1, "dee": 0}
+    assert [shown(store, person)["tags"] for person in PEOPLE] == [["dogs"], [], ["woman"], []]
+
+
+def test_published_people_bring_their_tags(store: Store) -> None:
+    store.add_people(PEOPLE)
+    store.set_tags("ann", ["woman"])
+    put(store, draw("ann"), draw("bob"))
+    publish(store)
+    assert published_tags(store) == {"ann": 1, "bob": 0}
+    store.set_tags("bob", ["man"])
+    assert published_tags(store) == {"ann": 1, "bob": 2}
+
+
+def test_there_is_room_for_so_many_tags_and_no_more(store: Store) -> None:
+    store.add_people(PEOPLE)
+    names = [f"tag-{number}" for number in range(MOST_TAGS)]
+    assert store.set_tags("ann", names) == 2**MOST_TAGS - 1
+    put(store, draw("ann"))
+    publish(store)
+    assert published_tags(store) == {"ann": 2**MOST_TAGS - 1}
+    with pytest.raises(TooManyTagsError, match="at most 60 different tags"):
+        store.set_tags("bob", ["tag-0", "one-more"])
+    assert store.tags_of(["bob"]) == {"bob": 0}
+    assert store.tag_names() == names
+    assert shown(store, "ann")["tags"] == sorted(names)
+
+
+def test_blocks_are_kept_by_who_blocked(store: Store) -> None:
+    store.add_people(PEOPLE)
+    assert store.block("ann", "bob")
+    assert store.block("ann", "bob")
+    assert store.block("cem", "ann")
+    assert not store.block("ann", "nobody")
+    assert not store.block("nobody", "ann")
+    assert store.blocked("ann") == shown(store, "ann")["blocked"] == ["bob"]
+    # Who is blocked is not told by whom.
+    assert store.blocked("bob") == shown(store, "bob")["blocked"] == []
+    assert store.all_blocked() == {"ann": ["bob"], "cem": ["ann"]}
+    assert store.unblock("ann", "bob")
+    assert store.unblock("ann", "dee")
+    assert not store.unblock("nobody", "bob")
+    assert store.all_blocked() == {"cem": ["ann"]}
+    assert store.blocked("nobody") is None
+
+
+def test_a_list_of_blocked_people_replaces_the_one_before(store: Store) -> None:
+    store.add_people(PEOPLE)
+    assert store.set_blocked("ann", ["dee", "bob", "nobody", "ann", "bob"])
+    assert store.blocked("ann") == ["bob", "dee"]
+    assert store.set_blocked("ann", ["cem"])
+    assert store.blocked("ann") == ["cem"]
+    assert not store.set_blocked("nobody", ["ann"])
+    assert store.set_blocked("ann", [])
+    assert store.all_blocked() == {}
+
+
+def test_blocks_go_with_either_person_and_tags_with_theirs(store: Store) -> None:
+    store.add_people(PEOPLE)
+    for person, other in (("ann", "bob"), ("bob", "cem"), ("cem", "ann"), ("dee", "cem")):
+        store.block(person, other)
+    store.set_tags("bob", ["dogs"])
+    store.erase("bob")
+    assert store.all_blocked() == {"cem": ["ann"], "dee": ["cem"]}
+    store.add_people(["bob"])
+    assert store.all_blocked() == {"cem": ["ann"], "dee": ["cem"]}
+    assert store.tags_of(["bob"]) == {"bob": 0}
+
+
+def test_tags_and_blocks_are_there_when_the_store_is_opened_again(address: str) -> None:
+    store = open_store(address)
+    store.add_people(PEOPLE)
+    store.set_tags("ann", ["woman"])
+    store.block("ann", "bob")
+    store.close()
+    store = open_store(address)
+    assert (store.tag_names(), store.tags_of(["ann"]), store.all_blocked()) == (["woman"], {"ann": 1}, {"ann": ["bob"]})
+    store.close()
+
+
+def test_other_processes_hear_of_tags_and_blocks(postgis_address: str) -> None:
+    first, second = PostgisStore(postgis_address), PostgisStore(postgis_address)
+    heard: queue.Queue[tuple[str, str]] = queue.Queue()
+
+    def nothing(_: object = None) -> None:
+        """What this test is not about."""
+
+    second.follow(
+        on_erased=nothing,
+        on_withdrawn=nothing,
+        on_published_now=nothing,
+        on_epoch=nothing,
+        on_lost=nothing,
+        on_tagged=lambda person: heard.put(("tagged", person)),
+        on_blocked=lambda person: heard.put(("blocked", person)),
+    )
+    first.add_people(PEOPLE)
+    first.set_tags("ann", ["woman"])
+    first.block("bob", "cem")
+    first.unblock("bob", "cem")
+    first.set_blocked("cem", ["ann"])
+    expected = [("tagged", "ann"), ("blocked", "bob"), ("blocked", "bob"), ("blocked", "cem")]
+    assert [heard.get(timeout=30) for _ in expected] == expected
+    first.close()
+    second.close()
+
+
+def test_postgis_finds_by_tags_leaves_out_and_goes_on(postgis_address: str) -> None:
+    assert is_postgres(postgis_address)
+    store, rng = PostgisStore(postgis_address), np.random.default_rng(5)
+    people = [f"p{number:02}" for number in range(60)]
+    store.add_people(people)
+    with store.writing() as writing:
+        writing.publish_now([draw(person) for person in people], 1)
+    # On a lattice, so that many are at one distance.
+    places = rng.integers(-2, 3, (60, 2)).astype(np.float64) * 100
+    store.keep_places([(people, places)])
+    tags = {
+        person: store.set_tags(person, rng.choice(["a", "b", "c"], rng.integers(3), replace=False)) for person in people
+    }
+    bit = {name: 1 << number for number, name in enumerate(store.tag_names())}
+    everybody = store.nearest((0.0, 0.0), 60, tie_key=b"key")
+    for only in ((), (bit["a"],), (bit["a"] | bit["b"], bit["c"]), (1 << 59,)):
+        hidden = set(everybody[1:9])
+        expected = [
+            person
+            for person in everybody[1:]
+            if person not in hidden and all((tags[person] or 0) & group for group in only)
+        ]
+        found: list[str] = []
+        while True:
+            page = store.nearest(
+                (0.0, 0.0),
+                4,
+                exclude=everybody[0],
+                tie_key=b"key",
+                only=only,
+                hidden=hidden,
+                after=found[-1] if found else None,
+            )
+            found += page
+            if len(page) < 4:
+                break
+        assert found == expected
+    store.withdraw(everybody[5])
+    for person in (everybody[5], "nobody"):
+        with pytest.raises(LeftError):
+            store.nearest((0.0, 0.0), 4, after=person)
+    store.close()
