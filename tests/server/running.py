@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from nearveil.nearby.publishing.keys import Keys, new_keys
+from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import Store
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.server.app import create_app
@@ -88,14 +89,18 @@ def _rows(batch: Any) -> Iterator[tuple[str, list[int]]]:
 def running(
     store: Store | None = None,
     *,
+    address: str | None = None,
     keys: Keys | None = None,
     clock: Clock | None = None,
     wrapped: Callable[[Store], Store] = lambda store: store,
     **options: Any,
 ) -> Iterator[Running]:
     clock = clock or Clock()
+    variables = {}
+    if address is not None:
+        store, variables = open_store(address), {"NEARVEIL_STORE": address}
     # Most tests are about something else than chains of reports, and report without receipts.
-    settings = Settings.load(None, {}, {"console": False, "chained_reports": "if-sent", **options})
+    settings = Settings.load(None, variables, {"console": False, "chained_reports": "if-sent", **options})
     store = wrapped(store or SqliteStore.in_memory())
     try:
         service = Service(settings, store, keys or new_keys(), clock=clock)

@@ -17,7 +17,7 @@ import pytest
 from nearveil.client.http import person_path
 from nearveil.errors import DataError, UsageError
 from nearveil.nearby.stores.base import StoreError
-from nearveil.server.asgi import MOST_BYTES
+from nearveil.server.asgi import MOST_BYTES, MOST_BYTES_OF_QUESTION
 from nearveil.server.logs import set_up_logs
 from nearveil.server.problems import PROBLEM_TYPE
 from tests.server.running import HERE, Running, running
@@ -179,7 +179,7 @@ def test_what_is_no_intervals_file_is_422(place: Running, body: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "most"),
     [
-        (*ASK, MOST_BYTES),
+        (*ASK, MOST_BYTES_OF_QUESTION),
         (*REPORT, MOST_BYTES),
         ("POST", "/v1/people/ann/tokens", MOST_BYTES),
         ("POST", "/v1/people", 1024 * 1024),

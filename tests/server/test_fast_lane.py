@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 
+from nearveil.server.asgi import MOST_BYTES_OF_QUESTION
 from tests.services.running import RunningService
 
 PLACE = {"latitude": 37.774937, "longitude": -122.419418}
@@ -103,6 +104,11 @@ FAST, USUAL = b"/v1/nearby", b"/v1/nearby?"
         json.dumps({**PLACE, "k": 3, "asker": PEOPLE[0]}).encode(),
         json.dumps({**PLACE, "k": 3, "asker": "nobody"}).encode(),
         json.dumps({**PLACE, "k": 3, "asker": "a b"}).encode(),
+        json.dumps({**PLACE, "k": 2, "exclude": PEOPLE[:2], "paged": True}).encode(),
+        json.dumps({**PLACE, "k": 3, "only": [["unheard-of"]]}).encode(),
+        json.dumps({**PLACE, "k": 3, "only": ["flat"], "after": "AAAA"}).encode(),
+        # Longer than what the fast lane collects.
+        json.dumps({**PLACE, "k": 3, "exclude": [f"{number:0100}" for number in range(4000)]}).encode(),
         json.dumps({"latitude": 0.5, "longitude": 0.5, "k": 3, "asker": "nobody"}).encode(),
     ],
 )
@@ -164,16 +170,20 @@ def test_a_body_in_chunks(service: RunningService) -> None:
 
 def test_a_body_that_is_too_large_is_refused_and_the_connection_closed(service: RunningService) -> None:
     with connection(service) as line:
-        status, headers, _ = ask(line, service, b"POST", FAST, b" " * 70_000)
+        # Refused by its length, before it is there.
+        head = request(service, b"POST", FAST, b"").replace(b"Content-Length: 0", b"Content-Length: 900000")
+        line.sendall(head + b" " * 70_000)
+        status, headers, _ = read(line)
         assert (status, headers["connection"]) == (413, "close")
         assert_closed(line, service)
 
 
 def test_a_body_in_chunks_that_is_too_large_is_refused_too(service: RunningService) -> None:
     head = request(service, b"POST", FAST, b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
-    chunk = b"%x\r\n%b\r\n" % (20_000, b" " * 20_000)
+    chunk = b"%x\r\n%b\r\n" % (16_384, b" " * 16_384)
     with connection(service) as line:
-        line.sendall(head + 4 * chunk + b"0\r\n\r\n")
+        # One byte more than there may be.
+        line.sendall(head + MOST_BYTES_OF_QUESTION // 16_384 * chunk + b"1\r\n \r\n")
         assert read(line)[0] == 413
 
 

@@ -59,6 +59,11 @@ def test_every_route_is_described_with_its_keys_and_problems(document: Any) -> N
         "PUT /v1/people/{id}",
         "GET /v1/people/{id}",
         "DELETE /v1/people/{id}",
+        "PUT /v1/people/{id}/tags",
+        "GET /v1/people/{id}/blocked",
+        "PUT /v1/people/{id}/blocked",
+        "PUT /v1/people/{id}/blocked/{other}",
+        "DELETE /v1/people/{id}/blocked/{other}",
         "POST /v1/people/{id}/tokens",
         "DELETE /v1/people/{id}/tokens",
         "GET /v1/platform-keys",
@@ -86,6 +91,11 @@ def test_every_route_is_described_with_its_keys_and_problems(document: Any) -> N
         if method in ("POST", "PUT") and "requestBody" in operation:
             assert {"400", "413", "415", "422"} <= set(operation["responses"]), path
             assert operation["requestBody"]["content"]["application/json"]["example"]
+
+
+def test_a_list_that_does_not_go_on_is_described(document: Any) -> None:
+    described = document["paths"]["/v1/nearby"]["post"]["responses"]["409"]
+    assert "cursor-expired" in described["content"][PROBLEM_TYPE]["examples"]
 
 
 def test_a_broken_chain_is_described(document: Any) -> None:

@@ -23,6 +23,7 @@ ALL: dict[str, tuple[int, Callable[[], Problem]]] = {
     "too-large": (413, lambda: problems.too_large(65_536)),
     "conflict": (409, problems.conflict),
     "chain-broken": (409, problems.chain_broken),
+    "cursor-expired": (409, problems.cursor_expired),
     "invalid": (422, problems.invalid),
     "outside-region": (422, problems.outside_region),
     "too-many-requests": (429, lambda: problems.too_many_requests(2.5)),

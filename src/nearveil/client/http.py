@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -266,6 +266,27 @@ class Client:
         """Void the tokens made for a person so far; whether there was such a person."""
         return self._delete(person_path(person, "/tokens"))
 
+    def set_tags(self, person: str, tags: Sequence[str]) -> None:
+        """Give a person these tags, and no others; platforms only."""
+        self._send("PUT", person_path(person, "/tags"), repeatable=True, json={"tags": list(tags)})
+
+    def blocked(self, person: str) -> list[str]:
+        """Return whom a person has blocked."""
+        return list(field_of(self._get(person_path(person, "/blocked")), "ids", list))
+
+    def set_blocked(self, person: str, others: Sequence[str]) -> None:
+        """Let these be all whom a person has blocked."""
+        body = {"ids": [checked_id(other) for other in others]}
+        self._send("PUT", person_path(person, "/blocked"), repeatable=True, json=body)
+
+    def block(self, person: str, other: str) -> None:
+        """Block somebody for a person: neither finds the other any more."""
+        self._send("PUT", person_path(person, f"/blocked/{quote(checked_id(other), safe='')}"), repeatable=True)
+
+    def unblock(self, person: str, other: str) -> None:
+        """Block somebody no more for a person."""
+        self._send("DELETE", person_path(person, f"/blocked/{quote(checked_id(other), safe='')}"), repeatable=True)
+
     # -- places ------------------------------------------------------------------------------------------------
 
     def report(self, person: str, latitude: float, longitude: float, *, previous: str | None = None) -> Receipt:
@@ -289,20 +310,51 @@ class Client:
         return self._delete(person_path(person, "/location"))
 
     def nearby(
-        self, latitude: float, longitude: float, *, k: int = 10, within_m: float | None = None, asker: str | None = None
+        self,
+        latitude: float,
+        longitude: float,
+        *,
+        k: int = 10,
+        within_m: float | None = None,
+        asker: str | None = None,
+        only: Sequence[Sequence[str]] = (),
+        exclude: Sequence[str] = (),
     ) -> list[str]:
-        """Return the ids of the people near a location, nearest first."""
-        body: dict[str, Any] = {**place_body(latitude, longitude), "k": k}
-        if within_m is not None:
-            body["within_m"] = within_m
-        if asker is not None:
-            body["asker"] = checked_id(asker)
+        """Return the ids of the people near a location, nearest first.
+
+        ``only`` people who have at least one tag of each of these groups, and nobody of those to ``exclude``.
+        """
+        body = question_body(latitude, longitude, k, within_m, asker, only, exclude)
+        return self._page(body)[0]
+
+    def nearby_pages(
+        self,
+        latitude: float,
+        longitude: float,
+        *,
+        k: int = 100,
+        within_m: float | None = None,
+        asker: str | None = None,
+        only: Sequence[Sequence[str]] = (),
+        exclude: Sequence[str] = (),
+    ) -> Iterator[list[str]]:
+        """Return the whole list, k people at a time; each page is a question of its own, asked when it is wanted.
+
+        Status 409 says that an epoch has ended meanwhile, or that the last person of a page has left: ask anew.
+        """
+        body = {**question_body(latitude, longitude, k, within_m, asker, only, exclude), "paged": True}
+        following: str | None = ""
+        while following is not None:
+            ids, following = self._page({**body, "after": following} if following else body)
+            yield ids
+
+    def _page(self, body: Mapping[str, Any]) -> tuple[list[str], str | None]:
         # A question changes nothing, so that it may be asked again.
         answer = self._send("POST", "/v1/nearby", repeatable=True, json=body)
-        ids = field_of(answer, "ids", list)
-        if not all(isinstance(person, str) for person in ids):
+        ids, following = field_of(answer, "ids", list), object_of(answer).get("next")
+        if not all(isinstance(person, str) for person in ids) or not isinstance(following, str | None):
             raise strange(answer)
-        return list(ids)
+        return list(ids), following
 
     # -- underneath --------------------------------------------------------------------------------------------
 
@@ -357,6 +409,30 @@ def place_body(latitude: float, longitude: float) -> dict[str, float]:
     if not (math.isfinite(latitude) and math.isfinite(longitude)):
         raise UsageError("a location is two numbers, latitude and longitude in degrees")
     return {"latitude": float(latitude), "longitude": float(longitude)}
+
+
+def question_body(
+    latitude: float,
+    longitude: float,
+    k: int,
+    within_m: float | None,
+    asker: str | None,
+    only: Sequence[Sequence[str]],
+    exclude: Sequence[str],
+) -> dict[str, Any]:
+    """Return a question, without what was not asked for."""
+    if isinstance(only, str) or any(isinstance(group, str) for group in only):
+        raise UsageError('each group is a list of tags, also a group of one: [["woman", "nonbinary"], ["25-35"]]')
+    body: dict[str, Any] = {**place_body(latitude, longitude), "k": k}
+    if within_m is not None:
+        body["within_m"] = within_m
+    if asker is not None:
+        body["asker"] = checked_id(asker)
+    if only:
+        body["only"] = [list(group) for group in only]
+    if exclude:
+        body["exclude"] = [checked_id(person) for person in exclude]
+    return body
 
 
 # Wire: requests with a key in their head, answers checked, errors in one sentence. Nothing is logged.

@@ -12,10 +12,12 @@ from collections.abc import Awaitable, Callable
 from pydantic import ValidationError
 
 from nearveil.errors import DataError
+from nearveil.nearby.index import Filter
 from nearveil.nearby.publishing.publisher import Answer, Report, Status
 from nearveil.nearby.stores.base import is_person_id
 from nearveil.server.asgi import (
     MOST_BYTES,
+    MOST_BYTES_OF_QUESTION,
     Answers,
     App,
     ClientLeftError,
@@ -48,8 +50,8 @@ from nearveil.server.service import Service
 
 NEARBY_PATH = "/v1/nearby"
 _LOCATION = re.compile(r"/v1/people/[^/]+/location")
-Wanted = tuple[float, float, int, str | None, float | None]
-"""Location in metres, k, the id to leave out, and the largest distance in metres."""
+Wanted = tuple[float, float, int, str | None, float | None, Filter[str] | None]
+"""Location in metres, k, the id to leave out, the largest distance in metres, and who may be found."""
 
 WholeAnswer = tuple[int, RawHeaders, bytes]
 """Status, headers and body."""
@@ -119,19 +121,20 @@ class HotRoutes:
         """Answer who is near."""
         service, headers = self._service, scope["headers"]
         caller = scope[CALLER] = scope.get(CALLER) or await service.admit(authorization_of(headers))
-        body = await read_body(receive, headers, MOST_BYTES)
+        body = await read_body(receive, headers, MOST_BYTES_OF_QUESTION)
         started = time.perf_counter()
         question = self._question(caller, body)
         asker = _asker(caller, question)
+        epoch = self._epoch()
         x_m, y_m = self._place(question, asker, caller)
         if caller.kind == "platform" and asker is not None and not await service.knows(asker):
             raise invalid("asker: there is no person with this id.")
-        wanted = self._wanted(question, asker, caller, x_m, y_m)
+        wanted = self._wanted(question, asker, caller, x_m, y_m, epoch)
         if self.answers_at_once:
             ids = service.index.ranked_metres(*wanted)
         else:
             ids = await service.in_store(service.index.ranked_metres, *wanted)
-        return 200, self._found(ids, started)
+        return 200, self._found(ids, started, question, asker, caller, epoch)
 
     @property
     def answers_at_once(self) -> bool:
@@ -157,12 +160,14 @@ class HotRoutes:
         self._service.right_of_way.give()
         try:
             self._service.spend(caller)
-            check_headers(headers, MOST_BYTES)
+            check_headers(headers, MOST_BYTES_OF_QUESTION)
             started = time.perf_counter()
-            question = self._question(caller, check_size(body, MOST_BYTES))
+            question = self._question(caller, check_size(body, MOST_BYTES_OF_QUESTION))
             asker = _asker(caller, question)
-            wanted = self._wanted(question, asker, caller, *self._place(question, asker, caller))
-            answer = self._found(self._service.index.ranked_metres(*wanted), started)
+            epoch = self._epoch()
+            wanted = self._wanted(question, asker, caller, *self._place(question, asker, caller), epoch)
+            ids = self._service.index.ranked_metres(*wanted)
+            answer = self._found(ids, started, question, asker, caller, epoch)
         except Exception as error:
             return self._refused(error)
         return 200, self._answers.json_headers(200, answer), answer
@@ -181,21 +186,37 @@ class HotRoutes:
             raise validation_problem(error, _QUESTION_FIELDS) from None
         return question
 
-    def _wanted(self, question: Question, asker: str | None, caller: Caller, x_m: float, y_m: float) -> Wanted:
+    def _wanted(
+        self, question: Question, asker: str | None, caller: Caller, x_m: float, y_m: float, epoch: int
+    ) -> Wanted:
         """Return what is asked for, once the asker was watched."""
         if asker is not None:
             self._service.watch_question(caller, asker, x_m, y_m)
-        return x_m, y_m, question.k, asker, question.within_m
+        filtered = self._service.filters.filter_of(question, caller, asker, epoch)
+        return x_m, y_m, question.k, asker, question.within_m, filtered
 
-    def _found(self, ids: list[str], started: float) -> bytes:
+    def _found(
+        self, ids: list[str], started: float, question: Question, asker: str | None, caller: Caller, epoch: int
+    ) -> bytes:
+        # Ids have no character that JSON would escape, and cursors neither.
+        answer = '{"ids":["' + '","'.join(ids) + '"]' if ids else '{"ids":[]'
+        if question.paged or question.after is not None:
+            # A page that is not full is the last one.
+            is_last = len(ids) < question.k
+            cursor = None if is_last else self._service.filters.cursor(ids[-1], question, caller, asker, epoch)
+            answer += ',"next":null' if cursor is None else f',"next":"{cursor}"'
         self._service.metrics.question(time.perf_counter() - started)
-        # Ids have no character that JSON would escape.
-        return ('{"ids":["' + '","'.join(ids) + '"]}').encode() if ids else b'{"ids":[]}'
+        return (answer + "}").encode()
+
+    def _epoch(self) -> int:
+        """Return the epoch that is answered from."""
+        epoch = self._service.scheduler.epoch
+        if epoch is None:
+            raise not_ready()
+        return epoch
 
     def _place(self, question: Question, asker: str | None, caller: Caller) -> tuple[float, float]:
         """Return the place asked about, once it is known to be one and the asker may ask."""
-        if self._service.scheduler.epoch is None:
-            raise not_ready()
         x_m, y_m = self._to_metres(question)
         if asker is not None and caller.kind == "platform":
             self._service.spend_for(asker)

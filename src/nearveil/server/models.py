@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import from_json
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError, from_json
 
 from nearveil.nearby.publishing.publisher import RECEIPT_BYTES
-from nearveil.nearby.stores.base import LONGEST_ID, PERSON_PATTERN
+from nearveil.nearby.stores.base import LONGEST_ID, MOST_TAGS, PERSON_PATTERN
 from nearveil.server.auth import LONGEST_TOKEN_S
 from nearveil.server.problems import Problem, invalid, malformed_json
 from nearveil.server.scopes import Scope
@@ -20,7 +20,10 @@ from nearveil.server.scopes import Scope
 Model = TypeVar("Model", bound=BaseModel)
 
 MOST_PEOPLE_AT_ONCE = 10_000
-MOST_NEIGHBOURS = 100
+MOST_NEIGHBOURS = 1_000
+MOST_IDS = 5_000
+"""Ids that a question leaves out, and that a person blocks, at most."""
+MOST_GROUPS = 16
 EARTH_HALF_ROUND_M = 20_100_000.0
 """No two places on Earth are farther apart."""
 
@@ -32,6 +35,16 @@ PERSON_ID: dict[str, Any] = {
     "examples": ["ann"],
 }
 PersonId = Annotated[str, Field(**PERSON_ID)]
+Tag = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9_.:@+-]+$",
+        min_length=1,
+        max_length=64,
+        description="1 to 64 characters of A-Z a-z 0-9 _ . : @ + -",
+        examples=["25-35"],
+    ),
+]
 Latitude = Annotated[float, Field(ge=-90, le=90, description="Degrees north, WGS84.", examples=[37.7749])]
 Longitude = Annotated[float, Field(ge=-180, le=180, description="Degrees east, WGS84.", examples=[-122.4194])]
 
@@ -62,6 +75,14 @@ class Place(_Model):
     ] = None
 
 
+def _check_groups(value: Any) -> Any:
+    if isinstance(value, list) and any(not isinstance(group, list) for group in value):
+        raise PydanticCustomError(
+            "groups", 'Each group is a list of tags, also a group of one: [["woman", "nonbinary"], ["25-35"]]'
+        )
+    return value
+
+
 class Question(_Model):
     """Who is near a place."""
 
@@ -76,12 +97,46 @@ class Question(_Model):
         PersonId | None,
         Field(description="Who asks, with a platform's key: left out of the answer. A token says so itself."),
     ] = None
+    only: Annotated[
+        list[Annotated[list[Tag], Field(min_length=1, max_length=MOST_TAGS)]],
+        Field(
+            max_length=MOST_GROUPS,
+            description="Groups of tags: only people who have at least one tag of each group.",
+            examples=[[["woman", "nonbinary"], ["25-35"]]],
+        ),
+        BeforeValidator(_check_groups),
+    ] = []
+    exclude: Annotated[
+        list[PersonId],
+        Field(max_length=MOST_IDS, description="People to leave out; ids that nobody has are ignored."),
+    ] = []
+    paged: Annotated[bool, Field(description="Whether the answer says how the list goes on.")] = False
+    after: Annotated[
+        str | None,
+        Field(
+            pattern="^[A-Za-z0-9_-]+$",
+            max_length=256,
+            description="'next' of the page before: the same question goes on there, within the epoch.",
+        ),
+    ] = None
 
 
 class PeopleToAdd(_Model):
     """People to be known from now on."""
 
     ids: Annotated[list[PersonId], Field(max_length=MOST_PEOPLE_AT_ONCE, examples=[["ann", "bob"]])]
+
+
+class TagsToSet(_Model):
+    """All tags of a person from now on."""
+
+    tags: Annotated[list[Tag], Field(max_length=MOST_TAGS, examples=[["woman", "25-35"]])]
+
+
+class PeopleToBlock(_Model):
+    """All whom a person has blocked from now on; ids that nobody has are ignored."""
+
+    ids: Annotated[list[PersonId], Field(max_length=MOST_IDS, examples=[["bob"]])]
 
 
 class TokenRequest(_Model):
@@ -118,6 +173,12 @@ class PersonAdded(_Model):
 
     id: PersonId
     created: bool
+
+
+class BlockedPeople(_Model):
+    """Whom a person has blocked, in the order of ids."""
+
+    ids: Annotated[list[str], Field(examples=[["bob"]])]
 
 
 class PeopleAdded(_Model):
@@ -177,6 +238,9 @@ class Nearby(_Model):
     """Who is near, nearest first, by published places: no distance and no coordinate."""
 
     ids: Annotated[list[str], Field(examples=[["bob", "eve"]])]
+    next: Annotated[
+        str | None, Field(description="If the question was paged: 'after' for the next page; null at the end.")
+    ] = None
 
 
 class RegionShown(_Model):

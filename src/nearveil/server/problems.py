@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from nearveil.nearby.stores.base import Reason, StoreError
+from nearveil.nearby.stores.base import LeftError, Reason, StoreError
 from nearveil.server.logs import log_exception, log_seldom
 
 PROBLEM_TYPE = "application/problem+json"
@@ -77,6 +77,11 @@ _KINDS: dict[str, tuple[int, str, str]] = {
         "Nothing was kept: send as 'previous' the receipt of the last report that was answered, and if there is none "
         "or it is refused, have the platform revoke the person's tokens (DELETE /v1/people/{id}/tokens), and send the "
         "report again.",
+    ),
+    "cursor-expired": (
+        409,
+        "The list does not go on",
+        "A new epoch has begun since the page before, or its last person has left the map; ask from the start.",
     ),
     "too-large": (413, "The body is too large", "Send less at once."),
     "wrong-media-type": (415, "Not JSON", "Send the body with 'Content-Type: application/json'."),
@@ -193,6 +198,11 @@ def chain_broken() -> Problem:
     return _problem("chain-broken")
 
 
+def cursor_expired() -> Problem:
+    """Return the problem of a list that cannot go on where the page before ended."""
+    return _problem("cursor-expired")
+
+
 def too_large(most_bytes: int, *, closes: bool = False) -> Problem:
     """Return the problem of a body that is too large; ``closes`` closes the connection instead of reading the rest."""
     return _problem("too-large", f"Send at most {most_bytes:,} bytes at once.", _CLOSES if closes else None)
@@ -276,6 +286,8 @@ def problem_of(error: Exception) -> Problem:
     """
     if isinstance(error, Problem):
         return error
+    if isinstance(error, LeftError):
+        return cursor_expired()
     if isinstance(error, StoreError):
         log_seldom("store failed", error)
         return store_ahead() if error.reason == "clock" else not_kept(error.reason)

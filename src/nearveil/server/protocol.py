@@ -363,6 +363,9 @@ class FastLaneProtocol(LimitedProtocol):
         self._made_progress = True
         if len(self._body) <= MOST_BYTES:
             self._body += body
+        if self._person is None and len(self._body) > MOST_BYTES:
+            # The ordinary route collects what comes in many pieces.
+            self._hand_over(self._body)
 
     def on_message_complete(self) -> None:
         """Answer a request that is complete."""
@@ -375,15 +378,20 @@ class FastLaneProtocol(LimitedProtocol):
             self._report(self._caller, self._person, body)
         elif self.routes.needs_store(self._caller, body):
             # The ordinary route can wait.
-            self.headers = self._head
-            super().on_headers_complete()
-            self.cycle.keep_alive = not self._closes
-            super().on_body(body)
+            self._hand_over(body)
             super().on_message_complete()
         else:
             self._send(self.routes.answer_now(self._caller, self._head, body), closes=self._closes)
             HttpToolsProtocol.on_response_complete(self)
             self._expect_next()
+
+    def _hand_over(self, body: bytes) -> None:
+        """Let the ordinary route take a question."""
+        self._body = None
+        self.headers = self._head
+        super().on_headers_complete()
+        self.cycle.keep_alive = not self._closes
+        super().on_body(body)
 
     def _report(self, caller: Caller, person: str, body: bytes) -> None:
         unanswered = _Unanswered(keep_alive=not self._closes)

@@ -62,6 +62,11 @@ PersonInPath = Annotated[
 ]
 
 
+OtherInPath = Annotated[
+    str, Path(alias="other", **{**PERSON_ID, "description": f"Another person's id: {PERSON_ID['description']}"})
+]
+
+
 async def body_of(request: Request, most_bytes: int) -> bytes:
     """Return the body of a request."""
     return await read_body(request.receive, request.scope["headers"], most_bytes)
@@ -126,11 +131,14 @@ async def withdraw_location(request: Request, service: Here, person: PersonInPat
     "/v1/nearby",
     summary="Ask who is near",
     response_model=models.Nearby,
-    responses=problems(403, *WITH_BODY, *ANYBODY),
-    openapi_extra=takes(models.Question, {**_EXAMPLE, "k": 10}),
+    responses=problems(403, 409, *WITH_BODY, *ANYBODY),
+    openapi_extra=takes(models.Question, {**_EXAMPLE, "k": 10, "only": [["woman", "nonbinary"], ["25-35"]]}),
 )
 async def ask_nearby(request: Request) -> Response:
-    """Return ids, nearest first, by published locations; a token's person and the asker are left out."""
+    """Return ids, nearest first, by published locations.
+
+    A token's person and the asker are left out, and those whom they blocked or who blocked them.
+    """
     status, body = await hot_of(request).ask(request.scope, request.receive)
     return Response(body, status, media_type="application/json")
 
@@ -139,6 +147,7 @@ async def ask_nearby(request: Request) -> Response:
 
 
 people_router = APIRouter(tags=["people"], dependencies=PERMITTED)
+_BODY_TOO = (*WITH_BODY, *ANYBODY)
 
 
 @people_router.put(
@@ -186,7 +195,7 @@ async def add_people(request: Request, service: Here) -> Response:
     },
 )
 async def export_person(request: Request, service: Here, person: PersonInPath) -> Response:
-    """Return the id, when it was created, and the published location.
+    """Return the id, when it was created, the published location, the tags, and whom the person has blocked.
 
     The location is in metres east and north of the middle of the region. Keyed tags and counts, which are stored
     too, are left out: they would tell where somebody is.
@@ -209,6 +218,90 @@ async def erase_person(request: Request, service: Here, person: PersonInPath) ->
     """Erase locations, reports and tokens' use; the ledger keeps an anonymous total."""
     async with recorded(request, [person]):
         if not await service.erase(person):
+            raise not_found()
+    return Response(status_code=204)
+
+
+@people_router.put(
+    "/v1/people/{id}/tags",
+    summary="Set a person's tags",
+    status_code=204,
+    response_class=Response,
+    responses={204: {"description": "The person has these tags and no others."}, **problems(403, 404, *_BODY_TOO)},
+    openapi_extra=takes(models.TagsToSet, {"tags": ["woman", "25-35"]}),
+)
+async def set_tags(request: Request, service: Here, person: PersonInPath) -> Response:
+    """Give a person tags, by which questions find them from now on; a service has at most 60 different ones.
+
+    Whoever asks can find out who near a place has a tag.
+    """
+    body = parsed(models.TagsToSet, await body_of(request, MOST_BYTES))
+    async with recorded(request, [person]):
+        if not await service.in_store(service.filters.set_tags, person, body.tags):
+            raise not_found()
+    return Response(status_code=204)
+
+
+@people_router.get(
+    "/v1/people/{id}/blocked",
+    summary="Whom a person has blocked",
+    response_model=models.BlockedPeople,
+    responses=problems(403, 404, 422, *ANYBODY),
+)
+async def list_blocked(request: Request, service: Here, person: PersonInPath) -> Response:
+    """Name those whom a person has blocked; who has blocked the person is not said."""
+    async with recorded(request, [person]):
+        ids = await service.in_store(service.store.blocked, person)
+        if ids is None:
+            raise not_found()
+    return answer(models.BlockedPeople(ids=ids))
+
+
+@people_router.put(
+    "/v1/people/{id}/blocked",
+    summary="Block people for a person",
+    status_code=204,
+    response_class=Response,
+    responses={204: {"description": "These are blocked and no others."}, **problems(403, 404, *_BODY_TOO)},
+    openapi_extra=takes(models.PeopleToBlock, {"ids": ["bob"]}),
+)
+async def set_blocked(request: Request, service: Here, person: PersonInPath) -> Response:
+    """Let these be all whom a person has blocked: from now on neither finds the other."""
+    body = parsed(models.PeopleToBlock, await body_of(request, MOST_BYTES_OF_PEOPLE))
+    async with recorded(request, [person]):
+        if not await service.in_store(service.filters.set_blocked, person, body.ids):
+            raise not_found()
+    return Response(status_code=204)
+
+
+@people_router.put(
+    "/v1/people/{id}/blocked/{other}",
+    summary="Block somebody for a person",
+    status_code=204,
+    response_class=Response,
+    responses={204: {"description": "Neither finds the other."}, **problems(403, 404, 422, *ANYBODY)},
+)
+async def block(request: Request, service: Here, person: PersonInPath, other: OtherInPath) -> Response:
+    """Block one person more."""
+    if other == person:
+        raise invalid("Nobody can block themselves; name another person.")
+    async with recorded(request, [person]):
+        if not await service.in_store(service.filters.block, person, other):
+            raise not_found()
+    return Response(status_code=204)
+
+
+@people_router.delete(
+    "/v1/people/{id}/blocked/{other}",
+    summary="Block somebody no more",
+    status_code=204,
+    response_class=Response,
+    responses={204: {"description": "The person does not block the other."}, **problems(403, 404, 422, *ANYBODY)},
+)
+async def unblock(request: Request, service: Here, person: PersonInPath, other: OtherInPath) -> Response:
+    """Block somebody no more, whether they were blocked or not. If the other blocks the person, that stays."""
+    async with recorded(request, [person]):
+        if not await service.in_store(service.filters.unblock, person, other):
             raise not_found()
     return Response(status_code=204)
 

@@ -29,7 +29,7 @@ ALL_SCOPES = frozenset(Scope)
 ABOUT: Mapping[Scope, str] = {
     Scope.ASK: "ask who is near a place",
     Scope.REPORT: "report where people are, and take them off the map",
-    Scope.PEOPLE: "create, export and erase people, and revoke their tokens",
+    Scope.PEOPLE: "create, export and erase people, set their tags, block for them, and revoke their tokens",
     Scope.METRICS: "read metrics, readiness and the ledger's totals",
     Scope.ADMIN: "make and remove platform keys, put intervals, make cells, and use the console and test hooks",
 }
@@ -63,6 +63,12 @@ ROUTES: Mapping[tuple[str, str], Rule] = {
     ("PUT", "/v1/people/{id}"): Rule((Scope.PEOPLE,), action="create people"),
     ("GET", "/v1/people/{id}"): Rule((Scope.PEOPLE,), "own", "export person"),
     ("DELETE", "/v1/people/{id}"): Rule((Scope.PEOPLE,), "own", "erase person"),
+    # What tags mean is the app's business, so that people cannot give themselves any.
+    ("PUT", "/v1/people/{id}/tags"): Rule((Scope.PEOPLE,), action="set tags"),
+    ("GET", "/v1/people/{id}/blocked"): Rule((Scope.PEOPLE,), "own", "list blocked people"),
+    ("PUT", "/v1/people/{id}/blocked"): Rule((Scope.PEOPLE,), "own", "block people"),
+    ("PUT", "/v1/people/{id}/blocked/{other}"): Rule((Scope.PEOPLE,), "own", "block people"),
+    ("DELETE", "/v1/people/{id}/blocked/{other}"): Rule((Scope.PEOPLE,), "own", "unblock person"),
     # A token may ask and report: no key hands on what it has not.
     ("POST", "/v1/people/{id}/tokens"): Rule((Scope.PEOPLE, Scope.ASK, Scope.REPORT), action="sign token"),
     ("DELETE", "/v1/people/{id}/tokens"): Rule((Scope.PEOPLE,), "own", "revoke tokens"),

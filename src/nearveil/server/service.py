@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -35,6 +35,7 @@ from nearveil.region import Region
 from nearveil.release.card import GIVEN_CELLS
 from nearveil.server.audit_log import AuditLog
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
+from nearveil.server.filters import Filters
 from nearveil.server.limits import Limits
 from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
@@ -136,6 +137,7 @@ class Service:
         self._has_other_keys = False
         self.reports = ReportWriter(self._receive, kept=self._kept)
         self._by_operators = threading.Lock()
+        self.filters = Filters(store, self.index, keys.tokens)
 
     @classmethod
     def open(cls, settings: Settings, *, clock: Callable[[], float] = time.time) -> Service:
@@ -170,14 +172,17 @@ class Service:
         compile_kernels(self.protection, self.intervals.remap(self.publisher.epoch))
         # Followed from before the index is read, so that nothing falls in between.
         self.store.follow(
-            on_erased=self.forget,
+            on_erased=self._erased,
             on_withdrawn=self._withdrawn,
             on_published_now=self._published_now,
             on_epoch=lambda _: self.scheduler.soon(),
             on_lost=self._lost_track,
+            on_tagged=lambda person: self.filters.read_tags([person]),
+            on_blocked=self.filters.read_blocked,
             on_away=self.health.away,
             on_back=self._database_is_back,
         )
+        self.filters.load()
         self.scheduler.start()
         self.reports.start()
         if self.shared_limits is not None:
@@ -306,7 +311,7 @@ class Service:
 
     async def erase(self, person: str) -> bool:
         """Erase somebody from the store, the map and memory; whether there was such a person."""
-        there = await self.in_store(self.publisher.erase, person)
+        there = await self.in_store(self.filters.forget, person, partial(self.publisher.erase, person))
         self.forget(person)
         return there
 
@@ -363,15 +368,25 @@ class Service:
 
     # -- what other processes on the store did -------------------------------------------------------------------
 
+    def _erased(self, person: str) -> None:
+        self.filters.forget(person)
+        self.forget(person)
+
     def _withdrawn(self, person: str) -> None:
         self.index.remove(person)
 
     def _published_now(self, batch: PublishedBatch) -> None:
         places_m = self.intervals.remap(self.publisher.epoch)(batch.steps)
+        newcomers = [person for person in batch.people if person not in self.index]
         for person, (x_m, y_m) in zip(batch.people, places_m.tolist(), strict=True):
             self.index.move(person, x_m, y_m)
+        if newcomers and self.answers_from_memory:
+            # What cannot be read now comes with the next load.
+            with suppress(StoreError):
+                self.filters.read_tags(newcomers)
 
     def _lost_track(self) -> None:
+        self.filters.load()
         self.people.doubt_all()
         self.scheduler.lost()
 

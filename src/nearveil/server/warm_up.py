@@ -14,7 +14,7 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_cells import cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.nearby.index import NearbyIndex, Remap
+from nearveil.nearby.index import Filter, NearbyIndex, Remap
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
 from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.publishing.protection import Policy, Protection
@@ -40,7 +40,9 @@ def compile_kernels(protection: Protection, remap: Remap) -> None:
     batch = PublishedBatch(["nobody"], np.zeros((1, 2), dtype=np.int64))
     index.load([batch], remap, keys.tie_key(0, 0))
     index.advance([batch], remap, keys.tie_key(0, 0))
-    index.ranked_metres(x_m, y_m, 1, "nobody", 1.0)
+    index.tag("nobody", 1)
+    for filtered in (None, Filter(), Filter(only=(1,), after="nobody")):
+        index.ranked_metres(x_m, y_m, 1, "nobody", 1.0, filtered)
     index.remove("nobody")
     index.move("nobody", x_m, y_m)
 
