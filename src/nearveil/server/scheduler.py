@@ -109,8 +109,8 @@ class Scheduler:
         """Raise if what is reported now could not be published at the next boundary, because the store is ahead."""
         try:
             self._publisher.check_clock(self._newest)
-        except StoreError:
-            self._was_ahead = True
+        except StoreError as error:
+            self._was_ahead = error.reason == "clock"
             raise
         self._was_ahead = False
 
