@@ -117,7 +117,7 @@ WRONG = {
 }
 WRONG_QUESTION = {
     "nobody": f'{{{_PLACE},"k":0}}',
-    "too many": f'{{{_PLACE},"k":101}}',
+    "too many": f'{{{_PLACE},"k":1001}}',
     "a part of a person": f'{{{_PLACE},"k":1.5}}',
     "k as text": f'{{{_PLACE},"k":"10"}}',
     "within nothing": f'{{{_PLACE},"within_m":0}}',

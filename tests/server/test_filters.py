@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from nearveil.client.http import Client, ServiceError
+from nearveil.errors import UsageError
 from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.stores.base import MOST_TAGS
 from nearveil.nearby.stores.sqlite import SqliteStore
@@ -33,10 +35,10 @@ def fill(place: Running) -> None:
     place.next_epoch()
 
 
-@pytest.fixture(params=["memory", "database"])
+@pytest.fixture
 def place(request: pytest.FixtureRequest) -> Iterator[Running]:
-    """A service with people at noisy places, whose questions are answered from memory or by PostGIS."""
-    if request.param == "memory":
+    """A service with people at noisy places, whose questions are answered from memory, or by PostGIS."""
+    if getattr(request, "param", "memory") == "memory":
         with running(questions_per_minute=0) as found:
             fill(found)
             yield found
@@ -63,7 +65,8 @@ def ids(place: Running, key: str = "", **question: Any) -> list[str]:
 
 def pages(place: Running, **question: Any) -> list[list[str]]:
     """All pages of a question."""
-    found, after = [], {}
+    found: list[list[str]] = []
+    after: dict[str, Any] = {}
     while True:
         answer = ask(place, paged=True, **after, **question)
         assert answer.status_code == 200, answer.text
@@ -86,6 +89,7 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
 
 
 class TestOnly:
+    @pytest.mark.parametrize("place", ["memory", "database"], indirect=True)
     def test_people_are_found_by_tags(self, place: Running) -> None:
         everybody = ids(place)
         assert sorted(everybody) == sorted(PEOPLE)
@@ -104,6 +108,7 @@ class TestOnly:
         assert ids(place, only=[["new"]]) == ["p1"]
         assert place.call("GET", "/v1/people/p1").json()["tags"] == ["new"]
 
+    @pytest.mark.parametrize("place", ["memory", "database"], indirect=True)
     def test_a_tag_that_nobody_has_finds_nobody(self, place: Running) -> None:
         assert ids(place, only=[["unheard-of"]]) == []
         assert len(ids(place, only=[["unheard-of", "even"]])) == 6
@@ -122,6 +127,7 @@ class TestOnly:
 
 
 class TestBlocks:
+    @pytest.mark.parametrize("place", ["memory", "database"], indirect=True)
     def test_a_block_works_both_ways_and_at_once(self, place: Running) -> None:
         for blocker, other in (("p1", "p2"), ("p2", "p1")):
             assert place.call("PUT", f"/v1/people/{blocker}/blocked/{other}").status_code == 204
@@ -171,6 +177,7 @@ class TestBlocks:
 
 
 class TestPages:
+    @pytest.mark.parametrize("place", ["memory", "database"], indirect=True)
     @pytest.mark.parametrize("question", [{}, {"only": [["odd"]]}, {"exclude": ["p1", "p4"], "asker": "p2"}])
     def test_pages_are_the_whole_list_once(self, place: Running, question: dict[str, Any]) -> None:
         place.call("PUT", "/v1/people/p2/blocked/p9")
@@ -184,7 +191,7 @@ class TestPages:
         assert ask(place, k=2).content == ('{"ids":["' + '","'.join(ids(place)[:2]) + '"]}').encode()
 
     def test_a_cursor_is_for_its_question_its_caller_and_its_epoch(self, place: Running) -> None:
-        question = {"asker": "ann", "only": [["even", "odd"]], "exclude": ["p1"], "within_m": 9000.0}
+        question: dict[str, Any] = {"asker": "ann", "only": [["even", "odd"]], "exclude": ["p1"], "within_m": 9000.0}
         cursor = ask(place, k=2, paged=True, **question).json()["next"]
         # Pages may differ in length, and the ids to leave out may come in any order.
         assert ask(place, k=5, after=cursor, **question | {"exclude": ["p1", "p1"]}).status_code == 200
@@ -207,6 +214,7 @@ class TestPages:
         place.next_epoch()
         assert problem(ask(place, k=2, after=cursor, **question)) == (409, "cursor-expired")
 
+    @pytest.mark.parametrize("place", ["memory", "database"], indirect=True)
     def test_a_list_does_not_go_on_after_somebody_who_left(self, place: Running) -> None:
         first = ask(place, k=3, paged=True).json()
         place.call("DELETE", f"/v1/people/{first['ids'][-1]}/location")
@@ -292,3 +300,46 @@ def test_people_who_are_published_at_once_have_their_tags() -> None:
         place.call("PUT", "/v1/people/ann/tags", json={"tags": ["nurse"]})
         place.report("ann")
         assert ids(place, only=[["nurse"]]) == ["ann"]
+
+
+class Through(httpx.BaseTransport):
+    """The way of a client to a service in this process."""
+
+    def __init__(self, place: Running) -> None:
+        self._place = place
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        headers = {name: value for name, value in request.headers.items() if name == "content-type"}
+        key = request.headers["authorization"].removeprefix("Bearer ")
+        answer = self._place.call(request.method, str(request.url), key=key, content=request.content, headers=headers)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+
+def test_the_client_sets_tags_blocks_and_goes_through_pages() -> None:
+    with running(questions_per_minute=0) as place:
+        fill(place)
+        client = Client("http://127.0.0.1", place.key, transport=Through(place))
+        here, everybody = (HERE["latitude"], HERE["longitude"]), ids(place)
+        client.set_tags("p1", ["new", "odd"])
+        assert client.nearby(*here, only=[["new"]]) == ["p1"]
+        assert client.nearby(*here, k=1000, exclude=everybody[1:]) == everybody[:1]
+        client.block("p2", "p1")
+        assert (client.blocked("p2"), client.blocked("p1")) == (["p1"], [])
+        assert "p2" not in client.nearby(*here, k=100, asker="p1")
+        client.unblock("p2", "p1")
+        client.set_blocked("p2", ["p3", "p4"])
+        seen = [person for person in everybody if person not in ("p2", "p3", "p4")]
+        assert list(client.nearby_pages(*here, k=4, asker="p2")) == [seen[:4], seen[4:8], seen[8:]]
+        odd = [person for person in everybody if "odd" in TAGS[person]]
+        assert list(client.nearby_pages(*here, k=6, only=[["odd"]], exclude=["p9"])) == [
+            [person for person in odd if person != "p9"]
+        ]
+        for only in ("odd", ["odd"]):
+            with pytest.raises(UsageError, match="each group is a list of tags"):
+                client.nearby(*here, only=only)  # type: ignore[arg-type]
+        pages_left = client.nearby_pages(*here, k=2)
+        next(pages_left)
+        place.next_epoch()
+        with pytest.raises(ServiceError) as refused:
+            next(pages_left)
+        assert (refused.value.status, refused.value.name) == (409, "cursor-expired")

@@ -29,8 +29,8 @@ CROWD = 24
 """From how many people on a cell gets a grid of its own."""
 
 SlotArray = npt.NDArray[np.int32]
-Few = tuple[SlotArray, FloatArray, HashArray]
-"""Slots with their points and ties, side by side in memory: to look at thousands of them takes microseconds."""
+Few = tuple[SlotArray, FloatArray, FloatArray, HashArray]
+"""Slots with their x, y and ties, side by side in memory: to look at thousands of them takes microseconds."""
 Rank = tuple[float, np.uint64]
 """What people are ordered by: the square of the distance, and the tie."""
 FIRST: Rank = (-1.0, np.uint64(0))
@@ -49,6 +49,13 @@ class _Room(threading.local):
 
 
 _ROOM = _Room()
+
+
+def _room(k: int) -> tuple[SlotArray, FloatArray]:
+    slots, squares = _ROOM.slots, _ROOM.squares
+    if len(slots) != k:
+        slots, squares = _ROOM.slots, _ROOM.squares = np.empty(k, dtype=np.int32), np.empty(k)
+    return slots, squares
 
 
 class Grid:
@@ -134,9 +141,7 @@ class Grid:
 
     def nearest(self, x_m: float, y_m: float, k: int, excluded: int, within_m: float) -> list[int]:
         """Return the slots of the k nearest, in order, but for one that is excluded; fewer where there are no more."""
-        slots, squares = _ROOM.slots, _ROOM.squares
-        if len(slots) != k:
-            slots, squares = _ROOM.slots, _ROOM.squares = np.empty(k, dtype=np.int32), np.empty(k)
+        slots, squares = _room(k)
         found = _nearest(x_m, y_m, excluded, within_m, *self._searched, slots, squares)
         return slots.tolist() if found == k else slots[:found].tolist()
 
@@ -150,27 +155,29 @@ class Grid:
         tags: HashArray,
         groups: HashArray,
         after: Rank,
-    ) -> tuple[list[int], Rank]:
-        """Answer `nearest` of those who have a tag of each group and are ranked after others.
-
-        Also return the rank of the last one.
-        """
-        slots, squares = np.empty(k, dtype=np.int32), np.empty(k)
-        chosen = (groups, tags, self._cell_tags, *after)
-        found = _nearest_chosen(x_m, y_m, excluded, within_m, *chosen, *self._searched, slots, squares)
-        last = (float(squares[found - 1]), np.uint64(self._ties[slots[found - 1]])) if found else after
-        return slots[:found].tolist(), last
+    ) -> list[int]:
+        """Answer `nearest` of those who have a tag of each group and are ranked after others."""
+        slots, squares = _room(k)
+        found = _nearest_chosen(
+            x_m, y_m, excluded, within_m, groups, tags, self._cell_tags, *after, *self._searched, slots, squares
+        )
+        return slots[:found].tolist()
 
     def few(self, slots: SlotArray) -> Few:
         """Return some slots, those that have a point, with what they are ranked by."""
         there = slots[self._home[slots] != NOBODY]
-        return there, self.points[there], self._ties[there]
+        x, y = self.points[there].T
+        return there, x.copy(), y.copy(), self._ties[there]
 
     def rank_of(self, slot: int, x_m: float, y_m: float) -> Rank | None:
         """Return where a slot is ranked by its distance from a place; None if it has no point."""
         x, y = self.points[slot].tolist() if self.has(slot) else (math.nan, math.nan)
         square = (x - x_m) * (x - x_m) + (y - y_m) * (y - y_m)
         return None if math.isnan(square) else (square, np.uint64(self._ties[slot]))
+
+    def rank_of_last(self, slots: list[int]) -> Rank:
+        """Return where the last of those is ranked whom this thread has just found, wherever they are by now."""
+        return float(_ROOM.squares[len(slots) - 1]), np.uint64(self._ties[slots[-1]])
 
     def nearest_to_each(self, queries_m: FloatArray, k: int, excluded: IntArray) -> SlotArray:
         """Return the slots of the k nearest to each query, `NOBODY` where there are no more; one excluded for each."""
@@ -179,15 +186,11 @@ class Grid:
         return slots
 
 
-def nearest_of(
-    few: Few, x_m: float, y_m: float, k: int, excluded: int, within_m: float, after: Rank
-) -> tuple[list[int], Rank]:
+def nearest_of(few: Few, x_m: float, y_m: float, k: int, excluded: int, within_m: float, after: Rank) -> list[int]:
     """Answer `Grid.nearest_chosen` by looking at all who may be found."""
-    rows, squares = np.empty(k, dtype=np.int32), np.empty(k)
+    rows, squares = _room(k)
     found = _nearest_of(x_m, y_m, excluded, within_m, *after, *few, rows, squares)
-    slots, _, ties = few
-    last = (float(squares[found - 1]), np.uint64(ties[rows[found - 1]])) if found else after
-    return slots[rows[:found]].tolist(), last
+    return few[0][rows[:found]].tolist()
 
 
 @brief_kernel
@@ -281,7 +284,8 @@ def _nearest_of(
     after_square: float,
     after_tie: np.uint64,
     members: SlotArray,
-    points: FloatArray,
+    x: FloatArray,
+    y: FloatArray,
     ties: HashArray,
     rows: SlotArray,
     squares: FloatArray,
@@ -290,9 +294,10 @@ def _nearest_of(
     rows[:] = NOBODY
     squares[:] = np.inf
     last, farthest_square = len(rows) - 1, within_m * within_m
+    # First what the processor does several at a time.
+    all_squares = (x - x_m) * (x - x_m) + (y - y_m) * (y - y_m)
     for row in range(len(members)):
-        dx, dy = points[row, 0] - x_m, points[row, 1] - y_m
-        square = dx * dx + dy * dy
+        square = all_squares[row]
         if (
             square <= min(squares[last], farthest_square)
             and members[row] != excluded
@@ -516,14 +521,17 @@ def _visit(
     """Merge the points of one cell who may be found into the k best so far."""
     last = len(slots) - 1
     while slot != NOBODY:
+        following = after[slot]
+        if not _has_tags(slot, groups, tags):
+            slot = following
+            continue
         dx, dy = points[slot, 0] - qx, points[slot, 1] - qy
         square = dx * dx + dy * dy
-        following = after[slot]
         # Where nobody is yet the square is infinite. Ties are only read for equals, which are rare.
         if (
             square <= min(squares[last], farthest_square)
             and slot != excluded
-            and _may_be_found(slot, square, groups, tags, after_square, after_tie, ties)
+            and (groups is None or square > after_square or (square == after_square and ties[slot] > after_tie))
         ):
             at = last
             if square < squares[last] or slots[last] == NOBODY or ties[slot] < ties[slots[last]]:
@@ -548,21 +556,11 @@ def _insert(slot: int, square: float, ties: HashArray, slots: SlotArray, squares
 
 
 @kernel
-def _may_be_found(
-    slot: int,
-    square: float,
-    groups: HashArray | None,
-    tags: HashArray | None,
-    after_square: float,
-    after_tie: np.uint64,
-    ties: HashArray,
-) -> bool:
+def _has_tags(slot: int, groups: HashArray | None, tags: HashArray | None) -> bool:
     # Left out of what is compiled for the search among everybody. (In one tuple, these arrays would be counted as used
     # and as not used again for every point, which takes longer than all the rest.)
     if groups is None or tags is None:
         return True
-    if square < after_square or (square == after_square and ties[slot] <= after_tie):
-        return False
     for number in range(len(groups)):  # noqa: SIM110 - compiled
         if tags[slot] & groups[number] == 0:
             return False

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
 from math import isfinite
@@ -40,7 +39,7 @@ _SPARE_SHARE = 16
 _PIECE = 512
 _PAUSE_S = 1e-4
 # Of a million people: to look at so many takes as long as to search the grid for them.
-_MOST_FEW = 6_000
+_MOST_FEW = 2_000
 _MOST_GROUPS_KEPT = 64
 _MOST_AT_ONCE = 1024
 
@@ -108,7 +107,7 @@ class NearbyIndex(Generic[P]):
         self._meanwhile: dict[P, tuple[float, float] | None] | None = None
         self._tagged_meanwhile: dict[P, int] = {}
         # Of groups of tags that were asked for: those who have them where these are few, else None.
-        self._few: dict[tuple[int, ...], Few | None] = {}
+        self._few: dict[tuple[int, ...], tuple[HashArray, Few | None]] = {}
         start = np.asarray(places_m, dtype=np.float64).reshape(-1, 2)
         if len(start) != len(people) or len(set(people)) != len(people):
             raise UsageError("an index needs one place for each person, and each person once")
@@ -179,45 +178,45 @@ class NearbyIndex(Generic[P]):
         after = FIRST if wanted.after is None else generation.rank_of(self._roster.slot_of(wanted.after), x_m, y_m)
         if after is None:
             raise LeftError("the person after whom the list was to go on has left the map; ask from the start")
-        few, tags = self._few_with(wanted.only), self._roster.tags(generation.capacity)
-        groups = np.array(wanted.only, dtype=np.uint64)
+        groups, few = self._few.get(wanted.only) or self._few_with(wanted.only)
+        tags = self._roster.all_tags
         people: list[P] = []
-        at_once = k + min(k, sum(map(len, wanted.hidden)))
+        at_once = k + min(k, sum(map(len, wanted.hidden))) if wanted.hidden else k
         while True:
             if few is None:
-                slots, after = generation.nearest_chosen(x_m, y_m, at_once, excluded, reach_m, tags, groups, after)
+                slots = generation.nearest_chosen(x_m, y_m, at_once, excluded, reach_m, tags, groups, after)
             else:
-                slots, after = nearest_of(few, x_m, y_m, at_once, excluded, reach_m, after)
+                slots = nearest_of(few, x_m, y_m, at_once, excluded, reach_m, after)
             found = self._roster.people_in(slots)
             for hidden in wanted.hidden:
                 found = [person for person in found if person not in hidden]
-            people += found
+            people = people + found if people else found
             if len(people) >= k or len(slots) < at_once:
-                return people[:k]
+                return people[:k] if len(people) > k else people
             at_once = min(2 * at_once, _MOST_AT_ONCE)
+            after = generation.rank_of_last(slots)
 
-    def _few_with(self, groups: tuple[int, ...]) -> Few | None:
-        """Return all who have a tag of each group, if they are few."""
-        if not groups:
-            return None
-        with suppress(KeyError):
-            return self._few[groups]
+    def _few_with(self, groups: tuple[int, ...]) -> tuple[HashArray, Few | None]:
+        """Return the groups, and all who have a tag of each of them, if they are few."""
+        bits = np.array(groups, dtype=np.uint64)
         with self._changing:
-            tags = self._roster.tags(self._live.capacity)
-            has_all = np.ones(len(tags), dtype=np.bool_)
-            for group in groups:
-                has_all &= (tags & np.uint64(group)) != 0
-            slots = np.flatnonzero(has_all).astype(np.int32)
-            found = None if len(slots) > _MOST_FEW else self._live.few(slots)
+            few = None
+            if groups:
+                tags = self._roster.tags(self._live.capacity)
+                has_all = (tags & bits[0]) != 0
+                for group in bits[1:]:
+                    has_all &= (tags & group) != 0
+                slots = np.flatnonzero(has_all).astype(np.int32)
+                few = None if len(slots) > _MOST_FEW else self._live.few(slots)
             if len(self._few) >= _MOST_GROUPS_KEPT:
                 del self._few[next(iter(self._few))]
-            self._few[groups] = found
-        return found
+            self._few[groups] = bits, few
+        return bits, few
 
     def _forget_few(self, *tags: int) -> None:
         """Forget those who were few, if somebody with these tags is one of them. Called before anything changes."""
         if any(tags):
-            for groups, few in list(self._few.items()):
+            for groups, (_, few) in list(self._few.items()):
                 if few is not None and any(all(one & group for group in groups) for one in tags):
                     del self._few[groups]
 
@@ -499,7 +498,7 @@ class _Roster(Generic[P]):
         self._generator = generator
         self._slot_of: dict[P, int] = {}
         self._tie_seeds: HashArray = np.zeros(_LEAST_ROOM, dtype=np.uint64)
-        self._tags: HashArray = np.zeros(_LEAST_ROOM, dtype=np.uint64)
+        self.all_tags: HashArray = np.zeros(_LEAST_ROOM, dtype=np.uint64)
         self._free: list[int] = []
 
     def __len__(self) -> int:
@@ -529,20 +528,20 @@ class _Roster(Generic[P]):
     def tags(self, capacity: int) -> HashArray:
         """Return the tags of the first slots, as bits."""
         self._make_room(capacity)
-        return self._tags[:capacity]
+        return self.all_tags[:capacity]
 
     def tags_of(self, slot: int) -> int:
         """Return the tags of a slot, if it is one."""
-        return 0 if slot == NOBODY else int(self._tags[slot])
+        return 0 if slot == NOBODY else int(self.all_tags[slot])
 
     def tag(self, slot: int, tags: int) -> None:
         """Give a slot, if it is one, tags in place of those before."""
         if slot != NOBODY:
-            self._tags[slot] = tags
+            self.all_tags[slot] = tags
 
     def tag_all(self, tags: HashArray) -> None:
         """Give the first slots tags in place of those before."""
-        self._tags[: len(tags)] = tags
+        self.all_tags[: len(tags)] = tags
 
     def enter(self, people: Sequence[P]) -> IntArray:
         """Return people's slots; who has none gets one."""
@@ -558,7 +557,7 @@ class _Roster(Generic[P]):
         self.leavers += 1
         slot = self._slot_of.pop(person)
         self.people[slot] = None
-        self._tags[slot] = 0
+        self.all_tags[slot] = 0
         self._free.append(slot)
 
     def _slots_of(self, people: Sequence[P]) -> IntArray:
@@ -585,7 +584,7 @@ class _Roster(Generic[P]):
     def _make_room(self, capacity: int) -> None:
         if capacity > len(self._tie_seeds):
             room = max(capacity, 2 * len(self._tie_seeds)) - len(self._tie_seeds)
-            self._tie_seeds, self._tags = (np.pad(array, (0, room)) for array in (self._tie_seeds, self._tags))
+            self._tie_seeds, self.all_tags = (np.pad(array, (0, room)) for array in (self._tie_seeds, self.all_tags))
 
 
 def _in_pieces(batches: Iterable[PublishedBatch], remap: Remap) -> Iterator[tuple[list[str], FloatArray, HashArray]]:
