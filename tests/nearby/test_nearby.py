@@ -68,6 +68,7 @@ def test_from_reports_to_lists(open_nearby: Opener, clock: Clock) -> None:
     assert not app.publish_due()
     assert set(app.nearby(*HERE, k=2)) == {"ann", "bob"}
     assert app.nearby(*HERE, k=2, exclude="ann")[0] == "bob"
+    assert app.nearby(*HERE, k=2, exclude={"ann", "bob", "nobody"}) == ["eve"]
     assert app.nearby(*THERE, within_m=10_000.0) == ["eve"]
     ledger = app.ledger()
     assert (ledger.people, ledger.published, sum(ledger.charged_by_window.values())) == (3, 3, 3)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from nearveil.errors import NearveilError, UsageError
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.nearby.index import NearbyIndex
+from nearveil.nearby.index import Filter, NearbyIndex
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
 from nearveil.nearby.publishing.keys import KeyFile, Keys, new_keys, write_keys
 from nearveil.nearby.publishing.protection import Protection, Schedule
@@ -238,19 +238,23 @@ class Nearby:
         longitude: float,
         k: int = 10,
         *,
-        exclude: str | None = None,
+        exclude: str | Collection[str] = (),
         within_m: float | None = None,
     ) -> list[str]:
         """Return the ids of the k people who are published nearest to a place, nearest first.
 
         Parameters
         ----------
-        exclude : str, optional
-            Somebody to leave out: who asks.
+        exclude : str or collection of str
+            Whom to leave out: who asks, and whoever is not to be seen by them.
         within_m : float, optional
             Nobody who is published farther away.
         """
-        return self._index.ranked(latitude, longitude, k, exclude, within_m)
+        x_m, y_m = self._index.to_metres(latitude, longitude)
+        if isinstance(exclude, str):
+            return self._index.ranked_metres(x_m, y_m, k, exclude, within_m)
+        hidden = Filter(hidden=(frozenset(exclude),)) if exclude else None
+        return self._index.ranked_metres(x_m, y_m, k, None, within_m, hidden)
 
     # -- people ------------------------------------------------------------------------------------------------
 
