@@ -22,7 +22,7 @@ from nearveil.server.logs import set_up_logs
 from nearveil.server.scopes import ROUTES
 from tests.cli.key_commands import run
 from tests.server.running import HERE, Running, in_folder, running
-from tests.server.test_scopes import BODIES
+from tests.server.test_scopes import BODIES, in_path
 
 KEYS = new_keys()
 SECONDS = "2025-06-11T00:01:00Z"
@@ -64,7 +64,7 @@ def test_what_is_logged_is_every_change_and_export_but_no_report_or_question() -
 def test_every_change_has_its_entry(here: Running, path: Path, route: tuple[str, str]) -> None:
     here.service.store.add_people(["ann"])
     method, template = route
-    answer = here.call(method, template.replace("{id}", "ann").replace("{name}", "shop"), json=BODIES.get(route))
+    answer = here.call(method, in_path(template, "ann", "shop"), json=BODIES.get(route))
     first, *rest = entries(path)
     assert (first["event"], first["action"], first["by"]) == ("audit", ROUTES[route].action, "key tests")
     assert first["time"].endswith(":00Z")
@@ -184,7 +184,7 @@ def test_what_cannot_be_logged_is_not_done(
     monkeypatch.setattr(os, "write", failure)
     # Somebody new where people are created, and a key that is there where one is removed.
     person = "eve" if ROUTES[route].action == "create people" else "ann"
-    target = template.replace("{id}", person).replace("{name}", "shop" if method == "POST" else "tests")
+    target = in_path(template, person, "shop" if method == "POST" else "tests")
     body = {"ids": ["eve"]} if template == "/v1/people" else BODIES.get(route)
     answer = here.call(method, target, json=body)
     assert (answer.status_code, answer.json()["type"]) == (503, "urn:nearveil:problem:not-logged")

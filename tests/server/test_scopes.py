@@ -20,6 +20,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/nearby"): HERE,
     ("PUT", "/v1/people/{id}/location"): HERE,
     ("POST", "/v1/people"): {"ids": ["ann"]},
+    ("PUT", "/v1/people/{id}/tags"): {"tags": []},
+    ("PUT", "/v1/people/{id}/blocked"): {"ids": []},
     ("POST", "/v1/people/{id}/tokens"): {},
     ("POST", "/v1/platform-keys/{name}"): {"scopes": ["admin"]},
     ("PUT", "/v1/intervals"): {},
@@ -44,7 +46,12 @@ def answer_of(here: Running, route: tuple[str, str], key: str) -> Any:
     method, path = route
     here.service.store.add_people(["ann"])
     body = {"json": BODIES[route]} if route in BODIES else {}
-    return here.call(method, path.replace("{id}", "ann").replace("{name}", "shop"), key=key, **body)
+    return here.call(method, in_path(path, "ann", "shop"), key=key, **body)
+
+
+def in_path(path: str, person: str, name: str) -> str:
+    """A route's path with what clients choose in it."""
+    return path.replace("{id}", person).replace("{other}", "bob").replace("{name}", name)
 
 
 def test_every_route_has_a_rule_and_every_rule_a_route(here: Running) -> None:

@@ -129,7 +129,8 @@ def test_questions_and_reports_pass_and_nothing_of_them_is_written(service: Runn
         client.get(f"/v1/nearby?{query}")
         client.get(f"/{HERE['latitude']},{HERE['longitude']}?{query}", headers={"Referer": f"https://app/?{query}"})
         client.put("/v1/people/ann-of-the-test/location", content=b" " * 60_000 + json.dumps(HERE).encode())
-        client.post("/v1/nearby", content=b"1" * 100_000, params=HERE)
+        client.post("/v1/nearby", content=b"1" * 800_000, params=HERE)
+        client.put("/v1/people/ann-of-the-test/blocked/ann-of-the-test")
     with (
         socket.create_connection(("127.0.0.1", nginx.port), timeout=30) as line,
         nginx.trust.wrap_socket(line, server_hostname="localhost") as secured,
@@ -144,6 +145,7 @@ def test_questions_and_reports_pass_and_nothing_of_them_is_written(service: Runn
     assert ("PUT", "/v1/people/{id}/location", "202") in routes
     assert ("POST", "/v1/nearby", "200") in routes
     assert ("POST", "/v1/nearby", "413") in routes
+    assert ("PUT", "/v1/people/{id}/blocked/{other}", "422") in routes
     assert ("GET", "other", "404") in routes
 
 
@@ -161,7 +163,7 @@ def test_headers_that_are_too_large_are_refused_by_nginx(
     with nginx.client(**service.headers) as client:
         refused = client.post("/v1/nearby", json={**HERE, "k": 3}, headers=headers)
         assert (refused.status_code, refused.headers["server"]) == (400, "nginx")
-        assert client.post("/v1/nearby", content=b"1" * 65_537).status_code == 413
+        assert client.post("/v1/nearby", content=b"1" * 786_433).status_code == 413
         assert client.post("/v1/nearby", json={**HERE, "k": 3}, headers={"short": "1" * 5_000}).status_code == 200
     assert _refused_by_service(service) == before
 

@@ -144,6 +144,7 @@ def _limited(receive: Receive) -> Receive:
 
 _CHOSEN = {"people": "{id}", "platform-keys": "{name}"}
 _NAMED = re.compile(r"^/v1/(people|platform-keys)/[^/]+")
+_OTHER = re.compile(r"(?<=^/v1/people/\{id\}/blocked/)[^/]+$")
 _KNOWN = {"/", HEALTH_PATH, *(path for _, path in ROUTES)}
 
 
@@ -196,6 +197,8 @@ def kind_of(path: str) -> str:
     --------
     >>> kind_of("/v1/people/ann/location"), kind_of("/37.77,-122.42")
     ('/v1/people/{id}/location', 'other')
+    >>> kind_of("/v1/people/ann/blocked/eve")
+    '/v1/people/{id}/blocked/{other}'
     """
-    kind = _NAMED.sub(lambda found: f"/v1/{found[1]}/{_CHOSEN[found[1]]}", path)
+    kind = _OTHER.sub("{other}", _NAMED.sub(lambda found: f"/v1/{found[1]}/{_CHOSEN[found[1]]}", path))
     return kind if kind in _KNOWN else "other"
