@@ -135,7 +135,7 @@ def test_what_waits_is_shown_to_nobody(here: Running) -> None:
             caller.report("ann")
             for key in ("", caller.token("ann")):
                 record = caller.call("GET", "/v1/people/ann", key=key).json()
-                assert (set(record), record["published"]) == ({"id", "created", "published"}, None)
+                assert (set(record), record["published"]) == ({"id", "created", "published", "tags", "blocked"}, None)
 
 
 class _Failing(SqliteStore):
