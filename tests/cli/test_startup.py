@@ -13,7 +13,7 @@ import pytest
 import typer
 
 import nearveil
-from nearveil.cli.main import VERBS
+from nearveil.cli.main import VERBS, name_of
 
 NOT_FOR_PROTECT = ("scipy.spatial", "scipy.linalg", "matplotlib", "fastapi", "plotly", "httpx", "psycopg")
 HEAVY = ("numba", "scipy", "pyarrow", "matplotlib", "fastapi", "pyproj", "numpy")
@@ -21,7 +21,7 @@ HEAVY = ("numba", "scipy", "pyarrow", "matplotlib", "fastapi", "pyproj", "numpy"
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_list_says_what_the_verb_says(verb: str) -> None:
-    name = verb.replace("-", "_")
+    name = name_of(verb)
     module = importlib.import_module(f"nearveil.cli.{name}")
     group = getattr(module, f"{name}_app", None)
     if isinstance(group, typer.Typer):

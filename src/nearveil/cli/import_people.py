@@ -17,7 +17,8 @@ from nearveil.errors import UsageError
 from nearveil.io.columns import column_position, person_columns
 from nearveil.io.files import open_people
 from nearveil.io.people import PeopleStream, ReadOptions
-from nearveil.nearby.importing import Imported, PlacesOfPeople, import_people
+from nearveil.nearby import importing
+from nearveil.nearby.importing import Imported, PlacesOfPeople
 from nearveil.nearby.stores import is_postgres
 from nearveil.server.service import Service
 from nearveil.server.setting_types import has_password
@@ -27,7 +28,7 @@ _VARIABLE = "NEARVEIL_IMPORT_FROM"
 
 
 @takes_reading
-def import_(
+def import_people(
     source: Annotated[
         str | None,
         typer.Argument(
@@ -67,7 +68,7 @@ def import_(
     total, people = _people(address, table, id_column, reading)
     with closing(Service.open(Settings.load(config, os.environ, options))) as service:
         with progress_bar("importing people", total) as advance:
-            imported = import_people(service.publisher, people, clip=reading.clip, progress=advance)
+            imported = importing.import_people(service.publisher, people, clip=reading.clip, progress=advance)
         publishes_at = service.publisher.starts_at(service.publisher.epoch + 1)
     _say(imported, publishes_at)
 

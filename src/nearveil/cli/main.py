@@ -75,16 +75,18 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
     return app
 
 
+def name_of(verb: str) -> str:
+    """Return what the module of a verb and its function are called, neither of which can have a keyword's name."""
+    return "import_people" if verb == "import" else verb.replace("-", "_")
+
+
 def _add(app: typer.Typer, verb: str) -> None:
-    name = verb.replace("-", "_")
-    # A module cannot have the name of a keyword.
-    module = import_module(f"nearveil.cli.{'import_people' if verb == 'import' else name}")
+    name = name_of(verb)
+    module = import_module(f"nearveil.cli.{name}")
     if verb in _GROUPS:
         app.add_typer(getattr(module, f"{name}_app"), name=verb)
     else:
-        app.command(verb, context_settings=_SETTINGS.get(verb))(
-            getattr(module, "import_" if verb == "import" else name)
-        )
+        app.command(verb, context_settings=_SETTINGS.get(verb))(getattr(module, name))
 
 
 def _listed() -> None:
