@@ -1,5 +1,6 @@
 """The three attacks on a real service, a process of its own: they work without protection, and not with it."""
 
+import secrets
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -37,7 +38,10 @@ def populate(service: Served, count: int = PEOPLE) -> None:
         assert client.create_people(people) == count
         # Many at once, which the service keeps in one transaction.
         with ThreadPoolExecutor(32) as pool:
-            receipts = list(pool.map(lambda person, place: client.report(person, *place), people, places.tolist()))
+            # With a receipt of the phone's own, so that a report whose connection breaks is sent again.
+            own = secrets.token_hex(12)
+            reports = pool.map(lambda one, place: client.report(one, *place, previous=own), people, places.tolist())
+            receipts = list(reports)
         if receipts[-1].waits:
             client.advance_epoch()
 
