@@ -1,22 +1,32 @@
-"""How well attacks on plain ranked lists do where people live otherwise than in the cities they were made for.
+"""How well attacks on ranked lists do on populations and services that they were not made for.
 
-``python -m benchmarks.attack_populations --targets 50`` prints a row for each population and attack. Found means within
-100 m of where the service has the target. Where people share a point they cannot be told apart, and the target is found
-if their shared point is. "Said wrongly" counts attacks that ended with "found", certified or not, more than 100 m away.
-Lists have 30 people, and the attacker starts within 100 m of somebody, where the target is the last in the list.
+``python -m benchmarks.attack_populations --targets 50`` prints a row for each population and attack, on plain lists.
+With ``--policies`` it is a row for each answer policy and number of accounts of the adaptive attack; the people are two
+cities of 3,000, with half of the targets in each. Found means within 100 m of where the service has the target. Where
+people share a point they cannot be told apart, and the target is found if their shared point is. "Wrong" counts
+attacks that ended with "found", or certified, more than 100 m away. Lists have 30 people (presets: their own length),
+and the attacker starts within 100 m of somebody, where the target is the last in the list.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from nearveil.attacks.base import AttackResult, Outcome
+from nearveil.attacks.policies import PRESETS, AnswerPolicy
 from nearveil.audit.bounds import clopper_pearson_high, clopper_pearson_low
-from nearveil.evaluation.attack_trials import ServiceSetup, Trial, draw_instances, run_trials, set_up_attacks
+from nearveil.evaluation.attack_trials import (
+    AttackSetup,
+    ServiceSetup,
+    Trial,
+    draw_instances,
+    run_trials,
+    set_up_attacks,
+)
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import Region, named_region
 from nearveil.report.tables import text_table
@@ -26,9 +36,9 @@ TAU_M = 100.0
 K = 30
 
 
-def city(people: int, region: Region) -> FloatArray:
+def city(people: int, region: Region, seed: int = 47) -> FloatArray:
     """A made-up city that no attack was tuned on."""
-    return region.to_metres(synthetic_city(people, region, rng=47))
+    return region.to_metres(synthetic_city(people, region, rng=seed))
 
 
 def on_points(people: int, each: int, region: Region) -> FloatArray:
@@ -56,61 +66,103 @@ POPULATIONS: dict[str, Callable[[Region], FloatArray]] = {
 }
 
 
-def row_of(population: str, trial: Trial, results: list[AttackResult]) -> list[str]:
+POLICIES = (
+    "snap:100m", "snap:250m", "drop:0.1", "drop:0.02", "order-noise:0.1", "order-noise:0.02", "bands:500m",
+    "cutoff:1km", "cutoff:1km,group:5", "delay:2", "snap:100m,drop:0.1", "snap:100m,delay:2", "bands:500m,cutoff:2km",
+    "drop:0.1,order-noise:0.1", "cutoff:1km,drop:0.1",
+)  # fmt: skip
+POLICY_PEOPLE = 3000
+POLICY_CITIES = (53, 59)
+
+Row = tuple[str, list[Trial]]
+"""What is attacked, and the attacks that a row counts together."""
+
+
+def rows_by_population(only: str, attacks: list[AttackSetup], region: Region, targets: int) -> Iterator[Row]:
+    """Plain lists of people who live otherwise."""
+    for name, people in POPULATIONS.items():
+        if only in name:
+            setup = ServiceSetup(region, people(region), None, 1)
+            drawn = tuple(
+                draw_instances(setup.open(), setup.served_m, k=K, count=targets, rng=np.random.default_rng(2))
+            )
+            yield from ((name, [Trial(setup, attack, K, drawn)]) for attack in attacks)
+
+
+def rows_by_policy(only: str, attacks: list[AttackSetup], region: Region, targets: int) -> Iterator[Row]:
+    """What services do to lists, in two cities."""
+    shapes = {"plain lists": (AnswerPolicy(), K)}
+    shapes |= {f"`{policy}`": (AnswerPolicy.parse(policy), K) for policy in POLICIES}
+    # The preset with plain lists is there already.
+    shapes |= {
+        f"preset `{name}`": (preset.policy, POLICY_PEOPLE if preset.lists_everybody else K)
+        for name, preset in PRESETS.items()
+        if not preset.policy.is_plain
+    }
+    cities = [city(POLICY_PEOPLE, region, seed) for seed in POLICY_CITIES]
+    for name, (policy, k) in shapes.items():
+        if only not in name:
+            continue
+        setups = [
+            ServiceSetup(region, policy.snapped(people, region.half_extent_m), None, 1, policy=policy)
+            for people in cities
+        ]
+        drawn = [
+            tuple(draw_instances(setup.open(), setup.served_m, k=k, count=targets // 2, rng=np.random.default_rng(2)))
+            for setup in setups
+        ]
+        for attack in attacks:
+            yield name, [Trial(setup, attack, k, some) for setup, some in zip(setups, drawn, strict=True)]
+
+
+def cells_of(name: str, attacked: list[tuple[Trial, list[AttackResult]]]) -> list[str]:
     """One row of the table."""
-    found = wrongly = certified = certified_wrongly = 0
-    for instance, result in zip(trial.instances, results, strict=True):
-        place = trial.setup.served_m[instance.target]
-        is_near = result.estimate is not None and math.dist(result.estimate, place) <= TAU_M
-        found += is_near
-        wrongly += result.outcome is Outcome.FOUND and not is_near
-        certified, certified_wrongly = (
-            certified + result.certified,
-            certified_wrongly + (result.certified and not is_near),
-        )
-    count = len(results)
-    low, high = clopper_pearson_low(found, count, 0.025), clopper_pearson_high(found, count, 0.025)
-    attack = trial.attack_setup
-    name = f"{attack.attack.name}, {attack.colluders} accounts" if attack.colluders else attack.attack.name
+    results, errors_m = [], []
+    for trial, found in attacked:
+        for instance, result in zip(trial.instances, found, strict=True):
+            place = trial.setup.served_m[instance.target]
+            results.append(result)
+            errors_m.append(math.inf if result.estimate is None else math.dist(result.estimate, place))
+    count, near = len(results), [error_m <= TAU_M for error_m in errors_m]
+    low, high = clopper_pearson_low(sum(near), count, 0.025), clopper_pearson_high(sum(near), count, 0.025)
+    said = [is_near for is_near, result in zip(near, results, strict=True) if result.outcome is Outcome.FOUND]
+    certified = [is_near for is_near, result in zip(near, results, strict=True) if result.certified]
+    held = [error_m <= result.radius_m for error_m, result in zip(errors_m, results, strict=True) if result.radius_m]
+    setup = attacked[0][0].attack_setup
+    accounts = {0: "", 1: ", 1 account"}.get(setup.colluders, f", {setup.colluders} accounts")
     return [
-        population,
-        name.replace("1 accounts", "1 account"),
-        f"{found / count:.2f} ({float(low):.2f}–{float(high):.2f})",
+        name,
+        setup.attack.name + accounts,
+        f"{sum(near) / count:.2f} ({float(low):.2f}–{float(high):.2f})",
         f"{np.mean([result.queries for result in results]):.1f}",
-        f"{wrongly} of {count}",
-        f"{certified}, {certified_wrongly}",
+        f"{len(said) - sum(said)} of {len(said)}",
+        f"{len(certified) - sum(certified)} of {len(certified)}",
+        f"{sum(held)} of {len(held)}",
     ]
+
+
+HEADERS = (
+    "lists", "attack", "found within 100 m", "questions", 'wrong of "found"', "wrong of certified", "radii that hold",
+)  # fmt: skip
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--targets", type=int, default=50)
-    parser.add_argument("--only", help="only populations whose name contains this")
+    parser.add_argument("--targets", type=int, default=50, help="people attacked for each row")
+    parser.add_argument("--policies", action="store_true", help="policies and presets instead of populations")
+    parser.add_argument("--only", default="", help="only rows whose name contains this")
     parser.add_argument("--attack", action="append", help="only this attack; may be repeated")
     parser.add_argument("--cores", type=int, default=2)
     options = parser.parse_args()
     region = named_region("san-francisco")
-    attacks = set_up_attacks(options.attack or ["adaptive", "unfolding"], region, colluders=[1, 4], tau_m=TAU_M)
-    rows = []
-    for name, people in POPULATIONS.items():
-        if options.only and options.only not in name:
-            continue
-        places_m = people(region)
-        setup = ServiceSetup(region, places_m, None, 1)
-        drawn = draw_instances(setup.open(), places_m, k=K, count=options.targets, rng=np.random.default_rng(2))
-        trials = [Trial(setup, attack, K, tuple(drawn)) for attack in attacks]
-        for trial, results in zip(trials, run_trials(trials, cores=options.cores), strict=True):
-            rows.append(row_of(name, trial, results))
-    headers = [
-        "population",
-        "attack",
-        "found within 100 m",
-        "questions",
-        "said found wrongly",
-        "certified, of these false",
-    ]
-    print(text_table(headers, rows))
+    usual = ["adaptive"] if options.policies else ["adaptive", "unfolding"]
+    attacks = set_up_attacks(options.attack or usual, region, colluders=[1, 4], tau_m=TAU_M)
+    listing = rows_by_policy if options.policies else rows_by_population
+    rows = list(listing(options.only, attacks, region, options.targets))
+    results = iter(run_trials([trial for _, trials in rows for trial in trials], cores=options.cores))
+    cells = [cells_of(name, [(trial, next(results)) for trial in trials]) for name, trials in rows]
+    print(text_table(HEADERS, cells))
 
 
 if __name__ == "__main__":
