@@ -44,7 +44,7 @@ def test_nothing_but_answers_can_be_reached(service: SimulatedService, city_m: F
     """Everything public on the oracle, followed as far as attributes go, holds no place of anybody."""
     oracle = service.oracle(k=5, colluders=1)
     public = {name for name in dir(oracle) if not name.startswith("_")}
-    assert public == {"k", "colluders", "queries", "nearby", "put"}
+    assert public == {"k", "colluders", "queries", "nearby", "put", "has_exact_lists"}
     assert not hasattr(oracle, "__dict__")
     for name in public:
         value = getattr(oracle, name)

@@ -31,13 +31,13 @@ TAU_M = 100.0
 
 
 def results_of(
-    region: Region, places_m: FloatArray, policy: str, *, colluders: int, count: int
+    region: Region, places_m: FloatArray, policy: str, *, colluders: int, count: int, most_queries: int = 60
 ) -> list[tuple[AttackResult, float]]:
     """Results, each with its error from where the service has the target."""
     rules = AnswerPolicy.parse(policy)
     served_m = rules.snapped(places_m, region.half_extent_m)
     service = SimulatedService(region, served_m, rng=1, policy=rules)
-    attack = Adaptive(half_extent_m=region.half_extent_m, colluders=colluders)
+    attack = Adaptive(half_extent_m=region.half_extent_m, colluders=colluders, most_queries=most_queries)
     found = []
     for number, instance in enumerate(
         draw_instances(service, served_m, k=30, count=count, rng=np.random.default_rng(2))
@@ -70,6 +70,17 @@ def test_the_radius_is_stated_without_a_certificate(san_francisco: Region, city_
     found = [one for one, _ in results_of(san_francisco, city_m, "snap:100m,drop:0.1", colluders=4, count=3)]
     assert not any(one.certified for one in found)
     assert any(one.radius_m is not None for one in found)
+
+
+def test_no_radius_is_stated_where_questions_run_out_before_bands_are_ruled_out(
+    san_francisco: Region, city_m: FloatArray
+) -> None:
+    """Without bands the order would tell distances, and in these lists it does not."""
+    found = results_of(san_francisco, city_m, "cutoff:500m,bands:501m", colluders=1, count=2, most_queries=40)
+    for result, _ in found:
+        assert result.outcome is Outcome.CONTRADICTION
+        assert result.estimate is not None
+        assert result.radius_m is None
 
 
 @pytest.mark.parametrize("colluders", [1, 4])

@@ -29,9 +29,13 @@ _FIRST_REACH_M = 200.0
 _UNLISTED = 10**9
 # An account that is moved a little in a plain service does not pass so many people at once.
 _JUMP = 3
+# By what factor the width of bands may be open in the end.
+_WELL_KNOWN = 1.06
 # Questions that calibration leaves for the search.
 _KEPT = 20
 _DISPLACED_M = 30.0
+# The target is hardly farther away than so many times what accounts are displaced by.
+_DISPLACED_TIMES = 2.0
 _LOOKS_AROUND = 8
 # Share of answers that none of the hypotheses explains.
 _NONSENSE = 0.02
@@ -96,7 +100,7 @@ class Hypotheses:
         if calibration.bands_m:
             rows += [(2.0, 0.0, calibration.bands_m, tie) for tie in (_ACCOUNT_FIRST, _TARGET_FIRST)]
         if calibration.displaced_m:
-            rows += [(factor * calibration.displaced_m, 0.0, 0.0, _EITHER) for factor in (0.5, 1.0, 2.0)]
+            rows += [(factor * calibration.displaced_m, 0.0, 0.0, _EITHER) for factor in (0.5, 1.0, 2.0, 4.0)]
         table = np.array(rows, dtype=np.float64)
         return cls(table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.int64))
 
@@ -229,6 +233,8 @@ class PolicySearch:
         self._rng = np.random.default_rng(1)
         self._clues: list[Clue] = []
         self.bands: Bands | None = None
+        # Whether questions ran out before it was known if there are bands.
+        self._is_partly_calibrated = False
         self._cells = Belief(start, half_extent_m, inquiry.oracle.k, tau_m).cells
 
     def search(self, calibration: Calibration) -> Finding:
@@ -258,10 +264,10 @@ class PolicySearch:
             self._ask(*self._next_question())
             estimate, radius_m = self.estimate()
             if radius_m <= self._tau_m and len(self._clues) >= 6:
-                outcome = Outcome.FOUND if self._makes_sense() else Outcome.CONTRADICTION
+                outcome = Outcome.FOUND if self._is_trusted() else Outcome.CONTRADICTION
                 return Finding(outcome, estimate, radius_m=radius_m if outcome is Outcome.FOUND else None)
         estimate, radius_m = self.estimate()
-        return Finding(Outcome.CONTRADICTION, estimate, radius_m=radius_m if self._makes_sense() else None)
+        return Finding(Outcome.CONTRADICTION, estimate, radius_m=radius_m if self._is_trusted() else None)
 
     @property
     def _left(self) -> int:
@@ -339,7 +345,7 @@ class PolicySearch:
         account = self._accounts[0]
         first = min((one.index(account) for one in lists if account in one), default=_UNLISTED)
         low, high, counts = _FIRST_REACH_M / 7, math.inf, {0.0: first}
-        while self._left > _KEPT and high / low > 1.06 and low < self._half_extent.min():
+        while self._left > _KEPT and high / low > _WELL_KNOWN and low < self._half_extent.min():
             radius = math.sqrt(low * high) if high < math.inf else 2 * low
             counts[radius] = self._ahead_of(account, radius)
             if counts[radius] == first:
@@ -349,6 +355,8 @@ class PolicySearch:
             else:
                 # A number in between: people are passed one by one.
                 return 0.0, self._find_displacement(account, counts), False
+        if high / low > _WELL_KNOWN and low < self._half_extent.min():
+            self._is_partly_calibrated = True
         if high == math.inf:
             return 0.0, _DISPLACED_M, False
         width_m = roundest_between(low, high)
@@ -539,10 +547,14 @@ class PolicySearch:
         order = np.argsort(gaps)
         # A little more than 95 %: the hypotheses are not the whole truth.
         last = min(int(np.searchsorted(np.cumsum(mass[order]), 0.97)), len(order) - 1)
-        return spot_of(mean), float(gaps[order[last]])
+        # On a grid accounts are displaced alike from question to question: no average gets rid of it.
+        displaced_m = float(self._weights.sum(axis=0) @ self._hypotheses.displaced_m)
+        return spot_of(mean), max(float(gaps[order[last]]), _DISPLACED_TIMES * displaced_m)
 
-    def _makes_sense(self) -> bool:
-        """Whether most answers are as some hypothesis has them at the estimate."""
+    def _is_trusted(self) -> bool:
+        """Whether it is known what the service does, and most answers are as some hypothesis has them."""
+        if self._is_partly_calibrated:
+            return False
         row, column = np.unravel_index(np.argmax(self._weights), self._weights.shape)
         logs = [self._likelihood.log_of(clue, self._cells[row : row + 1])[0, column] for clue in self._clues]
         return float(np.mean(np.array(logs) < math.log(0.05))) <= 0.2 if logs else False

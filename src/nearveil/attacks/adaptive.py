@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import ClassVar, Self
 
 import numpy as np
@@ -26,10 +25,12 @@ from nearveil.types import FloatArray
 _CONFIRM_AT = 0.65
 # Probability that the target is that near from which on it is worth trying to confirm it.
 _LIKELY = 0.8
-# Radians between the directions of accounts at the same distance. A right angle: on a grid they are not both displaced
-# outwards.
-_APART = math.pi / 2
-# In units of the radius: where somebody is at the very place asked from, sentinels are put this far beside it.
+# Sides of an estimate that accounts confirm it from. Four, at right angles: wherever a grid with wide spacing has the
+# estimate, one of them stays at the same point of the grid.
+_SIDES = 4
+_APART = 2 * math.pi / _SIDES
+# In units of the radius: accounts that were nearer than this to a place do not move there visibly, and where somebody
+# is at the very place of an estimate, another estimate is this far beside it.
 _ASIDE = 0.5
 # Probabilities: that the target is nearer than the accounts that confirm an estimate, as far as that can be chosen, and
 # from which on a question that can end the attack is preferred to one that tells most.
@@ -43,9 +44,10 @@ class Adaptive(Attack):
 
     A service may have the attacker's accounts elsewhere than they were put, leave people out or disturb the order,
     which would make bounds worthless. So nothing is certified before it was confirmed: asked from the estimate, the
-    target is listed before accounts at 0.65 tau from it on two sides, which have the same people before them, and an
-    account put right there, a sentinel, is listed first. The last questions are chosen so that they tell where the
-    target is and confirm it as well. Where moves of accounts show late, the attack waits for them. Other answers that
+    target is listed before accounts at 0.65 tau from it on four sides, which have the same people before them, and the
+    same accounts put right there, as sentinels, are listed first. The last questions are chosen so that they tell where
+    the target is and confirm it as well. Where an oracle says that it has exact lists (``has_exact_lists``), nothing is
+    to be confirmed: bounds are proofs. Where moves of accounts show late, the attack waits for them. Other answers that
     make no sense lead to a search by likelihood, which gives an estimate with a radius and certifies nothing.
 
     Parameters
@@ -108,14 +110,18 @@ class _Search:
     def __init__(self, attack: Adaptive, inquiry: Inquiry, start: Spot, *, is_patient: bool = False) -> None:
         self._attack, self._inquiry, self._start, self._is_patient = attack, inquiry, start, is_patient
         self._accounts = inquiry.colluders[: attack.colluders]
-        self._aim_m = _CONFIRM_AT * attack.tau_m
+        self._has_exact_lists = bool(getattr(inquiry.oracle, "has_exact_lists", False))
+        self._confirms = attack.certifies and not self._has_exact_lists
+        self._aim_m = _CONFIRM_AT * attack.tau_m if self._confirms else attack.tau_m
         k = inquiry.oracle.k
+        # Those that confirm an estimate; all of them must fit into a list.
+        self._guards = self._accounts[: min(_SIDES, k)]
         self._belief = Belief(start, attack.half_extent_m, k, self._aim_m)
         self._rings = Rings(inquiry.target, k, start)
         self._planner = Planner(self._belief, self._rings)
         self._shared_places: set[Spot] = set()
         self._tried: set[Spot] = set()
-        self._confirmations = _Confirmations(inquiry.target, k, self._aim_m)
+        self._confirmations = _Confirmations(inquiry.target, k, self._aim_m, self._guards)
         self._misled = False
 
     def run(self) -> Finding:
@@ -124,17 +130,22 @@ class _Search:
         # Silence at the start is no list to learn from.
         makes_sense &= bool(self._inquiry.listed) or not self._rings.never_seen
         while makes_sense and self._may_ask:
-            if not self._attack.certifies:
+            if not self._confirms:
                 centre, radius_m = self._belief.enclosing_circle()
                 if radius_m <= self._attack.tau_m:
-                    return Finding(Outcome.FOUND, centre)
+                    return self._found_by_bounds(centre, radius_m)
                 makes_sense = self._ask_next()
                 continue
             centre, is_likely = self._estimate()
-            if self._is_confirmed(centre):
+            if self._confirmations.are_complete(centre):
                 return Finding(Outcome.FOUND, centre, certified=True, radius_m=self._aim_m)
             makes_sense = self._ask_around(centre) if is_likely else self._ask_next()
         return self._give_up(Outcome.OUT_OF_QUERIES if makes_sense else Outcome.CONTRADICTION)
+
+    def _found_by_bounds(self, centre: Spot, radius_m: float) -> Finding:
+        """All that is possible is near: a proof where lists are exact and the target was seen."""
+        is_proof = self._attack.certifies and self._has_exact_lists and not self._rings.never_seen
+        return Finding(Outcome.FOUND, centre, certified=is_proof, radius_m=radius_m if is_proof else None)
 
     @property
     def _may_ask(self) -> bool:
@@ -147,10 +158,15 @@ class _Search:
             return place, True
         centre, radius_m = self._belief.enclosing_circle()
         if radius_m <= self._aim_m:
+            centre = self._beside_others(centre)
             return centre, centre not in self._tried
-        mean, belief = self._known_place(self._belief.mean()), self._belief
+        mean, belief = self._beside_others(self._known_place(self._belief.mean())), self._belief
         near = np.hypot(*(belief.cells[:, :2] - mean).T) + 0.5 * belief.cells[:, 2] <= self._aim_m
         return mean, mean not in self._tried and bool(belief.weights[near].sum() >= _LIKELY)
+
+    def _beside_others(self, place: Spot) -> Spot:
+        """Right beside a place, if somebody is at the very place."""
+        return step_from(place, inward_angle(place), _ASIDE * self._aim_m) if place in self._shared_places else place
 
     def _known_place(self, place: Spot) -> Spot:
         """The nearest place where the target was seen, if it is about the same: more is known there."""
@@ -160,43 +176,38 @@ class _Search:
     def _ask_next(self) -> bool:
         """Ask the question with the highest score; False if the answer makes no sense."""
         place, radii = self._planner.next_question(len(self._accounts), sentinel=False)
-        sentinel = self._may_end(place, radii)
-        if sentinel:
-            # Then it ends by this very question, if the target is near the place.
-            radii = np.concatenate([radii[:1], radii])[: len(self._accounts) - 1]
-        makes_sense = self._ask(place, radii, sentinel=sentinel)
+        if self._may_end(place, radii):
+            # Then this very question is on all sides, if the target is near the place.
+            radii = np.concatenate([np.full(_SIDES, radii[0]), radii[1:]])[: len(self._accounts)]
+        makes_sense = self._ask(place, radii)
         if makes_sense:
             self._planner.observe(place)
         return makes_sense
 
     def _may_end(self, place: Spot, radii: FloatArray) -> bool:
         """Whether accounts should be on all sides at once: there are enough, and the target may be near."""
-        if len(self._accounts) < 3 or not self._attack.certifies or radii[0] > self._aim_m:
+        if len(self._accounts) < _SIDES or not self._confirms or radii[0] > self._aim_m:
             return False
         belief = self._belief
         near = np.hypot(*(belief.cells[:, :2] - place).T) <= radii[0]
-        has_room = self._rings.ahead().get(place, 0) + 1 < self._inquiry.oracle.k
-        return has_room and bool(belief.weights[near].sum() >= _MAY_END)
-
-    def _is_confirmed(self, centre: Spot) -> bool:
-        """Whether accounts around the estimate, and one at it, were listed as they must be."""
-        return self._confirmations.is_surrounded(centre) and centre in self._confirmations.sentinels
+        return bool(belief.weights[near].sum() >= _MAY_END)
 
     def _ask_around(self, centre: Spot) -> bool:
-        """Ask from the estimate for what is not confirmed yet; spare accounts are farther away, in case it is wrong."""
+        """Ask from the estimate for what is not confirmed yet; spare accounts are farther away, in case it is wrong.
+
+        Sentinels come after the first sides, which tell more, and before the last ones: where moves show late, a
+        sentinel is then still listed first when it should be on a side.
+        """
         self._tried.add(centre)
-        known, accounts = self._confirmations, len(self._accounts)
-        has_room = self._rings.ahead().get(centre, 0) + 1 < self._inquiry.oracle.k
-        missing = 0 if known.is_surrounded(centre) else 2 - bool(known.directions(centre))
-        visibly = known.moves_visibly(self._accounts[-1], centre)
-        if missing == 0 and not visibly:
-            return self._step_aside(centre)
-        # A single account is a sentinel last, and where the target is the last of the list no account may push it out.
-        sentinel = centre not in known.sentinels and accounts > missing and visibly and (has_room or missing == 0)
-        around = min(missing, accounts - sentinel)
-        near_m, farther_m = self._distances_around(centre, accounts - around - sentinel)
-        radii = np.concatenate([np.full(around, near_m), farther_m])
-        return self._ask(centre, radii, sentinel=sentinel, turn=known.free_direction(centre))
+        known = self._confirmations
+        missing = known.missing_sides(centre)
+        may_be_sentinels = all(known.moves_visibly(account, centre) for account in self._guards)
+        if len(missing) < _SIDES and not known.has_sentinels(centre) and may_be_sentinels:
+            return self._ask(centre, self._planner.no_radii, sentinels=True)
+        # Accounts that were too near to move there visibly take their sides again, farther away.
+        around = (missing or [*range(_SIDES)])[: len(self._guards)]
+        near_m, farther_m = self._distances_around(centre, len(self._accounts) - len(around))
+        return self._ask(centre, np.concatenate([np.full(len(around), near_m), farther_m]), sides=around)
 
     def _distances_around(self, centre: Spot, spare: int) -> tuple[float, FloatArray]:
         """A distance that the target is hardly beyond, so that accounts are rather listed, and others in case it is."""
@@ -209,31 +220,33 @@ class _Search:
         beyond = inside + (1 - inside) * np.arange(1, spare + 1) / (spare + 1)
         return near_m, np.maximum(np.interp(beyond, shares, gaps_m[order]), 1.2 * near_m)
 
-    def _ask(self, place: Spot, radii: FloatArray, *, sentinel: bool = False, turn: float = 0.0) -> bool:
+    def _ask(self, place: Spot, radii: FloatArray, *, sentinels: bool = False, sides: Sequence[int] = ()) -> bool:
         """Put the accounts at their distances, in different directions, ask and learn; False if it makes no sense."""
+        turns = [*sides, *range(len(sides), len(radii))]
         placed = {
-            account: (radius, inward_angle(place) + _APART * number + turn)
-            for number, (account, radius) in enumerate(zip(self._accounts, radii.tolist(), strict=False))
+            account: (radius, inward_angle(place) + _APART * turn)
+            for account, radius, turn in zip(self._accounts, radii.tolist(), turns, strict=False)
         }
-        if sentinel:
-            placed[self._accounts[-1]] = (0.0, 0.0)
+        if sentinels:
+            placed |= dict.fromkeys(self._guards, (0.0, 0.0))
         for account in self._accounts:
             radius, angle = placed.get(account, (0.0, 0.0))
             self._inquiry.put(account, step_from(place, angle, radius) if account in placed else None)
         answer = self._inquiry.ask(place)
-        if sentinel and self._accounts[-1] in answer[1:] and place not in self._shared_places:
-            return self._step_aside(place)
+        if sentinels and set(answer[: len(self._guards)]) != set(self._guards):
+            return self._step_aside(place, answer)
         self._confirmations.learn(place, placed, answer)
         return self._learn(place, {account: radius for account, (radius, _) in placed.items()}, answer)
 
-    def _step_aside(self, place: Spot) -> bool:
-        """Somebody may be at that very place, and come first by chance: try at two places beside it."""
-        beside = [step_from(place, inward_angle(place) + turn, _ASIDE * self._aim_m) for turn in (1.0, 3.0)]
-        self._shared_places.update((place, *beside))
-        passed = all(self._ask(spot, self._planner.no_radii, sentinel=True) for spot in beside)
-        if passed:
-            self._confirmations.sentinels.add(place)
-        return passed
+    def _step_aside(self, place: Spot, answer: Sequence[Person]) -> bool:
+        """Somebody may be at that very place, and come first by chance: confirm the estimate from beside it, once.
+
+        False if that cannot be: the target itself is not at the very place of a guess.
+        """
+        was_beside = any(math.dist(place, other) <= self._aim_m for other in self._shared_places)
+        self._shared_places.add(place)
+        self._confirmations.forget(place)
+        return not was_beside and self._inquiry.target not in answer[:1]
 
     def _learn(self, place: Spot, radius_of: dict[Person, float], answer: Sequence[Person]) -> bool:
         rings = self._rings
@@ -281,13 +294,18 @@ class _Search:
 
 
 class _Confirmations:
-    """What accounts near a place, and right there, say about a target that is near it."""
+    """What accounts near a place, and right there, say about a target that is near it.
 
-    def __init__(self, target: Person, k: int, radius_m: float) -> None:
+    On a grid an account may be at the very point where the target is, and come before or after it by chance, but always
+    in the same order. So the same accounts that come after the target on the sides come before it as sentinels.
+    """
+
+    def __init__(self, target: Person, k: int, radius_m: float, accounts: Sequence[Person]) -> None:
         self._target, self._k, self._most_m = target, k, radius_m * (1 + 1e-9)
-        self._directions: dict[Spot, list[float]] = {}
+        self._accounts = frozenset(accounts)
+        self._sides: dict[Spot, set[int]] = {}
+        self._sentinels: dict[Spot, frozenset[Person]] = {}
         self._last_spots: dict[Person, Spot] = {}
-        self.sentinels: set[Spot] = set()
 
     def learn(self, place: Spot, account_at: Mapping[Person, tuple[float, float]], answer: Sequence[Person]) -> None:
         """Take in an answer, with the distance and direction of each account."""
@@ -297,18 +315,29 @@ class _Confirmations:
             spot = step_from(place, direction, distance_m)
             visible = self.moves_visibly(account, place)
             self._last_spots[account] = spot
+            if account not in self._accounts:
+                continue
             if distance_m == 0 and visible:
-                self.sentinels.add(place)
+                self._sentinels[place] = self._sentinels.get(place, frozenset()) | {account}
             elif rank is not None and 0 < distance_m <= self._most_m and (at > rank if at else len(answer) >= self._k):
-                self._directions.setdefault(place, []).append(direction)
+                side = round((direction - inward_angle(place)) / _APART) % _SIDES
+                self._sides.setdefault(place, set()).add(side)
 
-    def directions(self, place: Spot) -> list[float]:
-        """In which directions accounts near a place were listed after the target, or the list was full before them."""
-        return self._directions.get(place, [])
+    def missing_sides(self, place: Spot) -> list[int]:
+        """On which sides of a place no account was listed after the target, nor the list full before it."""
+        return [side for side in range(_SIDES) if side not in self._sides.get(place, ())]
 
-    def is_surrounded(self, place: Spot) -> bool:
-        """Whether two of them are far from each other."""
-        return any(math.cos(one - other) < 0.5 for one, other in combinations(self.directions(place), 2))
+    def has_sentinels(self, place: Spot) -> bool:
+        """Whether all accounts were listed first when they were put right there."""
+        return self._sentinels.get(place) == self._accounts
+
+    def forget(self, place: Spot) -> None:
+        """Take back what was confirmed there."""
+        self._sides.pop(place, None)
+
+    def are_complete(self, place: Spot) -> bool:
+        """Whether an estimate is confirmed."""
+        return not self.missing_sides(place) and self.has_sentinels(place)
 
     def moves_visibly(self, account: Person, place: Spot) -> bool:
         """Whether an account that is moved to a place now was not near it before: where moves show late, that shows."""
@@ -317,8 +346,4 @@ class _Confirmations:
 
     def best_place(self) -> Spot | None:
         """The place about which most is known, if the target is near one."""
-        return max(self._directions, key=lambda place: len(self._directions[place]), default=None)
-
-    def free_direction(self, place: Spot) -> float:
-        """How far to turn accounts so that they are in other directions than those before."""
-        return _APART * len(self.directions(place))
+        return max(self._sides, key=lambda place: len(self._sides[place]), default=None)

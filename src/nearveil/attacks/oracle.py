@@ -66,10 +66,12 @@ class Oracle(Protocol):
 class CountedOracle:
     """An oracle made of two functions: it holds no other reference, counts, and stops at a limit.
 
-    Answers are checked to be what a nearby service can answer: at most k ids, none twice.
+    Answers are checked to be what a nearby service can answer: at most k ids, none twice. ``has_exact_lists`` is for
+    services that are known to list the k nearest in order of distance, with accounts where they were put, and nothing
+    done to that. Attacks that certify then take every bound as certain, so a wrong belief makes false certificates.
     """
 
-    __slots__ = ("_ask", "_colluders", "_k", "_limit", "_put", "_queries")
+    __slots__ = ("_ask", "_colluders", "_k", "_limit", "_put", "_queries", "has_exact_lists")
 
     def __init__(
         self,
@@ -79,8 +81,9 @@ class CountedOracle:
         k: int,
         colluders: tuple[Person, ...],
         most_queries: int = 1000,
+        has_exact_lists: bool = False,
     ) -> None:
-        self._ask, self._put = ask, put
+        self._ask, self._put, self.has_exact_lists = ask, put, has_exact_lists
         self._k, self._colluders, self._limit = k, colluders, most_queries
         self._queries = 0
 

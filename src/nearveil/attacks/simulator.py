@@ -31,6 +31,8 @@ class SimulatedService:
         Order of ties, and the colluders' noise.
     policy : AnswerPolicy, optional
         What is done to a list before it is shown.
+    tells_exact : bool
+        Whether attackers are told that lists are exact, where they are; see `CountedOracle`.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class SimulatedService:
         colluder_mechanism: Mechanism | None = None,
         rng: np.random.Generator | int | None = None,
         policy: AnswerPolicy | None = None,
+        tells_exact: bool = False,
     ) -> None:
         if len(places_m) == 0:
             raise UsageError("a service without people cannot be attacked; give at least one person")
@@ -52,6 +55,7 @@ class SimulatedService:
         self._index: NearbyIndex[Person] = NearbyIndex(region, range(len(places_m)), places_m, rng=self._rng)
         self._accounts: tuple[str, ...] = ()
         self._policy, self._places_m = policy or AnswerPolicy(), places_m
+        self._tells_exact = tells_exact and self._policy.is_plain and colluder_mechanism is None
 
     def oracle(
         self, *, k: int, colluders: int, most_queries: int = 1000, rng: np.random.Generator | int | None = None
@@ -77,7 +81,9 @@ class SimulatedService:
         def ask(place: Spot) -> Sequence[Person]:
             return self._index.ranked_metres(*place, k)
 
-        return CountedOracle(ask, put, k=k, colluders=self._accounts, most_queries=most_queries)
+        return CountedOracle(
+            ask, put, k=k, colluders=self._accounts, most_queries=most_queries, has_exact_lists=self._tells_exact
+        )
 
     def person_oracle(
         self, answers: Answers, person: int, *, most_queries: int = 1000, rng: np.random.Generator | int | None = None

@@ -303,6 +303,9 @@ class AttackProtocol:
         Whether the service publishes the attacker's accounts like everybody else's, or has them where they are.
     policy : AnswerPolicy
         What the service does to a list before it shows it.
+    tells_exact : bool
+        Whether attackers are told that lists are exact, where they are, and so need no confirmations: the paper's
+        setting.
     """
 
     runs: int = 5
@@ -311,6 +314,7 @@ class AttackProtocol:
     seed: int = 1
     published_colluders: bool = False
     policy: AnswerPolicy = field(default_factory=AnswerPolicy)
+    tells_exact: bool = False
 
     def __post_init__(self) -> None:
         if self.runs < 1 or self.instances < 1:
@@ -405,6 +409,7 @@ class AttackExperiment:
             self.protocol.seed_of(run),
             self.answers,
             policy,
+            self.protocol.tells_exact,
         )
 
     def instances(self, run: int, k: int, person: int | None = None) -> tuple[Instance, ...]:

@@ -159,6 +159,7 @@ class ServiceSetup:
     seed: int
     answers: Answers = LISTS
     policy: AnswerPolicy | None = None
+    tells_exact: bool = False
 
     def open(self) -> SimulatedService:
         """Start the service."""
@@ -168,6 +169,7 @@ class ServiceSetup:
             colluder_mechanism=self.colluder_mechanism,
             rng=self.seed,
             policy=self.policy,
+            tells_exact=self.tells_exact,
         )
 
 

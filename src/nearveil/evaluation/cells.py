@@ -367,6 +367,7 @@ class AttackCell(Cell):
     instances: int
     defence: Defence | None = None
     colluders: ColluderProtocol = "exact"
+    tells_exact: bool = False
 
     def measure(self, dataset: Dataset) -> dict[str, Any]:
         """Attack everybody in turn; the result has every attempt, to be put together with those of other runs."""
@@ -394,6 +395,7 @@ class AttackCell(Cell):
             instances=self.instances,
             seed=self.seed,
             published_colluders=self.colluders == "published",
+            tells_exact=self.tells_exact,
         )
 
     def _attack_setup(self, dataset: Dataset) -> AttackSetup:
