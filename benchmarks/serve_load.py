@@ -51,6 +51,8 @@ def main() -> None:
         folder = Path(name)
         # A run changes the store.
         shutil.copytree(store, folder / "store")
+        # The disk is to be busy with reports, not with the copy.
+        os.sync()
         key = (store / PLATFORM_KEY_FILE).read_text(encoding="utf-8").strip()
         write_script(folder / "ask.lua", key)
         database, log_file = folder / "store" / "nearveil.db", folder / "serve.log"

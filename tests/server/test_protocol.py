@@ -575,15 +575,15 @@ def test_a_uvicorn_without_the_module_is_noticed(monkeypatch: pytest.MonkeyPatch
 
 
 def test_without_the_fast_lane_the_limits_stay(other_uvicorn: Callable[[str, Any], None]) -> None:
-    """The fast lane alone tells uvicorn itself that an answer is complete; that may come to need an argument."""
-    original = httptools_impl.HttpToolsProtocol.on_response_complete
+    """The fast lane alone makes the scope after the headers; a uvicorn may come to need it for each of them."""
+    original = httptools_impl.HttpToolsProtocol.on_header
 
-    def on_response_complete(self: Any) -> None:
-        if not isinstance(self.cycle, httptools_impl.RequestResponseCycle):
-            raise TypeError("a cycle is needed")
-        original(self)
+    def on_header(self: Any, name: bytes, value: bytes) -> None:
+        original(self, name, value)
+        if self.scope["headers"] is not self.headers:
+            raise TypeError("a scope is needed")
 
-    other_uvicorn("on_response_complete", on_response_complete)
+    other_uvicorn("on_header", on_header)
     assert fitting(LimitedProtocol)
     assert not fitting(FastLaneProtocol)
     assert run.has_limits()

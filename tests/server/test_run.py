@@ -166,17 +166,17 @@ def test_a_service_that_starts_with_nothing_works_and_starts_again(tmp_path: Pat
 
 def _other_uvicorn(folder: Path, change: str) -> dict[str, str]:
     """Return the environment of a process whose uvicorn is changed before anything of Nearveil is imported."""
-    lines = "from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as Protocol, RequestResponseCycle"
+    lines = "from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as Protocol"
     (folder / "sitecustomize.py").write_text(f"{lines}\n{change}\n")
     return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
 
 
 _WITHOUT_FAST_LANE = """
-original = Protocol.on_response_complete
-def on_response_complete(self):
-    assert isinstance(self.cycle, RequestResponseCycle)
-    original(self)
-Protocol.on_response_complete = on_response_complete
+original = Protocol.on_header
+def on_header(self, name, value):
+    original(self, name, value)
+    assert self.scope["headers"] is self.headers
+Protocol.on_header = on_header
 """
 _WITHOUT_LIMITS = """
 import httptools, types

@@ -83,6 +83,10 @@ def _check_groups(value: Any) -> Any:
     return value
 
 
+# Made for each question: pydantic copies a list that is given as the default, which takes longer than the rest of it.
+_EMPTY: Any = {"default_factory": list, "json_schema_extra": {"default": []}}
+
+
 class Question(_Model):
     """Who is near a place."""
 
@@ -103,13 +107,14 @@ class Question(_Model):
             max_length=MOST_GROUPS,
             description="Groups of tags: only people who have at least one tag of each group.",
             examples=[[["woman", "nonbinary"], ["25-35"]]],
+            **_EMPTY,
         ),
         BeforeValidator(_check_groups),
-    ] = []
+    ]
     exclude: Annotated[
         list[PersonId],
-        Field(max_length=MOST_IDS, description="People to leave out; ids that nobody has are ignored."),
-    ] = []
+        Field(max_length=MOST_IDS, description="People to leave out; ids that nobody has are ignored.", **_EMPTY),
+    ]
     paged: Annotated[bool, Field(description="Whether the answer says how the list goes on.")] = False
     after: Annotated[
         str | None,

@@ -235,7 +235,12 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Wait for the next request, unless it is there in part, or was refused."""
         self._under_way -= 1
-        super().on_response_complete()
+        if self.pipeline:
+            super().on_response_complete()
+        else:
+            # Idle connections have our deadline: uvicorn's timer for each answer would cost as much as the answer.
+            self.server_state.total_requests += 1
+            self.flow.resume_reading()
         if self._is_dropping:
             if not self._under_way:
                 self._end()
@@ -342,13 +347,17 @@ class FastLaneProtocol(LimitedProtocol):
     _closes = False
     _caller: Caller | None = None
 
+    def on_message_begin(self) -> None:
+        """Begin a request, without the scope that only the ordinary route needs."""
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+
     def on_headers_complete(self) -> None:
         """Decide which way a request takes."""
         self._body = self._caller = self._person = None
         if self._is_hot() and self._is_plain():
             self._caller = self.routes.known_caller(self.headers)
         if self._caller is None:
-            super().on_headers_complete()
+            self._take_ordinary_route()
         else:
             self._check_head()
             # Trailers must not change what the head has said.
@@ -382,14 +391,22 @@ class FastLaneProtocol(LimitedProtocol):
             super().on_message_complete()
         else:
             self._send(self.routes.answer_now(self._caller, self._head, body), closes=self._closes)
-            HttpToolsProtocol.on_response_complete(self)
+            self.server_state.total_requests += 1
             self._expect_next()
+
+    def _take_ordinary_route(self) -> None:
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        # The scope has this very list.
+        self.headers += headers
+        super().on_headers_complete()
 
     def _hand_over(self, body: bytes) -> None:
         """Let the ordinary route take a question."""
         self._body = None
         self.headers = self._head
-        super().on_headers_complete()
+        self._take_ordinary_route()
         self.cycle.keep_alive = not self._closes
         super().on_body(body)
 

@@ -6,7 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -292,29 +292,36 @@ class Publisher:
         The same is written and answered whatever the places are, so that neither tells anything about them. A report
         that breaks a chain changes nothing, and its place is not looked at.
         """
-        now = self.epoch
-        window = self.protection.schedule.window_of(now + 1)
-        if self._check_window is not None:
-            self._check_window(window)
-        _ = self.most_charges(window)
+        with ExitStack() as computing:
+            computing.enter_context(self._computing())
+            now = self.epoch
+            window = self.protection.schedule.window_of(now + 1)
+            if self._check_window is not None:
+                self._check_window(window)
+            _ = self.most_charges(window)
+            kept = self._acknowledgements(len(reports), now)
+            with self._store.writing() as writing:
+                people = sorted({report.person for report in reports})
+                if self._published_epoch < now:
+                    writing.settle_due(people, now)
+                held = writing.held(people, window)
+                stays = {person: Stay(person, one, now, window) for person, one in held.items()}
+                answers = [
+                    self._answer(stays.get(report.person), report, answer)
+                    for report, answer in zip(reports, kept, strict=True)
+                ]
+                self._keep([stay for stay in stays.values() if stay.receipt], writing, now + 1)
+                # What is left is to wait for the disk.
+                computing.close()
+        return answers
+
+    def _acknowledgements(self, count: int, now: int) -> list[Answer]:
         # All at once: every call of the system gives other threads the interpreter.
-        random = secrets.token_hex(RECEIPT_BYTES * len(reports))
+        random = secrets.token_hex(RECEIPT_BYTES * count)
         receipts = [random[at : at + 2 * RECEIPT_BYTES] for at in range(0, len(random), 2 * RECEIPT_BYTES)]
         is_off = self.protection.policy is Policy.OFF
         status, at = (Status.PUBLISHED, None) if is_off else (Status.TAKEN, self.starts_at(now + 1))
-        kept = [Answer(status, receipt, at) for receipt in receipts]
-        with self._store.writing() as writing, self._computing():
-            people = sorted({report.person for report in reports})
-            if self._published_epoch < now:
-                writing.settle_due(people, now)
-            held = writing.held(people, window)
-            stays = {person: Stay(person, one, now, window) for person, one in held.items()}
-            answers = [
-                self._answer(stays.get(report.person), report, answer)
-                for report, answer in zip(reports, kept, strict=True)
-            ]
-            self._keep([stay for stay in stays.values() if stay.receipt], writing, now + 1)
-        return answers
+        return [Answer(status, receipt, at) for receipt in receipts]
 
     def introduce(self, reports: Sequence[Report]) -> int:
         """Take the places of people of whom nothing is held yet, in one transaction; return of how many.
