@@ -258,8 +258,9 @@ class _Notebook(SqliteStore):
         return cls()
 
     @contextmanager
-    def writing(self) -> Iterator[Writing]:
-        yield self
+    def writing(self, computing: Computing = nullcontext) -> Iterator[Writing]:
+        with computing():
+            yield self
 
     def settle_due(self, people: Sequence[str], epoch: int) -> None:
         """Nothing is due: what waits is published before the next report comes."""

@@ -6,7 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -292,27 +292,22 @@ class Publisher:
         The same is written and answered whatever the places are, so that neither tells anything about them. A report
         that breaks a chain changes nothing, and its place is not looked at.
         """
-        with ExitStack() as computing:
-            computing.enter_context(self._computing())
-            now = self.epoch
-            window = self.protection.schedule.window_of(now + 1)
-            if self._check_window is not None:
-                self._check_window(window)
-            _ = self.most_charges(window)
-            kept = self._acknowledgements(len(reports), now)
-            with self._store.writing() as writing:
-                people = sorted({report.person for report in reports})
-                if self._published_epoch < now:
-                    writing.settle_due(people, now)
-                held = writing.held(people, window)
-                stays = {person: Stay(person, one, now, window) for person, one in held.items()}
-                answers = [
-                    self._answer(stays.get(report.person), report, answer)
-                    for report, answer in zip(reports, kept, strict=True)
-                ]
-                self._keep([stay for stay in stays.values() if stay.receipt], writing, now + 1)
-                # What is left is to wait for the disk.
-                computing.close()
+        now = self.epoch
+        window = self.protection.schedule.window_of(now + 1)
+        if self._check_window is not None:
+            self._check_window(window)
+        _ = self.most_charges(window)
+        with self._store.writing(self._computing) as writing:
+            people = sorted({report.person for report in reports})
+            if self._published_epoch < now:
+                writing.settle_due(people, now)
+            held = writing.held(people, window)
+            stays = {person: Stay(person, one, now, window) for person, one in held.items()}
+            answers = [
+                self._answer(stays.get(report.person), report, answer)
+                for report, answer in zip(reports, self._acknowledgements(len(reports), now), strict=True)
+            ]
+            self._keep([stay for stay in stays.values() if stay.receipt], writing, now + 1)
         return answers
 
     def _acknowledgements(self, count: int, now: int) -> list[Answer]:
@@ -335,7 +330,7 @@ class Publisher:
             self._check_window(window)
         _ = self.most_charges(window)
         first = {report.person: report for report in reversed(reports)}
-        with self._store.writing() as writing, self._computing():
+        with self._store.writing(self._computing) as writing:
             stays = [
                 Stay(person, held, now, window)
                 for person, held in writing.held(sorted(first), window).items()

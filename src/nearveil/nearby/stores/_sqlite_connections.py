@@ -9,11 +9,11 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from nearveil.nearby.stores.base import Reason, StoreError, StoreInUseError
+from nearveil.nearby.stores.base import Computing, Reason, StoreError, StoreInUseError
 
 _OLDEST_SQLITE = (3, 35)
 
@@ -50,15 +50,19 @@ class Connections:
         return self._path is None
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Begin a transaction, kept at the end of the block and undone if it raises."""
+    def writing(self, computing: Computing = nullcontext) -> Iterator[Connection]:
+        """Begin a transaction, kept at the end of the block and undone if it raises.
+
+        ``computing`` is entered from when it is this thread's turn until only the disk is left to wait for.
+        """
         with self._writer_lock.held():
-            self._check_open()
-            # A failing disk may not have let the last transaction be undone; none could begin until it is.
-            self._writer.roll_back()
-            self._writer.run("BEGIN IMMEDIATE")
             try:
-                yield self._writer
+                with computing():
+                    self._check_open()
+                    # A failing disk may not have let the last transaction be undone; none could begin until it is.
+                    self._writer.roll_back()
+                    self._writer.run("BEGIN IMMEDIATE")
+                    yield self._writer
                 self._writer.run("COMMIT")
             except BaseException:
                 self._writer.roll_back()

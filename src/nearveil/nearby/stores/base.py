@@ -366,8 +366,11 @@ class Store(Protocol):
 
     # -- reports and epochs ------------------------------------------------------------------------------------
 
-    def writing(self) -> AbstractContextManager[Writing]:
-        """Begin a transaction; it is kept at the end of the block, and undone if the block raises."""
+    def writing(self, computing: Computing = nullcontext) -> AbstractContextManager[Writing]:
+        """Begin a transaction; it is kept at the end of the block, and undone if the block raises.
+
+        ``computing`` is entered for what this process works out itself, not while it waits for its turn or the disk.
+        """
 
     def publish(self, epoch: int, *, window: int, oldest_window: int, computing: Computing = nullcontext) -> bool:
         """Publish what waits for this epoch or an earlier one; charge places not charged before.

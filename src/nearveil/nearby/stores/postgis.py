@@ -561,8 +561,9 @@ class PostgisStore(PostgisPeople, PostgisSettings):
     # -- reports and epochs ------------------------------------------------------------------------------------
 
     @contextmanager
-    def writing(self) -> Iterator[Writing]:
+    def writing(self, computing: Computing = nullcontext) -> Iterator[Writing]:
         """Begin a transaction."""
+        del computing  # the database does it elsewhere
         with self._database.transaction() as session:
             yield PostgisWriting(session, self._announcer)
 

@@ -572,16 +572,16 @@ class SqliteStore(SqlitePeople, SqliteTags, SqliteSettings):
     # -- reports and epochs ------------------------------------------------------------------------------------
 
     @contextmanager
-    def writing(self) -> Iterator[Writing]:
+    def writing(self, computing: Computing = nullcontext) -> Iterator[Writing]:
         """Begin a transaction."""
-        with self._connections.writing() as connection:
+        with self._connections.writing(computing) as connection:
             yield SqliteWriting(connection)
 
     def publish(self, epoch: int, *, window: int, oldest_window: int, computing: Computing = nullcontext) -> bool:
         """Publish what waits, charge it, and forget the places of windows gone by; whether this call did it."""
         is_done = False
         while not is_done:
-            with self._connections.writing() as connection, computing():
+            with self._connections.writing(computing) as connection:
                 if is_published(connection, epoch):
                     return False
                 some = some_due(connection, epoch)
