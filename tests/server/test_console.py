@@ -37,6 +37,8 @@ DATA_ROUTES = (
     ("GET", "/v1/console/map"),
     ("GET", "/v1/console/state"),
     ("GET", "/v1/console/prediction"),
+    ("GET", "/v1/console/store"),
+    ("GET", "/v1/console/askers"),
     ("POST", "/v1/console/demonstration"),
 )
 WISH: dict[str, Any] = {"attack": "gi-lia", "protected": False, "hide_within_m": 500, "k": 10, "seed": 1}

@@ -101,7 +101,8 @@ def twins(**options: Any) -> Iterator[tuple[Running, Running]]:
 def told(place: Running) -> dict[str, bytes]:
     """Everything that a platform key and the person's own token show, without times."""
     found = {"own export": place.call("GET", "/v1/people/ann", key=place.token("ann")).content}
-    for path in ("/v1/people/ann", "/v1/people/bob", "/v1/ledger", "/v1/guarantee", "/v1/console/state", "/readyz"):
+    paths = ("/v1/people/ann", "/v1/people/bob", "/v1/ledger", "/v1/guarantee", "/readyz")
+    for path in (*paths, *(f"/v1/console/{part}" for part in ("state", "store", "askers"))):
         found[path] = place.call("GET", path).content
     lines = place.call("GET", "/metrics").text.splitlines(keepends=True)
     found["/metrics"] = "".join(line for line in lines if not TELLS_TIME.match(line)).encode()

@@ -126,9 +126,9 @@ class HotRoutes:
         question = self._question(caller, body)
         asker = _asker(caller, question)
         epoch = self._epoch()
-        x_m, y_m = self._place(question, asker, caller)
         if caller.kind == "platform" and asker is not None and not await service.knows(asker):
             raise invalid("asker: there is no person with this id.")
+        x_m, y_m = self._place(question, asker, caller)
         wanted = self._wanted(question, asker, caller, x_m, y_m, epoch)
         if self.answers_at_once:
             ids = service.index.ranked_metres(*wanted)
@@ -217,6 +217,9 @@ class HotRoutes:
 
     def _place(self, question: Question, asker: str | None, caller: Caller) -> tuple[float, float]:
         """Return the place asked about, once it is known to be one and the asker may ask."""
+        if asker is not None:
+            # First: the number of somebody's questions must not tell that they are outside the region.
+            self._service.frequent_askers.count(asker)
         x_m, y_m = self._to_metres(question)
         if asker is not None and caller.kind == "platform":
             self._service.spend_for(asker)

@@ -87,6 +87,9 @@ ROUTES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/v1/console/map"): Rule((Scope.ADMIN,)),
     ("GET", "/v1/console/state"): Rule((Scope.ADMIN,)),
     ("GET", "/v1/console/prediction"): Rule((Scope.ADMIN,)),
+    ("GET", "/v1/console/store"): Rule((Scope.ADMIN,)),
+    # It names people.
+    ("GET", "/v1/console/askers"): Rule((Scope.ADMIN, Scope.PEOPLE), action="list frequent askers"),
     ("POST", "/v1/console/demonstration"): Rule((Scope.ADMIN,)),
 }
 """Every route that needs a key or a token; a route that is not here is for nobody."""

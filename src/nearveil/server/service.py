@@ -47,7 +47,7 @@ from nearveil.server.setting_types import duration
 from nearveil.server.settings import Settings
 from nearveil.server.shared_limits import RedisState, SharedLimits
 from nearveil.server.store_health import StoreHealth, StoreThreads
-from nearveil.server.suspicion import Suspicion, trail_name
+from nearveil.server.suspicion import FrequentAskers, Suspicion, trail_name
 from nearveil.server.warm_up import compile_kernels
 
 _MOMENT_S = 1.0
@@ -115,6 +115,7 @@ class Service:
             person_burst=settings.question_burst,
         )
         self.suspicion = Suspicion()
+        self.frequent_askers = FrequentAskers()
         self.shared_limits = (
             None
             if settings.shared_limits is None
@@ -332,6 +333,7 @@ class Service:
         self.index.remove(person)
         self.people.forget(person)
         self.suspicion.forget(person)
+        self.frequent_askers.forget(person)
 
     # -- reports -----------------------------------------------------------------------------------------------
 
@@ -431,6 +433,7 @@ class Service:
         return totals
 
     def _at_epoch(self, epoch: int) -> None:
+        self.frequent_askers.begin_epoch(epoch)
         # Looked at again with the next report: another process may have been started with other noise.
         self._checked_window = None
         check_identity(self.store, self.protection, self.keys, self.protection.schedule.window_of(epoch))

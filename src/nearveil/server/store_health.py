@@ -67,6 +67,12 @@ class StoreHealth:
         return self._failure
 
     @property
+    def written_ago_s(self) -> float | None:
+        """Time since something was last kept; None if nothing was since the process started."""
+        ago_s = self._clock() - self._written_at
+        return ago_s if math.isfinite(ago_s) else None
+
+    @property
     def is_probe_due(self) -> bool:
         """Whether nothing was written for some seconds, and nobody is trying."""
         return self._probe_began_at is None and (

@@ -13,7 +13,7 @@ from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.publishing.publisher import Publisher
-from nearveil.nearby.stores import postgis, sqlite
+from nearveil.nearby.stores import _postgis_connections, _sqlite_connections, postgis, sqlite
 from nearveil.nearby.stores.base import ErasedMark, Held, PlatformKey, Standing, Store, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import Region
@@ -495,6 +495,15 @@ def platform_key(name: str, number: int, *scopes: str) -> PlatformKey:
 
 
 class TestKeysAndSettings:
+    def test_a_store_says_how_large_it_is(self, store: Store) -> None:
+        before = store.extent()
+        tables = _sqlite_connections if isinstance(store, SqliteStore) else _postgis_connections
+        assert before.version == len(tables.MIGRATIONS)
+        store.add_people([f"{number:0100}" for number in range(2000)])
+        after = store.extent()
+        assert after.version == before.version
+        assert after.size_bytes - before.size_bytes > 100_000
+
     def test_keys(self, store: Store) -> None:
         store.add_key(platform_key("web", 0, "ask", "people"))
         store.add_key(platform_key("app", 1, "report"))

@@ -186,6 +186,17 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoreExtent:
+    """How large a store is: the version of its tables, and the bytes that they take.
+
+    The bytes grow when a new place is charged, so that callers of a service see them coarsely or not at all.
+    """
+
+    version: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
     """What a store holds of epochs that have not begun, because a clock was ahead.
 
@@ -397,6 +408,9 @@ class Store(Protocol):
 
     def totals(self) -> Totals:
         """Return the ledger's state."""
+
+    def extent(self) -> StoreExtent:
+        """Return how large the store is."""
 
     # -- keys and settings -------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from nearveil.nearby.stores._postgis_connections import (
     DEFAULT_TIMEOUT_S,
+    SCHEMA,
     SERVING_LOCK,
     Announcer,
     Database,
@@ -31,6 +32,7 @@ from nearveil.nearby.stores.base import (
     PublishedBatch,
     Standing,
     StoreError,
+    StoreExtent,
     Totals,
     Writing,
     check_ids,
@@ -498,6 +500,12 @@ BATCH_PEOPLE = 20_000
 _EVERYBODY = """
     SELECT people.id, published.x_steps, published.y_steps, people.tags FROM published
     JOIN people ON people.number = published.person WHERE published.epoch >= %s"""
+# With indexes.
+_EXTENT = """
+    SELECT (SELECT max(version) FROM schema_version), (
+        SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
+        WHERE relkind = 'r' AND relnamespace = %s::regnamespace
+    )"""
 
 
 class PostgisStore(PostgisPeople, PostgisSettings):
@@ -634,6 +642,12 @@ class PostgisStore(PostgisPeople, PostgisSettings):
             counts = session.one("SELECT (SELECT count(*) FROM people), (SELECT count(*) FROM published)") or (0, 0)
             charged = dict(session.rows("SELECT in_window, places FROM charged ORDER BY in_window"))
         return Totals(people=counts[0], published=counts[1], charged_by_window=charged)
+
+    def extent(self) -> StoreExtent:
+        """Return how large the store is."""
+        with self._database.looking() as session:
+            version, size_bytes = session.one(_EXTENT, (SCHEMA,)) or (0, 0)
+        return StoreExtent(version=version, size_bytes=size_bytes)
 
     # -- questions ---------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from nearveil.nearby.stores.base import (
     PublishedBatch,
     Standing,
     StoreError,
+    StoreExtent,
     Totals,
     Writing,
     check_ids,
@@ -646,6 +647,14 @@ class SqliteStore(SqlitePeople, SqliteTags, SqliteSettings):
             counts = connection.one("SELECT (SELECT count(*) FROM people), (SELECT count(*) FROM published)") or (0, 0)
             charged = dict(connection.rows("SELECT in_window, places FROM charged ORDER BY in_window"))
         return Totals(people=counts[0], published=counts[1], charged_by_window=charged)
+
+    def extent(self) -> StoreExtent:
+        """Return how large the store is."""
+        with self._connections.reading() as connection:
+            version, pages, page_bytes = (
+                (connection.one(f"PRAGMA {name}") or (0,))[0] for name in ("user_version", "page_count", "page_size")
+            )
+        return StoreExtent(version=version, size_bytes=pages * page_bytes)
 
 
 def _batches(connection: Connection, since_epoch: int | None) -> Iterator[PublishedBatch]:

@@ -18,6 +18,8 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from nearveil.evaluation.year_curve import year_chart
+from nearveil.nearby.stores import is_postgres
+from nearveil.nearby.stores.base import StoreError, StoreExtent
 from nearveil.privacy.explain import believed_at_most
 from nearveil.privacy.guarantee import Guarantee, Notion, round_up
 from nearveil.report.land import land_in
@@ -29,12 +31,16 @@ from nearveil.server.console.demonstration import (
     scene_to_dict,
 )
 from nearveil.server.console.prediction import predictions
+from nearveil.server.logs import log_seldom
 from nearveil.server.models import parsed
-from nearveil.server.problems import not_found
-from nearveil.server.routes import PERMITTED, Permitted, body_of
+from nearveil.server.problems import not_found, not_ready
+from nearveil.server.routes import PERMITTED, Permitted, body_of, recorded
+from nearveil.server.scopes import ABOUT
 from nearveil.server.service import Service
+from nearveil.server.suspicion import MANY_QUESTIONS, FrequentAskers
 
 MOST_SHOWN = 3_000
+MOST_ASKERS_SHOWN = 100
 _DECIMALS = 6
 
 
@@ -56,9 +62,18 @@ def console_router(service: Service) -> APIRouter:
     def published_map() -> Response:
         return _json(map_of(service))
 
-    @router.get("/v1/console/state", dependencies=PERMITTED)
-    def state() -> Response:
-        return _json(state_of(service))
+    @router.get("/v1/console/state")
+    def state(caller: Permitted) -> Response:
+        return _json({**state_of(service), "key": {"name": caller.name, "scopes": sorted(caller.scopes)}})
+
+    @router.get("/v1/console/store", dependencies=PERMITTED)
+    async def store() -> Response:
+        return _json(await store_state_of(service))
+
+    @router.get("/v1/console/askers", dependencies=PERMITTED)
+    async def askers(request: Request) -> Response:
+        async with recorded(request):
+            return _json(askers_of(service.frequent_askers))
 
     @router.get("/v1/console/prediction", dependencies=PERMITTED)
     def prediction() -> Response:
@@ -258,6 +273,7 @@ def state_of(service: Service) -> dict[str, Any]:
         },
         "questions": _counted(service, _QUESTIONS),
         "guarantee": card_of(service.card()),
+        "scopes": [{"name": scope, "about": about} for scope, about in ABOUT.items()],
     }
 
 
@@ -265,6 +281,72 @@ def _counted(service: Service, pattern: re.Pattern[str]) -> int:
     """Sum of a counter over its labels, since the process started."""
     text = service.metrics.exposition()[0].decode()
     return round(sum(float(value) for value in pattern.findall(text)))
+
+
+# The store's health, also while the store is away.
+
+
+_SMALLEST_BYTES = 2**20
+
+
+async def store_state_of(service: Service) -> dict[str, Any]:
+    """Return whether the store can be read and written, why not, and how far it is; nothing about anybody.
+
+    What waits and what is charged is left out, and the size is rounded up to a power of two: an exact one grows when a
+    place is new.
+    """
+    reason = await service.why_not_ready()
+    found: tuple[StoreExtent, int | None, int] | None = None
+    try:
+        found = await service.in_store(
+            lambda: (service.store.extent(), service.store.last_epoch(), service.publisher.epoch)
+        )
+    except StoreError as error:
+        log_seldom("store failed", error)
+    extent, last_epoch, epoch = found or (None, service.scheduler.epoch, None)
+    written_ago_s = service.health.written_ago_s
+    detail = not_ready(reason=reason).detail if reason else None if found else "The store cannot be read; see the log."
+    return {
+        "kind": "PostgreSQL with PostGIS" if is_postgres(service.settings.store) else "SQLite, one file",
+        "is_reachable": found is not None,
+        "is_writable": service.health.reason is None and written_ago_s is not None,
+        "reason": detail,
+        "last_epoch": last_epoch,
+        "epochs_behind": None if epoch is None or last_epoch is None else epoch - last_epoch,
+        "written_epochs_ago": (
+            None if written_ago_s is None else math.floor(written_ago_s / service.protection.schedule.epoch_s)
+        ),
+        "version": None if extent is None else extent.version,
+        "size_at_most_bytes": None if extent is None else rounded_up_bytes(extent.size_bytes),
+    }
+
+
+def rounded_up_bytes(size_bytes: int) -> int:
+    """Return the next power of two, from 1 MiB on.
+
+    Examples
+    --------
+    >>> [rounded_up_bytes(size) // 2**20 for size in (5000, 2**20, 2**20 + 1, 40 * 2**20)]
+    [1, 1, 2, 64]
+    """
+    return 1 << (max(size_bytes, _SMALLEST_BYTES) - 1).bit_length()
+
+
+# Who asks much.
+
+
+def askers_of(frequent: FrequentAskers) -> dict[str, Any]:
+    """Return who asked many questions in an epoch that has ended, by the number of questions alone."""
+    listed = frequent.listed()
+    return {
+        "epochs": frequent.epochs,
+        "many_questions": MANY_QUESTIONS,
+        "number": len(listed),
+        "askers": [
+            {"id": asker.person, "epochs": asker.epochs, "questions": asker.questions}
+            for asker in listed[:MOST_ASKERS_SHOWN]
+        ],
+    }
 
 
 # The guarantee card as plain statements: what a page shows to somebody who has never heard of epsilon.
