@@ -22,10 +22,10 @@ export class Refusal extends Error {
   }
 }
 
-export async function ask(path, body) {
-  const options = { headers: { Authorization: `Bearer ${key.value}` }, cache: "no-store" };
+// What the service answers; null where it answers nothing.
+export async function ask(path, body, method = body === undefined ? "GET" : "POST") {
+  const options = { method, headers: { Authorization: `Bearer ${key.value}` }, cache: "no-store" };
   if (body !== undefined) {
-    options.method = "POST";
     options.headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(body);
   }
@@ -36,18 +36,18 @@ export async function ask(path, body) {
     throw new Refusal(0, "The service does not answer. Check that it is running, and try again.");
   }
   if (!answer.ok) throw new Refusal(answer.status, await messageOf(answer));
-  return answer.json();
+  return answer.status === 204 ? null : answer.json();
 }
 
 async function messageOf(answer) {
   if (answer.status === 401) return "This is not a valid platform key, or it was removed. Sign in with another one.";
-  if (answer.status === 403) return "This key or token may not look at the console. Sign in with a platform key that has the scope admin.";
   if (answer.status === 429) {
     const wait = answer.headers.get("Retry-After");
     return `The service is busy with requests of this key. Try again in ${wait ?? "a few"} seconds.`;
   }
   try {
     const problem = await answer.json();
+    if (answer.status === 403) return problem.detail;
     return `${problem.title}. ${problem.detail}`;
   } catch {
     return `The service answered with status ${answer.status}. Try again in a moment.`;

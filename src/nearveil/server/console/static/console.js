@@ -1,12 +1,17 @@
 // The page as a whole: sign in, fetch, show, and keep up to date.
 
-import { ask, key } from "./api.js";
+import { Refusal, ask, key } from "./api.js";
+import { forgetAskers, setUpAskers, showAskers } from "./askers.js";
 import { setUpAttack } from "./attack.js";
+import { setUpConfirm } from "./confirm.js";
 import { showDial } from "./dial.js";
+import { forgetKeys, setUpKeys, showKeys } from "./keys.js";
 import { showLedger, tick } from "./ledger.js";
 import { showMonths } from "./months.js";
 import { showPeople } from "./people.js";
+import { forgetPerson, setUpPerson, showPerson } from "./person.js";
 import { showPromise } from "./promise.js";
+import { showStore } from "./store.js";
 import { setUpTheme } from "./theme.js";
 import { $, count } from "./dom.js";
 
@@ -23,6 +28,10 @@ function complain(refusal) {
 function signOut() {
   key.forget();
   clearInterval(beats);
+  // What belongs to the key that was signed in, or names somebody.
+  forgetPerson();
+  forgetAskers();
+  forgetKeys();
   $("console").hidden = $("sign-out").hidden = true;
   $("sign-in").hidden = false;
   $("key").value = "";
@@ -39,6 +48,9 @@ async function open() {
     $("console").hidden = $("sign-out").hidden = false;
     showState(state, map);
     showPeople(map);
+    showPerson(state);
+    showAskers(state);
+    await Promise.all([showStore(), showKeys(state)]);
     if (beats === null) {
       showDial(prediction, state);
       showMonths(prediction.year);
@@ -50,7 +62,17 @@ async function open() {
     age = 0;
   } catch (refusal) {
     $("sign-in").hidden = false;
-    complain(refusal);
+    complain(refusal.status === 503 ? await why(refusal) : refusal);
+  }
+}
+
+// What is wrong with the store, where that is why the service refuses.
+async function why(refusal) {
+  try {
+    const { reason } = await ask("/v1/console/store");
+    return reason === null ? refusal : new Refusal(503, reason);
+  } catch {
+    return refusal;
   }
 }
 
@@ -73,6 +95,8 @@ async function beat() {
   if (document.hidden || refreshing || !(passed || age >= REFRESH_S)) return;
   refreshing = true;
   try {
+    // First, because it also answers while the store is away.
+    await showStore();
     showState(await ask("/v1/console/state"));
     if (passed) showPeople(await ask("/v1/console/map"));
     // What somebody else complained of is not mended by this.
@@ -88,6 +112,10 @@ async function beat() {
 }
 
 setUpTheme();
+setUpConfirm();
+setUpPerson();
+setUpAskers();
+setUpKeys(signOut);
 $("sign-out").addEventListener("click", () => { complain(null); signOut(); });
 $("notice").querySelector("button").addEventListener("click", () => complain(null));
 $("sign-in").querySelector("form").addEventListener("submit", (event) => {

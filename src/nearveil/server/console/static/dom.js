@@ -29,3 +29,12 @@ export function duration(seconds) {
 export function moment(seconds) {
   return new Date(1000 * seconds).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 }
+
+// A note that is read aloud, written only when it changes; kind is "good", "bad" or nothing.
+export function say(note, text, kind = "") {
+  note.className = `note ${kind}`;
+  if (note.textContent !== text) note.textContent = text;
+}
+
+// Terms and what they are, for a list of definitions.
+export const terms = (pairs) => pairs.map(([term, text]) => make("div", {}, make("dt", { textContent: term }), make("dd", { textContent: text })));

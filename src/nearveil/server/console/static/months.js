@@ -30,10 +30,11 @@ export function showMonths(year) {
   new ResizeObserver(draw).observe($("months-plot"));
 }
 
-function about({ measured, settings }) {
-  if (!curves.length) return "What months of published locations give away was not measured for these settings.";
+function about({ measured, settings, command }) {
+  const how = `\u2018nearveil plan\u2019 measures months on your own people, and \u2018${command}\u2019 on made-up ones.`;
+  if (!curves.length) return `What months of published locations give away was not measured for these settings. ${how}`;
   const whose = measured ? `These are the settings of this service: ${settings}.`
-    : `The settings of this service were not measured. These are the closest settings that were: ${settings}.`;
+    : `The settings of this service were not measured. These are the closest settings that were: ${settings}. ${how}`;
   return "Everything that is published of a person in 1 to 24 months, put together by one attacker. Every twentieth fix of a phone is 150 m off. "
     + whose;
 }
@@ -54,12 +55,13 @@ function draw() {
   const axis = { gridcolor: colour("line"), zeroline: false, tickfont: { size: 11.5 }, fixedrange: true };
   const months = curves[0].months;
   Plotly.react(plot, curves.map(trace), {
-    width: plot.clientWidth, height: plot.clientHeight, margin: { l: 52, r: 12, t: 10, b: 40 }, showlegend: false,
+    width: plot.clientWidth, height: plot.clientHeight, margin: { l: 66, r: 12, t: 10, b: 40 }, showlegend: false,
     paper_bgcolor: faint("page", 0), plot_bgcolor: colour("page"), hovermode: "closest", dragmode: false,
     font: { family: "system-ui, sans-serif", size: 12, color: colour("ink") },
     hoverlabel: { bgcolor: colour("page"), bordercolor: colour("line"), font: { color: colour("ink") } },
     xaxis: { ...axis, type: "log", tickvals: months, ticktext: months.map(String), title: { text: "months", font: { size: 12 }, standoff: 6 } },
-    yaxis: { ...axis, range: [0, 104], tickvals: [0, 25, 50, 75, 100], ticktext: ["0 %", "25 %", "50 %", "75 %", "100 %"] },
+    yaxis: { ...axis, range: [0, 104], tickvals: [0, 25, 50, 75, 100], ticktext: ["0 %", "25 %", "50 %", "75 %", "100 %"],
+      title: { text: "found within 100 m", font: { size: 12 }, standoff: 6 } },
   }, { displayModeBar: false, responsive: false });
 }
 
