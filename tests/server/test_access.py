@@ -70,6 +70,46 @@ def test_platforms_and_people(access: Access, store: KeyStore) -> None:
     assert access.identify(shop.replace("Bearer", "bearer")).name == "shop"
 
 
+def test_keys_that_change_while_they_are_read_are_read_again(access: Access, store: KeyStore) -> None:
+    """Otherwise a removed key would work for some more seconds in this process, and a new one would be refused."""
+    shop, news = store.add("shop"), store.add("news")
+    kept, keys = store.held.pop("shop"), store.keys
+
+    def made_meanwhile() -> list[PlatformKey]:
+        found = keys()
+        if "shop" not in store.held:
+            store.held["shop"] = kept
+            access.reread()
+        return found
+
+    def removed_meanwhile() -> list[PlatformKey]:
+        found = keys()
+        if store.held.pop("news", None):
+            access.reread()
+        return found
+
+    store.keys = made_meanwhile  # type: ignore[method-assign]
+    assert access.identify(shop).name == "shop"
+    store.keys = removed_meanwhile  # type: ignore[method-assign]
+    access.reread()
+    assert refused(access, news) == "unauthorised"
+
+
+def test_who_was_found_while_keys_change_is_not_remembered(access: Access, store: KeyStore) -> None:
+    shop, find = store.add("shop"), access._find
+
+    def find_and_remove(authorization: str, now: float) -> access_module._Known:
+        found = find(authorization, now)
+        del store.held["shop"]
+        access.reread()
+        return found
+
+    access._find = find_and_remove  # type: ignore[method-assign]
+    assert access.identify(shop).name == "shop"
+    access._find = find  # type: ignore[method-assign]
+    assert refused(access, shop) == "unauthorised"
+
+
 def test_only_a_digest_of_the_whole_secret_is_kept(store: KeyStore) -> None:
     header = store.add("shop")
     kept = store.held["shop"]

@@ -289,6 +289,8 @@ class Access:
         self._read_at: float | None = None
         self._tried_at: float | None = None
         self._reading = threading.Lock()
+        # How often keys were made or removed here.
+        self._changes = 0
         self._known: dict[bytes, _Known] = {}
 
     def __repr__(self) -> str:
@@ -300,10 +302,11 @@ class Access:
             raise unauthorised()
         # What was found out is looked up by a digest, so that the time it takes says nothing about a secret.
         digest, now = _digest(authorization), self._clock()
-        known = self._known.get(digest)
+        known, changes = self._known.get(digest), self._changes
         if known is None or not known.since <= now < known.until:
             known = self._find(authorization, now)
-            self._remember(digest, known)
+            if changes == self._changes:
+                self._remember(digest, known)
         return known.caller
 
     def known(self, authorization: str | None) -> Caller | None:
@@ -320,6 +323,7 @@ class Access:
 
     def reread(self) -> None:
         """Look into the store at the next call: keys were made or removed."""
+        self._changes += 1
         self._read_at = self._tried_at = None
         self._known.clear()
 
@@ -371,8 +375,12 @@ class Access:
             # A clock that was set back must not keep a removed key alive.
             if self._tried_at is not None and 0 <= now - self._tried_at < age_s:
                 return False
+            changes = -1
             try:
-                self._keys = self._store.keys()
+                # What was read while a key was made or removed may be from before.
+                while changes != self._changes:
+                    changes = self._changes
+                    self._keys = self._store.keys()
             except StoreError:
                 if self._read_at is None or not 0 <= now - self._read_at < self._grace_s:
                     raise not_ready() from None

@@ -94,8 +94,8 @@ async function remove(name) {
   try {
     await ask(`/v1/platform-keys/${encodeURIComponent(name)}`, undefined, "DELETE");
     if (mine) { leave(); return; }
-    say($("keys-note"), `The key ${name} is revoked.`, "good");
     await list();
+    say($("keys-note"), `The key ${name} is revoked.`, "good");
     $("keys-title").focus();
   } catch (refusal) {
     say($("keys-note"), refusal.message, "bad");

@@ -12,7 +12,7 @@ export function showLedger(found) {
   const off = policy === "off";
   const tile = (term, number, note) => make("div", {}, make("dt", { textContent: term }),
     make("dd", { textContent: number }), make("dd", { className: "note", textContent: note }));
-  const countdown = make("dd", { id: "countdown" });
+  const countdown = make("span", { id: "countdown" });
   countdown.setAttribute("role", "timer");
   $("tiles").replaceChildren(
     tile("People", count(ledger.people), "known to the service"),
@@ -20,7 +20,7 @@ export function showLedger(found) {
     tile("New places", off ? "–" : count(ledger.budget_per_person),
       off ? "nothing is charged" : "of a person in a window, at most"),
     tile("Questions", count(state.questions), "since this process started"),
-    make("div", {}, make("dt", { textContent: "Next epoch in" }), countdown,
+    make("div", {}, make("dt", { textContent: "Next epoch in" }), make("dd", {}, countdown),
       make("dd", { className: "note", textContent: `epoch ${count(state.epoch.number)} ends` })));
   tick();
 }

@@ -42,7 +42,7 @@ function show(person) {
   $("person-found").hidden = !person;
   if (!person) return;
   const { published, tags, blocked } = person;
-  const side = (metres, [positive, negative]) => `${count(Math.abs(Math.round(metres)))}\u00a0m ${metres < 0 ? negative : positive}`;
+  const side = (metres, [positive, negative]) => `${count(Math.round(Math.abs(metres)))}\u00a0m ${metres < 0 ? negative : positive}`;
   $("person-name").textContent = person.id;
   $("person-terms").replaceChildren(...terms([
     ["Created", new Date(person.created).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" })],
@@ -50,7 +50,7 @@ function show(person) {
       : `Yes, ${side(published.x_m, ["east", "west"])} and ${side(published.y_m, ["north", "south"])} of the middle of the region. `
         + (state.policy === "off" ? "Protection is off: this is the place as it was reported." : "Noise is in it, as in every answer.")],
     ["Tags", tags.length ? tags.join(", ") : "none"],
-    ["Has blocked", blocked.length === 1 ? "1 person" : `${count(blocked.length)} people`],
+    ["Has blocked", !blocked.length ? "nobody" : blocked.length === 1 ? "1 person" : `${count(blocked.length)} people`],
     ["Ledger", state.policy === "off" ? "Protection is off: nothing is charged."
       : `At most ${count(state.ledger.budget_per_person)} new places in a window, as for everybody.`],
   ]));

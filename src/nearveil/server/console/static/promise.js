@@ -33,6 +33,6 @@ function sure({ apart, sure_percent: percent }) {
   // From a coin's toss, 50 %, to certainty.
   bar.style.width = `${hidden ? 2 * (percent - 50) : 100}%`;
   const text = hidden ? `${percent.toFixed(1)} %` : "not hidden";
-  return make("div", { className: hidden ? "" : "bare" }, make("dt", { textContent: `${apart} apart` }), make("i", {}, bar),
-    make("dd", { textContent: text }));
+  return make("div", { className: hidden ? "" : "bare" }, make("dt", { textContent: `${apart} apart` }),
+    make("dd", {}, make("i", {}, bar), make("span", { textContent: text })));
 }
