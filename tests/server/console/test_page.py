@@ -149,6 +149,7 @@ def test_months_of_settings_that_were_not_measured_have_another_name(
         text = page.locator("#months-text").inner_text()
         assert "were not measured" in text
         assert "closest settings that were: hide within 500 m" in text
+        assert "\u2018nearveil plan\u2019 measures months on your own people" in text
 
 
 def test_the_map_can_be_moved_by_keys_and_buttons(console: "Page") -> None:
