@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def here(path: Path) -> Iterator[Running]:
-    with running(keys=KEYS, audit_log=path, test_hooks=True) as service:
+    with running(keys=KEYS, audit_log=path, console=True, test_hooks=True) as service:
         yield service
 
 
