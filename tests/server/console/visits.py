@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 PATIENCE_MS = 120_000
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 # The browser itself remarks on every request that is refused or fails.
-REMARKS = ("status of 4", "net::ERR_FAILED")
+REMARKS = ("status of 4", "status of 503", "net::ERR_FAILED")
 
 
 class Watch:
