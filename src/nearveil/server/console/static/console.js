@@ -50,7 +50,6 @@ async function open() {
     showPeople(map);
     showPerson(state);
     showAskers(state);
-    await Promise.all([showStore(), showKeys(state)]);
     if (beats === null) {
       showDial(prediction, state);
       showMonths(prediction.year);
@@ -60,8 +59,9 @@ async function open() {
     clearInterval(beats);
     beats = setInterval(beat, 1000);
     age = 0;
+    await Promise.all([showStore(), showKeys(state)]);
   } catch (refusal) {
-    $("sign-in").hidden = false;
+    $("sign-in").hidden = !$("console").hidden;
     complain(refusal.status === 503 ? await why(refusal) : refusal);
   }
 }
