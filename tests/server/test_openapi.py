@@ -71,6 +71,7 @@ def test_every_route_is_described_with_its_keys_and_problems(document: Any) -> N
         "DELETE /v1/platform-keys/{name}",
         "PUT /v1/people/{id}/location",
         "DELETE /v1/people/{id}/location",
+        "POST /v1/locations",
         "POST /v1/nearby",
         "GET /v1/guarantee",
         "GET /v1/ledger",

@@ -19,6 +19,7 @@ OPEN = {("GET", HEALTH_PATH), ("GET", "/"), ("GET", "/console/{name}")}
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/nearby"): HERE,
     ("PUT", "/v1/people/{id}/location"): HERE,
+    ("POST", "/v1/locations"): {"reports": [{"id": "ann", **HERE}]},
     ("POST", "/v1/people"): {"ids": ["ann"]},
     ("PUT", "/v1/people/{id}/tags"): {"tags": []},
     ("PUT", "/v1/people/{id}/blocked"): {"ids": []},

@@ -15,6 +15,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 RawHeaders = list[tuple[bytes, bytes]]
 
 MOST_BYTES = 64 * 1024
+MOST_BYTES_OF_REPORTS = 512 * 1024
 MOST_BYTES_OF_QUESTION = 768 * 1024
 MOST_BYTES_OF_PEOPLE = 1024 * 1024
 MOST_BYTES_OF_INTERVALS = 8 * 1024 * 1024

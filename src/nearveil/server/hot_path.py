@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -32,7 +33,15 @@ from nearveil.server.asgi import (
 )
 from nearveil.server.auth import Caller
 from nearveil.server.guard import CALLER
-from nearveil.server.models import Place, Question, validation_problem
+from nearveil.server.models import (
+    LocationReport,
+    LocationReports,
+    Place,
+    Question,
+    parsed,
+    parsed_value,
+    validation_problem,
+)
 from nearveil.server.problems import (
     Problem,
     chain_broken,
@@ -234,8 +243,40 @@ class HotRoutes:
         person = scope["path"].split("/")[3]
         self._check_reporter(caller, person)
         body = await read_body(receive, headers, MOST_BYTES)
-        answer = await service.reports.submit(self._reported(caller, person, body))
+        answer = await service.reports.submit(self._reported(caller, person, self._placed(body)))
         return 202, self._taken(person, answer)
+
+    async def report_many(self, caller: Caller, body: bytes) -> bytes:
+        """Take many reports of a platform, and answer when all are kept or refused, each for itself."""
+        sent = parsed(LocationReports, body).reports
+        # The request itself is counted already.
+        self._service.limits.owe(caller, len(sent) - 1)
+        read = [self._read_report(caller, one) for one in sent]
+        kept = iter(await self._service.reports.submit_all([one for one in read if isinstance(one, Report)]))
+        return b'{"answers":[%b]}' % b",".join(
+            self._refused_in_list(one) if isinstance(one, Problem) else self._settled_in_list(one.person, next(kept))
+            for one in read
+        )
+
+    def _read_report(self, caller: Caller, sent: Any) -> Report | Problem:
+        """Return one of many reports, or why it is none."""
+        try:
+            report = parsed_value(LocationReport, sent)
+            return self._reported(caller, report.id, report)
+        except Problem as problem:
+            return problem
+
+    def _settled_in_list(self, person: str, reply: Reply) -> bytes:
+        try:
+            if isinstance(reply, Problem):
+                raise reply
+            return self._taken(person, reply)
+        except Problem as problem:
+            return self._refused_in_list(problem)
+
+    def _refused_in_list(self, problem: Problem) -> bytes:
+        self._service.metrics.rejected(problem.name)
+        return problem_body(problem, in_list=True)
 
     def report_now(
         self, caller: Caller, person: str, headers: RawHeaders, body: bytes, done: Callable[[WholeAnswer], None]
@@ -258,7 +299,7 @@ class HotRoutes:
             self._service.spend(caller)
             self._check_reporter(caller, person)
             check_headers(headers, MOST_BYTES)
-            report = self._reported(caller, person, check_size(body, MOST_BYTES))
+            report = self._reported(caller, person, self._placed(check_size(body, MOST_BYTES)))
             self._service.reports.submit_then(report, settle)
         except Exception as error:
             return self._refused(error)
@@ -269,12 +310,15 @@ class HotRoutes:
             raise invalid("The id in the path is not valid.")
         caller.check(_REPORT_RULE, person)
 
-    def _reported(self, caller: Caller, person: str, body: bytes) -> Report:
-        """Return what a body reports, once the person may report."""
+    def _placed(self, body: bytes) -> Place:
         try:
-            place = self._parse_place(body)
+            place: Place = self._parse_place(body)
         except ValidationError as error:
             raise validation_problem(error, _PLACE_FIELDS) from None
+        return place
+
+    def _reported(self, caller: Caller, person: str, place: Place) -> Report:
+        """Return what is reported of a person, once they may report."""
         x_m, y_m = self._to_metres(place)
         if caller.kind == "platform":
             self._service.spend_for(person)

@@ -77,6 +77,17 @@ class Limits:
                 self._unsent[asker] = self._unsent.get(asker, 0.0) + min(cost, buckets.burst)
         return wait_s
 
+    def owe(self, caller: Caller, cost: float) -> None:
+        """Take more from the bucket of a caller who was let in; what it does not hold delays the next request."""
+        buckets = self._buckets(caller.kind)
+        if not buckets.refill_s or cost <= 0:
+            return
+        with self._lock:
+            buckets.owe(caller.name, cost, self._clock())
+            if self._full_elsewhere_in_s is not None:
+                asker = caller.kind, caller.name
+                self._unsent[asker] = self._unsent.get(asker, 0.0) + cost
+
     # -- sharing with other processes --------------------------------------------------------------------------
 
     def share(self, full_elsewhere_in_s: Callable[[Asker], float]) -> None:
@@ -127,6 +138,9 @@ class _Buckets:
             return wait_s
         self._put(name, full_at, now)
         return None
+
+    def owe(self, name: str, cost: float, now: float) -> None:
+        self._put(name, max(self.full_at.get(name, now), now) + cost * self.refill_s, now)
 
     def lower(self, name: str, full_at: float, now: float) -> None:
         """Take out of a bucket until it is full no sooner than this; it may owe more than it holds."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError, from_json
 
 from nearveil.nearby.publishing.publisher import RECEIPT_BYTES
@@ -20,10 +20,12 @@ from nearveil.server.scopes import Scope
 Model = TypeVar("Model", bound=BaseModel)
 
 MOST_PEOPLE_AT_ONCE = 10_000
+MOST_REPORTS = 1_000
 MOST_NEIGHBOURS = 1_000
 MOST_IDS = 5_000
 """Ids that a question leaves out, and that a person blocks, at most."""
 MOST_GROUPS = 16
+_SCHEMAS = "#/components/schemas/"
 EARTH_HALF_ROUND_M = 20_100_000.0
 """No two places on Earth are farther apart."""
 
@@ -73,6 +75,21 @@ class Place(_Model):
             examples=["5c0d8a2e9f4b7163d0a1c2e3"],
         ),
     ] = None
+
+
+class LocationReport(Place):
+    """Where one of many people is."""
+
+    id: PersonId
+
+
+class LocationReports(_Model):
+    """Where many people are. Each report is checked for itself (`LocationReport`): a wrong one stops no other."""
+
+    reports: Annotated[
+        list[Annotated[Any, WithJsonSchema({"$ref": _SCHEMAS + "LocationReport"})]],
+        Field(max_length=MOST_REPORTS),
+    ]
 
 
 def _check_groups(value: Any) -> Any:
@@ -239,6 +256,24 @@ class ReportTaken(_Model):
     ]
 
 
+class ReportsAnswered(_Model):
+    """The answers to many reports."""
+
+    answers: Annotated[
+        list[
+            Annotated[
+                Any, WithJsonSchema({"anyOf": [{"$ref": _SCHEMAS + name} for name in ("ReportTaken", "Problem")]})
+            ]
+        ],
+        Field(
+            description=(
+                "For each report, in their order: that it was taken, as of a single one, or the problem for which it "
+                "was not, with a number as its status."
+            ),
+        ),
+    ]
+
+
 class Nearby(_Model):
     """Who is near, nearest first, by published places: no distance and no coordinate."""
 
@@ -313,6 +348,14 @@ def parsed(model: type[Model], body: bytes) -> Model:
         raise validation_problem(error, set(model.model_fields)) from None
 
 
+def parsed_value(model: type[Model], value: Any) -> Model:
+    """Return a part of a body, read by `parsed` as plain values, as a model; raise a problem as that does."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise validation_problem(error, set(model.model_fields), what="report") from None
+
+
 def parsed_document(body: bytes) -> Any:
     """Return the body as plain values."""
     try:
@@ -322,12 +365,12 @@ def parsed_document(body: bytes) -> Any:
         raise problem from None
 
 
-def validation_problem(error: ValidationError, fields: AbstractSet[str]) -> Problem:
+def validation_problem(error: ValidationError, fields: AbstractSet[str], *, what: str = "body") -> Problem:
     """Return the problem of the first error; only known fields are named, because other names come from the client."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     if first["type"] == "json_invalid":
         return invalid("The document is nested too deeply.") if _TOO_DEEP in first["msg"] else malformed_json()
     place = first["loc"][0] if first["loc"] else None
     if place not in fields:
-        return invalid("The body has an unknown field, or is not a JSON object.")
+        return invalid(f"The {what} has an unknown field, or is not a JSON object.")
     return invalid(f"{place}: {first['msg']}.")

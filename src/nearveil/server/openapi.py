@@ -76,6 +76,10 @@ _PROBLEM_SCHEMA = {
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "reason": {"type": "string", "description": "A word that says why, where programs should know."},
+        "retry_after_s": {
+            "type": "integer",
+            "description": "Of one report of many: when to send it again. Elsewhere the header Retry-After says so.",
+        },
     },
 }
 _EXAMPLES: tuple[Problem, ...] = (
@@ -101,6 +105,8 @@ _EXAMPLES: tuple[Problem, ...] = (
 )
 _REQUESTS: tuple[type[BaseModel], ...] = (
     models.Place,
+    models.LocationReport,
+    models.LocationReports,
     models.Question,
     models.PeopleToAdd,
     models.TagsToSet,

@@ -300,8 +300,8 @@ def _retry_after(wait_s: float) -> dict[str, str]:
     return {"Retry-After": str(max(1, math.ceil(wait_s)))}
 
 
-def problem_body(problem: Problem) -> bytes:
-    """Return the body of the answer, of type `PROBLEM_TYPE`."""
+def problem_body(problem: Problem, *, in_list: bool = False) -> bytes:
+    """Return the body of the answer, of type `PROBLEM_TYPE`; in a list, where there are no headers, with the wait."""
     document: dict[str, Any] = {
         "type": URN + problem.name,
         "title": problem.title,
@@ -310,4 +310,6 @@ def problem_body(problem: Problem) -> bytes:
     }
     if problem.reason is not None:
         document["reason"] = problem.reason
+    if in_list and (wait_s := problem.headers.get("Retry-After")) is not None:
+        document["retry_after_s"] = int(wait_s)
     return json.dumps(document, ensure_ascii=False).encode()

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from nearveil.nearby.publishing.publisher import Answer, Report
 from nearveil.server.problems import Problem, not_ready, problem_of, too_busy
@@ -120,20 +121,35 @@ class ReportWriter:
 
     async def submit(self, report: Report) -> Answer:
         """Wait until a report is kept, and return its answer; raise a problem if it was not kept."""
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.submit_then(report, lambda reply: _settle_future(future, reply))
-        return await future
+        [reply] = await self.submit_all([report])
+        if isinstance(reply, Problem):
+            raise reply
+        return reply
+
+    async def submit_all(self, reports: Sequence[Report]) -> list[Reply]:
+        """Wait until reports are kept, and return the answer to each, or why it was not kept.
+
+        Raises a problem, and takes none of them, if there is no room for all.
+        """
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[Reply]] = [loop.create_future() for _ in reports]
+        settlers = [partial(_settle_future, future) for future in futures]
+        self._put([_Waiting(report, settle, loop) for report, settle in zip(reports, settlers, strict=True)])
+        return await asyncio.gather(*futures)
 
     def submit_then(self, report: Report, settle: Callable[[Reply], None]) -> None:
         """Let ``settle`` be called in the running event loop when a report is kept, or was not kept."""
-        waiting = _Waiting(report, settle, asyncio.get_running_loop())
+        self._put([_Waiting(report, settle, asyncio.get_running_loop())])
+
+    def _put(self, waiting: Sequence[_Waiting]) -> None:
         with self._changed:
             if self._closing:
                 raise not_ready()
-            if len(self._queue) >= self._most_waiting:
+            if len(self._queue) + len(waiting) > self._most_waiting:
                 raise too_busy()
-            self._queue.append(waiting)
-            if len(self._queue) == 1:
+            was_empty = not self._queue
+            self._queue.extend(waiting)
+            if was_empty:
                 self._changed.notify()
 
     # -- the writer's thread -----------------------------------------------------------------------------------
@@ -192,10 +208,7 @@ def _settle(settled: list[tuple[_Waiting, Reply]]) -> None:
         waiting.settle(outcome)
 
 
-def _settle_future(future: asyncio.Future[Answer], reply: Reply) -> None:
-    if future.done():
-        return  # the client has disconnected
-    if isinstance(reply, Problem):
-        future.set_exception(reply)
-    else:
+def _settle_future(future: asyncio.Future[Reply], reply: Reply) -> None:
+    # It is done already if the client has disconnected.
+    if not future.done():
         future.set_result(reply)

@@ -15,7 +15,13 @@ from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
 from nearveil.nearby.stores.base import StoreError
 from nearveil.server import models
-from nearveil.server.asgi import MOST_BYTES, MOST_BYTES_OF_INTERVALS, MOST_BYTES_OF_PEOPLE, read_body
+from nearveil.server.asgi import (
+    MOST_BYTES,
+    MOST_BYTES_OF_INTERVALS,
+    MOST_BYTES_OF_PEOPLE,
+    MOST_BYTES_OF_REPORTS,
+    read_body,
+)
 from nearveil.server.auth import KEY_NAME_PATTERN, LONGEST_KEY_NAME, Caller
 from nearveil.server.guard import CALLER, HEALTH_PATH, METRICS_PATH, OPEN_PROBE, OPENAPI_PATH, READY_PATH
 from nearveil.server.hot_path import HotRoutes
@@ -110,6 +116,29 @@ async def report_location(request: Request, _: PersonInPath) -> Response:
     """Report a location: noise is added on receipt, and it is published at the next epoch boundary at the earliest."""
     status, body = await hot_of(request).report(request.scope, request.receive)
     return Response(body, status, media_type="application/json")
+
+
+@locations_router.post(
+    "/v1/locations",
+    summary="Report where many people are",
+    response_model=models.ReportsAnswered,
+    status_code=202,
+    responses={
+        202: {"description": "Each report is kept durably, or has its own problem, in the order in which they came."},
+        **problems(403, *WITH_BODY, *ANYBODY),
+    },
+    openapi_extra=takes(
+        models.LocationReports, {"reports": [{"id": "ann", **_EXAMPLE}, {"id": "bob", "latitude": 1, "longitude": 1}]}
+    ),
+)
+async def report_locations(request: Request, caller: Permitted) -> Response:
+    """Report up to 1,000 locations: each as a report of its own, counted as one, and answered as one.
+
+    What is wrong with a report stops no other. After an answer that was lost, or 503, send all of them again with the
+    same 'previous' each.
+    """
+    body = await hot_of(request).report_many(caller, await body_of(request, MOST_BYTES_OF_REPORTS))
+    return Response(body, 202, media_type="application/json")
 
 
 @locations_router.delete(

@@ -58,6 +58,7 @@ class Rule:
 ROUTES: Mapping[tuple[str, str], Rule] = {
     ("POST", "/v1/nearby"): Rule((Scope.ASK,), "any"),
     ("PUT", "/v1/people/{id}/location"): Rule((Scope.REPORT,), "own"),
+    ("POST", "/v1/locations"): Rule((Scope.REPORT,)),
     ("DELETE", "/v1/people/{id}/location"): Rule((Scope.REPORT,), "own", "withdraw person"),
     ("POST", "/v1/people"): Rule((Scope.PEOPLE,), action="create people"),
     ("PUT", "/v1/people/{id}"): Rule((Scope.PEOPLE,), action="create people"),
