@@ -9,6 +9,7 @@ import pytest
 import nearveil
 import nearveil.attacks
 import nearveil.audit
+import nearveil.client
 
 ROOT = Path(nearveil.__file__).parent
 
@@ -58,7 +59,9 @@ def test_imports_go_down(path: Path) -> None:
         assert LEVEL[_room(module)] >= own, f"{path.name} imports {module}, which is above it"
 
 
-@pytest.mark.parametrize("package", [nearveil, nearveil.attacks, nearveil.audit], ids=lambda package: package.__name__)
+@pytest.mark.parametrize(
+    "package", [nearveil, nearveil.attacks, nearveil.audit, nearveil.client], ids=lambda package: package.__name__
+)
 def test_public_names_are_sorted_and_there(package: ModuleType) -> None:
     names = package.__all__
     assert names == sorted(names, key=lambda name: (not name.isupper(), name[0].islower(), name))

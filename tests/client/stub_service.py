@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from nearveil.client.http import Client
+from nearveil.client.http import AsyncClient, Client
 from nearveil.region import Region
 
 KEY = "nvk_" + "k" * 43
@@ -49,7 +49,15 @@ class StubService:
 
     def client(self, key: str = KEY) -> Client:
         client = Client(URL, key, transport=httpx.MockTransport(self.handle))
-        client._wire._pause = lambda _: None
+        client._wire.pause = lambda _: None
+        return client
+
+    def async_client(self, key: str = KEY) -> AsyncClient:
+        async def at_once(_: float) -> None:
+            return None
+
+        client = AsyncClient(URL, key, transport=httpx.MockTransport(self.handle))
+        client._wire.pause_async = at_once
         return client
 
     def populate(self, places: Any) -> None:
@@ -89,6 +97,7 @@ class StubService:
             ("POST", person + "/tokens", self._token),
             ("PUT", person + "/location", self._report),
             ("DELETE", person + "/location", self._withdraw),
+            ("POST", "/v1/locations", self._report_many),
             ("POST", "/v1/nearby", self._nearby),
             ("POST", "/v1/epoch", self._advance),
             ("GET", "/v1/ledger", self._ledger),
@@ -136,6 +145,16 @@ class StubService:
         status = "published" if self.at_once else "taken"
         at = None if self.at_once else self.publishes_at
         return answer(202, {"status": status, "receipt": "r", "publishes_at": at})
+
+    def _report_many(self, request: httpx.Request, _: re.Match[str], _caller: str) -> httpx.Response:
+        answers: list[dict[str, Any]] = []
+        for one in json.loads(request.content)["reports"]:
+            if one["id"] in self.people:
+                answers.append({"status": "taken", "receipt": f"r-{one['id']}", "publishes_at": self.publishes_at})
+            else:
+                name = "urn:nearveil:problem:too-many-requests"
+                answers.append({"type": name, "title": "No", "status": 429, "detail": "Later.", "retry_after_s": 7})
+        return answer(202, {"answers": answers})
 
     def _withdraw(self, _: httpx.Request, match: re.Match[str], _caller: str) -> httpx.Response:
         for kept in (self.published, self.pending):

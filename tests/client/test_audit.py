@@ -8,7 +8,8 @@ import pytest
 
 from nearveil.attacks.base import Outcome
 from nearveil.client.audit import AttackAudit, Audit, AuditPlan, KnownTarget, ServiceAttempt, audit_notes, audit_table
-from nearveil.client.http import ServiceError, region_of
+from nearveil.client.calls import ServiceError
+from nearveil.client.http import region_of
 from nearveil.client.oracle import NoEpochError, StartSearch
 from nearveil.errors import UsageError
 from nearveil.region import named_region

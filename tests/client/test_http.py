@@ -1,5 +1,7 @@
 """The client: what it sends, what it returns, what it refuses."""
 
+import asyncio
+import inspect
 import json
 import logging
 from collections.abc import Callable
@@ -9,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from nearveil.client.http import Client, ServiceError, UnreachableError
+from nearveil.client.calls import LocationReport, Receipt, ServiceError, UnreachableError
+from nearveil.client.http import LONGEST_PAUSE_S, AsyncClient, Client
 from nearveil.errors import NearveilError, UsageError
 from tests.client.stub_service import KEY, URL, StubService, problem
 
@@ -44,6 +47,70 @@ def test_every_route(service: StubService) -> None:
         assert [client.delete_person("ann"), client.delete_person("ann")] == [True, False]
         with pytest.raises(FrozenInstanceError):
             receipt.status = "else"  # type: ignore[misc]
+
+
+def test_both_clients_have_the_same_methods(service: StubService) -> None:
+    def methods(kind: type) -> dict[str, inspect.Signature]:
+        return {name: inspect.signature(value) for name, value in vars(kind).items() if not name.startswith("_")}
+
+    def parameters(kind: type) -> dict[str, list[Any]]:
+        return {name: list(found.parameters.values()) for name, found in methods(kind).items()}
+
+    assert parameters(Client) == parameters(AsyncClient)
+    assert {"report", "report_many", "nearby", "nearby_pages", "create_people", "export"} <= set(methods(Client))
+    assert Client.nearby.__doc__ == AsyncClient.nearby.__doc__
+
+
+def test_the_same_awaited(service: StubService) -> None:
+    async def use() -> None:
+        async with service.async_client() as client:
+            assert await client.is_healthy()
+            assert not await client.is_ready()
+            assert [await client.create_person("ann"), await client.create_person("ann")] == [True, False]
+            assert await client.create_people([f"p{number}" for number in range(20_001)]) == 20_001
+            token = await client.issue_token("ann")
+            ann = client.with_key(token.token)
+            assert (await ann.report("ann", *HERE)).status == "published"
+            assert (await client.nearby(*HERE, k=5))[0] == "ann"
+            assert [page async for page in client.nearby_pages(*HERE, k=2)] == [await client.nearby(*HERE, k=2)]
+            assert [type(one) for one in await client.report_many([LocationReport("ann", *HERE)])] == [Receipt]
+            assert await client.delete_person("ann")
+            assert not await client.delete_person("ann")
+            with pytest.raises(ServiceError, match="401"):
+                await client.with_key("nvk_other").ledger()
+            assert repr(client) == f"AsyncClient('{URL}')"
+            broken = AsyncClient(URL, KEY, transport=httpx.MockTransport(_break), retries=0)
+            with pytest.raises(UnreachableError, match="is it running"):
+                await broken.ledger()
+
+    asyncio.run(use())
+
+
+def _break(_: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("broken")
+
+
+def test_many_reports_go_in_parts_and_each_has_its_answer(service: StubService) -> None:
+    client = service.client()
+    service.people["ann"] = 0
+    sent = [LocationReport("ann" if number % 2 else "bob", *HERE) for number in range(2_001)]
+    answers = client.report_many(sent)
+    assert [len(json.loads(one.content)["reports"]) for one in service.requests] == [1000, 1000, 1]
+    assert len(answers) == 2_001
+    taken, refused = answers[1], answers[2_000]
+    assert taken == Receipt("taken", "r-ann", 5000.0)
+    assert isinstance(refused, ServiceError)
+    assert (refused.status, refused.name, refused.retry_after_s) == (429, "too-many-requests", 7.0)
+    assert str(HERE[0]) not in repr(sent[0])
+    with pytest.raises(UsageError, match="an id is"):
+        client.report_many([LocationReport("a b", *HERE)])
+
+
+@pytest.mark.parametrize("said", [{}, {"answers": []}, {"answers": [1]}, {"answers": [{"status": "taken"}] * 2}])
+def test_answers_to_many_reports_that_no_service_gives(service: StubService, said: Any) -> None:
+    service.refuse = lambda _: httpx.Response(202, json=said)
+    with pytest.raises(ServiceError, match="something else"):
+        service.client().report_many([LocationReport("ann", *HERE)])
 
 
 def test_what_a_question_holds(service: StubService) -> None:
@@ -138,7 +205,7 @@ def flaky(
 ) -> tuple[Flaky, Client]:
     transport = Flaky(service, failures, error)
     client = Client(URL, KEY, transport=transport)
-    monkeypatch.setattr(client._wire, "_pause", lambda _: None)
+    monkeypatch.setattr(client._wire, "pause", lambda _: None)
     return transport, client
 
 
@@ -155,8 +222,80 @@ def test_but_not_for_ever(service: StubService, monkeypatch: pytest.MonkeyPatch)
     transport, client = flaky(service, monkeypatch, 99)
     with pytest.raises(UnreachableError, match="is it running") as caught:
         client.ledger()
-    assert transport.calls == 3
+    assert transport.calls == 4
     assert caught.value.status is None
+
+
+class Waits:
+    """A clock that pauses move, and what they were."""
+
+    def __init__(self, client: Client) -> None:
+        self.now, self.pauses = 0.0, list[float]()
+        client._wire.clock, client._wire.pause = lambda: self.now, self.pause
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+def test_pauses_double_up_to_a_cap_and_end_at_the_deadline(service: StubService) -> None:
+    client = Client(URL, KEY, transport=Flaky(service, 999, httpx.ConnectError), retries=99, deadline_s=20.0)
+    waits = Waits(client)
+    with pytest.raises(UnreachableError):
+        client.ledger()
+    most = [min(0.1 * 2**number, LONGEST_PAUSE_S) for number in range(len(waits.pauses))]
+    assert all(0.5 * longest <= pause <= longest for pause, longest in zip(waits.pauses, most, strict=True))
+    assert 20.0 - LONGEST_PAUSE_S <= waits.now < 20.0
+
+
+def test_no_attempt_waits_beyond_the_deadline(service: StubService) -> None:
+    timeouts = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        timeouts.append(request.extensions["timeout"]["read"])
+        return problem(503, "not-ready", **{"Retry-After": "2"})
+
+    client = Client(URL, KEY, transport=httpx.MockTransport(handle), timeout_s=10.0, deadline_s=11.0, retries=9)
+    Waits(client)
+    with pytest.raises(ServiceError):
+        client.ledger()
+    assert timeouts == [10.0, 9.0, 7.0, 5.0, 3.0, 1.0]
+
+
+@pytest.mark.parametrize(("wait_s", "calls"), [("1", 4), ("2", 4), ("3", 1)])
+def test_a_busy_service_is_asked_again_when_it_says_so(service: StubService, wait_s: str, calls: int) -> None:
+    """What takes longer than a pause is for the caller to wait for."""
+    service.refuse = lambda _: problem(503, "too-busy", **{"Retry-After": wait_s})
+    client = service.client()
+    waits = Waits(client)
+    with pytest.raises(ServiceError) as caught:
+        client.nearby(*HERE)
+    assert (caught.value.name, len(service.requests)) == ("too-busy", calls)
+    assert all(pause >= float(wait_s) for pause in waits.pauses)
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 409, 429, 500])
+def test_no_other_refusal_is_asked_again(service: StubService, status: int) -> None:
+    service.refuse = lambda _: problem(status, "x", **{"Retry-After": "1"})
+    with pytest.raises(ServiceError, match=str(status)):
+        service.client().nearby(*HERE)
+    assert len(service.requests) == 1
+
+
+def test_what_must_not_count_twice_is_not_sent_to_a_busy_service_again(service: StubService) -> None:
+    service.refuse = lambda _: problem(503, "not-kept")
+    with pytest.raises(ServiceError):
+        service.client().report_many([LocationReport("ann", *HERE)])
+    assert len(service.requests) == 1
+    with pytest.raises(ServiceError):
+        service.client().report_many([LocationReport("ann", *HERE, previous="5c0d8a2e9f4b7163d0a1c2e3")])
+    assert len(service.requests) == 5
+
+
+@pytest.mark.parametrize("wrong", [{"timeout_s": 0}, {"deadline_s": float("inf")}, {"retries": -1}])
+def test_no_limits(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="0"):
+        Client(URL, KEY, **wrong)
 
 
 def test_not_what_would_count_twice(service: StubService, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +309,7 @@ def test_not_what_would_count_twice(service: StubService, monkeypatch: pytest.Mo
         assert transport.calls == number
 
 
-@pytest.mark.parametrize(("previous", "calls"), [(None, 1), ("5c0d8a2e9f4b7163d0a1c2e3", 3)])
+@pytest.mark.parametrize(("previous", "calls"), [(None, 1), ("5c0d8a2e9f4b7163d0a1c2e3", 4)])
 def test_a_report_is_tried_again_if_it_holds_a_receipt(
     service: StubService, monkeypatch: pytest.MonkeyPatch, previous: str | None, calls: int
 ) -> None:

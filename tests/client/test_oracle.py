@@ -8,7 +8,7 @@ import pytest
 
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.gi_lia import GILIA
-from nearveil.client.http import ServiceError
+from nearveil.client.calls import ServiceError
 from nearveil.client.oracle import Attacker, Epochs, MadeUpAccounts, NoEpochError, Patience, degrees_of
 from nearveil.region import Region
 from tests.client.stub_service import KEY, StubService, gap_m, problem

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from nearveil.client.http import person_path
+from nearveil.client.calls import person_path
 from nearveil.errors import DataError, UsageError
 from nearveil.nearby.stores.base import StoreError
 from nearveil.server.asgi import MOST_BYTES, MOST_BYTES_OF_QUESTION

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nearveil.client.http import PROBLEM_PREFIX
+from nearveil.client.calls import PROBLEM_PREFIX
 from nearveil.server import reports
 from nearveil.server.asgi import MOST_BYTES_OF_REPORTS
 from nearveil.server.auth import Caller

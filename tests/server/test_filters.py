@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from nearveil.client.http import Client, ServiceError
+from nearveil.client.calls import ServiceError
+from nearveil.client.http import Client
 from nearveil.errors import UsageError
 from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.stores.base import MOST_TAGS

@@ -15,7 +15,8 @@ from scipy import stats
 
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.oracle import Spot
-from nearveil.client.http import Client, ServiceError
+from nearveil.client.calls import ServiceError
+from nearveil.client.http import Client
 from nearveil.client.oracle import Attacker, Epochs, MadeUpAccounts, Patience, StartSearch, degrees_of
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_trials import AttackSetup, set_up_attacks

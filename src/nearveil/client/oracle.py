@@ -15,7 +15,8 @@ import numpy as np
 
 from nearveil.attacks.base import rank_of, step_from
 from nearveil.attacks.oracle import CountedOracle, OutOfQueriesError, Spot
-from nearveil.client.http import TOO_MANY, Client, Receipt, ServiceError
+from nearveil.client.calls import TOO_MANY, Receipt, ServiceError
+from nearveil.client.http import Client
 from nearveil.nearby.index import Person
 from nearveil.region import Region
 

@@ -28,8 +28,9 @@ from scipy import stats
 
 from nearveil.attacks.oracle import Spot
 from nearveil.client.audit import MOST_TARGETS, check_platform_key
+from nearveil.client.calls import ServiceError, person_path, place_body
 from nearveil.client.guessing import Belief, City, Rules, Victim
-from nearveil.client.http import Client, ServiceError, person_path, place_body, region_of
+from nearveil.client.http import Client, region_of
 from nearveil.client.oracle import Epochs, MadeUpAccounts, degrees_of
 from nearveil.client.telltales import Telltales, answer_features, changes, flattened, metric_values
 from nearveil.errors import UsageError
