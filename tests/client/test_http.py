@@ -59,6 +59,7 @@ def test_both_clients_have_the_same_methods(service: StubService) -> None:
     assert parameters(Client) == parameters(AsyncClient)
     assert {"report", "report_many", "nearby", "nearby_pages", "create_people", "export"} <= set(methods(Client))
     assert Client.nearby.__doc__ == AsyncClient.nearby.__doc__
+    assert str(inspect.signature(Client.set_tags)) == "(self, person: 'str', tags: 'Sequence[str]') -> 'None'"
 
 
 def test_the_same_awaited(service: StubService) -> None:

@@ -6,6 +6,7 @@ Both have the same methods, made from the calls in `nearveil.client.calls`. Erro
 from __future__ import annotations
 
 import asyncio
+import inspect
 import ipaddress
 import math
 import random
@@ -24,6 +25,7 @@ from nearveil.region import Region, named_region, parse_region
 
 P = ParamSpec("P")
 T = TypeVar("T")
+M = TypeVar("M", bound=Callable[..., Any])
 
 
 def _blocking(call: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
@@ -33,7 +35,7 @@ def _blocking(call: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]
     def method(client: Client, /, *values: P.args, **named: P.kwargs) -> T:
         return client.send(call(*values, **named))
 
-    return method
+    return _shown(method, call)
 
 
 def _awaitable(call: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
@@ -43,6 +45,16 @@ def _awaitable(call: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, 
     async def method(client: AsyncClient, /, *values: P.args, **named: P.kwargs) -> T:
         return await client.send(call(*values, **named))
 
+    return _shown(method, call)
+
+
+def _shown(method: M, call: Callable[..., Call[Any]]) -> M:
+    """Let help and editors show what a method takes and returns, not what its call is."""
+    signature = inspect.signature(call)
+    returned = str(signature.return_annotation).removeprefix("Call[").removesuffix("]")
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [own, *signature.parameters.values()]
+    method.__signature__ = signature.replace(parameters=parameters, return_annotation=returned)  # type: ignore[attr-defined]
     return method
 
 
@@ -62,8 +74,9 @@ class Client:
         A platform's key or a person's token; empty for `is_healthy` alone.
     timeout_s : float
         How long to wait for a connection, and for an answer to go on.
-    deadline_s : float
-        How long a call may take, with all its pauses, before a further request is sent or waited for.
+    deadline_s : float, optional
+        How long a call may take with all its pauses: no request is sent after it, or waited for beyond it. Three times
+        ``timeout_s`` if it is left out.
     retries : int
         How often a request is sent again, at most.
     transport : httpx.BaseTransport, optional
@@ -83,7 +96,7 @@ class Client:
         key: str,
         *,
         timeout_s: float = 10.0,
-        deadline_s: float = 30.0,
+        deadline_s: float | None = None,
         retries: int = 3,
         transport: httpx.BaseTransport | None = None,
         allow_plain_http: bool = False,
@@ -202,7 +215,7 @@ class AsyncClient:
         key: str,
         *,
         timeout_s: float = 10.0,
-        deadline_s: float = 30.0,
+        deadline_s: float | None = None,
         retries: int = 3,
         transport: httpx.AsyncBaseTransport | None = None,
         allow_plain_http: bool = False,
@@ -313,8 +326,11 @@ _BUSY = 503
 class Wire:
     """One service and how to talk to it, shared by all clients with keys of their own."""
 
-    def __init__(self, url: str, timeout_s: float, deadline_s: float, retries: int, *, allow_plain_http: bool) -> None:
+    def __init__(
+        self, url: str, timeout_s: float, deadline_s: float | None, retries: int, *, allow_plain_http: bool
+    ) -> None:
         address = _checked(url, allow_plain_http=allow_plain_http)
+        deadline_s = 3 * timeout_s if deadline_s is None else deadline_s
         if not (0 < timeout_s < math.inf and 0 < deadline_s < math.inf):
             raise UsageError("the time limit is a number of seconds greater than 0")
         if retries < 0:
