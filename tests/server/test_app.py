@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nearveil.mechanisms.fitting import build_public_intervals
@@ -46,7 +47,11 @@ def test_an_export_holds_draws_and_no_true_place(place: Running) -> None:
     place.next_epoch()
     own = place.call("GET", "/v1/people/ann", key=place.token("ann"))
     assert own.json() == place.call("GET", "/v1/people/ann").json()
-    assert set(own.json()["published"]) == {"x_m", "y_m"}
+    published = own.json()["published"]
+    assert set(published) == {"latitude", "longitude", "x_m", "y_m"}
+    region = place.service.protection.region
+    there = region.to_metres(np.array([[published["latitude"], published["longitude"]]]))
+    np.testing.assert_allclose(there, [[published["x_m"], published["y_m"]]], atol=0.05)
     assert not any(str(value) in own.text for value in HERE.values())
 
 

@@ -373,7 +373,7 @@ def _rank(
             for c in range(column - ring, column + ring + 1, step):
                 if c < 0 or c >= columns:
                     continue
-                if not _may_hold(r * columns + c, groups, cell_tags):
+                if not _matches(r * columns + c, groups, cell_tags):
                     continue
                 first = head[r * columns + c]
                 if first == NOBODY:
@@ -454,7 +454,7 @@ def _visit_crowd(
                 if (
                     c < 0
                     or c >= side
-                    or not _may_hold(start + r * side + c, groups, cell_tags)
+                    or not _matches(start + r * side + c, groups, cell_tags)
                     or head[r * side + c] == NOBODY
                 ):
                     continue
@@ -522,7 +522,7 @@ def _visit(
     last = len(slots) - 1
     while slot != NOBODY:
         following = after[slot]
-        if not _has_tags(slot, groups, tags):
+        if not _matches(slot, groups, tags):
             slot = following
             continue
         dx, dy = points[slot, 0] - qx, points[slot, 1] - qy
@@ -556,24 +556,14 @@ def _insert(slot: int, square: float, ties: HashArray, slots: SlotArray, squares
 
 
 @kernel
-def _has_tags(slot: int, groups: HashArray | None, tags: HashArray | None) -> bool:
+def _matches(at: int, groups: HashArray | None, tags: HashArray | None) -> bool:
+    """Whether a point, or somebody in a cell, has a tag of each group: ``tags`` are those of points or of cells."""
     # Left out of what is compiled for the search among everybody. (In one tuple, these arrays would be counted as used
     # and as not used again for every point, which takes longer than all the rest.)
     if groups is None or tags is None:
         return True
     for number in range(len(groups)):  # noqa: SIM110 - compiled
-        if tags[slot] & groups[number] == 0:
-            return False
-    return True
-
-
-@kernel
-def _may_hold(cell: int, groups: HashArray | None, cell_tags: HashArray | None) -> bool:
-    """Whether a cell may hold somebody who may be found."""
-    if groups is None or cell_tags is None:
-        return True
-    for number in range(len(groups)):  # noqa: SIM110 - compiled
-        if cell_tags[cell] & groups[number] == 0:
+        if tags[at] & groups[number] == 0:
             return False
     return True
 

@@ -18,7 +18,7 @@ from nearveil.nearby.publishing.protection import Protection, Schedule
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Status, current_epoch
 from nearveil.nearby.publishing.store_identity import check_identity, refuse_other_store
 from nearveil.nearby.stores import is_postgres, open_store
-from nearveil.nearby.stores.base import Totals
+from nearveil.nearby.stores.base import Totals, in_degrees
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region, parse_region
 
@@ -272,7 +272,8 @@ class Nearby:
 
     def export(self, person: str) -> dict[str, Any] | None:
         """Return what is held about somebody as plain values; None if not known."""
-        return self._store.record(person)
+        record = self._store.record(person)
+        return None if record is None else in_degrees(record, self.protection.region)
 
     # -- what is promised --------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ Requests are strict: no unknown field, no text for a number, no infinity. What w
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
@@ -195,6 +196,25 @@ class PersonAdded(_Model):
 
     id: PersonId
     created: bool
+
+
+class PublishedLocation(_Model):
+    """A published (noisy) location."""
+
+    latitude: Latitude
+    longitude: Longitude
+    x_m: Annotated[float, Field(description="Metres east of the middle of the region.")]
+    y_m: Annotated[float, Field(description="Metres north of the middle of the region.")]
+
+
+class PersonRecord(_Model):
+    """What is held about a person."""
+
+    id: PersonId
+    created: Annotated[datetime, Field(examples=["2026-01-31T12:00:00+00:00"])]
+    published: PublishedLocation | None
+    tags: list[str]
+    blocked: list[str]
 
 
 class BlockedPeople(_Model):

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
-from nearveil.nearby.stores.base import StoreError
+from nearveil.nearby.stores.base import StoreError, in_degrees
 from nearveil.server import models
 from nearveil.server.asgi import (
     MOST_BYTES,
@@ -215,25 +215,20 @@ async def add_people(request: Request, service: Here) -> Response:
 @people_router.get(
     "/v1/people/{id}",
     summary="Export a person",
-    responses={
-        200: {
-            "description": "The person, with the published (noisy) location, or null if there is none.",
-            "content": {"application/json": {"schema": {"type": "object"}}},
-        },
-        **problems(403, 404, 422, *ANYBODY),
-    },
+    response_model=models.PersonRecord,
+    responses=problems(403, 404, 422, *ANYBODY),
 )
 async def export_person(request: Request, service: Here, person: PersonInPath) -> Response:
     """Return the id, when it was created, the published location, the tags, and whom the person has blocked.
 
-    The location is in metres east and north of the middle of the region. Keyed tags and counts, which are stored
-    too, are left out: they would tell where somebody is.
+    The location is in degrees, and in metres east and north of the middle of the region. Keyed tags and counts, which
+    are stored too, are left out: they would tell where somebody is.
     """
     async with recorded(request, [person]):
         record = await service.in_store(service.store.record, person)
         if record is None:
             raise not_found()
-    return JSONResponse(record)
+    return JSONResponse(in_degrees(record, service.protection.region))
 
 
 @people_router.delete(

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -20,7 +21,7 @@ from psycopg import Connection, errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
 from nearveil.nearby.stores._postgis_pool import LONG_S, Circuit, LimitedConnection, Pool
-from nearveil.nearby.stores.base import NoisyLocation, PublishedBatch, Reason, StoreError
+from nearveil.nearby.stores.base import NoisyLocation, PublishedBatch, Reason, StoreError, is_id
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
@@ -289,6 +290,38 @@ def _options(conninfo: str, timeout_s: float) -> tuple[dict[str, Any], str]:
     options = {**_DEFAULTS, "connect_timeout": max(1, math.ceil(timeout_s)), **given}
     name = f"{given.get('dbname') or given.get('user') or 'postgres'} on {given.get('host') or 'this machine'}"
     return options, name
+
+
+# Locks of transactions.
+#
+# A transaction that takes reports shares the epoch's lock with others of its kind, and a publication has that lock
+# alone: what is held about somebody cannot be published between being read and being written. People are locked in the
+# order of their numbers.
+
+
+BORDER_LOCK = 0x6E76_0002
+
+_LOCK_SHARED = "SELECT pg_try_advisory_xact_lock_shared(%s)"
+LOCK_PAUSE_S = 0.02
+_LONGEST_PUBLICATION_S = 60.0
+_LOCK_PEOPLE = "SELECT number, id FROM people WHERE id = ANY(%s) ORDER BY number FOR UPDATE"
+
+
+def share_epoch_lock(session: Session) -> None:
+    """Keep epochs from being published until the transaction ends."""
+    # A statement of its own, so that the next one sees what the last publication did. It does not wait in the database:
+    # a statement that waits for a publication could not be told from a database that does not answer.
+    end = time.monotonic() + _LONGEST_PUBLICATION_S
+    while session.one(_LOCK_SHARED, (BORDER_LOCK,)) != (True,):
+        if time.monotonic() > end:
+            raise StoreError("an epoch is being published and takes long; try again", reason="busy")
+        time.sleep(LOCK_PAUSE_S)
+
+
+def lock_people(session: Session, people: Sequence[str]) -> dict[str, int]:
+    """Lock those who are known, and return their numbers."""
+    rows = session.rows(_LOCK_PEOPLE, ([person for person in people if is_id(person)],))
+    return {person: number for number, person in rows}
 
 
 # The tables, and how a database of an earlier version becomes one of this.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
-from nearveil.nearby.stores._postgis_connections import Announcer, Database, Session
+from nearveil.nearby.stores._postgis_connections import Announcer, Database, Session, lock_people, share_epoch_lock
 from nearveil.nearby.stores.base import is_id, new_names, tag_bits
 
 # The order of bytes, as in the embedded store.
@@ -31,9 +31,12 @@ class PostgisTags:
     _database: Database
     _announcer: Announcer
 
-    def _locked(self, person: str, others: Collection[str] = ()) -> AbstractContextManager[tuple[Session, int | None]]:
+    @contextmanager
+    def _locked(self, person: str, others: Collection[str] = ()) -> Iterator[tuple[Session, int | None]]:
         """Begin a transaction with people locked, in the order of their numbers; give the first one's number."""
-        raise NotImplementedError
+        with self._database.transaction() as session:
+            share_epoch_lock(session)
+            yield session, lock_people(session, [person, *others]).get(person)
 
     def tag_names(self) -> list[str]:
         """Return the name of each bit."""

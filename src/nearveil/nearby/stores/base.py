@@ -15,8 +15,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
+import numpy as np
+
 from nearveil.errors import DataError, NearveilError
 from nearveil.hashing import HashArray
+from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
 STEP_M = 0.125
@@ -524,6 +527,10 @@ def tag_bits(names: Sequence[str], tags: Collection[str]) -> int:
 # A person's record: what callers may see of what a store holds about somebody.
 
 
+_DEGREE_DECIMALS = 7
+"""About a centimetre: a published place is in steps of more."""
+
+
 def person_record(
     person: str, created_s: int, published: tuple[int, int] | None, *, tags: Sequence[str], blocked: Sequence[str]
 ) -> dict[str, Any]:
@@ -535,6 +542,19 @@ def person_record(
         "tags": sorted(tags),
         "blocked": list(blocked),
     }
+
+
+def in_degrees(record: dict[str, Any], region: Region) -> dict[str, Any]:
+    """Return a record whose published place is in degrees too."""
+    published = record["published"]
+    if published is None:
+        return record
+    [[latitude, longitude]] = region.from_metres(np.array([[published["x_m"], published["y_m"]]]))
+    degrees = {
+        "latitude": round(float(latitude), _DEGREE_DECIMALS),
+        "longitude": round(float(longitude), _DEGREE_DECIMALS),
+    }
+    return {**record, "published": {**degrees, **published}}
 
 
 def internal_record(

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from nearveil.nearby.stores._postgis_connections import (
+    BORDER_LOCK,
     DEFAULT_TIMEOUT_S,
+    LOCK_PAUSE_S,
     SCHEMA,
     SERVING_LOCK,
     Announcer,
@@ -18,6 +20,8 @@ from nearveil.nearby.stores._postgis_connections import (
     Follower,
     Session,
     as_batch,
+    lock_people,
+    share_epoch_lock,
 )
 from nearveil.nearby.stores._postgis_questions import keep_places, nearest
 from nearveil.nearby.stores._postgis_tags import PostgisTags, blocked_by
@@ -159,12 +163,6 @@ class PostgisPeople(PostgisTags):
                 published=_point(session.one(_PUBLISHED, (number,))),
                 charges=[(window, bytes(tag)) for window, tag in session.rows(_CHARGES, (number,))],
             )
-
-    @contextmanager
-    def _locked(self, person: str, others: Collection[str] = ()) -> Iterator[tuple[Session, int | None]]:
-        with self._database.transaction() as session:
-            share_epoch_lock(session)
-            yield session, lock_people(session, [person, *others]).get(person)
 
 
 def _point(row: Sequence[Any] | None) -> Point | None:
@@ -309,17 +307,8 @@ def forget_some(session: Session, oldest_window: int) -> bool:
 
 
 # One transaction in PostgreSQL that takes reports.
-#
-# It shares the epoch's lock with others of its kind, and a publication has that lock alone: what is held about somebody
-# cannot be published between being read and being written. People are locked in the order of their numbers.
 
 
-BORDER_LOCK = 0x6E76_0002
-
-_LOCK_SHARED = "SELECT pg_try_advisory_xact_lock_shared(%s)"
-_LOCK_PAUSE_S = 0.02
-_LONGEST_PUBLICATION_S = 60.0
-_LOCK_PEOPLE = "SELECT number, id FROM people WHERE id = ANY(%s) ORDER BY number FOR UPDATE"
 _HELD = """
     SELECT
         wanted.number,
@@ -363,23 +352,6 @@ _PUT_STANDINGS = """
     ON CONFLICT (person) DO UPDATE SET
         receipt = excluded.receipt, epoch = excluded.epoch, candidate = excluded.candidate,
         candidate_epoch = excluded.candidate_epoch, seen = excluded.seen, chain = excluded.chain"""
-
-
-def share_epoch_lock(session: Session) -> None:
-    """Keep epochs from being published until the transaction ends."""
-    # A statement of its own, so that the next one sees what the last publication did. It does not wait in the database:
-    # a statement that waits for a publication could not be told from a database that does not answer.
-    end = time.monotonic() + _LONGEST_PUBLICATION_S
-    while session.one(_LOCK_SHARED, (BORDER_LOCK,)) != (True,):
-        if time.monotonic() > end:
-            raise StoreError("an epoch is being published and takes long; try again", reason="busy")
-        time.sleep(_LOCK_PAUSE_S)
-
-
-def lock_people(session: Session, people: Sequence[str]) -> dict[str, int]:
-    """Lock those who are known, and return their numbers."""
-    rows = session.rows(_LOCK_PEOPLE, ([person for person in people if is_id(person)],))
-    return {person: number for number, person in rows}
 
 
 class PostgisWriting:
@@ -593,7 +565,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
                     self._announcer.epoch(session, epoch)
                     break
             # Those who report ask for the lock every so often.
-            time.sleep(2 * _LOCK_PAUSE_S)
+            time.sleep(2 * LOCK_PAUSE_S)
         # It is published, whatever becomes of the rest, which the next epoch does again.
         with suppress(StoreError):
             self._forget(oldest_window)
