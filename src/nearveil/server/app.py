@@ -26,7 +26,14 @@ def create_app(service: Service) -> App:
 
 def create_api(service: Service) -> FastAPI:
     """Return all routes, guarded, without the fast way to the hot ones."""
-    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    # Operations have the names of their functions: generated clients take theirs from it.
+    api = FastAPI(
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
     api.state.service = service
     api.state.hot = HotRoutes(service, api)
     for router in routes.ROUTERS:
