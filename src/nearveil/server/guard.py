@@ -31,6 +31,7 @@ from nearveil.server.settings import is_loopback
 CALLER = "nearveil.caller"
 OPEN_PROBE = "nearveil.open_probe"
 OPENAPI_PATH = "/openapi.json"
+DOCS_PATH = "/docs"
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
@@ -43,7 +44,7 @@ _FORWARDED = frozenset(
 # [::1]:8000, or a name or an address of IPv4 with or without a port.
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+))(?::[0-9]+)?")
 _HARDENED = (
-    # The console's page brings a policy of its own.
+    # The pages of the console and of the description bring policies of their own.
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
@@ -145,7 +146,7 @@ def _limited(receive: Receive) -> Receive:
 _CHOSEN = {"people": "{id}", "platform-keys": "{name}"}
 _NAMED = re.compile(r"^/v1/(people|platform-keys)/[^/]+")
 _OTHER = re.compile(r"(?<=^/v1/people/\{id\}/blocked/)[^/]+$")
-_KNOWN = {"/", HEALTH_PATH, *(path for _, path in ROUTES)}
+_KNOWN = {"/", DOCS_PATH, HEALTH_PATH, *(path for _, path in ROUTES)}
 
 
 class AccessLog:
