@@ -180,6 +180,68 @@ def test_intervals_that_the_store_has_are_used(address: str, open_nearby: Opener
         assert np.hypot(*(moved - noisy)[0]) > 1.0
 
 
+def test_tags_and_blocks(open_nearby: Opener, clock: Clock) -> None:
+    app = open_nearby()
+    for person in ("ann", "bob", "eve", "kim"):
+        app.report(person, *HERE)
+    assert app.set_tags("bob", ["man", "25-35"])
+    assert not app.set_tags("nobody", ["man"])
+    clock.now += HOUR_S
+    app.publish_due()
+    # Before and after they are published.
+    assert app.set_tags("eve", ["woman", "25-35"])
+
+    def found(**question: Any) -> set[str]:
+        return set(app.nearby(*HERE, **question))
+
+    assert found() == {"ann", "bob", "eve", "kim"}
+    assert found(asker="ann") == {"bob", "eve", "kim"}
+    assert found(only=[["25-35"]]) == {"bob", "eve"}
+    assert found(only=[["woman", "nonbinary"], ["25-35"]], asker="ann") == {"eve"}
+    assert found(only=[["of-nobody"]]) == set()
+    assert found(exclude=["ann", "eve", "nobody"], asker="kim") == {"bob"}
+    assert app.block("ann", "bob")
+    assert not app.block("ann", "nobody")
+    assert (found(asker="ann"), found(asker="bob")) == ({"eve", "kim"}, {"eve", "kim"})
+    assert (app.blocked("ann"), app.blocked("bob")) == (["bob"], [])
+    assert app.set_blocked("eve", ["ann", "eve", "nobody"])
+    assert found(asker="ann") == {"kim"}
+    exported = app.export("eve")
+    assert exported is not None
+    assert (exported["tags"], exported["blocked"]) == (["25-35", "woman"], ["ann"])
+    # What is kept is there again.
+    app.close()
+    app = open_nearby()
+    assert found(asker="ann") == {"kim"}
+    assert found(only=[["man"]]) == {"bob"}
+    assert app.unblock("ann", "bob")
+    app.forget("eve")
+    assert found(asker="ann") == {"bob", "kim"}
+    # Somebody new of the same id is not blocked; who was erased is published from the next window on.
+    clock.now += 40 * 24 * HOUR_S
+    app.publish_due()
+    app.report("eve", *HERE)
+    clock.now += HOUR_S
+    app.publish_due()
+    assert found(asker="ann") == {"bob", "eve", "kim"}
+
+
+def test_tags_and_blocks_that_are_none(open_nearby: Opener) -> None:
+    app = open_nearby()
+    app.report("ann", *HERE)
+    for wrong in ("", "a b", "x" * 65):
+        with pytest.raises(DataError, match="a tag is 1 to 64"):
+            app.set_tags("ann", [wrong])
+    with pytest.raises(DataError, match="at most 60 different tags"):
+        app.set_tags("ann", [f"t{number}" for number in range(61)])
+    with pytest.raises(UsageError, match="block themselves"):
+        app.block("ann", "ann")
+    with pytest.raises(UsageError, match="each group is a list"):
+        app.nearby(*HERE, only=["woman"])
+    with pytest.raises(DataError, match="at most 5,000"):
+        app.set_blocked("ann", [f"p{number}" for number in range(5_001)])
+
+
 def test_a_second_process_follows(postgis_address: str, tmp_path: Path, clock: Clock) -> None:
     keys = tmp_path / "keys.json"
     write_keys(keys, new_keys())

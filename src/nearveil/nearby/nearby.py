@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from nearveil.errors import NearveilError, UsageError
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.nearby.index import Filter, NearbyIndex
+from nearveil.nearby.filters import Filters
+from nearveil.nearby.index import NearbyIndex
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
 from nearveil.nearby.publishing.keys import KeyFile, Keys, new_keys, write_keys
 from nearveil.nearby.publishing.protection import Protection, Schedule
@@ -121,6 +122,7 @@ class Nearby:
         self._missed_something = False
         self._turning = threading.Lock()
         self._index: NearbyIndex[str] = NearbyIndex(protection.region)
+        self._filters = Filters(self._store, self._index)
         self._intervals = IntervalsInUse(self._store, protection.region)
         try:
             now = protection.schedule.window_of(current_epoch(protection.schedule, self._store, clock()))
@@ -137,12 +139,15 @@ class Nearby:
             self._check_window(now)
             # Followed from before the index is read, so that nothing falls in between.
             self._store.follow(
-                on_erased=self._left,
-                on_withdrawn=self._left,
+                on_erased=self._erased,
+                on_withdrawn=self._withdrawn,
                 on_published_now=lambda _: None,
                 on_epoch=lambda _: None,
                 on_lost=self._lose_track,
+                on_tagged=lambda person: self._filters.read_tags([person]),
+                on_blocked=self._filters.read_blocked,
             )
+            self._filters.load()
             self.publish_due()
         except BaseException:
             self._store.close()
@@ -238,6 +243,8 @@ class Nearby:
         longitude: float,
         k: int = 10,
         *,
+        asker: str | None = None,
+        only: Sequence[Sequence[str]] = (),
         exclude: str | Collection[str] = (),
         within_m: float | None = None,
     ) -> list[str]:
@@ -245,16 +252,49 @@ class Nearby:
 
         Parameters
         ----------
+        asker : str, optional
+            Who asks: left out, and so are those whom they blocked or who blocked them.
+        only : sequence of groups of tags
+            Who is found has at least one tag of each group: ``[["woman", "nonbinary"], ["25-35"]]``.
         exclude : str or collection of str
-            Whom to leave out: who asks, and whoever is not to be seen by them.
+            Whom to leave out besides.
         within_m : float, optional
             Nobody who is published farther away.
         """
+        if isinstance(only, str) or any(isinstance(group, str) for group in only):
+            raise UsageError('each group is a list of tags, also a group of one: [["woman", "nonbinary"], ["25-35"]]')
         x_m, y_m = self._index.to_metres(latitude, longitude)
-        if isinstance(exclude, str):
-            return self._index.ranked_metres(x_m, y_m, k, exclude, within_m)
-        hidden = Filter(hidden=(frozenset(exclude),)) if exclude else None
-        return self._index.ranked_metres(x_m, y_m, k, None, within_m, hidden)
+        hidden = [exclude] if isinstance(exclude, str) else exclude
+        filtered = self._filters.filter_of(asker=asker, only=only, exclude=hidden)
+        return self._index.ranked_metres(x_m, y_m, k, asker, within_m, filtered)
+
+    # -- tags and blocks ---------------------------------------------------------------------------------------
+
+    def set_tags(self, person: str, tags: Collection[str]) -> bool:
+        """Give somebody these tags, and no others, by which lists find them; whether there is such a person.
+
+        A tag is 1 to 64 letters, digits or any of ``_ . : @ + -``, and a store has at most 60 different ones. Whoever
+        may ask can find out who near a place has a tag: never make tags from places.
+        """
+        return self._filters.set_tags(person, list(tags))
+
+    def block(self, person: str, other: str) -> bool:
+        """Block somebody for a person: from now on neither finds the other; whether both are known."""
+        if person == other:
+            raise UsageError("nobody can block themselves; name another person")
+        return self._filters.block(person, other)
+
+    def unblock(self, person: str, other: str) -> bool:
+        """Block somebody no more for a person; whether the person is known. If the other blocks them, that stays."""
+        return self._filters.unblock(person, other)
+
+    def set_blocked(self, person: str, others: Collection[str]) -> bool:
+        """Let these be all whom a person has blocked, ids that nobody has ignored; whether the person is known."""
+        return self._filters.set_blocked(person, [other for other in others if other != person])
+
+    def blocked(self, person: str) -> list[str]:
+        """Return whom a person has blocked, in the order of ids."""
+        return self._store.blocked(person) or []
 
     # -- people ------------------------------------------------------------------------------------------------
 
@@ -266,7 +306,7 @@ class Nearby:
 
     def forget(self, person: str) -> bool:
         """Erase all that is held about somebody; whether there was such a person."""
-        there = self._publisher.erase(person)
+        there = self._filters.forget(person, lambda: self._publisher.erase(person))
         self._index.remove(person)
         return there
 
@@ -299,10 +339,15 @@ class Nearby:
             check_identity(self._store, self._protection, self._keys, window)
             self._checked_window = window
 
-    def _left(self, person: str) -> None:
+    def _erased(self, person: str) -> None:
+        self._filters.forget(person)
+        self._index.remove(person)
+
+    def _withdrawn(self, person: str) -> None:
         self._index.remove(person)
 
     def _lose_track(self) -> None:
+        self._filters.load()
         self._missed_something = True
 
 

@@ -201,7 +201,11 @@ class HotRoutes:
         """Return what is asked for, once the asker was watched."""
         if asker is not None:
             self._service.watch_question(caller, asker, x_m, y_m)
-        filtered = self._service.filters.filter_of(question, caller, asker, epoch)
+        after = question.after
+        last = None if after is None else self._service.cursors.read(after, question, caller, asker, epoch)
+        filtered = self._service.filters.filter_of(
+            asker=asker, only=question.only, exclude=question.exclude, after=last
+        )
         return x_m, y_m, question.k, asker, question.within_m, filtered
 
     def _found(
@@ -212,7 +216,7 @@ class HotRoutes:
         if question.paged or question.after is not None:
             # A page that is not full is the last one.
             is_last = len(ids) < question.k
-            cursor = None if is_last else self._service.filters.cursor(ids[-1], question, caller, asker, epoch)
+            cursor = None if is_last else self._service.cursors.write(ids[-1], question, caller, asker, epoch)
             answer += ',"next":null' if cursor is None else f',"next":"{cursor}"'
         self._service.metrics.question(time.perf_counter() - started)
         return (answer + "}").encode()

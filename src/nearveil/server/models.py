@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError, from_json
 
+from nearveil.nearby.filters import LONGEST_TAG, MOST_BLOCKED, TAG_PATTERN
 from nearveil.nearby.publishing.publisher import RECEIPT_BYTES
 from nearveil.nearby.stores.base import LONGEST_ID, MOST_TAGS, PERSON_PATTERN
 from nearveil.server.auth import LONGEST_TOKEN_S
@@ -23,8 +24,7 @@ Model = TypeVar("Model", bound=BaseModel)
 MOST_PEOPLE_AT_ONCE = 10_000
 MOST_REPORTS = 1_000
 MOST_NEIGHBOURS = 1_000
-MOST_IDS = 5_000
-"""Ids that a question leaves out, and that a person blocks, at most."""
+MOST_EXCLUDED = 5_000
 MOST_GROUPS = 16
 _SCHEMAS = "#/components/schemas/"
 EARTH_HALF_ROUND_M = 20_100_000.0
@@ -41,10 +41,10 @@ PersonId = Annotated[str, Field(**PERSON_ID)]
 Tag = Annotated[
     str,
     Field(
-        pattern=r"^[A-Za-z0-9_.:@+-]+$",
+        pattern=f"^{TAG_PATTERN}$",
         min_length=1,
-        max_length=64,
-        description="1 to 64 characters of A-Z a-z 0-9 _ . : @ + -",
+        max_length=LONGEST_TAG,
+        description=f"1 to {LONGEST_TAG} characters of A-Z a-z 0-9 _ . : @ + -",
         examples=["25-35"],
     ),
 ]
@@ -131,7 +131,7 @@ class Question(_Model):
     ]
     exclude: Annotated[
         list[PersonId],
-        Field(max_length=MOST_IDS, description="People to leave out; ids that nobody has are ignored.", **_EMPTY),
+        Field(max_length=MOST_EXCLUDED, description="People to leave out; ids that nobody has are ignored.", **_EMPTY),
     ]
     paged: Annotated[bool, Field(description="Whether the answer says how the list goes on.")] = False
     after: Annotated[
@@ -159,7 +159,7 @@ class TagsToSet(_Model):
 class PeopleToBlock(_Model):
     """All whom a person has blocked from now on; ids that nobody has are ignored."""
 
-    ids: Annotated[list[PersonId], Field(max_length=MOST_IDS, examples=[["bob"]])]
+    ids: Annotated[list[PersonId], Field(max_length=MOST_BLOCKED, examples=[["bob"]])]
 
 
 class TokenRequest(_Model):

@@ -13,7 +13,8 @@ from pydantic import BaseModel
 
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
-from nearveil.nearby.stores.base import StoreError, in_degrees
+from nearveil.nearby.filters import TooManyBlockedError
+from nearveil.nearby.stores.base import StoreError, TooManyTagsError, in_degrees
 from nearveil.server import models
 from nearveil.server.asgi import (
     MOST_BYTES,
@@ -262,7 +263,11 @@ async def set_tags(request: Request, service: Here, person: PersonInPath) -> Res
     """
     body = parsed(models.TagsToSet, await body_of(request, MOST_BYTES))
     async with recorded(request, [person]):
-        if not await service.in_store(service.filters.set_tags, person, body.tags):
+        try:
+            there = await service.in_store(service.filters.set_tags, person, body.tags)
+        except TooManyTagsError as error:
+            raise invalid(f"tags: {error}.") from None
+        if not there:
             raise not_found()
     return Response(status_code=204)
 
@@ -311,7 +316,11 @@ async def block(request: Request, service: Here, person: PersonInPath, other: Ot
     if other == person:
         raise invalid("Nobody can block themselves; name another person.")
     async with recorded(request, [person]):
-        if not await service.in_store(service.filters.block, person, other):
+        try:
+            there = await service.in_store(service.filters.block, person, other)
+        except TooManyBlockedError as error:
+            raise invalid(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
+        if not there:
             raise not_found()
     return Response(status_code=204)
 

@@ -20,6 +20,7 @@ from nearveil.evaluation.year_curve import year_note
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
+from nearveil.nearby.filters import Filters
 from nearveil.nearby.index import DatabaseIndex, NearbyIndex, ServiceIndex
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse, next_safe_epoch, read_intervals_file
 from nearveil.nearby.publishing.keys import Keys
@@ -35,7 +36,7 @@ from nearveil.region import Region
 from nearveil.release.card import GIVEN_CELLS
 from nearveil.server.audit_log import AuditLog
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
-from nearveil.server.filters import Filters
+from nearveil.server.cursors import Cursors
 from nearveil.server.limits import Limits
 from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
@@ -138,7 +139,8 @@ class Service:
         self._has_other_keys = False
         self.reports = ReportWriter(self._receive, kept=self._kept)
         self._by_operators = threading.Lock()
-        self.filters = Filters(store, self.index, keys.tokens)
+        self.filters = Filters(store, self.index)
+        self.cursors = Cursors(keys.tokens)
 
     @classmethod
     def open(cls, settings: Settings, *, clock: Callable[[], float] = time.time) -> Service:

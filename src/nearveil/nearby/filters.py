@@ -1,4 +1,4 @@
-"""Filters of questions: people's tags, whom they blocked, and the cursors that lists go on from.
+"""Filters of questions: people's tags, and whom they blocked. A service and `Nearby` use the same.
 
 The store has the tags and the blocks. Here are the names of the tags and all blocks, so that a question needs no store.
 A change is written and then applied here, one after the other; of a change by another process only the person is told,
@@ -7,41 +7,41 @@ and the store is read again. So whatever the order in which changes arrive, all 
 
 from __future__ import annotations
 
-import binascii
-import hmac
-import json
-import struct
+import re
 import threading
-from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 
+from nearveil.errors import DataError
 from nearveil.nearby.index import Filter, ServiceIndex
-from nearveil.nearby.publishing.keys import keyed_bytes
-from nearveil.nearby.stores.base import Store, TooManyTagsError
-from nearveil.server.auth import Caller
-from nearveil.server.models import MOST_IDS, Question
-from nearveil.server.problems import cursor_expired, invalid
+from nearveil.nearby.stores.base import Store
 
-_EPOCH_BYTES = 8
-_MAC_BYTES = 16
+MOST_BLOCKED = 5_000
+"""Ids that a person blocks, at most."""
+
+LONGEST_TAG = 64
+TAG_PATTERN = r"[A-Za-z0-9_.:@+-]+"
+_TAG = re.compile(TAG_PATTERN)
+# A tag that nobody ever had is a bit that nobody has.
+_NOBODY_HAS = 1 << 62
+
+
+class TooManyBlockedError(DataError):
+    """A person blocks as many others as they can."""
 
 
 class Filters:
-    """What the filters of a service's questions are made of.
+    """What the filters of questions are made of.
 
     Parameters
     ----------
     store, index
-        Of the service.
-    key : bytes
-        Makes cursors that nobody else can make.
+        Who is known, and who is on the map.
     """
 
-    def __init__(self, store: Store, index: ServiceIndex, key: bytes) -> None:
+    def __init__(self, store: Store, index: ServiceIndex) -> None:
         self._store = store
         self._index = index
-        self._key = key
         self._changing = threading.Lock()
         self._bits: dict[str, int] = {}
         # Frozen sets: a question may be looking at one.
@@ -60,24 +60,29 @@ class Filters:
     # -- changes -----------------------------------------------------------------------------------------------
 
     def set_tags(self, person: str, tags: Collection[str]) -> bool:
-        """Give a person these tags in place of those before; whether the person is known."""
+        """Give a person these tags in place of those before; whether the person is known.
+
+        Raises `DataError` for what is no tag, and `TooManyTagsError` if there are too many different ones.
+        """
+        if any(len(tag) > LONGEST_TAG or not _TAG.fullmatch(tag) for tag in tags):
+            raise DataError(f"a tag is 1 to {LONGEST_TAG} of the characters A-Z a-z 0-9 _ . : @ + -")
         with self._changing:
-            try:
-                bits = self._store.set_tags(person, tags)
-            except TooManyTagsError as error:
-                raise invalid(f"tags: {error}.") from None
+            bits = self._store.set_tags(person, tags)
             if bits is not None:
                 self._apply(person, bits)
         return bits is not None
 
     def set_blocked(self, person: str, others: Collection[str]) -> bool:
         """Let these be all whom a person has blocked; whether the person is known."""
+        if len(others) > MOST_BLOCKED:
+            raise TooManyBlockedError(f"a person blocks at most {MOST_BLOCKED:,} others; block fewer")
         return self._change_blocked(person, lambda: self._store.set_blocked(person, others))
 
     def block(self, person: str, other: str) -> bool:
         """Block somebody for a person; whether both are known."""
-        if other not in self._blocked.get(person, ()) and len(self._blocked.get(person, ())) >= MOST_IDS:
-            raise invalid(f"A person blocks at most {MOST_IDS:,} others; unblock somebody first.")
+        blocked = self._blocked.get(person, frozenset())
+        if other not in blocked and len(blocked) >= MOST_BLOCKED:
+            raise TooManyBlockedError(f"a person blocks at most {MOST_BLOCKED:,} others; unblock somebody first")
         return self._change_blocked(person, lambda: self._store.block(person, other))
 
     def unblock(self, person: str, other: str) -> bool:
@@ -131,50 +136,34 @@ class Filters:
         found = self._blocked.get(person), self._blockers.get(person)
         return tuple(some for some in found if some is not None)
 
-    def filter_of(self, question: Question, caller: Caller, asker: str | None, epoch: int) -> Filter[str] | None:
-        """Return whom a question may find; None for everybody."""
+    def filter_of(
+        self,
+        *,
+        asker: str | None = None,
+        only: Sequence[Sequence[str]] = (),
+        exclude: Collection[str] = (),
+        after: str | None = None,
+    ) -> Filter[str] | None:
+        """Return whom a question may find; None for everybody.
+
+        Parameters
+        ----------
+        asker : str, optional
+            Those whom they blocked, or who blocked them, are not found.
+        only : sequence of groups of tags
+            Who is found has at least one tag of each group.
+        exclude : collection of str
+            Nobody of these is found.
+        after : str, optional
+            Only those are found who are ranked after this person.
+        """
         hidden = () if asker is None else self.hidden_from(asker)
-        if question.exclude:
-            hidden = (*hidden, frozenset(question.exclude))
-        after = None if question.after is None else self._read_cursor(question.after, question, caller, asker, epoch)
-        if not (hidden or question.only or after):
+        if exclude:
+            hidden = (*hidden, frozenset(exclude))
+        if not (hidden or only or after):
             return None
-        # A tag that nobody ever had is a bit that nobody has.
-        nobody_has = 1 << 62
-        groups = {sum({self._bits.get(tag, nobody_has) for tag in group}) for group in question.only}
+        groups = {sum({self._bits.get(tag, _NOBODY_HAS) for tag in group}) for group in only}
         return Filter(only=tuple(sorted(groups)), hidden=hidden, after=after)
-
-    # -- cursors -----------------------------------------------------------------------------------------------
-
-    def cursor(self, last: str, question: Question, caller: Caller, asker: str | None, epoch: int) -> str:
-        """Return what lets this question, of this caller and in this epoch, go on after somebody."""
-        mac = self._mac(last, question, caller, asker, epoch)
-        return urlsafe_b64encode(struct.pack(">q", epoch) + mac + last.encode()).rstrip(b"=").decode()
-
-    def _read_cursor(self, text: str, question: Question, caller: Caller, asker: str | None, epoch: int) -> str:
-        """Return after whom a question goes on."""
-        try:
-            content = b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-            [made_in] = struct.unpack(">q", content[:_EPOCH_BYTES])
-            mac, last = content[_EPOCH_BYTES:][:_MAC_BYTES], content[_EPOCH_BYTES + _MAC_BYTES :].decode()
-        except (binascii.Error, struct.error, UnicodeDecodeError):
-            raise _not_a_cursor() from None
-        if not hmac.compare_digest(mac, self._mac(last, question, caller, asker, made_in)):
-            raise _not_a_cursor()
-        if made_in != epoch:
-            raise cursor_expired()
-        return last
-
-    def _mac(self, last: str, question: Question, caller: Caller, asker: str | None, epoch: int) -> bytes:
-        # All but k, so that pages may differ in length: nobody begins in the middle of a list of their choice.
-        asked = (question.within_m, question.only, sorted(set(question.exclude)))
-        return keyed_bytes(
-            self._key,
-            "nearveil cursor",
-            struct.pack(">qdd", epoch, question.latitude, question.longitude),
-            *(part.encode() for part in (last, caller.kind, caller.name, asker or "", json.dumps(asked))),
-            size=_MAC_BYTES,
-        )
 
 
 def _put(blocks: dict[str, frozenset[str]], person: str, others: frozenset[str]) -> None:
@@ -182,7 +171,3 @@ def _put(blocks: dict[str, frozenset[str]], person: str, others: frozenset[str])
         blocks[person] = others
     else:
         blocks.pop(person, None)
-
-
-def _not_a_cursor() -> Exception:
-    return invalid("after: This is no cursor of this question; send the question of the page before, with its 'next'.")
