@@ -73,7 +73,8 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         "most_connections": "9", "most_connections_per_address": "0", "proxies": "10.0.0.0/8", "most_headers": "12",
         "most_header_bytes": "2048", "head_timeout_s": "1", "body_timeout_s": "2", "idle_timeout_s": "3",
         "send_timeout_s": "4", "limits_in_proxy": "yes", "tls_certificate": "a.crt", "tls_key": "a.key",
-        "tile_address": "https://t/{z}/{x}/{y}.png", "access_log": "true", "audit_log": "a.log", "log_level": "debug",
+        "tile_address": "https://t/{z}/{x}/{y}.png", "access_log": "true", "audit_log": "a.log",
+        "traces_to": "http://c:4318/v1/traces", "traces_share": "0.5", "log_level": "debug",
         "graceful_s": "0.5",
         "store_timeout_s": "1.5", "grace": "2m",
     }  # fmt: skip

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from nearveil.server import routes
 from nearveil.server.asgi import App
-from nearveil.server.guard import AccessLog, Guard
+from nearveil.server.guard import AccessLog, Guard, Traced
 from nearveil.server.hot_path import HotRoutes
 from nearveil.server.openapi import describe
 from nearveil.server.problems import invalid, method_not_allowed, not_found
@@ -21,7 +21,9 @@ from nearveil.server.service import Service
 def create_app(service: Service) -> App:
     """Return the application of a service; the caller starts and closes the service."""
     app: App = create_api(service).state.hot
-    return AccessLog(app, service.audit_log.caller_name) if service.settings.access_log else app
+    if service.settings.access_log:
+        app = AccessLog(app, service.audit_log.caller_name)
+    return app if service.traces is None else Traced(app, service.traces)
 
 
 def create_api(service: Service) -> FastAPI:

@@ -1,4 +1,4 @@
-"""Middleware: `Guard` stands before every route but the hot ones, `AccessLog` around everything.
+"""Middleware: `Guard` stands before every route but the hot ones, `AccessLog` and `Traced` around everything.
 
 Who calls is found out before anything else is looked at.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from nearveil.server.asgi import (
@@ -27,6 +28,7 @@ from nearveil.server.problems import Problem, problem_of, too_large
 from nearveil.server.scopes import ROUTES
 from nearveil.server.service import Service
 from nearveil.server.settings import is_loopback
+from nearveil.server.traces import Traces
 
 CALLER = "nearveil.caller"
 OPEN_PROBE = "nearveil.open_probe"
@@ -149,8 +151,36 @@ _OTHER = re.compile(r"(?<=^/v1/people/\{id\}/blocked/)[^/]+$")
 _KNOWN = {"/", DOCS_PATH, HEALTH_PATH, *(path for _, path in ROUTES)}
 
 
-class AccessLog:
-    """Middleware around everything.
+class _Observer(ABC):
+    """Middleware around everything that sees when a request is answered, and how."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter_ns(), 0
+
+        async def send_and_see(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_see)
+        finally:
+            self._answered(scope, status, time.perf_counter_ns() - started)
+
+    @abstractmethod
+    def _answered(self, scope: Scope, status: int, elapsed_ns: int) -> None:
+        """Take note of an answer."""
+
+
+class AccessLog(_Observer):
+    """Logs each request.
 
     Parameters
     ----------
@@ -161,34 +191,38 @@ class AccessLog:
     """
 
     def __init__(self, app: App, caller_name: Callable[[Caller], str]) -> None:
-        self._app = app
+        super().__init__(app)
         self._caller_name = caller_name
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        started, status = time.perf_counter(), 0
+    def _answered(self, scope: Scope, status: int, elapsed_ns: int) -> None:
+        caller: Caller | None = scope.get(CALLER)
+        log_event(
+            "request",
+            method=scope["method"],
+            route=kind_of(scope["path"]),
+            **({} if caller is None else {"caller": self._caller_name(caller)}),
+            status=status,
+            ms=round(elapsed_ns / 1e6, 3),
+        )
 
-        async def send_and_see(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
-            await send(message)
 
-        try:
-            await self._app(scope, receive, send_and_see)
-        finally:
-            milliseconds = round(1000 * (time.perf_counter() - started), 3)
-            caller: Caller | None = scope.get(CALLER)
-            log_event(
-                "request",
-                method=scope["method"],
-                route=kind_of(scope["path"]),
-                **({} if caller is None else {"caller": self._caller_name(caller)}),
-                status=status,
-                ms=milliseconds,
-            )
+class Traced(_Observer):
+    """Traces a share of the requests.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What answers.
+    traces : Traces
+        Where spans go.
+    """
+
+    def __init__(self, app: App, traces: Traces) -> None:
+        super().__init__(app)
+        self._traces = traces
+
+    def _answered(self, scope: Scope, status: int, elapsed_ns: int) -> None:
+        self._traces.add(scope["method"], kind_of(scope["path"]), status, elapsed_ns)
 
 
 def kind_of(path: str) -> str:

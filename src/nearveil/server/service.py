@@ -49,6 +49,7 @@ from nearveil.server.settings import Settings
 from nearveil.server.shared_limits import RedisState, SharedLimits
 from nearveil.server.store_health import StoreHealth, StoreThreads
 from nearveil.server.suspicion import FrequentAskers, Suspicion, trail_name
+from nearveil.server.traces import Traces
 from nearveil.server.warm_up import compile_kernels
 
 _MOMENT_S = 1.0
@@ -141,6 +142,8 @@ class Service:
         self._by_operators = threading.Lock()
         self.filters = Filters(store, self.index)
         self.cursors = Cursors(keys.tokens)
+        traces_to = settings.traces_to
+        self.traces = None if traces_to is None else Traces(traces_to, settings.traces_share)
 
     @classmethod
     def open(cls, settings: Settings, *, clock: Callable[[], float] = time.time) -> Service:
@@ -199,6 +202,8 @@ class Service:
         self.scheduler.close()
         self._threads.close()
         self.store.close()
+        if self.traces is not None:
+            self.traces.close()
 
     @property
     def answers_questions(self) -> bool:

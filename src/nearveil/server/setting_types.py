@@ -118,6 +118,13 @@ def _tile_address(value: str) -> str:
     return _one_line(value)
 
 
+def _web_address(value: str) -> str:
+    parts = urlsplit(_one_line(value))
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("not a web address")
+    return value.strip()
+
+
 def _redis_address(value: str) -> str:
     parts = urlsplit(_one_line(value))
     is_there = bool(parts.path) if parts.scheme == "unix" else parts.scheme in ("redis", "rediss") and parts.hostname
@@ -149,6 +156,11 @@ RedisAddress = Annotated[
     str | None,
     AfterValidator(_redis_address),
     Takes("an address of Redis or Valkey such as redis://cache:6379/0, rediss://… or unix:///run/redis.sock", "URL"),
+]
+WebAddress = Annotated[
+    str | None,
+    AfterValidator(_web_address),
+    Takes("a web address such as http://127.0.0.1:4318/v1/traces", "URL"),
 ]
 TileAddress = Annotated[
     str | None,

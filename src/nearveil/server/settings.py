@@ -44,6 +44,7 @@ from nearveil.server.setting_types import (
     Takes,
     Text,
     TileAddress,
+    WebAddress,
     Whole,
     YesNo,
     duration,
@@ -230,6 +231,11 @@ class Settings(BaseSettings):
     console: YesNo = _setting(True, "Serve the operator's console at /.")
     tile_address: TileAddress = _setting(None, "Address of map tiles for the console, with {z}, {x} and {y}.")
     access_log: YesNo = _setting(False, "Log one line per request: only method, route, caller, status and time.")
+    traces_to: WebAddress = _setting(
+        None,
+        "Collector for traces of OpenTelemetry (OTLP over HTTP): only method, route, status and time.",
+    )
+    traces_share: Number = _setting(0.01, "Share of the requests that are traced.", least=0, most=1)
     audit_log: File = _setting(
         None, "File of the audit log: who changed what, ids hashed. Without it, its entries are lines of the log."
     )
