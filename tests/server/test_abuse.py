@@ -326,7 +326,7 @@ def test_unknown_paths_are_404_with_a_key_and_401_without(place: Running) -> Non
     _refused(place, 404, "GET", "/v1/nothing")
     _refused(place, 401, "GET", "/v1/nothing", key=None)
     _refused(place, 404, "GET", "/nothing", key=None)
-    _refused(place, 404, "GET", "/docs", key=None)
+    _refused(place, 404, "GET", "/redoc", key=None)
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ def test_what_is_logged_is_every_change_and_export_but_no_report_or_question() -
     assert unlogged == {
         ("POST", "/v1/nearby"),
         ("PUT", "/v1/people/{id}/location"),
+        ("POST", "/v1/locations"),
         ("POST", "/v1/console/demonstration"),
     }
     assert ("GET", "/v1/people/{id}") in AUDITED
