@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TOOLS := build/tools
 
-.PHONY: demo serve-demo reproduce reproduce-quick test torture lint bench clean lock sbom wheel wheel-demo lint-deploy
+.PHONY: demo serve-demo reproduce reproduce-quick test torture lint bench clean lock sbom wheel wheel-demo lint-deploy docs
 
 demo: $(READY)
 	$(BIN)/nearveil demo --out demo
@@ -43,6 +43,10 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
+
+# The site in site/, to be read from disk: site/index.html. A broken link or a warning is an error.
+docs: $(READY)
+	$(BIN)/python -m deploy.build_site site
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Nearveil needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -90,4 +94,4 @@ $(TOOLS)/.ready: deploy/tools.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo serve-demo report report-quick bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo serve-demo report report-quick bench build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
 """``python -m benchmarks.attacks_over_http``: the attacks through HTTP on two real services, one open, one protected.
 
 A town of 5 km with 2,000 people, spread evenly, so that lists are as short as where people live. ZO-LIA's error grows
-with how far a list reaches; in the paper's populations, which are sparser, it misses more (see docs/attacking.md).
+with how far a list reaches; in the paper's populations, which are sparser, it misses more (docs/guides/attacking.md).
 """
 
 import argparse

@@ -14,7 +14,7 @@ from nearveil.report.reproduce import REPORT_LEAD
 from nearveil.types import FloatArray
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -84,7 +84,7 @@ def test_readme_opens_with_one_sentence_and_then_how_to_start() -> None:
 
 
 def test_the_paper_map_names_modules_and_verbs_that_exist() -> None:
-    text = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "paper-map.md").read_text(encoding="utf-8")
     modules = re.findall(r"`([a-z_0-9/]+\.py)`", text)
     assert len(modules) > 30
     for module in modules:

@@ -1,6 +1,6 @@
 """An app whose users are in PostGIS: who is near is answered from noisy locations, in the app's own process.
 
-DATABASE_URL names the database, NEARVEIL_KEYS_FILE the file of keys; see docs/in-front-of-postgis.md.
+DATABASE_URL names the database, NEARVEIL_KEYS_FILE the file of keys; see docs/guides/in-front-of-postgis.md.
 """
 
 import asyncio

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from nearveil.region import Region, named_region, parse_region
     from nearveil.release.fitting import FittedCells, FittedIntervals, fit_cells, fit_intervals
     from nearveil.release.protect import ProtectResult, protect_file, protect_frame
+    from nearveil.report.interactive_map import attack_map, protection_map
     from nearveil.report.reproduce import Reproduction, reproduce
 
 __all__ = [
@@ -88,6 +89,7 @@ __all__ = [
     "UsageError",
     "attack",
     "attack_campaign",
+    "attack_map",
     "attack_population",
     "audit",
     "audit_fit",
@@ -109,6 +111,7 @@ __all__ = [
     "plan",
     "protect_file",
     "protect_frame",
+    "protection_map",
     "read_density",
     "reproduce",
     "secure_randomness",
@@ -158,6 +161,7 @@ _HOMES = {
     "UsageError": "nearveil.errors",
     "attack": "nearveil.evaluation.attack",
     "attack_campaign": "nearveil.evaluation.campaign",
+    "attack_map": "nearveil.report.interactive_map",
     "attack_population": "nearveil.evaluation.attack",
     "audit": "nearveil.audit",
     "audit_fit": "nearveil.audit.fit",
@@ -179,6 +183,7 @@ _HOMES = {
     "plan": "nearveil.evaluation.planning.plan",
     "protect_file": "nearveil.release.protect",
     "protect_frame": "nearveil.release.protect",
+    "protection_map": "nearveil.report.interactive_map",
     "read_density": "nearveil.io.density",
     "reproduce": "nearveil.report.reproduce",
     "secure_randomness": "nearveil.randomness",

@@ -44,7 +44,7 @@ def shown(target: Spot, step_m: float, rounding: str, step: float = 1.0) -> Coun
     return CountedDistance(lambda place: step * ROUNDINGS[rounding](math.dist(place, target) / step_m))
 
 
-# The figures of docs/attacking.md, on three people, so that bounds are a little above those of 200. Seeds are fixed.
+# The figures of docs/guides/attacking.md, on three people, so bounds are a little above those of 200. Seeds are fixed.
 @pytest.mark.parametrize(
     ("answers", "most_questions"),
     [

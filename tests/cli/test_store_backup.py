@@ -22,7 +22,7 @@ from tests.services.postgres import Cluster, postgis_cluster, private_database
 
 __all__ = ["postgis_cluster"]
 
-OPERATING = Path(__file__).parents[2] / "docs" / "operating.md"
+OPERATING = Path(__file__).parents[2] / "docs" / "guides" / "operating.md"
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_a_check_finds_what_is_wrong(run: Run, store: Path, tmp_path: Path, monk
 def test_the_commands_of_the_page_copy_a_database(
     run: Run, postgis_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pg_dump and pg_restore as docs/operating.md shows them, with another address and file."""
+    """pg_dump and pg_restore as docs/guides/operating.md shows them, with another address and file."""
     shown = re.findall(r"^    ((?:pg_dump|pg_restore) .*)$", OPERATING.read_text(encoding="utf-8"), re.MULTILINE)
     assert [line.split()[0] for line in shown] == ["pg_dump", "pg_restore"]
     with private_database() as before, private_database() as after:

@@ -19,11 +19,11 @@ from matplotlib.lines import Line2D
 from matplotlib.path import Path as Outline
 
 from nearveil.evaluation.results import Map, MapLayer, MapPanel
-from nearveil.io.synthetic import synthetic_city
+from nearveil.io.synthetic import on_land, synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.region import Region, named_region
-from nearveil.report import maps
+from nearveil.region import Region, named_region, parse_region
+from nearveil.report import land, maps
 from nearveil.report.land import land_in
 from nearveil.report.maps import _dense_and_sparse, draw_cells, draw_map
 from nearveil.report.style import DARK, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
@@ -68,22 +68,56 @@ def test_land_is_land_and_water_is_water(place: tuple[float, float], dry: bool) 
     assert sum(Outline(ring).contains_point(place) for ring in land_in(REGION)) == dry
 
 
-def test_land_reaches_beyond_the_region_and_is_unknown_elsewhere() -> None:
-    every = np.concatenate(land_in(REGION))
-    assert (every.min(axis=0) < [REGION.south, REGION.west]).all()
-    assert (every.max(axis=0) > [REGION.north, REGION.east]).all()
-    assert land_in(Region(37.7, -122.5, 37.8, -122.4))
-    for edges in ((37.4, -122.6, 37.9, -122.2), (37.5, -122.6, 37.9, -122.1)):
-        assert land_in(Region(*edges)) == []
-    assert land_in(named_region("fiji")) == []
+@pytest.mark.parametrize(
+    ("region", "place", "dry"),
+    [
+        ("new-york", (40.72, -73.99), True),  # Manhattan
+        ("new-york", (40.52, -73.95), False),  # the Atlantic
+        ("sydney", (-33.87, 151.00), True),  # Parramatta
+        ("sydney", (-33.90, 151.32), False),  # the Tasman Sea
+        ("tokyo", (35.70, 139.60), True),  # Suginami
+        ("tokyo", (35.57, 139.87), False),  # the bay
+        ("singapore", (1.35, 103.80), True),  # the island
+        ("singapore", (1.18, 103.95), False),  # the strait
+        ("berlin", (52.52, 13.40), True),
+        ("fiji", (-17.80, 178.00), True),  # Viti Levu
+        ("fiji", (-16.80, -179.98), True),  # Taveuni, beyond the antimeridian
+        ("fiji", (-18.00, -178.50), False),  # the Koro Sea
+        ("40.1,49.5,40.6,50.3", (40.40, 49.83), True),  # Baku
+        ("40.1,49.5,40.6,50.3", (40.20, 50.10), False),  # the Caspian Sea, a hole in the land of Asia
+        ("0,-30,0.4,-29.6", (0.2, -29.8), False),  # the middle of the Atlantic
+    ],
+)
+def test_every_region_has_its_land_and_water(region: str, place: tuple[float, float], dry: bool) -> None:
+    assert on_land(np.array([place]), land_in(parse_region(region))).tolist() == [dry]
 
 
-def test_the_file_is_small_and_says_where_it_is_from() -> None:
-    data = resources.files("nearveil.report").joinpath("data", "san_francisco_land.geojson").read_bytes()
+def test_land_reaches_beyond_the_region() -> None:
+    for region in (REGION, named_region("berlin")):
+        every = np.concatenate(land_in(region))
+        assert (every.min(axis=0) < [region.south, region.west]).all()
+        assert (every.max(axis=0) > [region.north, region.east]).all()
+    assert land_in(parse_region("0,-30,0.4,-29.6")) == []
+
+
+def test_rings_are_closed_and_no_larger_than_the_map() -> None:
+    for region in ("fiji", "new-york", "singapore"):
+        box = named_region(region)
+        for ring in land_in(box):
+            assert np.array_equal(ring[0], ring[-1])
+            assert np.ptp(ring[:, 1]) < 1.3 * box.width_deg
+            assert np.ptp(ring[:, 0]) < 1.3 * box.height_deg
+
+
+def test_the_files_are_small_and_say_where_they_are_from() -> None:
+    folder = resources.files("nearveil.report").joinpath("data")
+    data = folder.joinpath("san_francisco_land.geojson").read_bytes()
     assert len(data) < 60_000
     about = json.loads(data)["properties"]
     assert "Census" in about["source"]
     assert "Public domain" in about["licence"]
+    assert len(folder.joinpath("world_land.xz").read_bytes()) < 600_000
+    assert "Natural Earth" in str(land.__doc__)
 
 
 def test_people_are_where_they_are(drawn: Draw) -> None:
@@ -124,13 +158,12 @@ def test_legend_has_each_layer_once(drawn: Draw) -> None:
     assert sorted(texts) == ["account", "disc", "person", "published"]
 
 
-def test_where_the_coast_is_unknown_all_is_ground(drawn: Draw) -> None:
-    berlin = named_region("berlin")
-    elsewhere = Map("m", "t", berlin, (MapPanel("p", (MapLayer("a", "people", np.array([berlin.centre])),)),), 3, "w")
-    axes = drawn(elsewhere).axes[0]
-    assert not axes.patches
-    assert to_hex(axes.get_facecolor()).upper() == LIGHT.land
-    assert to_hex(drawn(MAP).axes[0].patches[0].get_facecolor()).upper() == LIGHT.water
+def test_inland_all_is_land_and_at_sea_all_is_water(drawn: Draw) -> None:
+    for region, rings in ((named_region("berlin"), 1), (parse_region("0,-30,0.4,-29.6"), 0)):
+        layer = MapLayer("a", "people", np.array([region.centre]))
+        axes = drawn(Map("m", "t", region, (MapPanel("p", (layer,)),), 3, "w")).axes[0]
+        water, *land_drawn = (to_hex(each.get_facecolor()).upper() for each in axes.patches)
+        assert (water, land_drawn) == (LIGHT.water, [LIGHT.land] * rings)
 
 
 def test_dark_maps_are_dark(drawn: Draw) -> None:

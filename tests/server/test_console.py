@@ -184,7 +184,7 @@ def test_the_map_shows_at_most_a_sample(place: Place, monkeypatch: pytest.Monkey
     assert MOST_SHOWN == 3000
 
 
-def test_the_coast_is_drawn_where_it_is_known(client: httpx.Client, place: Place, tmp_path: Path) -> None:
+def test_the_coast_is_drawn_everywhere(client: httpx.Client, place: Place, tmp_path: Path) -> None:
     found = client.get("/v1/console/map", headers=place.headers).json()
     lines = found["coastline"]["features"]
     assert len(lines) == len(land_in(place.service.protection.region)) > 1
@@ -196,7 +196,8 @@ def test_the_coast_is_drawn_where_it_is_known(client: httpx.Client, place: Place
     tiles = "https://tiles.example.org/{z}/{x}/{y}.png"
     with console_service(tmp_path, region="berlin", tile_address=tiles) as elsewhere:
         there = map_of(elsewhere.service)
-    assert there["coastline"]["features"] == []
+    # All of it is land.
+    assert len(there["coastline"]["features"]) == 1
     assert there["tile_address"] == tiles
     assert found["tile_address"] is None
 
@@ -394,6 +395,9 @@ def test_made_up_people_live_on_land(san_francisco: Region) -> None:
     assert on_land(np.array([[37.7, -122.58], [37.76, -122.44]]), rings).tolist() == [False, True]
     berlin = named_region("berlin")
     assert len(synthetic_city(50, berlin, rng=SEED, land=land_in(berlin))) == 50
+    # On an island that hardly anybody would be on by chance, people are at sea.
+    speck = np.array([[37.7, -122.5], [37.7, -122.4999], [37.7001, -122.4999], [37.7, -122.5]])
+    assert len(synthetic_city(50, san_francisco, rng=SEED, land=[speck])) == 50
 
 
 def test_cells_of_the_made_up_city_are_those_of_its_neighbourhoods_and_coast(san_francisco: Region) -> None:

@@ -177,7 +177,7 @@ def as_markdown() -> str:
 
 
 def test_the_documentation_has_the_table_of_scopes() -> None:
-    page = Path(__file__).parents[2] / "docs" / "serving.md"
+    page = Path(__file__).parents[2] / "docs" / "guides" / "keys-and-tokens.md"
     assert as_markdown() in page.read_text(encoding="utf-8")
 
 

@@ -29,18 +29,6 @@ def config(folder: Path, text: str) -> Path:
     return path
 
 
-def as_markdown() -> str:
-    """Return the table of all settings in the documentation."""
-    rows = ["| in the file | environment | option | default | |", "|---|---|---|---|---|"]
-    for each in KNOWN_SETTINGS.values():
-        in_file = f"`{each.name}`" if each.only is None else ""
-        variable = f"`{each.variable}`" if each.only != "option" else ""
-        option = f"`{each.option}`" if each.only != "environment" else ""
-        default = f"`{each.default}`" if each.default else ""
-        rows.append(f"| {in_file} | {variable} | {option} | {default} | {each.help} |")
-    return "\n".join(rows) + "\n"
-
-
 def test_defaults_are_usable_and_the_table_is_complete() -> None:
     settings = Settings.load()
     assert settings == Settings()
@@ -235,11 +223,6 @@ def _served() -> typer.Typer:
     app = typer.Typer(add_completion=False)
     app.command()(serve)
     return app
-
-
-def test_the_documentation_has_the_table_of_settings() -> None:
-    page = Path(__file__).parents[2] / "docs" / "serving.md"
-    assert as_markdown() in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

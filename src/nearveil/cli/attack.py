@@ -200,7 +200,7 @@ def attack(
     policy: Annotated[
         str | None,
         typer.Option(
-            help="What the service does to a list, such as snap:100m,drop:0.1; see docs/attacking.md.",
+            help="What the service does to a list, such as snap:100m,drop:0.1; see docs/guides/attacking.md.",
             metavar="POLICY",
             rich_help_panel="Attack",
         ),

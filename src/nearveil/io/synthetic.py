@@ -18,8 +18,9 @@ SEED = 2026
 
 _NEIGHBOURHOODS = 60
 _SCATTERED_SHARE = 0.1
-# Of three people made up at random, at least one is on land wherever the coast is known.
+# Of three people made up at random, at least one is on land in most cities by the sea.
 _SPARE = 3
+_LEAST_LAND = 0.02
 
 
 def synthetic_city(
@@ -43,11 +44,13 @@ def synthetic_city(
         raise UsageError("a city needs at least one person")
     generator = as_randomness(rng).generator
     if land:
-        found = np.empty((0, 2))
-        while len(found) < people:
+        found, tried = np.empty((0, 2)), 0
+        # Where there are only small islands, people are made up at sea as well.
+        while len(found) < people and len(found) >= _LEAST_LAND * tried:
             more = synthetic_city(_SPARE * people, region, rng=generator)
-            found = np.vstack([found, more[on_land(more, land)]])
-        return found[:people]
+            found, tried = np.vstack([found, more[on_land(more, land)]]), tried + len(more)
+        if len(found) >= people:
+            return found[:people]
     half_extent = np.array(region.half_extent_m)
     middles = generator.uniform(-0.75, 0.75, (_NEIGHBOURHOODS, 2)) * half_extent
     spread_m = half_extent.min() * generator.uniform(0.02, 0.12, _NEIGHBOURHOODS)
@@ -115,8 +118,10 @@ def on_land(places: FloatArray, rings: Sequence[FloatArray]) -> BoolArray:
     [True, False]
     """
     inside = np.zeros(len(places), dtype=np.bool_)
-    latitude, longitude = places.T
+    latitude = places[:, 0]
     for ring in rings:
+        # Outlines beyond the antimeridian go on, to more than 180 degrees or less than -180.
+        longitude = ring[0, 1] + (places[:, 1] - ring[0, 1] + 180) % 360 - 180
         for (south, west), (north, east) in pairwise(ring):
             if south != north:
                 level = (latitude >= min(south, north)) & (latitude < max(south, north))

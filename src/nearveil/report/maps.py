@@ -73,9 +73,7 @@ def draw_map(
 def draw_ground(axes: Axes, region: Region, theme: Theme) -> None:
     """Land and water in true proportions, a scale and the way north."""
     width_km, height_km = (extent / 1000 for extent in region.half_extent_m)
-    if not draw_land(axes, region, theme, lambda metres: metres / 1000):
-        # Where the coast is not known, all is ground.
-        axes.set_facecolor(theme.land)
+    draw_land(axes, region, theme, lambda metres: metres / 1000)
     axes.set(xlim=(-width_km, width_km), ylim=(-height_km, height_km), aspect="equal", xticks=[], yticks=[])
     _draw_scale(axes, width_km, height_km, theme)
 
@@ -257,10 +255,8 @@ def _draw_colour_bar(figure: Figure, drawn: Any, below: list[Axes], label: str) 
 # Where land is.
 
 
-def draw_land(axes: Axes, region: Region, theme: Theme, place: Callable[[FloatArray], FloatArray]) -> bool:
-    """Draw the region's water and land below everything else; draw nothing, and return False, if its coast is unknown.
-
-    Beyond the region's edge, where the coast is not known, nothing is drawn.
+def draw_land(axes: Axes, region: Region, theme: Theme, place: Callable[[FloatArray], FloatArray]) -> None:
+    """Draw the region's water and land below everything else, and nothing beyond the region's edge.
 
     Parameters
     ----------
@@ -270,17 +266,13 @@ def draw_land(axes: Axes, region: Region, theme: Theme, place: Callable[[FloatAr
     # Heavy, and only needed where a picture is drawn.
     from matplotlib.patches import Polygon  # noqa: PLC0415
 
-    rings = land_in(region)
-    if not rings:
-        return False
     east, north = region.half_extent_m
     edge = place(np.array([[-east, -north], [east, -north], [east, north], [-east, north]]))
     # `Axes.add_artist` does not stretch the axes, which `Axes.add_patch` would look into at length.
     water = Polygon(edge, facecolor=theme.water, edgecolor="none", zorder=0.4)
     axes.add_artist(water)
-    for ring in rings:
+    for ring in land_in(region):
         corners = place(region.to_metres(ring))
         land = Polygon(corners, facecolor=theme.land, edgecolor=theme.shore, linewidth=0.7, zorder=0.5)
         land.set_clip_path(water.get_path(), axes.transData)
         axes.add_artist(land).set_clip_box(axes.bbox)
-    return True

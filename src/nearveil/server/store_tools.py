@@ -173,7 +173,7 @@ def _privacy(store: Path) -> tuple[bool, str]:
 
 _WITH_ITS_OWN_TOOLS = (
     "a database is copied with PostgreSQL's own tools: use 'pg_dump --format=custom --schema=nearveil' and "
-    "'pg_restore', as docs/operating.md shows"
+    "'pg_restore', as docs/guides/operating.md shows"
 )
 
 

@@ -31,9 +31,7 @@ function write(label, x, y, colour, font = "13px system-ui, sans-serif", align =
   pen.fillStyle = colour; pen.fillText(label, x, y);
 }
 function drawLand() {
-  if (!story.land.length) return;
   const [west, south, east, north] = story.region;
-  // Beyond the region the coast is not known.
   pen.save();
   pen.beginPath(); pen.rect(X(west), Y(north), R(east - west), R(north - south)); pen.clip();
   pen.fillStyle = ink.water; pen.fillRect(0, 0, size, size);

@@ -69,7 +69,7 @@ export class Ground {
       [...this.ground(), ...this.traces(this)],
       {
         margin: { l: 0, r: 0, t: 0, b: 0 }, showlegend: false, dragmode: this.moving, hovermode: "closest",
-        paper_bgcolor: colour("water"), plot_bgcolor: this.land.length ? colour("water") : colour("land"),
+        paper_bgcolor: colour("water"), plot_bgcolor: colour("water"),
         font: { family: "system-ui, sans-serif", size: 13, color: colour("ink") },
         xaxis: { ...axis, range: [west, east] },
         yaxis: { ...axis, range: [south, north], scaleanchor: "x", scaleratio: 1 },
