@@ -6,6 +6,9 @@ an epoch within the run. The bare route is measured before and after, on the sam
 ``--workers 1 2`` compares numbers of workers on a private PostGIS instead, by turns. wrk then sends the same questions
 again and again over a few connections, so that it takes little of the machine that it shares with the workers.
 With ``--pipelined 8`` it takes still less.
+
+``--filters`` asks one service by turns: without filters, with ids left out, and for people with tags. It also says how
+long the start takes until everybody is on the map.
 """
 
 import argparse
@@ -26,7 +29,7 @@ from typing import Any
 from tests.services.postgres import private_database
 
 from benchmarks.serving.asking import ask, write_script
-from benchmarks.serving.people import PLATFORM_KEY_FILE, fill, prepared_store
+from benchmarks.serving.people import PLATFORM_KEY_FILE, fill, person_id, prepared_store, tag_people
 from benchmarks.serving.servers import Server, bare_server, nearveil_server
 from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.server.settings import Settings
@@ -46,6 +49,9 @@ def main() -> None:
         _report(list(_lines_of_workers(found := compare_workers(options))), found, options.json)
         return
     epoch, window = f"{options.seconds}s", f"{options.seconds * EPOCHS_PER_WINDOW}s"
+    if options.filters:
+        _report(list(_lines_of_filters(found := compare_filters(options, epoch, window))), found, options.json)
+        return
     store = prepared_store(options.people, epoch, window)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -76,7 +82,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, nargs="+", help="numbers of workers to compare on PostGIS, such as 1 2")
     parser.add_argument("--connections", type=int, default=16, help="of wrk, for --workers")
     parser.add_argument("--pipelined", type=int, default=1, help="questions that wrk sends at once, for --workers")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each number of workers is asked")
+    parser.add_argument("--filters", action="store_true", help="compare questions with filters and without")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each number of workers, or filter, is asked")
     parser.add_argument("--json", type=Path, help="file to write the results to")
     return parser.parse_args()
 
@@ -114,6 +121,55 @@ def _asked(server: Server, script: Path, seconds: int, connections: int = 64) ->
     # How busy the server was tells a slow server from a machine that is busy with something else.
     cores = (server.cpu_s() - before_s) / asked.seconds
     return asdict(asked) | {"per_s": round(asked.per_s, 1), "cores": round(cores, 2)}
+
+
+def compare_filters(options: argparse.Namespace, epoch: str, window: str) -> dict[str, Any]:
+    """Ask one service by turns, with filters and without."""
+    store = prepared_store(options.people, epoch, window)
+    key = (store / PLATFORM_KEY_FILE).read_text(encoding="utf-8").strip()
+    kinds: dict[str, dict[str, object]] = {
+        "without filters": {},
+        "20 ids left out": {"exclude": [person_id(number) for number in range(20)]},
+        "a tag that half have": {"only": [["half"]]},
+        "a tag that 1 in 100 have": {"only": [["few"]]},
+        "either of two tags, 20 ids left out": {
+            "only": [["half", "few"]],
+            "exclude": [person_id(number) for number in range(20)],
+        },
+    }
+    rows: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copytree(store, folder / "store")
+        database = folder / "store" / "nearveil.db"
+        tag_people(database, "half", "few")
+        os.sync()
+        for number, filters in enumerate(kinds.values()):
+            write_script(folder / f"{number}.lua", key, filters=filters)
+        started = time.monotonic()
+        with nearveil_server(database, key, epoch, window, folder / "serve.log") as service:
+            start_s = time.monotonic() - started
+            ask(service.port, folder / "0.lua", WARM_UP_S)
+            for turn in range(options.rounds):
+                for number, kind in list(enumerate(kinds))[:: -1 if turn % 2 else 1]:
+                    rows[kind].append(_asked(service, folder / f"{number}.lua", max(options.seconds // 12, 1)))
+            peak_gb = round(service.peak_bytes() / 1e9, 3)
+    return {"people": options.people, "start_s": round(start_s, 2), "server_peak_gb": peak_gb, "rows": rows}
+
+
+def _lines_of_filters(found: dict[str, Any]) -> Iterator[str]:
+    plain = found["rows"]["without filters"]
+    for kind, rows in found["rows"].items():
+        times = [other["per_s"] / one["per_s"] for one, other in zip(rows, plain, strict=True)]
+        yield (
+            f"  {kind:36}{max(row['per_s'] for row in rows):8,.0f} requests/s at best, "
+            f"{median(times):.2f} times the time without filters, p99 {median(row['p99_ms'] for row in rows):.1f} ms, "
+            f"{sum(row['errors'] for row in rows):.0f} errors"
+        )
+    yield (
+        f"  start of the server  {found['start_s']:.1f} s until {found['people']:,} people are on the map, "
+        f"{found['server_peak_gb']:.2f} GB at most"
+    )
 
 
 def compare_workers(options: argparse.Namespace) -> dict[str, Any]:

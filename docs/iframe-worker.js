@@ -1,5 +1,5 @@
 /* iframe-worker 1.0.4: lets the search work from disk, where browsers allow no workers.
-   https://www.npmjs.com/package/iframe-worker
+   From the npm package iframe-worker.
 
    Copyright (c) 2020-2022 Martin Donath <martin.donath@squidfunk.com>
 

@@ -3,6 +3,7 @@
 import json
 import resource
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,10 +65,17 @@ class Asked:
         return self.requests / self.seconds
 
 
-def write_script(path: Path, key: str, questions: int = QUESTIONS, *, is_pipelined: bool = False) -> None:
+def write_script(
+    path: Path,
+    key: str,
+    questions: int = QUESTIONS,
+    *,
+    is_pipelined: bool = False,
+    filters: Mapping[str, object] | None = None,
+) -> None:
     """Write questions from where people are, for a script that sends a random one of them or all at once."""
     bodies = ",\n".join(
-        f"'{json.dumps({'latitude': latitude, 'longitude': longitude, 'k': K})}'"
+        f"'{json.dumps({'latitude': latitude, 'longitude': longitude, 'k': K, **(filters or {})})}'"
         for latitude, longitude in places_to_ask_from(questions).round(6).tolist()
     )
     script = FEW_QUESTIONS if is_pipelined else SCRIPT

@@ -3,8 +3,10 @@
 import os
 import secrets
 import shutil
+import sqlite3
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy as np
 from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.publishing.keys import TAG_BYTES
 from nearveil.nearby.stores.base import STEP_M, NoisyLocation
+from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
 from nearveil.server.auth import new_platform_key
 from nearveil.server.service import Service
@@ -42,6 +45,20 @@ def prepared_store(people: int, epoch: str, window: str) -> Path:
 def places_to_ask_from(count: int) -> FloatArray:
     """Return places where people are, in degrees."""
     return synthetic_city(count, REGION, rng=2)
+
+
+def tag_people(store: Path, first: str, rare: str) -> None:
+    """Give every second person of a SQLite store one tag, and every hundredth another."""
+    opened = SqliteStore(store)
+    try:
+        # The tags get their bits.
+        opened.set_tags(person_id(0), [first])
+        opened.set_tags(person_id(0), [first, rare])
+    finally:
+        opened.close()
+    # Of a million people one by one it would take longer than the benchmark.
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("UPDATE people SET tags = (number % 2 = 0) + 2 * (number % 100 = 0)")
 
 
 def _fill(folder: Path, people: int, epoch: str, window: str) -> None:
