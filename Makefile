@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TOOLS := build/tools
+GENERATOR := build/generator
 
 .PHONY: demo serve-demo reproduce reproduce-quick test torture lint bench clean lock sbom wheel wheel-demo lint-deploy docs
 
@@ -24,7 +25,7 @@ reproduce-quick: $(READY)
 	$(BIN)/nearveil reproduce --quick --out report-quick
 
 # One process more than cores: browsers, services and Spark are mostly waited for.
-test: lint
+test: lint $(GENERATOR)/.ready
 	$(BIN)/python -m pytest -n 3 --doctest-modules
 
 # Flood the service, send it any bytes, let each of its writes fail, kill it fifty times on each store, and take its
@@ -52,6 +53,12 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Nearveil needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+# Makes a client of the service's description, in the tests. It needs other versions of packages than Nearveil has.
+$(GENERATOR)/.ready: Makefile
+	$(PYTHON) -m venv $(GENERATOR)
+	$(GENERATOR)/bin/python -m pip install --quiet --disable-pip-version-check openapi-python-client==0.29.1
 	touch $@
 
 # The wheel of the last commit in dist/, built twice with the same bytes.

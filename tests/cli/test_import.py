@@ -128,6 +128,17 @@ def test_tables_and_columns_that_are_not_there(
     assert "the table cannot be read" in done.err
 
 
+def test_an_error_of_the_database_quotes_no_value(run: Run, database: str, tmp_path: Path) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("CREATE TABLE texts (number int, lat text, lng text)")
+        connection.execute("INSERT INTO texts VALUES (1, '37.7654321 N', '-122.42')")
+    columns = ("--latitude", "lat", "--longitude", "lng")
+    done = run("import", "--table", "texts", "--id", "number", *columns, "--store", tmp_path / "nearveil.db")
+    assert done.code == 3
+    assert "the table cannot be read" in done.err
+    assert "37.7654321" not in done.out + done.err
+
+
 def test_a_store_that_is_in_use(run: Run, people: Path, tmp_path: Path) -> None:
     path = tmp_path / "data" / "nearveil.db"
     assert run("import", people, "--store", path).code == 0

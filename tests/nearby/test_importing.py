@@ -1,6 +1,7 @@
 """People of an app are brought into a store once, and only as noisy locations."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from nearveil.nearby.publishing.publisher import Publisher, Status
 from nearveil.nearby.stores.base import Store
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
+from nearveil.types import FloatArray
 from tests.nearby.stores.draws import published_steps
 
 SAN_FRANCISCO = named_region("san-francisco")
@@ -38,7 +40,7 @@ def world(store: Store) -> World:
 
 def people(number: int) -> PlacesOfPeople:
     chance = np.random.default_rng(1)
-    return [f"u{row}" for row in range(number)], chance.uniform((37.5, -122.6), (37.9, -122.2), (number, 2))
+    return [f"u{row}" for row in range(number)], chance.uniform((37.55, -122.55), (37.85, -122.25), (number, 2))
 
 
 def test_everybody_is_published_at_the_next_boundary_and_charged_once(
@@ -82,14 +84,43 @@ def test_the_first_report_of_a_phone_is_taken_after_an_import(world: World, prev
     assert world.publisher.report("u0", *HERE).status is Status.CHAIN_BROKEN
 
 
-def test_a_phone_where_it_was_imported_changes_nothing(world: World) -> None:
-    import_people(world.publisher, [(["u0"], np.array([HERE]))])
+def moved(places: FloatArray, north_m: float) -> FloatArray:
+    return places + np.array([north_m / 111_000.0, 0.0])
+
+
+@pytest.mark.parametrize("north_m", [0.0, 60.0, 400.0])
+def test_guesses_before_the_boundary_change_nothing(world: World, north_m: float) -> None:
+    """Whoever may report can begin the chain of somebody imported, and must not see whether a guess was right."""
+    ids, places = people(20)
+    import_people(world.publisher, [(ids, places)])
+    waiting = {person: record(world, person)["pending"] for person in map(str, ids)}
+    for person, (latitude, longitude) in zip(map(str, ids), moved(places, north_m).tolist(), strict=True):
+        receipt = world.publisher.report(person, latitude, longitude).receipt
+        world.publisher.report(person, latitude, longitude, previous=receipt)
+    assert {person: record(world, person)["pending"] for person in waiting} == waiting
+    assert len(world.publish()) == 20
+    assert sum(world.store.totals().charged_by_window.values()) == 20
+
+
+@pytest.mark.parametrize("north_m", [0.0, 3000.0])
+def test_the_first_place_of_a_phone_is_drawn_anew_wherever_it_is(world: World, north_m: float) -> None:
+    """All of 60 stay by chance with a probability under 1e-9: of new draws, some 0.6 are near enough to stay."""
+    ids, places = people(60)
+    import_people(world.publisher, [(ids, places)])
     before = world.publish()
-    receipt = None
-    for _ in range(3):
-        receipt = world.publisher.report("u0", *HERE, previous=receipt).receipt
-        assert world.publish() == before
-    assert sum(world.store.totals().charged_by_window.values()) == 1
+    receipts: dict[str, str | None] = dict.fromkeys(map(str, ids))
+    for _ in range(2):
+        for person, (latitude, longitude) in zip(receipts, moved(places, north_m).tolist(), strict=True):
+            receipts[person] = world.publisher.report(person, latitude, longitude, previous=receipts[person]).receipt
+        after = world.publish()
+    assert any(after[person] != before[person] for person in before)
+    assert sum(world.store.totals().charged_by_window.values()) == 120
+
+
+def record(world: World, person: str) -> dict[str, Any]:
+    found = world.store.internal_record(person)
+    assert found is not None
+    return found
 
 
 def test_rows_that_cannot_be_used_are_counted(world: World) -> None:

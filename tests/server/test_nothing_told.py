@@ -185,6 +185,24 @@ def test_what_is_published_is_what_tells() -> None:
         assert {name for name in first if first[name] != second[name]} == {"/v1/people/ann", "own export", "nearby"}
 
 
+OUTSIDE = {"latitude": 40.7, "longitude": -74.0}
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST"])
+def test_what_is_left_to_somebody_does_not_tell_that_they_are_outside_the_region(method: str) -> None:
+    """A platform's reports and questions for a person count as the person's, wherever they are from."""
+    for where in (HERE, OUTSIDE):
+        with running(questions_per_minute=60, question_burst=4, clock=Clock()) as place:
+            place.add(*WHO)
+            if method == "PUT":
+                first = place.report("ann", where)
+            else:
+                first = place.call("POST", "/v1/nearby", json={**where, "asker": "ann"})
+            asked = [place.call("POST", "/v1/nearby", json={**HERE, "asker": "ann"}).status_code for _ in range(5)]
+        assert first.status_code == (422 if where is OUTSIDE else 202 if method == "PUT" else 200)
+        assert asked == [200] * 3 + [429] * 2
+
+
 # -- the store ---------------------------------------------------------------------------------------------------------
 
 

@@ -93,6 +93,7 @@ def _connected(address: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
             "and the password are right"
         ) from None
     except psycopg.Error as error:
-        # Only the message itself: details may quote a row.
-        reason = error.diag.message_primary or type(error).__name__
+        # What is said of names (class 42) quotes the question; everything else may quote a value of a row.
+        about_names = (error.sqlstate or "").startswith("42")
+        reason = (error.diag.message_primary if about_names else None) or type(error).__name__
         raise DataError(f"the table cannot be read: {reason}; see that its columns are named right") from None

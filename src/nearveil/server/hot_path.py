@@ -231,12 +231,11 @@ class HotRoutes:
     def _place(self, question: Question, asker: str | None, caller: Caller) -> tuple[float, float]:
         """Return the place asked about, once it is known to be one and the asker may ask."""
         if asker is not None:
-            # First: the number of somebody's questions must not tell that they are outside the region.
+            # First: neither the number of somebody's questions nor what is left to them tells that they are outside.
             self._service.frequent_askers.count(asker)
-        x_m, y_m = self._to_metres(question)
-        if asker is not None and caller.kind == "platform":
-            self._service.spend_for(asker)
-        return x_m, y_m
+            if caller.kind == "platform":
+                self._service.spend_for(asker)
+        return self._to_metres(question)
 
     # -- reports ---------------------------------------------------------------------------------------------
 
@@ -323,9 +322,10 @@ class HotRoutes:
 
     def _reported(self, caller: Caller, person: str, place: Place) -> Report:
         """Return what is reported of a person, once they may report."""
-        x_m, y_m = self._to_metres(place)
+        # Charged wherever it is from: what is left must not tell that somebody is outside the region.
         if caller.kind == "platform":
             self._service.spend_for(person)
+        x_m, y_m = self._to_metres(place)
         return Report(person, x_m, y_m, place.previous)
 
     def _taken(self, person: str, answer: Answer) -> bytes:

@@ -59,7 +59,7 @@ def reported(
     stay = Stay("ann", held, NOW, WINDOW)
     if not stay.follow(previous, receipt, always=False):
         return state
-    tag = stay.observe(cells[:1], cells[1:], dwell_epochs=dwell_epochs, most_charges=NO_LIMIT)
+    tag = stay.observe(cells[:1], cells[1:], introduced=b"", dwell_epochs=dwell_epochs, most_charges=NO_LIMIT)
     if tag is not None:
         stay.draw(Wanted("ann", 0.0, 0.0, tag=tag))
     left = replace(stay.standing, seen=min(stay.standing.seen, dwell_epochs))

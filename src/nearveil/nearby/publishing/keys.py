@@ -337,6 +337,11 @@ def erased_mark(tokens_key: bytes, person: str) -> bytes:
     return keyed_bytes(tokens_key, "nearveil erased", person.encode(), size=TAG_BYTES)
 
 
+def introduced_tag(tokens_key: bytes, person: str) -> bytes:
+    """Return the tag of the place that an import brought in: no cell has it, so no report is compared with it."""
+    return keyed_bytes(tokens_key, "nearveil introduced", person.encode(), size=TAG_BYTES)
+
+
 def service_key(noise_key: bytes, protection: Protection) -> bytes:
     """Return the key of one service's places.
 

@@ -14,7 +14,16 @@ import numpy as np
 
 from nearveil.errors import DataError
 from nearveil.mechanisms.cells import Calibration
-from nearveil.nearby.publishing.keys import TAG_BYTES, Keys, erased_mark, keyed_bytes, place_tags, service_key
+from nearveil.nearby.publishing.keys import (
+    KEY_BYTES,
+    TAG_BYTES,
+    Keys,
+    erased_mark,
+    introduced_tag,
+    keyed_bytes,
+    place_tags,
+    service_key,
+)
 from nearveil.nearby.publishing.noise import PlaceNoise, ReportNoise, Wanted
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule, cells_digest, least_new_places
 from nearveil.nearby.publishing.store_identity import OTHER_NOISE, KeptSettings, noise_in_use, settle_noise
@@ -323,6 +332,9 @@ class Publisher:
 
         For those whom an app knew before: they are published at the next epoch boundary. Nobody's chain of reports
         begins by this, and who has reported or was introduced before is left alone. So it can be done again.
+
+        Anybody who may report can then begin the chain, with a guess. So the place has noise and a tag of its own, with
+        which no report is compared: it is published whatever is reported, and the first place reported is drawn anew.
         """
         now = self.epoch
         window = self.protection.schedule.window_of(now + 1)
@@ -330,6 +342,7 @@ class Publisher:
             self._check_window(window)
         _ = self.most_charges(window)
         first = {report.person: report for report in reversed(reports)}
+        noise = PlaceNoise(self._noises(window)[0].begins, secrets.token_bytes(KEY_BYTES))
         with self._store.writing(self._computing) as writing:
             stays = [
                 Stay(person, held, now, window)
@@ -338,9 +351,17 @@ class Publisher:
             ]
             for stay in stays:
                 stay.receipt = secrets.token_hex(RECEIPT_BYTES)
-                self._observe(stay, first[stay.person])
+                self._introduce(stay, first[stay.person], noise)
             self._keep(stays, writing, now + 1, keep_standings=False)
         return len(stays)
+
+    def _introduce(self, stay: Stay, report: Report, noise: PlaceNoise) -> None:
+        if self.protection.policy is not Policy.PLACE:
+            self._observe(stay, report)
+        elif stay.held.charged < self._charges_of(report.person, stay.window):
+            cell = self._grid.cells_near(report.x_m, report.y_m)[0]
+            tag = introduced_tag(self._keys.tokens, report.person)
+            stay.draw(Wanted(report.person, *self._grid.centre_of(cell), cell=cell, tag=tag, noise=noise))
 
     def _answer(self, stay: Stay | None, report: Report, kept: Answer) -> Answer:
         """Take a report, unless there is no such person or it breaks the chain of their reports."""
@@ -368,6 +389,7 @@ class Publisher:
         tag = stay.observe(
             tags[: len(noises)],
             tags[len(noises) :],
+            introduced=introduced_tag(self._keys.tokens, report.person),
             dwell_epochs=self.protection.dwell_epochs,
             most_charges=self._charges_of(report.person, stay.window),
         )
@@ -536,7 +558,7 @@ class Stay:
         return fits
 
     def observe(
-        self, own: Sequence[bytes], near: Sequence[bytes], *, dwell_epochs: int, most_charges: int
+        self, own: Sequence[bytes], near: Sequence[bytes], *, introduced: bytes, dwell_epochs: int, most_charges: int
     ) -> bytes | None:
         """Take a report; return the tag of a place to draw.
 
@@ -544,6 +566,8 @@ class Stay:
         ----------
         own, near : sequence of bytes
             Tags of the cell that the report lies in, of the newest noise first, and of cells that reach as far as here.
+        introduced : bytes
+            The tag of a place that an import brought in. While that waits, reports neither cancel it nor draw another.
         dwell_epochs, most_charges : int
             In how many epochs a place must be reported, and how many new ones are drawn in a window.
         """
@@ -555,7 +579,9 @@ class Stay:
             return None
         if self.pending is not None and self.pending.tag in tags:
             return None
-        self._cancel()
+        is_introduced = self.pending is not None and self.pending.tag == introduced
+        if not is_introduced:
+            self._cancel()
         if self._candidate not in tags:
             # A known cell beside this one does not count: whoever guesses would test several cells at once.
             self._candidate, self._seen = next((tag for tag in own if tag in held.known), own[0]), 0
@@ -565,7 +591,7 @@ class Stay:
             self._candidate_epoch, self._seen = self._now, self._seen + 1
         # The very first alone, also before it is published, and however reports are grouped into transactions.
         is_first = held.published is held.pending is None and not (held.known or self.wanted)
-        if tag is None or self._seen < (1 if is_first else dwell_epochs):
+        if tag is None or is_introduced or self._seen < (1 if is_first else dwell_epochs):
             return None
         return self._settle(tag, most_charges)
 
