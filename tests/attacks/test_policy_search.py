@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from nearveil.attacks._displacement import log_likelihood_of_order
 from nearveil.attacks._policy_search import (
     Calibration,
     Clue,
@@ -151,3 +152,25 @@ def test_chances_of_all_answers_add_up(stable: bool, bands_m: float) -> None:
     total = sum(np.exp(likelihood.log_of(clue, cells)) for clue in clues)
     # The share of nonsense counts for each answer.
     assert np.all(np.abs(total - 1) < 0.03)
+
+
+def test_radii_hold_on_a_grid_wider_than_tau(san_francisco: Region, city_m: FloatArray) -> None:
+    """A radius of tau would be wrong for many; seeds are fixed, so that there is no false alarm."""
+    found = results_of(san_francisco, city_m, "snap:250m", colluders=4, count=4)
+    assert all(result.radius_m is not None and error_m <= result.radius_m for result, error_m in found)
+    assert not any(result.outcome is Outcome.FOUND and error_m > TAU_M for result, error_m in found)
+
+
+def test_the_order_of_accounts_tells_how_far_they_are_displaced() -> None:
+    """With 600 pairs the true size wins by far; the seed is fixed."""
+    rng = np.random.default_rng(3)
+    put_m = rng.uniform(300, 600, (600, 2))
+    is_first = np.diff(put_m + rng.normal(0, 72, put_m.shape), axis=1) > 0
+    pairs = np.where(is_first, put_m, put_m[:, ::-1])
+    displaced_m = np.array([18.0, 36.0, 72.0, 144.0, 288.0])
+    logs = log_likelihood_of_order(pairs, displaced_m, np.zeros(5))
+    assert displaced_m[np.argmax(logs)] == 72
+    # In bands the order within a band is any, and that of bands is not.
+    ordered = np.array([(100.0, 700.0), (400.0, 100.0), (800.0, 600.0)] * 5)
+    banded = log_likelihood_of_order(ordered, np.array([2.0, 2.0]), np.array([0.0, 500.0]))
+    assert banded[1] > banded[0]

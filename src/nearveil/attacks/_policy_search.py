@@ -17,6 +17,7 @@ import numpy as np
 
 from nearveil.attacks._band_search import Bands, BandSearch, find_bands
 from nearveil.attacks._belief import Belief, split_cells
+from nearveil.attacks._displacement import account_pairs, log_likelihood_of_order
 from nearveil.attacks.base import Finding, Inquiry, Outcome, inward_angle, rank_of, step_from
 from nearveil.attacks.oracle import Spot, spot_of
 from nearveil.nearby.index import Person
@@ -33,10 +34,19 @@ _JUMP = 3
 _WELL_KNOWN = 1.06
 # Questions that calibration leaves for the search.
 _KEPT = 20
+# Standard deviations of displacements that may be, and about how large they are where that could not be measured.
+_DISPLACEMENTS_M = (8.0, 13.0, 20.0, 33.0, 52.0, 84.0, 134.0, 215.0, 344.0)
 _DISPLACED_M = 30.0
-# The target is hardly farther away than so many times what accounts are displaced by.
-_DISPLACED_TIMES = 2.0
+# They are hardly more than so many times what was measured.
+_MOST_TIMES = 4.5
+# Smaller ones hardly contradict a plain service.
+_NOTICEABLE_M = 20.0
+# The target is hardly farther away than so many times what accounts are displaced by: by all answers, and by the order
+# of accounts alone.
+_DISPLACED_TIMES, _DISPLACED_TIMES_BY_ORDER = 2.2, 1.6
 _LOOKS_AROUND = 8
+# Difference of log-likelihoods that decides.
+_SURELY = 3.0
 # Share of answers that none of the hypotheses explains.
 _NONSENSE = 0.02
 _MOST_CELLS = 1500
@@ -100,7 +110,10 @@ class Hypotheses:
         if calibration.bands_m:
             rows += [(2.0, 0.0, calibration.bands_m, tie) for tie in (_ACCOUNT_FIRST, _TARGET_FIRST)]
         if calibration.displaced_m:
-            rows += [(factor * calibration.displaced_m, 0.0, 0.0, _EITHER) for factor in (0.5, 1.0, 2.0, 4.0)]
+            most_m = _MOST_TIMES * max(calibration.displaced_m, _DISPLACED_M)
+            # Where nobody is left out, it was displacements that did not fit a plain service: they are not small.
+            least_m = 0.0 if calibration.drop else _NOTICEABLE_M
+            rows += [(one, 0.0, 0.0, _EITHER) for one in _DISPLACEMENTS_M if least_m <= one <= most_m]
         table = np.array(rows, dtype=np.float64)
         return cls(table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.int64))
 
@@ -302,7 +315,16 @@ class PolicySearch:
             bands_m = self.bands.width_m
         elif stable and not delay:
             bands_m, displaced_m, crowded = self._find_bands(lists)
+            if bands_m and self._accounts_are_displaced(bands_m):
+                bands_m, displaced_m, crowded = 0.0, _DISPLACED_M, False
         return Calibration(drop, stable, delay, cutoff_m, slack_m, bands_m, displaced_m, crowded)
+
+    def _accounts_are_displaced(self, bands_m: float) -> bool:
+        """Whether displacements explain the order of accounts and bands do not: a point of a grid looks like a band."""
+        displaced_m = np.array([2.0, *_DISPLACEMENTS_M])
+        widths_m = np.where(displaced_m == 2.0, bands_m, 0.0)
+        logs = log_likelihood_of_order(account_pairs(self._inquiry.history), displaced_m, widths_m)
+        return bool(logs[0] < logs[1:].max() - _SURELY)
 
     def _quiet_places(self) -> list[Spot]:
         """Places where few people may be: the corners of the region."""
@@ -361,7 +383,9 @@ class PolicySearch:
             return 0.0, _DISPLACED_M, False
         width_m = roundest_between(low, high)
         if abs(counts[high] - first) >= _JUMP:
-            return width_m, 0.0, counts[high] == _UNLISTED
+            # Narrow bands may as well be a point of a grid that the account stays at.
+            displaced_m = 0.0 if width_m >= _FIRST_REACH_M else _DISPLACED_M
+            return width_m, displaced_m, counts[high] == _UNLISTED
         # Few people changed places: it may be the edge of a band, or not.
         return width_m if width_m >= _FIRST_REACH_M else 0.0, self._find_displacement(account, counts), False
 
@@ -491,9 +515,14 @@ class PolicySearch:
         """Weight of each cell and hypothesis; the prior is log-uniform in the distance from the start."""
         distances = np.maximum(np.hypot(*(self._cells[:, :2] - self._start).T), self._tau_m / 2)
         prior = 2 * np.log(self._cells[:, 2]) - 2 * np.log(distances)
-        logs = self._logs + prior[:, None]
+        logs = self._logs + prior[:, None] + self._logs_of_order()
         weights = np.exp(logs - logs.max())
         self._weights = weights / weights.sum()
+
+    def _logs_of_order(self) -> FloatArray:
+        """What the order of the attacker's own accounts says of each hypothesis."""
+        pairs = account_pairs(self._inquiry.history)
+        return log_likelihood_of_order(pairs, self._hypotheses.displaced_m, self._hypotheses.bands_m)
 
     def _next_question(self) -> tuple[Spot, FloatArray]:
         """The place and distances whose answer is expected to tell most about places and hypotheses."""
@@ -548,8 +577,13 @@ class PolicySearch:
         # A little more than 95 %: the hypotheses are not the whole truth.
         last = min(int(np.searchsorted(np.cumsum(mass[order]), 0.97)), len(order) - 1)
         # On a grid accounts are displaced alike from question to question: no average gets rid of it.
-        displaced_m = float(self._weights.sum(axis=0) @ self._hypotheses.displaced_m)
-        return spot_of(mean), max(float(gaps[order[last]]), _DISPLACED_TIMES * displaced_m)
+        least_m = _DISPLACED_TIMES * float(self._weights.sum(axis=0) @ self._hypotheses.displaced_m)
+        if len(self._accounts) > 1:
+            # Answers about the target agree better than they should, then; the order of accounts does not.
+            logs = self._logs_of_order()
+            shares = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
+            least_m = max(least_m, _DISPLACED_TIMES_BY_ORDER * float(shares @ self._hypotheses.displaced_m))
+        return spot_of(mean), max(float(gaps[order[last]]), least_m)
 
     def _is_trusted(self) -> bool:
         """Whether it is known what the service does, and most answers are as some hypothesis has them."""
