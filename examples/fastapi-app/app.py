@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any
 
 import psycopg
-from fastapi import Depends, FastAPI, Header, HTTPException, Query, Request
-from pydantic import BaseModel
+from fastapi import Depends, FastAPI, Header, HTTPException, Request
+from pydantic import BaseModel, Field
 
 from nearveil import ChainBrokenError, DataError, Nearby
 
@@ -20,6 +20,11 @@ REGION = "san-francisco"
 LOOK_EVERY_S = 10.0
 
 _SESSION = "SELECT user_id FROM sessions WHERE token = %s"
+# A code works once, and ends all sessions of before: those of a lost phone, too.
+_SIGN_IN = """
+    WITH used AS (DELETE FROM sign_in_codes WHERE code = %s AND expires > now() RETURNING user_id),
+        ended AS (DELETE FROM sessions USING used WHERE sessions.user_id = used.user_id)
+    INSERT INTO sessions (user_id) SELECT user_id FROM used RETURNING token, user_id::text"""
 _NAMES = "SELECT id::text, name FROM users WHERE id = ANY(%s)"
 
 
@@ -29,6 +34,20 @@ class Report(BaseModel):
     latitude: float
     longitude: float
     previous: str | None = None
+
+
+class Question(BaseModel):
+    """Where somebody asks: in the body, because servers and proxies write addresses with their queries into logs."""
+
+    latitude: float
+    longitude: float
+    k: int = Field(default=10, ge=1, le=100)
+
+
+class SignIn(BaseModel):
+    """The code that the app has sent to somebody's mailbox."""
+
+    code: str
 
 
 def create_app(database: str, keys_file: str, clock: Callable[[], float] = time.time) -> FastAPI:
@@ -48,9 +67,12 @@ def create_app(database: str, keys_file: str, clock: Callable[[], float] = time.
         nearby.close()
 
     app = FastAPI(title="People nearby", lifespan=life)
+    app.post("/sessions")(sign_in)
     app.put("/me/location")(report)
     app.delete("/me/location")(hide)
-    app.get("/nearby")(people_nearby)
+    app.post("/nearby")(people_nearby)
+    app.put("/me/blocked/{other}")(block)
+    app.delete("/me/blocked/{other}")(unblock)
     app.delete("/me")(delete_account)
     return app
 
@@ -81,31 +103,54 @@ def me(request: Request, authorization: Annotated[str, Header()] = "") -> str:
 Me = Annotated[str, Depends(me)]
 
 
+def sign_in(request: Request, given: SignIn) -> dict[str, str]:
+    """Begin a session by a code from the mailbox: on a new phone, or after 409.
+
+    This lets the next report begin a new chain. A session alone must not do that: whoever steals one could report
+    guesses.
+    """
+    found = _rows(request.app.state.database, _SIGN_IN, given.code)
+    if not found:
+        raise HTTPException(401, "this code was used, or is too old: ask for another")
+    token, who = found[0]
+    request.app.state.nearby.end_chain(who)
+    return {"token": token}
+
+
 def report(request: Request, who: Me, place: Report) -> dict[str, Any]:
     """Take a location. The answer is the same wherever somebody is, but for the receipt."""
     try:
         answer = request.app.state.nearby.report(who, place.latitude, place.longitude, previous=place.previous)
     except ChainBrokenError:
-        raise HTTPException(409, "somebody else reports for you, or this is a new phone: sign in again") from None
+        raise HTTPException(
+            409, "somebody else reports for you, or this is a new phone: sign in with a new code"
+        ) from None
     except DataError as error:
         raise HTTPException(422, str(error)) from None
     return {"receipt": answer.receipt, "publishes_at": answer.publishes_at}
 
 
-def people_nearby(
-    request: Request,
-    who: Me,
-    latitude: float,
-    longitude: float,
-    k: Annotated[int, Query(ge=1, le=100)] = 10,
-) -> list[dict[str, str]]:
+def people_nearby(request: Request, who: Me, asked: Question) -> list[dict[str, str]]:
     """Return who is near, nearest first, with what the app knows about them; no distance and no place."""
     try:
-        ids = request.app.state.nearby.nearby(latitude, longitude, k, exclude=who)
+        ids = request.app.state.nearby.nearby(asked.latitude, asked.longitude, asked.k, asker=who)
     except DataError as error:
         raise HTTPException(422, str(error)) from None
     names = dict(_rows(request.app.state.database, _NAMES, [int(one) for one in ids]))
     return [{"id": one, "name": names[one]} for one in ids if one in names]
+
+
+def block(request: Request, who: Me, other: str) -> dict[str, bool]:
+    """Let neither of us find the other."""
+    if other == who or not request.app.state.nearby.block(who, other):
+        raise HTTPException(404, "there is no such other person")
+    return {"blocked": True}
+
+
+def unblock(request: Request, who: Me, other: str) -> dict[str, bool]:
+    """Block somebody no more."""
+    request.app.state.nearby.unblock(who, other)
+    return {"blocked": False}
 
 
 def hide(request: Request, who: Me) -> dict[str, bool]:

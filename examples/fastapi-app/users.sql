@@ -1,4 +1,4 @@
--- What an app has before Nearveil: users with a location, and sessions. Made-up people of San Francisco.
+-- What an app has before Nearveil: users with a location, sessions, and codes for signing in. Made-up people of San Francisco.
 --   psql -v people=1000000 -f users.sql
 \if :{?people} \else \set people 2000 \endif
 CREATE EXTENSION IF NOT EXISTS postgis;
@@ -10,6 +10,12 @@ CREATE TABLE users (
 CREATE TABLE sessions (
     token text PRIMARY KEY DEFAULT encode(sha256(gen_random_uuid()::text::bytea), 'hex'),
     user_id bigint NOT NULL REFERENCES users ON DELETE CASCADE
+);
+-- The app sends them to people's mailboxes.
+CREATE TABLE sign_in_codes (
+    code text PRIMARY KEY DEFAULT encode(sha256(gen_random_uuid()::text::bytea), 'hex'),
+    user_id bigint NOT NULL REFERENCES users ON DELETE CASCADE,
+    expires timestamptz NOT NULL DEFAULT now() + interval '10 minutes'
 );
 INSERT INTO users (name, location)
 SELECT 'Person ' || number, ST_MakePoint(-122.44 + 0.06 * sin(number) * random(), 37.76 + 0.05 * cos(number) * random())

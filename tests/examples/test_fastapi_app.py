@@ -53,6 +53,12 @@ def _sessions(database: str) -> list[tuple[str, str]]:
     return [(token, who) for token, who in rows]
 
 
+def _sign_in_code(database: str, who: str) -> str:
+    with psycopg.connect(database) as connection:
+        made = connection.execute("INSERT INTO sign_in_codes (user_id) VALUES (%s) RETURNING code", (int(who),))
+        return str(made.fetchall()[0][0])
+
+
 def _nearveil(*arguments: str, **environ: str) -> None:
     command = [sys.executable, "-c", "from nearveil_command import main; main()", *arguments]
     subprocess.run(command, check=True, env={**os.environ, **environ}, capture_output=True)
@@ -72,12 +78,21 @@ def test_as_the_guide_says(database: str, tmp_path: Path) -> None:
             app.router.lifespan_context(app),
             httpx.AsyncClient(transport=transport, base_url="http://app") as me,
         ):
-            assert (await me.get("/nearby", params=HERE)).status_code == 401
+            assert (await me.post("/nearby", json=HERE)).status_code == 401
             me.headers["Authorization"] = f"Bearer {token}"
-            found = (await me.get("/nearby", params={**HERE, "k": 20})).json()
+            found = (await me.post("/nearby", json={**HERE, "k": 20})).json()
             assert len({one["id"] for one in found}) == 20
             assert all(set(one) == {"id", "name"} for one in found)
             assert who not in {one["id"] for one in found}
+            # In an address a place would be in access logs.
+            assert (await me.get("/nearby", params=HERE)).status_code == 405
+
+            blocked = found[0]["id"]
+            assert (await me.put(f"/me/blocked/{blocked}")).json() == {"blocked": True}
+            assert found[0] not in (await me.post("/nearby", json={**HERE, "k": 20})).json()
+            assert (await me.delete(f"/me/blocked/{blocked}")).json() == {"blocked": False}
+            assert (await me.post("/nearby", json={**HERE, "k": 20})).json() == found
+            assert (await me.put(f"/me/blocked/{who}")).status_code == 404
 
             first = await me.put("/me/location", json=HERE)
             assert first.status_code == 200
@@ -86,14 +101,26 @@ def test_as_the_guide_says(database: str, tmp_path: Path) -> None:
             again = await me.put("/me/location", json={**HERE, "previous": first.json()["receipt"]})
             assert again.status_code == 200
             assert (await me.put("/me/location", json={"latitude": 0, "longitude": 0})).status_code == 422
-            assert (await me.get("/nearby", params={"latitude": 0, "longitude": 0})).status_code == 422
+            assert (await me.post("/nearby", json={"latitude": 0, "longitude": 0})).status_code == 422
+
+            # A new phone: it has no receipt, and the lost one is signed out.
+            assert (await me.put("/me/location", json=HERE)).status_code == 409
+            code = {"code": _sign_in_code(database, who)}
+            new = await me.post("/sessions", json=code)
+            assert new.status_code == 200
+            assert (await me.put("/me/location", json=HERE)).status_code == 401
+            me.headers["Authorization"] = f"Bearer {new.json()['token']}"
+            assert (await me.put("/me/location", json=HERE)).status_code == 200
+            # The code does not work again, nor does it sign anybody out.
+            assert (await me.post("/sessions", json=code)).status_code == 401
+            assert (await me.put("/me/location", json=HERE)).status_code == 409
 
             nearby = app.state.nearby
             assert len(nearby) == PEOPLE
             assert (await me.delete("/me/location")).json() == {"hidden": True}
             assert len(nearby) == PEOPLE - 1
             assert (await me.delete("/me")).json() == {"deleted": True}
-            assert (await me.get("/nearby", params=HERE)).status_code == 401
+            assert (await me.post("/nearby", json=HERE)).status_code == 401
             assert nearby.export(who) is None
 
     asyncio.run(use())
@@ -119,7 +146,7 @@ def test_it_starts_with_one_command(database: str, tmp_path: Path) -> None:
                 if "Uvicorn running" in line:
                     break
             assert app.poll() is None, "".join(lines)
-            assert httpx.get(f"http://127.0.0.1:{port}/nearby", params=HERE).status_code == 401
+            assert httpx.post(f"http://127.0.0.1:{port}/nearby", json=HERE).status_code == 401
         finally:
             app.terminate()
     assert (example / "keys.json").stat().st_mode & 0o777 == 0o600
