@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -19,7 +20,7 @@ from nearveil.nearby.publishing.protection import Protection, Schedule
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Status, current_epoch
 from nearveil.nearby.publishing.store_identity import check_identity, refuse_other_store
 from nearveil.nearby.stores import is_postgres, open_store
-from nearveil.nearby.stores.base import Totals, in_degrees
+from nearveil.nearby.stores.base import in_degrees
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region, parse_region
 
@@ -31,6 +32,33 @@ _NO_KEYS = (
 
 class ChainBrokenError(NearveilError):
     """A report did not bring the receipt of the person's last report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearbyLedger:
+    """How many people there are, when it is, and what is drawn of a person at most.
+
+    How many new places were drawn is not in it: that number grows only if a report was from a new place, so that
+    whoever sees it and reports guesses in a person's name could tell where the person is.
+
+    Attributes
+    ----------
+    people, published : int
+        How many are known, and how many are on the map.
+    epoch, window : int
+        Those that it is now.
+    policy : str
+        What is done to reports: ``place`` unless protection says otherwise.
+    new_places_per_window : int
+        How many new places of one person are drawn in a window at most.
+    """
+
+    people: int
+    published: int
+    epoch: int
+    window: int
+    policy: str
+    new_places_per_window: int
 
 
 class Nearby:
@@ -327,9 +355,18 @@ class Nearby:
         """What the published places promise, and what they do not; its ``card()`` is the text."""
         return self.protection.guarantee
 
-    def ledger(self) -> Totals:
-        """Return how many people there are and are published, and the new places drawn in each window."""
-        return self._store.totals()
+    def ledger(self) -> NearbyLedger:
+        """Return how many people there are and are published, the epoch, and the limit of new places; nobody named."""
+        totals, epoch = self._store.totals(), self._publisher.epoch
+        window = self.protection.schedule.window_of(epoch)
+        return NearbyLedger(
+            people=totals.people,
+            published=totals.published,
+            epoch=epoch,
+            window=window,
+            policy=self.protection.policy.value,
+            new_places_per_window=self._publisher.most_charges(window),
+        )
 
     # -- inside ------------------------------------------------------------------------------------------------
 
