@@ -126,10 +126,8 @@ def test_as_the_guide_says(database: str, tmp_path: Path) -> None:
     asyncio.run(use())
 
 
-def test_it_starts_with_one_command(database: str, tmp_path: Path) -> None:
+def _start_and_stop(example: Path, database: str) -> None:
     """Until it answers: who is not signed in is refused."""
-    example = tmp_path / "fastapi-app"
-    shutil.copytree(EXAMPLE, example)
     port = str(free_port())
     environ = {
         **os.environ,
@@ -149,7 +147,19 @@ def test_it_starts_with_one_command(database: str, tmp_path: Path) -> None:
             assert httpx.post(f"http://127.0.0.1:{port}/nearby", json=HERE).status_code == 401
         finally:
             app.terminate()
+
+
+def test_it_starts_with_one_command_and_imports_once(database: str, tmp_path: Path) -> None:
+    example = tmp_path / "fastapi-app"
+    shutil.copytree(EXAMPLE, example, ignore=shutil.ignore_patterns("keys.json", "imported"))
+    _start_and_stop(example, database)
     assert (example / "keys.json").stat().st_mode & 0o777 == 0o600
+    with psycopg.connect(database) as connection:
+        assert connection.execute("DELETE FROM nearveil.people").rowcount == PEOPLE
+    # Who has left is not brought back.
+    _start_and_stop(example, database)
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT id FROM nearveil.people").fetchall() == []
 
 
 def test_without_a_database_it_says_what_to_set(tmp_path: Path) -> None:

@@ -53,8 +53,9 @@ def import_people(
 ) -> Imported:
     """Add people and take their first places, in transactions of some thousand.
 
-    Who is there already is left alone, so that an import that was interrupted can be begun again. Only noisy locations
-    are kept, as of any report.
+    Who is there already is left alone, so that an import that was interrupted can be begun again. Who was erased is not
+    there: leave them out of ``people``, and also those who took themselves off the map before they were first
+    published. Only noisy locations are kept, as of any report.
 
     Parameters
     ----------
