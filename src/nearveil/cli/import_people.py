@@ -54,10 +54,12 @@ def import_people(
     """Bring the people of a file or of a table of PostgreSQL into the store of a service.
 
     Everybody is published at the next epoch boundary, with noise; only noisy locations are kept. Who has reported, or
-    was imported before, is left alone: if it is interrupted, run it again. But an import does not know who has left:
-    it adds people again who were erased, and publishes them in the next window; and it brings back those who took
-    themselves off the map before they were first published. Remove them from the source first. A service on a SQLite store must be stopped
+    was imported before, is left alone: if it is interrupted, run it again. A service on a SQLite store must be stopped
     meanwhile; on PostGIS it may run. Give the settings of the service: the same settings file and NEARVEIL_… variables.
+
+    An import does not know who has left. It adds people again who were erased, and publishes them in the next window;
+    and it brings back those who took themselves off the map before they were first published. Remove them from the
+    source first.
     """
     address = source or os.environ.get(_VARIABLE)
     if address is None:
