@@ -85,7 +85,11 @@ def test_bad_rows_are_left_out_and_the_card_says_so(run: Run, tmp_path: Path) ->
     assert json.loads(figures.read_text())["left_out"] == 2
     # Beside the input, there are true locations already.
     assert run("protect", source, tmp_path / "out.csv", "--skip-bad", tmp_path / "worse.csv").code == 0
+    # The same rows may be written again, as after `nearveil plan`; others replace nothing.
+    assert run("protect", source, tmp_path / "again.csv", "--skip-bad", bad).code == 0
+    source.write_text(source.read_text() + "202,52.5,13.4\n")
     check(run("protect", source, tmp_path / "more.csv", "--skip-bad", bad), 4, "bad.csv exists already")
+    assert not (tmp_path / "more.csv").exists()
 
 
 def test_people_who_are_left_out_are_not_charged(run: Run, tmp_path: Path) -> None:

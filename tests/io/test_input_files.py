@@ -204,8 +204,15 @@ def test_bad_rows_go_to_their_file(tmp_path: Path, san_francisco: Region) -> Non
     assert "4 of 6 rows" in sentence
     assert "do not publish" in sentence
     assert not any(secret in sentence for secret in ("north", "48.8", "37.7"))
-    with pytest.raises(OutputError, match="exists already"):
-        open_people(tmp_path / "in.csv", ReadOptions(skip_bad=bad), region=san_francisco)
+    # The same rows may be written again; others replace nothing.
+    bad.chmod(0o644)
+    read_people(tmp_path / "in.csv", ReadOptions(skip_bad=bad), region=san_francisco)
+    assert stat.S_IMODE(bad.stat().st_mode) == 0o600
+    before = bad.read_text()
+    for rows in (MIXED + "7,north,-122.4\n", "id,lat,lon\n1,37.7,-122.4\n"):
+        with pytest.raises(OutputError, match="exists already"):
+            read_people(write(tmp_path / "in.csv", rows), ReadOptions(skip_bad=bad), region=san_francisco)
+    assert bad.read_text() == before
 
 
 def test_those_to_be_clipped_are_no_bad_rows(tmp_path: Path, san_francisco: Region) -> None:

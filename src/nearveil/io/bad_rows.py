@@ -1,7 +1,7 @@
 """Rows that cannot be used: they are left out of what is published, and written to a file for their owner.
 
-That file holds true locations, as the input does. Only its owner can read it, it replaces nothing, and it is not there
-if there are no such rows.
+That file holds true locations, as the input does. Only its owner can read it, it replaces nothing but the same rows
+written before, and it is not there if there are no such rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.atomic import replacing
+from nearveil.io.atomic import check_output, replacing
 from nearveil.io.people import People, PeopleStream
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray
@@ -103,12 +103,15 @@ class UsablePeople(PeopleStream):
         unreadable = self._stream.unreadable
         reason_of = {int(row): reason for reason, found in reasons.items() for row in found}
         if not reason_of and not unreadable:
+            # Rows of another file would be taken for those of this one.
+            check_output(self._path, force=False)
             return
         wanted = np.array(sorted(reason_of), dtype=np.int64)
         # Rows without values for the columns are not counted among the others.
         numbers = np.setdiff1d(np.arange(1, rows + len(unreadable) + 1), list(unreadable))
         with (
-            replacing(self._path, force=False, private=True) as partial,
+            # Planned, attacked and then protected: the same command line holds the same file each time.
+            replacing(self._path, force=False, private=True, same_again=True) as partial,
             partial.open("w", encoding="utf-8", newline="") as file,
         ):
             writer = csv.writer(file)

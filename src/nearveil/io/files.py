@@ -100,7 +100,8 @@ def open_people(
     if not is_standard(path) and not Path(path).is_fifo():
         file_format(Path(path))
     if options.skip_bad is not None:
-        check_output(options.skip_bad, force=False)
+        # A file that is there may hold the same rows; that is known once they have been read.
+        check_output(options.skip_bad, force=True)
     file = InputFile(path)
     extension = extension_of(file.path) or _extension_by_content(file)
     stream = FORMATS[extension].open(file, options, carry=carry)
