@@ -211,6 +211,23 @@ class Region:
         """Return the points as an array; raise if one is not a place inside the region."""
         return self._checked(points, clip=False)
 
+    def check_place(self, place: tuple[float, float], name: str, *, chosen: bool) -> FloatArray:
+        """Return one place as an array of one row; raise if it is not inside the region.
+
+        The error calls it by ``name``, such as ``--truth``, and names another region if the region was ``chosen``.
+        """
+        array = as_points([place])
+        faults = self.faults(array)
+        if faults.exchangeable:
+            raise UsageError(f"{name} has latitude and longitude exchanged; give the latitude first")
+        if faults.no_places:
+            raise UsageError(f"{name} is no place on earth; give latitude and longitude in degrees")
+        if faults.outside:
+            fitting = f"such as --region {min(faults.known_regions)}" if faults.known_regions else "with --region"
+            way_out = f"choose a region that holds it, {fitting}" if chosen else "correct it"
+            raise UsageError(f"{name} lies outside the region {self}; {way_out}")
+        return array
+
     def clip(self, points: object) -> FloatArray:
         """Move points outside the region to its edge; refuse what is not a place."""
         return self.to_edge(self._checked(points, clip=True))

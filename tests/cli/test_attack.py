@@ -306,7 +306,11 @@ def test_an_adapter_is_attacked(run: Run, tmp_path: Path) -> None:
     assert "37.7" not in outcome.out + outcome.err
     text = run(*command, "--tau", "1km")
     assert text.code == 0, text.err
-    assert "The attack ended: found." in text.out
+    assert text.out.startswith("Your service gives this person away: found within ")
+    wrong = run(*command[:3], "--truth", "37.6,-122.3", *command[5:])
+    assert wrong.code == 0, wrong.err
+    assert "fit one fixed place, 21.7 km from --truth: check --truth." in wrong.out
+    assert "gives this person away" not in wrong.out
     for arguments, reason in (
         (("attack", "--adapter", path), "--truth"),
         ((*command, "--k", 10), "--k cannot be used with --adapter"),
@@ -314,6 +318,11 @@ def test_an_adapter_is_attacked(run: Run, tmp_path: Path) -> None:
         ((*command, "--attack", "gi-lia"), "needs ranked lists"),
         ((*command, "--attack", "adaptive", "--attack", "gi-lia"), "takes one attack"),
         ((*command[:3], "--truth", "here", *command[5:]), "--truth takes"),
+        ((*command[:3], "--truth", "52.52,13.4", *command[5:]), "--truth lies outside the region san-francisco"),
+        ((*command[:3], "--truth", "52.52,13.4", *command[5:]), "holds it, such as --region berlin"),
+        ((*command[:3], "--truth", "80.52,13.4", *command[5:]), "holds it, with --region"),
+        ((*command[:3], "--truth=-122.4399,37.7612", *command[5:]), "--truth has latitude and longitude exchanged"),
+        ((*command[:3], "--truth", "91,200", *command[5:]), "--truth is no place on earth"),
     ):
         refused = run(*arguments)
         assert refused.code == 2, refused.err

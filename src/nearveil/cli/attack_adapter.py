@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nearveil.attacks.answers import Answers
+from nearveil.attacks.base import Outcome
 from nearveil.cli._output import progress_bar, say, say_json
 from nearveil.cli.attack_service import place_of_truth, tau_of
 from nearveil.client.adapter import Adapter, attack_adapter
@@ -113,11 +115,38 @@ def _text(outcome: AttackOutcome, answers: Answers) -> str:
     shown = [document[name] for name in ("found", "error_m", "radius_m", "certified", "questions", "seconds")]
     cells = [document["attack"], document["answers"], *map(_cell, shown)]
     return (
-        f"{text_table(headers, [cells])}\n\nThe attack ended: {document['outcome']}.\n"
+        f"{_verdict(outcome)}\n\n{text_table(headers, [cells])}\n\n"
         f"found: the estimate is within {outcome.tau_m:g} m of --truth; radius: nothing farther from the estimate is\n"
         "possible by the answers, if the service has one fixed rule; certified: that radius is at most tau, and the\n"
         "adapter says fixed_rule = True."
     )
+
+
+def _verdict(outcome: AttackOutcome) -> str:
+    result, error_m, radius_m = outcome.result, outcome.error_m, outcome.radius_m
+    after = f"after {result.queries:,} question{'s' if result.queries != 1 else ''}"
+    if error_m is None:
+        return f"The person was not found {after}: {result.outcome}. Another attack may find them."
+    if outcome.found:
+        return f"Your service gives this person away: found within {math.ceil(error_m):,} m {after}."
+    if result.outcome is Outcome.FOUND and radius_m is not None and error_m > _FAR_OUTSIDE * radius_m:
+        return (
+            f"The person was not found {after}, but the answers fit one fixed place, {_distance(error_m)} from --truth: "
+            "check --truth. If it is\nright, your service answers from another place than the true one."
+        )
+    ended = "" if result.outcome is Outcome.FOUND else f" ({result.outcome})"
+    return (
+        f"The person was not found {after}: the estimate is {_distance(error_m)} from --truth{ended}. Another attack may "
+        "find them."
+    )
+
+
+# The true place is outside the radius by more than rounding and the map's projection explain.
+_FAR_OUTSIDE = 2.0
+
+
+def _distance(metres: float) -> str:
+    return f"{metres / 1000:,.1f} km" if metres >= 1000 else f"{metres:,.0f} m"
 
 
 def _cell(value: object) -> str:
