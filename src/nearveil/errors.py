@@ -5,6 +5,7 @@ The tree::
     NearveilError
     ├── UsageError      a parameter or option is wrong            exit code 2
     ├── DataError       the people's data cannot be used          exit code 3
+    │   └── BadRowError some rows of it cannot be used
     └── OutputError     the result cannot be written              exit code 4
 
 Packages with errors of their own define them where they are raised: `audit.subject.AuditError` (exit code 4) and
@@ -35,6 +36,10 @@ class DataError(NearveilError, ValueError):
     """The people's data cannot be used."""
 
     exit_code = 3
+
+
+class BadRowError(DataError):
+    """Some rows cannot be used, and the others can; commands that read files can leave such rows out."""
 
 
 class OutputError(NearveilError, OSError):

@@ -12,7 +12,7 @@ import pyproj
 import pyproj.exceptions
 from numpy.polynomial import chebyshev
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import BadRowError, DataError, UsageError
 from nearveil.kernels import kernel
 from nearveil.types import FloatArray
 
@@ -151,7 +151,7 @@ def refuse_no_places(faults: Faults, near: tuple[float, float]) -> None:
     ``near`` is the latitude and longitude of a public place nearby, for a hint at the map that metres may be of.
     """
     if faults.not_finite:
-        raise DataError(
+        raise BadRowError(
             f"row {faults.first_not_finite + 1} has a missing or infinite coordinate{and_others(faults.not_finite)}; "
             "remove or complete such rows"
         )
@@ -169,7 +169,7 @@ def refuse_no_places(faults: Faults, near: tuple[float, float]) -> None:
         )
     if faults.off_range:
         column, limit = ("latitude", 90) if faults.off_latitude else ("longitude", 180)
-        raise DataError(
+        raise BadRowError(
             f"row {faults.first_off_range + 1}: the {column} is not between -{limit} and {limit} degrees"
             f"{and_others(faults.off_range)}; correct the row"
         )

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import BadRowError, DataError, UsageError
 from nearveil.geodesy import (
     Faults,
     GridBox,
@@ -202,7 +202,8 @@ class Region:
             # Where nobody is inside, the region is the wrong one. It is named to the operator, and never taken.
             fitting = sorted(faults.known_regions) if faults.outside == faults.rows else []
             hint = f" such as --region {fitting[0]}" if fitting else " (--region)"
-            raise DataError(
+            error = DataError if faults.outside == faults.rows else BadRowError
+            raise error(
                 f"row {faults.first_outside + 1} lies outside the region {self}{and_others(faults.outside)}; "
                 f"choose a region that holds everybody{hint}, or move them to its edge (--clip)"
             )

@@ -21,6 +21,9 @@ GOOD = "1,37.7123,-122.4123\n"
 ENOUGH = HEADER + "".join(f"{row},{37.6 + row / 1e4:.4f},-122.4{row:03d}\n" for row in range(900))
 
 
+OR_SKIP = ", or leave such rows out with --skip-bad FILE"
+
+
 def check(outcome: Outcome, code: int, *words: str) -> None:
     assert outcome.code == code, outcome
     assert outcome.out == ""
@@ -40,12 +43,17 @@ def check(outcome: Outcome, code: int, *words: str) -> None:
         ("", ["people.csv is empty"]),
         (HEADER, ["no rows"]),
         ("id,name\n1,a\n", ["no coordinate columns", "--latitude"]),
-        (HEADER + GOOD + "2,north,-122.4123\n", ["row 2", "latitude"]),
-        (HEADER + GOOD + "2,nan,-122.4123\n", ["row 2", "missing or infinite"]),
+        (HEADER + GOOD + "2,north,-122.4123\n", ["row 2", "latitude", OR_SKIP]),
+        (HEADER + GOOD + "2,nan,-122.4123\n", ["row 2", "missing or infinite", OR_SKIP]),
         (HEADER + GOOD + "2,37.7123,inf\n", ["row 2", "missing or infinite"]),
-        (HEADER + GOOD + "2,95,-122.4123\n", ["row 2", "latitude is not between -90 and 90"]),
+        (HEADER + GOOD + "2,95,-122.4123\n", ["row 2", "latitude is not between -90 and 90", OR_SKIP]),
         (HEADER + "1,-122.4123,37.7123\n", ["row 1", "exchanged"]),
-        (HEADER + GOOD + "2,48.85,2.35\n", ["row 2", "outside the region san-francisco", "--region", "--clip"]),
+        (
+            HEADER + GOOD + "2,48.85,2.35\n",
+            ["row 2", "outside the region san-francisco", "--region", "--clip", OR_SKIP],
+        ),
+        # Where all rows are outside, leaving them out is no way.
+        (HEADER + "2,48.85,2.35\n", ["row 1", "--region paris, or move them to its edge (--clip)"]),
     ],
 )
 def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from nearveil.audit.external import INPUT, OUTPUT, CommandSubject, _CallFiles, _filled_in
 from nearveil.evaluation.campaign import attack_campaign
 from tests.cli.conftest import Run
-from tests.test_docs import blocks
+from tests.test_docs import ROOT, blocks
 
 # Run elsewhere, in a test of their own or by hand: they set up an environment or take minutes.
 NOT_HERE = ("make ", "git ", "pip ")
@@ -58,3 +58,15 @@ def test_commands_run(commands: tuple[str, ...], run: Run, people_csv: Path, mon
         expected = re.search(r"# exit code (\d)", command)
         outcome = run(*words[1:])
         assert outcome.code == (int(expected[1]) if expected else 0), f"{command}\n{outcome.err}"
+
+
+def test_the_odd_file_of_the_tutorial(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs/tutorials/protecting-a-file.md").read_text(encoding="utf-8")
+    (rows,) = re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (command,) = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("clients.csv").write_text(rows, encoding="latin-1")
+    outcome = run(*shlex.split(command.replace("\\\n", " "))[1:])
+    assert outcome.code == 0, outcome.err
+    assert len(Path("public.csv").read_text(encoding="utf-8").splitlines()) == 4
+    assert "Mia" in Path("left-out.csv").read_text(encoding="utf-8")

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from nearveil.errors import UsageError
+from nearveil.errors import BadRowError, DataError, UsageError
 from nearveil.io.atomic import read_text
 from nearveil.io.people import People, ReadOptions
 from nearveil.mechanisms.cells import Cells
@@ -315,8 +316,19 @@ def _read_options(*, columns: str | None, **given: Any) -> ReadOptions:
     return ReadOptions(columns=names, **given)
 
 
-takes_reading = takes_options("reading", _reading, _read_options)
-"""Replaces a command's parameter ``reading`` by the options for reading people; it gets a `ReadOptions`."""
+def takes_reading(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace a command's parameter ``reading`` by the options for reading people; it gets a `ReadOptions`."""
+
+    @wraps(command)
+    def naming_the_way_out(*, reading: ReadOptions, **given: Any) -> None:
+        try:
+            command(reading=reading, **given)
+        except BadRowError as error:
+            if reading.skip_bad is not None:
+                raise
+            raise DataError(f"{error}, or leave such rows out with --skip-bad FILE") from None
+
+    return takes_options("reading", _reading, _read_options)(naming_the_way_out)
 
 
 # Options for the engine, local or Spark.

@@ -131,13 +131,13 @@ def _verdict(outcome: AttackOutcome) -> str:
         return f"Your service gives this person away: found within {math.ceil(error_m):,} m {after}."
     if result.outcome is Outcome.FOUND and radius_m is not None and error_m > _FAR_OUTSIDE * radius_m:
         return (
-            f"The person was not found {after}, but the answers fit one fixed place, {_distance(error_m)} from --truth: "
-            "check --truth. If it is\nright, your service answers from another place than the true one."
+            f"The person was not found {after}, but the answers fit one fixed place, {_distance(error_m)} from "
+            "--truth: check --truth. If it is\nright, your service answers from another place than the true one."
         )
     ended = "" if result.outcome is Outcome.FOUND else f" ({result.outcome})"
     return (
-        f"The person was not found {after}: the estimate is {_distance(error_m)} from --truth{ended}. Another attack may "
-        "find them."
+        f"The person was not found {after}: the estimate is {_distance(error_m)} from --truth{ended}. Another attack "
+        "may find them."
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nearveil.errors import DataError
+from nearveil.errors import BadRowError, DataError
 from nearveil.types import BoolArray, FloatArray, IntArray
 
 _LATITUDE = {"latitude", "lat", "latitudedeg", "latdeg", "ylat"}
@@ -291,7 +291,9 @@ def _chunk_to_points(chunk: pa.Array, rows_before: int, *, lenient: bool) -> Flo
     if lenient:
         return _points_where(np.diff(offsets) == _POINT.itemsize, memoryview(chunk.buffers()[2]), offsets[:-1])
     row = rows_before + int(np.argmin(good)) + 1
-    raise DataError(f"row {row}: the geometry is missing or no plain two-dimensional point; give one point per person")
+    raise BadRowError(
+        f"row {row}: the geometry is missing or no plain two-dimensional point; give one point per person"
+    )
 
 
 def _points_where(good: BoolArray, data: memoryview, starts: IntArray) -> FloatArray:
@@ -372,7 +374,7 @@ def _parsed(
             return pc.if_else(is_number, text, pa.scalar(None, text.type)).cast(pa.float64())
         good = is_number.to_numpy(zero_copy_only=False)
         row = rows_before + int(np.argmin(good)) + 1
-        raise DataError(f"row {row}: the {what} is empty or not a number; give {wanted}") from None
+        raise BadRowError(f"row {row}: the {what} is empty or not a number; give {wanted}") from None
 
 
 def kept_columns(names: list[str], drop: tuple[str, ...]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from nearveil.errors import DataError
+from nearveil.errors import BadRowError, DataError
 from nearveil.io.columns import kept_columns
 from nearveil.io.input_file import InputFile, TextFile
 from nearveil.io.people import People, PeopleStream, PeopleWriter, ReadOptions, no_rows, table_with_coordinates
@@ -150,7 +150,7 @@ class CsvSource(TableSource):
                 f"row {row} of {name} has several values, and the header names one column; put quotation marks around "
                 "values with commas, or say what separates values with --delimiter"
             )
-        raise DataError(f"row {row} of {name} has more or fewer values than the header has columns; correct the row")
+        raise BadRowError(f"row {row} of {name} has more or fewer values than the header has columns; correct the row")
 
     def _first_bad_row(self) -> int | None:
         """Number of the first row that has too many or too few values."""

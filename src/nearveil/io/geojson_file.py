@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nearveil.errors import DataError
+from nearveil.errors import BadRowError, DataError
 from nearveil.geodesy import degrees_from, reference_system
 from nearveil.io.columns import check_carried, kept_columns
 from nearveil.io.input_file import InputFile
@@ -84,7 +84,7 @@ def _point(feature: Any, row: int, *, lenient: bool) -> tuple[float, float]:
     except (TypeError, KeyError, ValueError, IndexError, OverflowError):
         if lenient:
             return math.nan, math.nan
-        raise DataError(
+        raise BadRowError(
             f"row {row}: the feature has no point with two numbers; give every person a Point geometry"
         ) from None
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearveil.errors import DataError
+from nearveil.errors import BadRowError, DataError
 from nearveil.io.columns import arrow_floats, floats_from_arrow
 from nearveil.types import FloatArray
 
@@ -83,7 +83,7 @@ def points_from_text(
     bad = parts.is_null().to_numpy(zero_copy_only=False)
     if bad.any() and not lenient:
         row = rows_before + int(np.argmax(bad)) + 1
-        raise DataError(f"row {row}: the location is empty or not written as {_WANTED[style]}; correct the row")
+        raise BadRowError(f"row {row}: the location is empty or not written as {_WANTED[style]}; correct the row")
     if style is TextStyle.EWKT:
         stated = floats_from_arrow(pc.struct_field(parts, "srid").cast(pa.float64()))
         other = ~bad & (stated != (srid or _WGS84_SRID))
