@@ -34,6 +34,7 @@ WRONG = [
     (("--callable", "a:b", "--claim", "local:1", "--release", "paper"), "--release cannot be used with --callable"),
     (("--callable", "no_such_module_here:f", "--claim", "local:1"), "there is no module"),
     (("--timeout", "3"), "--timeout is for"),
+    (("--adapter", "my_service.py"), "use 'nearveil attack --adapter'"),
     (("--release", "metric", "--epsilon", "1"), "--epsilon cannot be used with the release metric"),
     (("--confidence", "0.5"), "--confidence"),
     (("--confidence", "1"), "--confidence"),

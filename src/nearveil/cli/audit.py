@@ -268,6 +268,7 @@ def audit(
     function: CallableOption = None,
     command: CommandOption = None,
     timeout: TimeoutOption = None,
+    adapter: Annotated[str | None, typer.Option(hidden=True)] = None,
     witness: WitnessOption = None,
     picture: PictureOption = None,
     json: JsonOption = False,
@@ -279,6 +280,11 @@ def audit(
     codes: 0 consistent (no violation found, which is not a proof), 1 violated, 2 wrong usage, 3 inconclusive, 4 failure
     without a verdict.
     """
+    if adapter is not None:
+        raise UsageError(
+            "an audit tests a mechanism, and an adapter asks a service: use 'nearveil attack --adapter', or audit what "
+            "adds the noise with --callable or --command"
+        )
     if not _LEAST_CONFIDENCE <= confidence <= _MOST_CONFIDENCE:
         raise UsageError("--confidence must be between 0.95 and 1 - 1e-9")
     files = _OutputFiles(witness=witness, picture=picture, force=force)
