@@ -94,6 +94,17 @@ def test_margins_are_to_the_best_of_the_others_at_the_same_error() -> None:
     assert margin_over_others(FALLING[0], [*FALLING, *curve("high", (900, 0.99), dataset="elsewhere")]) is None
 
 
+def test_nobody_is_beaten_at_less_privacy_than_was_measured_of_them() -> None:
+    weak = curve("weak", (10, 0.99), (200, 0.7), half_width=0.0, error_half_width=0.0)
+    other = curve("other", (100, 0.6), (400, 0.2), half_width=0.0, error_half_width=0.0)
+    third = curve("third", (5, 0.3), (400, 0.1), half_width=0.0, error_half_width=0.0)
+    points = [*weak, *other, *third]
+    assert margin_over_others(weak[0], points) is None
+    assert not beats_clearly(weak[0], points)
+    assert margin_over_others(weak[1], points) == pytest.approx(0.3)
+    assert beats_clearly(weak[1], points)
+
+
 def test_ties_are_no_victory() -> None:
     points = [*curve("a", (100, 0.5), half_width=0.0), *curve("b", (100, 0.5), half_width=0.0)]
     assert margin_over_others(points[0], points) == 0

@@ -99,13 +99,19 @@ def spread_at(points: Sequence[FrontierPoint], level: float, yardstick: Yardstic
 def margin_over_others(
     point: FrontierPoint, points: Sequence[FrontierPoint], yardstick: Yardstick = "error"
 ) -> float | None:
-    """How much more recall@10 than any other family keeps at the same level; None if no other reaches it."""
+    """How much more recall@10 than any other family keeps at the same level.
+
+    None if no other reaches it, or if some other was measured at more privacy only.
+    """
     others = _kept_by_others(point, points, point.level(yardstick).value, yardstick, at_best=False)
     return point.recall.value - max(others) if others else None
 
 
 def beats_clearly(point: FrontierPoint, points: Sequence[FrontierPoint], yardstick: Yardstick = "error") -> bool:
-    """Whether it still beats all others at the worse ends of its own 95 % intervals and the better ends of theirs."""
+    """Whether it still beats all others at the worse ends of its own 95 % intervals and the better ends of theirs.
+
+    Where some other was measured at more privacy only, nothing is clear.
+    """
     own = point.level(yardstick)
     worse, least = own.low if yardstick == "error" else own.high, point.recall.low
     if worse is None or least is None:
@@ -119,7 +125,12 @@ def _kept_by_others(
 ) -> list[float]:
     found = []
     for label in dict.fromkeys(one.family.label for one in points if one.family.label != point.family.label):
-        kept = recall_at(line_of_family(points, point.dataset, label), level, yardstick, at_best=at_best)
+        line = line_of_family(points, point.dataset, label)
+        levels = [_privacy(one.level(yardstick).value, yardstick) for one in line]
+        if levels and min(levels) > _privacy(level, yardstick):
+            # With less noise than was measured it keeps more than at its first point; nobody knows how much.
+            return []
+        kept = recall_at(line, level, yardstick, at_best=at_best)
         if kept is not None:
             found.append(kept)
     return found
@@ -250,7 +261,8 @@ def frontier_remarks(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
     clear = [one for one in points if all(beats_clearly(one, points, yardstick) for yardstick in LEVELS)]
     return (
         *(_standing(points, dataset) for dataset in dict.fromkeys(one.dataset for one in points)),
-        f"{len(clear)} of {len(points)} points beat all other families clearly by all yardsticks: {_counted(clear)}.",
+        f"{len(clear)} of {len(points)} points beat all other families clearly by all yardsticks: {_counted(clear)}. "
+        "Points with less privacy than all that was measured of another family are not compared.",
         *_remapping(points),
         *_exposed(points),
         "Read all yardsticks: SRR publishes most people in their own cell of the grid and throws some anywhere, which "
