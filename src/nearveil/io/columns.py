@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -41,7 +42,7 @@ _EXACT_GEOMETRY = {
     "latlng",
 }
 
-# Parts of a column's name that suggest a location.
+# Words of a column's name that suggest a location, in English, German, French and Spanish, without accents.
 _REVEALING_WORDS = frozenset(
     """
     address addr street road house housenumber building apartment postcode postalcode postal zip zipcode plz
@@ -50,6 +51,13 @@ _REVEALING_WORDS = frozenset(
     point geom geometry wkt geo center centre bbox location loc locationid place placeid venue venueid poi checkin spot
     city town village suburb district neighbourhood neighborhood borough county region
     ip ipaddress ssid bssid wifi cellid tower
+    adresse anschrift wohnadresse wohnanschrift strasse strassenname hausnummer hausnr wohnung postleitzahl wohnort
+    wohnsitz ort ortsteil stadt stadtteil bezirk landkreis gemeinde standort koordinate koordinaten breitengrad langengrad
+    laengengrad
+    rue domicile logement batiment ville commune quartier arrondissement departement lieu localite
+    emplacement coordonnees
+    direccion calle domicilio vivienda edificio ciudad pueblo barrio colonia municipio provincia lugar localidad
+    ubicacion coordenadas latitud longitud
     """.split()  # noqa: SIM905 - a list of a hundred strings is harder to read
 )
 _REVEALING_PAIRS = {("post", "code"), ("postal", "code"), ("zip", "code"), ("plus", "code"), ("geo", "hash")}
@@ -205,7 +213,8 @@ def _usual(names: Sequence[str], usual: set[str], what: str) -> int | None:
 
 
 def _is_revealing(name: str) -> bool:
-    words = [word for word in re.split(r"[^a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()) if word]
+    parted = _without_accents(re.sub(r"([a-zß-ÿ])([A-ZÀ-Þ])", r"\1 \2", unicodedata.normalize("NFC", name)))
+    words = [word for word in re.split(r"[^a-z0-9]+", parted) if word]
     # "geohash7", "h3_9" and the like carry a resolution.
     stems = {word.rstrip("0123456789") for word in words} | set(words)
     pairs = set(pairwise(words))
@@ -216,6 +225,11 @@ def _is_revealing(name: str) -> bool:
         or pairs & _REVEALING_PAIRS
         or _squashed(name) in _REVEALING_WORDS
     )
+
+
+def _without_accents(text: str) -> str:
+    """Return small letters, with ss for ß and without accents."""
+    return "".join(each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
 
 
 def _squashed(name: str) -> str:
