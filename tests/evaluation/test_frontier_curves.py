@@ -97,12 +97,14 @@ def test_margins_are_to_the_best_of_the_others_at_the_same_error() -> None:
 def test_nobody_is_beaten_at_less_privacy_than_was_measured_of_them() -> None:
     weak = curve("weak", (10, 0.99), (200, 0.7), half_width=0.0, error_half_width=0.0)
     other = curve("other", (100, 0.6), (400, 0.2), half_width=0.0, error_half_width=0.0)
-    third = curve("third", (5, 0.3), (400, 0.1), half_width=0.0, error_half_width=0.0)
-    points = [*weak, *other, *third]
+    points = [*weak, *other]
     assert margin_over_others(weak[0], points) is None
     assert not beats_clearly(weak[0], points)
     assert margin_over_others(weak[1], points) == pytest.approx(0.3)
     assert beats_clearly(weak[1], points)
+    # Who was measured there is compared, and nobody else.
+    third = curve("third", (10, 0.3), (400, 0.1))
+    assert margin_over_others(weak[0], [*points, *third]) == pytest.approx(0.69)
 
 
 def test_ties_are_no_victory() -> None:

@@ -51,8 +51,8 @@ def test_nothing_found_is_none() -> None:
         "address", "home_address", "homeAddress", "Street", "postcode", "post_code", "ZIP", "zip code", "postal-code",
         "geohash", "geohash7", "h3_9", "location_id", "LocationID", "venue", "place", "city", "neighborhood",
         "ip_address", "plus_code", "cell_id", "altitude", "home_lat", "gps", "position", "latlong", "lat2", "x",
-        "Adresse", "Anschrift", "Straße", "STRASSE", "Wohnort", "Ort", "wohnOrt", "Längengrad", "domicile", "rue", "ville",
-        "Localité", "dirección", "DIRECCIÓN", "direccio\u0301n", "calle_2",
+        "Adresse", "Anschrift", "Straße", "STRASSE", "Wohnort", "Ort", "wohnOrt", "Längengrad", "domicile", "rue",
+        "ville", "Localité", "dirección", "DIRECCIÓN", "direccio\u0301n", "calle_2",
     ],
 )  # fmt: skip
 def test_revealing_names(name: str) -> None:

@@ -52,8 +52,8 @@ _REVEALING_WORDS = frozenset(
     city town village suburb district neighbourhood neighborhood borough county region
     ip ipaddress ssid bssid wifi cellid tower
     adresse anschrift wohnadresse wohnanschrift strasse strassenname hausnummer hausnr wohnung postleitzahl wohnort
-    wohnsitz ort ortsteil stadt stadtteil bezirk landkreis gemeinde standort koordinate koordinaten breitengrad langengrad
-    laengengrad
+    wohnsitz ort ortsteil stadt stadtteil bezirk landkreis gemeinde standort koordinate koordinaten breitengrad
+    langengrad laengengrad
     rue domicile logement batiment ville commune quartier arrondissement departement lieu localite
     emplacement coordonnees
     direccion calle domicilio vivienda edificio ciudad pueblo barrio colonia municipio provincia lugar localidad

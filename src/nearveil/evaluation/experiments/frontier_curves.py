@@ -99,10 +99,7 @@ def spread_at(points: Sequence[FrontierPoint], level: float, yardstick: Yardstic
 def margin_over_others(
     point: FrontierPoint, points: Sequence[FrontierPoint], yardstick: Yardstick = "error"
 ) -> float | None:
-    """How much more recall@10 than any other family keeps at the same level.
-
-    None if no other reaches it, or if some other was measured at more privacy only.
-    """
+    """How much more recall@10 than any other family keeps at the same level; None if no other was measured there."""
     others = _kept_by_others(point, points, point.level(yardstick).value, yardstick, at_best=False)
     return point.recall.value - max(others) if others else None
 
@@ -110,7 +107,7 @@ def margin_over_others(
 def beats_clearly(point: FrontierPoint, points: Sequence[FrontierPoint], yardstick: Yardstick = "error") -> bool:
     """Whether it still beats all others at the worse ends of its own 95 % intervals and the better ends of theirs.
 
-    Where some other was measured at more privacy only, nothing is clear.
+    Families that were not measured at its level of privacy do not count, and somebody must have been.
     """
     own = point.level(yardstick)
     worse, least = own.low if yardstick == "error" else own.high, point.recall.low
@@ -129,7 +126,7 @@ def _kept_by_others(
         levels = [_privacy(one.level(yardstick).value, yardstick) for one in line]
         if levels and min(levels) > _privacy(level, yardstick):
             # With less noise than was measured it keeps more than at its first point; nobody knows how much.
-            return []
+            continue
         kept = recall_at(line, level, yardstick, at_best=at_best)
         if kept is not None:
             found.append(kept)
@@ -261,8 +258,8 @@ def frontier_remarks(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
     clear = [one for one in points if all(beats_clearly(one, points, yardstick) for yardstick in LEVELS)]
     return (
         *(_standing(points, dataset) for dataset in dict.fromkeys(one.dataset for one in points)),
-        f"{len(clear)} of {len(points)} points beat all other families clearly by all yardsticks: {_counted(clear)}. "
-        "Points with less privacy than all that was measured of another family are not compared.",
+        f"{len(clear)} of {len(points)} points clearly beat, by all yardsticks, all other families that were measured "
+        f"at the same level of privacy: {_counted(clear)}.",
         *_remapping(points),
         *_exposed(points),
         "Read all yardsticks: SRR publishes most people in their own cell of the grid and throws some anywhere, which "
