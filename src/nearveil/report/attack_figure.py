@@ -214,6 +214,7 @@ def add_legend(figure: Figure, scene: Scene, columns: int, loc: _Loc = "outside 
         "others located": not scene.result.others,
         "a colluder": not any(step.colluders for step in scene.steps),
         "a question, numbered": not scene.steps,
+        "people": not len(scene.people_m),
     }
     handles: list[Any] = []
     for name, mark in MARKS.items():
@@ -306,25 +307,29 @@ _LINE_INCHES = 0.24
 
 def save_panels(scene: Scene, path: Path, title: str) -> None:
     """Draw the panels side by side, and save them as PNG."""
-    lines = textwrap.wrap(heading(scene, title), _TITLE_LETTERS)
+    # Where the others are is not known of a service of one's own: the whole region would be empty.
+    panels = 3 if len(scene.people_m) else 2
+    lines = textwrap.wrap(heading(scene, title), _TITLE_LETTERS * panels // 3)
     end, close = end_view(scene), close_view(scene)
     with house_style():
-        size = (17, 6.7 + _LINE_INCHES * len(lines))
-        figure, (left, middle, right) = plt.subplots(1, 3, figsize=size, layout="constrained")
-        _draw_region(left, scene, close)
+        size = (17 * panels / 3, 6.7 + _LINE_INCHES * len(lines))
+        figure, charts = plt.subplots(1, panels, figsize=size, layout="constrained")
+        middle, right = charts[-2:]
+        if panels > 2:
+            _draw_region(charts[0], scene, close)
         near = MapAxes(middle, close, scene.truth, "the person")
         draw_people(near, scene, 5)
         near.frame(end)
-        middle.set_title("The attack (the square on the left)")
+        middle.set_title("The attack (the square on the left)" if panels > 2 else "The attack")
         last = MapAxes(right, end, scene.truth, "the person")
         draw_people(last, scene, 9)
-        right.set_title("The last stretch (the square in the middle)")
+        right.set_title(f"The last stretch (the square {'in the middle' if panels > 2 else 'on the left'})")
         for chart in (near, last):
             _draw_knowledge(chart, scene)
             _draw_questions(chart, scene)
             draw_ends(chart, scene)
         _draw_order(figure, right, scene)
-        add_legend(figure, scene, 5 if scene.published is None else 6)
+        add_legend(figure, scene, panels + 2 if scene.published is None else panels + 3)
         _write_heading(figure, lines, summary(scene))
         figure.savefig(path, format="png")
         plt.close(figure)

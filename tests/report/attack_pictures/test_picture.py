@@ -127,3 +127,11 @@ def test_numbers_find_room_beside_marks_and_off_lines() -> None:
 
 def test_runs_of_numbers_are_put_together() -> None:
     assert ranges([1, 2, 3, 7, 9, 10]) == "1–3, 7, 9–10"
+
+
+def test_without_others_there_is_no_empty_map(adaptive: Scene, figure_of: Callable[[Scene], Figure]) -> None:
+    alone = figure_of(replace(adaptive, people_m=np.empty((0, 2))))
+    titles = [axes.get_title() for axes in alone.axes if axes.get_title()]
+    assert titles == ["The attack", "The last stretch (the square on the left)"]
+    assert "people" not in [text.get_text() for text in alone.legends[0].get_texts()]
+    assert "people" in [text.get_text() for text in figure_of(adaptive).legends[0].get_texts()]
