@@ -36,6 +36,13 @@ def check(outcome: Outcome, code: int, *words: str) -> None:
         assert secret not in outcome.err
 
 
+def test_where_all_rows_are_outside_leaving_them_out_is_no_way(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text(HEADER + "2,48.85,2.35\n")
+    outcome = run("protect", tmp_path / "people.csv", tmp_path / "out.csv")
+    check(outcome, 3, "row 1", "--region paris")
+    assert "--skip-bad" not in outcome.err
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -52,8 +59,6 @@ def check(outcome: Outcome, code: int, *words: str) -> None:
             HEADER + GOOD + "2,48.85,2.35\n",
             ["row 2", "outside the region san-francisco", "--region", "--clip", OR_SKIP],
         ),
-        # Where all rows are outside, leaving them out is no way.
-        (HEADER + "2,48.85,2.35\n", ["row 1", "--region paris, or move them to its edge (--clip)"]),
     ],
 )
 def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -> None:
