@@ -90,10 +90,15 @@ def write(tmp_path: Path, request: pytest.FixtureRequest) -> Write:
     return write
 
 
-def example_of_the_docs(toy: str) -> str:
-    (text,) = [body for _, body in blocks("python") if "def distance(" in body]
+def example_of_the_docs(toy: str, page: str = "attacking") -> str:
+    (text,) = [body for name, body in blocks("python") if "def distance(" in body and page in str(name)]
     assert "http://127.0.0.1:8765" in text
     return text.replace("http://127.0.0.1:8765", toy)
+
+
+def test_the_example_of_the_tutorial_finds_the_test_account(toy: str, write: Write, san_francisco: Region) -> None:
+    adapter = Adapter(write(example_of_the_docs(toy, "auditing-your-service")), san_francisco)
+    assert attack_adapter(adapter, adapter.answers(None), san_francisco, truth=TRUTH).found
 
 
 def test_the_example_of_the_docs_finds_the_test_account(toy: str, write: Write, san_francisco: Region) -> None:
