@@ -52,7 +52,8 @@ class Asker:
         """Ask until the event is set."""
         number = 0
         with self._connect() as kept:
-            while not stopping.is_set():
+            # At least once: a flood may be refused before this thread has begun.
+            while not (number and stopping.is_set()):
                 number += 1
                 begun = time.perf_counter()
                 if number % 10:
