@@ -2,10 +2,11 @@
 
 ``python -m benchmarks.attack_populations --targets 50`` prints a row for each population and attack, on plain lists.
 With ``--policies`` it is a row for each answer policy and number of accounts of the adaptive attack; the people are two
-cities of 3,000, with half of the targets in each. Found means within 100 m of where the service has the target. Where
-people share a point they cannot be told apart, and the target is found if their shared point is. "Wrong" counts
-attacks that ended with "found", or certified, more than 100 m away. Lists have 30 people (presets: their own length),
-and the attacker starts within 100 m of somebody, where the target is the last in the list.
+cities of 3,000, with half of the targets in each. ``--cities`` and ``--seed`` make others. Found means within 100 m of
+where the service has the target. Where people share a point they cannot be told apart, and the target is found if their
+shared point is. "Wrong" counts attacks that ended with "found", or certified, more than 100 m away. Lists have 30
+people (presets: their own length), and the attacker starts within 100 m of somebody, where the target is the last in
+the list.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from nearveil.attacks.policies import PRESETS, AnswerPolicy
 from nearveil.audit.bounds import clopper_pearson_high, clopper_pearson_low
 from nearveil.evaluation.attack_trials import (
     AttackSetup,
+    Instance,
     ServiceSetup,
     Trial,
     draw_instances,
@@ -78,19 +81,31 @@ Row = tuple[str, list[Trial]]
 """What is attacked, and the attacks that a row counts together."""
 
 
-def rows_by_population(only: str, attacks: list[AttackSetup], region: Region, targets: int) -> Iterator[Row]:
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Who is attacked: how many, in which made-up cities of the policies' rows, drawn with which seed."""
+
+    targets: int
+    cities: tuple[int, ...] = POLICY_CITIES
+    seed: int = 2
+
+    def instances(self, setup: ServiceSetup, k: int, count: int) -> tuple[Instance, ...]:
+        """Draw some targets and where the attacks on them start."""
+        rng = np.random.default_rng(self.seed)
+        return tuple(draw_instances(setup.open(), setup.served_m, k=k, count=count, rng=rng))
+
+
+def rows_by_population(only: str, attacks: list[AttackSetup], region: Region, draw: Draw) -> Iterator[Row]:
     """Plain lists of people who live otherwise."""
     for name, people in POPULATIONS.items():
         if only in name:
             setup = ServiceSetup(region, people(region), None, 1)
-            drawn = tuple(
-                draw_instances(setup.open(), setup.served_m, k=K, count=targets, rng=np.random.default_rng(2))
-            )
+            drawn = draw.instances(setup, K, draw.targets)
             yield from ((name, [Trial(setup, attack, K, drawn)]) for attack in attacks)
 
 
-def rows_by_policy(only: str, attacks: list[AttackSetup], region: Region, targets: int) -> Iterator[Row]:
-    """What services do to lists, in two cities."""
+def rows_by_policy(only: str, attacks: list[AttackSetup], region: Region, draw: Draw) -> Iterator[Row]:
+    """What services do to lists, in some cities."""
     shapes = {"plain lists": (AnswerPolicy(), K)}
     shapes |= {f"`{policy}`": (AnswerPolicy.parse(policy), K) for policy in POLICIES}
     # The preset with plain lists is there already.
@@ -99,7 +114,7 @@ def rows_by_policy(only: str, attacks: list[AttackSetup], region: Region, target
         for name, preset in PRESETS.items()
         if not preset.policy.is_plain
     }
-    cities = [city(POLICY_PEOPLE, region, seed) for seed in POLICY_CITIES]
+    cities = [city(POLICY_PEOPLE, region, seed) for seed in draw.cities]
     for name, (policy, k) in shapes.items():
         if only not in name:
             continue
@@ -107,10 +122,7 @@ def rows_by_policy(only: str, attacks: list[AttackSetup], region: Region, target
             ServiceSetup(region, policy.snapped(people, region.half_extent_m), None, 1, policy=policy)
             for people in cities
         ]
-        drawn = [
-            tuple(draw_instances(setup.open(), setup.served_m, k=k, count=targets // 2, rng=np.random.default_rng(2)))
-            for setup in setups
-        ]
+        drawn = [draw.instances(setup, k, draw.targets // len(setups)) for setup in setups]
         for attack in attacks:
             yield name, [Trial(setup, attack, k, some) for setup, some in zip(setups, drawn, strict=True)]
 
@@ -153,13 +165,17 @@ def main() -> None:
     parser.add_argument("--policies", action="store_true", help="policies and presets instead of populations")
     parser.add_argument("--only", default="", help="only rows whose name contains this")
     parser.add_argument("--attack", action="append", help="only this attack; may be repeated")
+    parser.add_argument(
+        "--cities", type=int, nargs="+", default=POLICY_CITIES, metavar="SEED", help="other cities for --policies"
+    )
+    parser.add_argument("--seed", type=int, default=2, help="draws the targets")
     parser.add_argument("--cores", type=int, default=2)
     options = parser.parse_args()
     region = named_region("san-francisco")
     usual = ["adaptive"] if options.policies else ["adaptive", "unfolding"]
     attacks = set_up_attacks(options.attack or usual, region, colluders=[1, 4], tau_m=TAU_M)
     listing = rows_by_policy if options.policies else rows_by_population
-    rows = list(listing(options.only, attacks, region, options.targets))
+    rows = list(listing(options.only, attacks, region, Draw(options.targets, tuple(options.cities), options.seed)))
     results = iter(run_trials([trial for _, trials in rows for trial in trials], cores=options.cores))
     cells = [cells_of(name, [(trial, next(results)) for trial in trials]) for name, trials in rows]
     print(text_table(HEADERS, cells))

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from nearveil.attacks._band_search import BandReading, Bands, find_bands
+from nearveil.attacks._band_search import NO_BANDS, BandReading, Bands, find_bands
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Answered, Inquiry, Outcome, step_from
-from nearveil.attacks.oracle import CountedOracle, Spot
+from nearveil.attacks.oracle import CountedOracle, Spot, spot_of
 from nearveil.attacks.policies import AnswerPolicy
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_trials import draw_instances
@@ -48,7 +48,23 @@ def test_the_width_of_bands_is_measured(
 
 @pytest.mark.parametrize("policy", ["snap:100m", "snap:300m", "at-least:50,cutoff:30km"])
 def test_no_bands_are_measured_where_there_are_none(policy: str, san_francisco: Region, city_m: FloatArray) -> None:
-    assert measured(san_francisco, city_m, policy, accounts=4) is None
+    assert measured(san_francisco, city_m, policy, accounts=4) is NO_BANDS
+
+
+def test_a_point_of_a_grid_is_hardly_taken_for_a_band() -> None:
+    """In 1,000 places of a grid of 250 m; who looks at the first band alone takes 60 of them for bands. Fixed seed."""
+    rng = np.random.default_rng(5)
+
+    def ask(place: Spot, radius_of: Mapping[Person, float]) -> Sequence[Person]:
+        turns = rng.uniform(0, 2 * math.pi, len(radius_of))
+        distance_m = {
+            account: math.dist(place, 250 * np.round(np.array(step_from(place, turn, radius_m)) / 250))
+            for (account, radius_m), turn in zip(radius_of.items(), turns, strict=True)
+        }
+        return sorted(radius_of, key=lambda account: (distance_m[account], account))
+
+    found = [find_bands(ask, ["a", "b", "c", "d"], [spot_of(rng.uniform(-5000, 5000, 2))]) for _ in range(1000)]
+    assert sum(bands is not NO_BANDS for bands in found) <= 10
 
 
 def test_the_band_of_an_account_near_an_edge_is_not_known() -> None:
@@ -74,6 +90,17 @@ def test_accounts_bound_the_band_for_each_place_within_it() -> None:
     assert unlisted == [[500.0, math.inf], [500.0, math.inf], [0.0, math.inf]]
     neither = reading_of(({"b": 250.0}, ["p", "q"])).rings()[:, 0, 2:].tolist()
     assert neither == [[0.0, math.inf]] * 3
+    # A list that is not full was cut off, perhaps between the target and the account in one band.
+    cut_off = reading_of(({"b": 250.0}, ["t", "p"])).rings()[:, 0, 2:].tolist()
+    assert cut_off == [[0.0, 500.0]] * 3
+    full = reading_of(({"b": 250.0}, ["t", *"pqruvwxy"])).rings()[:, 0, 2:].tolist()
+    assert full == listed_before
+
+
+def test_bands_are_measured_where_lists_are_cut_off_beyond_them(san_francisco: Region, city_m: FloatArray) -> None:
+    bands = measured(san_francisco, city_m, "bands:500m,cutoff:2km", accounts=4)
+    assert bands is not None
+    assert bands.width_m == pytest.approx(500, rel=0.01)
 
 
 def test_people_who_were_in_the_band_of_the_target_bound_it_too() -> None:

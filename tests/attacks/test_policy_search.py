@@ -161,6 +161,13 @@ def test_radii_hold_on_a_grid_wider_than_tau(san_francisco: Region, city_m: Floa
     assert not any(result.outcome is Outcome.FOUND and error_m > TAU_M for result, error_m in found)
 
 
+def test_one_account_confirms_from_three_sides_before_it_says_found(san_francisco: Region, city_m: FloatArray) -> None:
+    """Seeds are fixed, so that there is no false alarm; without the questions the fifth person is found wrongly."""
+    found = results_of(san_francisco, city_m, "bands:500m,cutoff:2km", colluders=1, count=5)
+    assert [result.outcome is Outcome.FOUND for result, _ in found] == [True, False, True, False, False]
+    assert all(error_m <= result.radius_m for result, error_m in found if result.radius_m is not None)
+
+
 def test_the_order_of_accounts_tells_how_far_they_are_displaced() -> None:
     """With 600 pairs the true size wins by far; the seed is fixed."""
     rng = np.random.default_rng(3)

@@ -43,17 +43,24 @@ class Bands:
         Width, and by what share it may be wrong.
     accounts : tuple of Person
         The attacker's accounts in their order within a band.
+    cutoff_m : float
+        Distance beyond which nobody is listed.
     """
 
     width_m: float
     slack: float
     accounts: tuple[Person, ...]
+    cutoff_m: float = math.inf
 
     def band_of(self, distance_m: float) -> int | None:
         """The number of the band at a distance; None if that is too near an edge to tell."""
         number = int(distance_m / self.width_m)
         low_m, high_m = number * self.width_m * (1 + self.slack), (number + 1) * self.width_m * (1 - self.slack)
         return number if low_m <= distance_m < high_m or distance_m == 0 else None
+
+
+NO_BANDS = Bands(0.0, 0.0, ())
+"""Measured: lists are not in bands, or in bands so narrow that they do not matter."""
 
 
 Asker = Callable[[Spot, Mapping[Person, float]], Sequence[Person]]
@@ -63,8 +70,9 @@ Asker = Callable[[Spot, Mapping[Person, float]], Sequence[Person]]
 def find_bands(ask: Asker, accounts: Sequence[Person], places: Sequence[Spot]) -> Bands | None:
     """Measure the width of bands with two accounts or more, from a place where all of them are listed.
 
-    None if there are no bands. Of two accounts in one band the same is always listed first, however far away they are.
-    So the one that comes last stays at the place, and the others move away until they come after it.
+    None if accounts are not listed, so that nothing can be said. Of two accounts in one band the same is always listed
+    first, however far away they are. So the one that comes last stays at the place, and the others move away until they
+    come after it.
     """
     for place in places:
         answer = ask(place, dict.fromkeys(accounts, 0.0))
@@ -88,19 +96,19 @@ def _measure(ask: Asker, order: Sequence[Person], place: Spot) -> Bands | None:
         low = max([low, *(radius for account, radius in radius_of.items() if account in before)])
         high = min([high, *(radius for account, radius in radius_of.items() if account not in before)])
         if low >= high or low < _LEAST_M or low > _MOST_M:
-            return None
-    # Accounts that a service has elsewhere, on a grid say, are not always in that order.
+            return NO_BANDS
+    # Accounts that a service has elsewhere, on a grid say, stay in that order within a point of the grid, but hardly
+    # farther out as well: see if they do in the second band, or in the first if the list ends before.
     width_m = math.sqrt(low * high)
-    answer = ask(
-        place,
-        {
-            last: 0.1 * width_m,
-            **{account: (0.6 + 0.3 / number) * width_m for account, number in zip(movable, steps, strict=True)},
-        },
-    )
-    if [person for person in answer if person in order] != list(order):
-        return None
-    return Bands(width_m, math.sqrt(high / low) - 1, tuple(order))
+    for band in (1, 0):
+        radius_of = {
+            last: (band + 0.1) * width_m,
+            **{account: (band + 0.6 + 0.3 / number) * width_m for account, number in zip(movable, steps, strict=True)},
+        }
+        listed = [person for person in ask(place, radius_of) if person in order]
+        if len(listed) == len(order):
+            return Bands(width_m, math.sqrt(high / low) - 1, tuple(order)) if listed == list(order) else NO_BANDS
+    return None
 
 
 # What lists in bands tell about one person.
@@ -197,8 +205,10 @@ class BandReading:
             for number, account in enumerate(self._bands.accounts):
                 if account not in band_of:
                     continue
-                # Beyond this edge the target comes after the account.
-                edge = band_of[account] + (number >= rule)
+                # Beyond this edge the target comes after the account. Who is cut off tells nothing of the order within
+                # a band.
+                is_cut_off = account not in answer and len(answer) < self._inquiry.oracle.k
+                edge = band_of[account] + (number >= rule or is_cut_off)
                 if account in answer[:at]:
                     low = max(low, edge)
                 elif at < len(answer):
@@ -284,7 +294,7 @@ class BandSearch:
             reached = max([reached, *(band for one, band in band_of.items() if one in answered.answer)])
             missed = min([missed, *(band for one, band in band_of.items() if one not in answered.answer)])
             if len(answered.answer) < self._inquiry.oracle.k:
-                reached = _ALL
+                reached = min(_ALL, self._bands.cutoff_m / self._bands.width_m - 1)
             told[answered.place] = (
                 reached,
                 missed,

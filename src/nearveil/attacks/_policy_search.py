@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
 import numpy as np
 
-from nearveil.attacks._band_search import Bands, BandSearch, find_bands
+from nearveil.attacks._band_search import NO_BANDS, Bands, BandSearch, find_bands
 from nearveil.attacks._belief import Belief, split_cells
 from nearveil.attacks._displacement import account_pairs, log_likelihood_of_order
 from nearveil.attacks.base import Finding, Inquiry, Outcome, inward_angle, rank_of, step_from
@@ -41,10 +41,12 @@ _DISPLACED_M = 30.0
 _MOST_TIMES = 4.5
 # Smaller ones hardly contradict a plain service.
 _NOTICEABLE_M = 20.0
-# The target is hardly farther away than so many times what accounts are displaced by: by all answers, and by the order
-# of accounts alone.
-_DISPLACED_TIMES, _DISPLACED_TIMES_BY_ORDER = 2.2, 1.6
+# The target is hardly farther away than so many times what accounts are displaced by: by all answers about one account,
+# about several, and by the order of accounts alone.
+_DISPLACED_TIMES_ALONE, _DISPLACED_TIMES, _DISPLACED_TIMES_BY_ORDER = 2.8, 2.2, 1.6
 _LOOKS_AROUND = 8
+# From so many sides it is confirmed that the target is within the radius.
+_SIDES = 3
 # Difference of log-likelihoods that decides.
 _SURELY = 3.0
 # Share of answers that none of the hypotheses explains.
@@ -246,8 +248,9 @@ class PolicySearch:
         self._rng = np.random.default_rng(1)
         self._clues: list[Clue] = []
         self.bands: Bands | None = None
-        # Whether questions ran out before it was known if there are bands.
-        self._is_partly_calibrated = False
+        # Whether questions ran out before it was known if there are bands, and whether an answer that was thought to be
+        # certain did not come true.
+        self._is_partly_calibrated = self._was_wrong = False
         self._cells = Belief(start, half_extent_m, inquiry.oracle.k, tau_m).cells
 
     def search(self, calibration: Calibration) -> Finding:
@@ -277,10 +280,44 @@ class PolicySearch:
             self._ask(*self._next_question())
             estimate, radius_m = self.estimate()
             if radius_m <= self._tau_m and len(self._clues) >= 6:
+                if len(self._accounts) == 1 and calibration.stable:
+                    is_confirmed = self._is_confirmed(estimate, radius_m)
+                    estimate, radius_m = self.estimate()
+                    if not is_confirmed or radius_m > self._tau_m:
+                        continue
                 outcome = Outcome.FOUND if self._is_trusted() else Outcome.CONTRADICTION
                 return Finding(outcome, estimate, radius_m=radius_m if outcome is Outcome.FOUND else None)
         estimate, radius_m = self.estimate()
         return Finding(Outcome.CONTRADICTION, estimate, radius_m=radius_m if self._is_trusted() else None)
+
+    def _is_confirmed(self, estimate: Spot, radius_m: float) -> bool:
+        """Ask from three sides whether the target is no farther away than the radius, and see the answers come true.
+
+        One account cannot be compared with others, so that what it is thought to do may be wrong.
+        """
+        column = int(np.argmax(self._weights.sum(axis=0)))
+        width_m = float(self._hypotheses.bands_m[column])
+        comes_first = bool(width_m) and self._hypotheses.ties[column] == _ACCOUNT_FIRST
+        reach_m = width_m or 5 * self._tau_m
+        # In bands the account comes after a target in the first band, and before one in the second.
+        account_m = reach_m * ((1.5 if comes_first else 0.5) if width_m else 1.0)
+        turn = self._rng.uniform(0, 2 * math.pi)
+        sides = (step_from(estimate, turn + 2 * math.pi * side / _SIDES, reach_m - radius_m) for side in range(_SIDES))
+        expected = [(side, account_m, False) for side in sides]
+        if width_m:
+            # Both in the first band: whether the account comes first there.
+            expected.append((estimate, width_m / 2, comes_first))
+        for place, distance_m, is_first in expected:
+            if self._left <= self._inquiry.waits:
+                return False
+            self._ask(place, np.array([distance_m]))
+            step = self._inquiry.steps[-1]
+            account_rank = step.colluder_ranks[0]
+            if step.rank is not None and account_rank is not None and (account_rank < step.rank) != is_first:
+                self._was_wrong = True
+                return False
+        self._was_wrong = False
+        return True
 
     @property
     def _left(self) -> int:
@@ -307,16 +344,20 @@ class PolicySearch:
         cutoff_m, slack_m = math.inf, 1.0
         if max(map(len, lists)) < inquiry.oracle.k:
             cutoff_m, slack_m = self._find_cutoff(sentinel, drop)
-        bands_m, displaced_m, crowded = 0.0, _DISPLACED_M * stable, False
-        is_plain_but_for_bands = stable and drop == 0 and not delay and cutoff_m == math.inf
+        measured, bands_m, displaced_m, crowded = None, 0.0, _DISPLACED_M * stable, False
+        is_plain_but_for_bands = stable and drop == 0 and not delay
         if is_plain_but_for_bands and len(self._accounts) > 1 and self._left > _KEPT:
-            self.bands = find_bands(self._answer, self._accounts, [self._start, *self._quiet_places()])
+            measured = find_bands(self._answer, self._accounts, [self._start, *self._quiet_places()])
+            # Accounts beyond the cut-off are not listed, which looks like the edge of a band.
+            if measured and 0 < measured.width_m < 0.9 * cutoff_m:
+                self.bands = replace(measured, cutoff_m=cutoff_m)
         if self.bands:
             bands_m = self.bands.width_m
         elif stable and not delay:
             bands_m, displaced_m, crowded = self._find_bands(lists)
-            if bands_m and self._accounts_are_displaced(bands_m):
-                bands_m, displaced_m, crowded = 0.0, _DISPLACED_M, False
+            if bands_m and (measured is NO_BANDS or self._accounts_are_displaced(bands_m)):
+                # An account that stays where it is, though it is moved as far as that, is on a grid.
+                bands_m, displaced_m, crowded = 0.0, max(_DISPLACED_M, bands_m / 2), False
         return Calibration(drop, stable, delay, cutoff_m, slack_m, bands_m, displaced_m, crowded)
 
     def _accounts_are_displaced(self, bands_m: float) -> bool:
@@ -382,12 +423,13 @@ class PolicySearch:
         if high == math.inf:
             return 0.0, _DISPLACED_M, False
         width_m = roundest_between(low, high)
+        if width_m < _FIRST_REACH_M:
+            # One account cannot tell narrow bands from a point of a grid that it stays at.
+            return 0.0, max(_DISPLACED_M, width_m / 2, self._find_displacement(account, counts)), False
         if abs(counts[high] - first) >= _JUMP:
-            # Narrow bands may as well be a point of a grid that the account stays at.
-            displaced_m = 0.0 if width_m >= _FIRST_REACH_M else _DISPLACED_M
-            return width_m, displaced_m, counts[high] == _UNLISTED
+            return width_m, 0.0, counts[high] == _UNLISTED
         # Few people changed places: it may be the edge of a band, or not.
-        return width_m if width_m >= _FIRST_REACH_M else 0.0, self._find_displacement(account, counts), False
+        return width_m, self._find_displacement(account, counts), False
 
     def _find_displacement(self, account: Person, counts: dict[float, int]) -> float:
         """Put an account in several directions at one distance: the people before it tell how far it really is."""
@@ -577,8 +619,10 @@ class PolicySearch:
         # A little more than 95 %: the hypotheses are not the whole truth.
         last = min(int(np.searchsorted(np.cumsum(mass[order]), 0.97)), len(order) - 1)
         # On a grid accounts are displaced alike from question to question: no average gets rid of it.
-        least_m = _DISPLACED_TIMES * float(self._weights.sum(axis=0) @ self._hypotheses.displaced_m)
+        displaced_m = float(self._weights.sum(axis=0) @ self._hypotheses.displaced_m)
+        least_m = _DISPLACED_TIMES_ALONE * displaced_m
         if len(self._accounts) > 1:
+            least_m = _DISPLACED_TIMES * displaced_m
             # Answers about the target agree better than they should, then; the order of accounts does not.
             logs = self._logs_of_order()
             shares = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
@@ -587,7 +631,7 @@ class PolicySearch:
 
     def _is_trusted(self) -> bool:
         """Whether it is known what the service does, and most answers are as some hypothesis has them."""
-        if self._is_partly_calibrated:
+        if self._is_partly_calibrated or self._was_wrong:
             return False
         row, column = np.unravel_index(np.argmax(self._weights), self._weights.shape)
         logs = [self._likelihood.log_of(clue, self._cells[row : row + 1])[0, column] for clue in self._clues]
