@@ -314,6 +314,7 @@ def test_an_adapter_is_attacked(run: Run, tmp_path: Path) -> None:
     for arguments, reason in (
         (("attack", "--adapter", path), "--truth"),
         ((*command, "--k", 10), "--k cannot be used with --adapter"),
+        ((*command, "--colluders", 4), "name your accounts in the file"),
         ((*command, "--target", "me"), "--target is for lists"),
         ((*command, "--attack", "gi-lia"), "needs ranked lists"),
         ((*command, "--attack", "adaptive", "--attack", "gi-lia"), "takes one attack"),

@@ -35,6 +35,7 @@ class ToyService(BaseHTTPRequestHandler):
     """Shows how far test-account-7 is, as text; lists people; lets accounts move."""
 
     moved: dict[str, tuple[float, float]]
+    moves: list[tuple[str, object]]
 
     def do_GET(self) -> None:
         """Answer ``/profile/NAME?at=LAT,LON``, ``/around?at=LAT,LON`` and ``/move/NAME?at=LAT,LON``."""
@@ -43,6 +44,7 @@ class ToyService(BaseHTTPRequestHandler):
         at = None if text == "nowhere" else tuple(float(part) for part in text.split(","))
         if url.path.startswith("/move/"):
             name = url.path.rpartition("/")[2]
+            self.moves.append((name, at))
             self.moved.pop(name, None) if at is None else self.moved.update({name: (at[0], at[1])})
             document: object = {}
         elif url.path == "/around":
@@ -66,7 +68,7 @@ class ToyService(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def toy() -> Iterator[str]:
-    ToyService.moved = {}
+    ToyService.moved, ToyService.moves = {}, []
     server = ThreadingHTTPServer(("127.0.0.1", 0), ToyService)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -115,34 +117,32 @@ def test_the_example_of_the_docs_finds_the_test_account(toy: str, write: Write, 
     assert known.questions == found.questions - 3
 
 
-LISTS = """
-import json
-from urllib.request import urlopen
-
-accounts = ["mine"]
-
-
-def nearby(latitude, longitude):
-    with urlopen(f"{TOY}/around?at={latitude:.9f},{longitude:.9f}") as answer:
-        return json.load(answer)
+def lists_of_the_docs(toy: str, accounts: int = 4) -> str:
+    (text,) = [body for name, body in blocks("python") if "def move(account" in body and "SERVICE" in body]
+    named = 'accounts = ["mine-1", "mine-2", "mine-3", "mine-4"]'
+    assert named in text
+    fewer = f"accounts = {[f'mine-{number}' for number in range(1, accounts + 1)]}"
+    return text.replace("http://127.0.0.1:8765", toy).replace(named, fewer)
 
 
-def move(account, latitude, longitude):
-    at = "nowhere" if latitude is None else f"{latitude:.9f},{longitude:.9f}"
-    urlopen(f"{TOY}/move/{account}?at={at}").close()
-"""
-
-
-def test_lists_behind_an_adapter_are_attacked_with_accounts(toy: str, write: Write, san_francisco: Region) -> None:
-    adapter = Adapter(write(f"TOY = {toy!r}\n{LISTS}"), san_francisco)
+@pytest.mark.parametrize(("method", "accounts"), [("gi-lia", 1), ("adaptive", 4)])
+def test_lists_behind_an_adapter_are_attacked_with_accounts(
+    toy: str, write: Write, san_francisco: Region, method: str, accounts: int
+) -> None:
+    adapter = Adapter(write(lists_of_the_docs(toy, accounts)), san_francisco)
     answers = adapter.answers(None)
-    found = attack_adapter(adapter, answers, san_francisco, truth=TRUTH, target="test-account-7", method="gi-lia")
+    found = attack_adapter(adapter, answers, san_francisco, truth=TRUTH, target="test-account-7", method=method)
     assert found.found
+    assert {name for name, _ in ToyService.moves} == {f"mine-{number}" for number in range(1, accounts + 1)}
     assert ToyService.moved == {}
-    with pytest.raises(UsageError, match="--target"):
-        attack_adapter(adapter, answers, san_francisco, truth=TRUTH)
-    with pytest.raises(UsageError, match="from no place"):
-        attack_adapter(adapter, answers, san_francisco, truth=TRUTH, target="nobody")
+
+
+def test_the_test_account_is_named_and_is_none_of_the_attackers(toy: str, write: Write, san_francisco: Region) -> None:
+    adapter = Adapter(write(lists_of_the_docs(toy)), san_francisco)
+    answers = adapter.answers(None)
+    for target, said in ((None, "--target"), ("nobody", "from no place"), ("mine-2", "another test account")):
+        with pytest.raises(UsageError, match=said):
+            attack_adapter(adapter, answers, san_francisco, truth=TRUTH, target=target)
 
 
 def located(path: Path, region: Region, answers: str | None = None, patience: Patience | None = None) -> AttackOutcome:
@@ -196,6 +196,7 @@ def test_adapters_that_do_not_fit_are_refused(
     [
         ("accounts = 'me'", UsageError, "ids as text"),
         ("accounts = ['me']", UsageError, "no function move"),
+        ("accounts = ['me', 'me']", UsageError, "twice"),
         ("", UsageError, "unfolding"),
     ],
 )

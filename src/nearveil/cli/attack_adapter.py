@@ -36,6 +36,10 @@ _LISTS_ONLY = {"k", "colluders", "published_colluders"}
 
 def refuse_options_without_adapter(context: typer.Context) -> None:
     """Refuse options that have no effect with --adapter."""
+    _refuse(
+        context, lambda name: name == "colluders",
+        "is for simulated services; with --adapter, name your accounts in the file: accounts = [\"a\", \"b\"]",
+    )  # fmt: skip
     _refuse(context, lambda name: name not in _WITH_ADAPTER, "cannot be used with --adapter; leave it out")
 
 
@@ -86,18 +90,19 @@ def attack_with_adapter(
         )  # fmt: skip
         advance(1)
     if json:
-        say_json(_document(outcome, said))
+        say_json(_document(outcome, adapter, said))
     else:
-        say(_text(outcome, said))
+        say(_text(outcome, adapter, said))
     return outcome
 
 
-def _document(outcome: AttackOutcome, answers: Answers) -> dict[str, Any]:
+def _document(outcome: AttackOutcome, adapter: Adapter, answers: Answers) -> dict[str, Any]:
     """The result for machines, without a location."""
     result = outcome.result
     return {
         "attack": result.attack,
         "answers": str(answers),
+        "accounts": len(adapter.accounts) if answers.is_list else 0,
         "outcome": str(result.outcome),
         "found": outcome.found,
         "error_m": None if outcome.error_m is None else round(outcome.error_m, 1),
@@ -109,10 +114,10 @@ def _document(outcome: AttackOutcome, answers: Answers) -> dict[str, Any]:
     }
 
 
-def _text(outcome: AttackOutcome, answers: Answers) -> str:
-    document = _document(outcome, answers)
-    headers = ("attack", "answers", "found", "error (m)", "radius (m)", "certified", "questions", "seconds")
-    shown = [document[name] for name in ("found", "error_m", "radius_m", "certified", "questions", "seconds")]
+def _text(outcome: AttackOutcome, adapter: Adapter, answers: Answers) -> str:
+    document = _document(outcome, adapter, answers)
+    headers = ("attack", "answers", "accounts", "found", "error (m)", "radius (m)", "certified", "questions", "seconds")
+    shown = [document[name] for name in ("accounts", "found", "error_m", "radius_m", "certified", "questions", "seconds")]
     cells = [document["attack"], document["answers"], *map(_cell, shown)]
     return (
         f"{_verdict(outcome)}\n\n{text_table(headers, [cells])}\n\n"

@@ -7,8 +7,8 @@ The file defines one kind of answers, about a test account of the auditor's::
     within(latitude, longitude, radius_m)   # True or False
     nearby(latitude, longitude)             # ids, nearest first; with accounts and move(), see below
 
-For lists ``accounts`` names the attacker's accounts and ``move(account, latitude, longitude)`` moves one of them, or
-takes it off the map (None, None).
+For lists ``accounts`` names the attacker's accounts, one or several, and ``move(account, latitude, longitude)`` moves
+one of them, or takes it off the map (None, None). The attack uses all of them.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Adapter:
         def put(account: Person, place: Spot | None) -> None:
             self._call("move", account, *((None, None) if place is None else degrees_of(self._region, place)))
 
-        return CountedOracle(ask, put, k=k, colluders=self._accounts(), most_queries=MOST_QUESTIONS)
+        return CountedOracle(ask, put, k=k, colluders=self.accounts, most_queries=MOST_QUESTIONS)
 
     def listed(self, place: Spot) -> list[str]:
         """Ids of the people near a place, as text."""
@@ -169,10 +169,14 @@ class Adapter:
             raise OracleError(f"{self._called('nearby')} must return a list of ids, nearest first and none twice")
         return [str(one) for one in answer]
 
-    def _accounts(self) -> tuple[str, ...]:
+    @property
+    def accounts(self) -> tuple[str, ...]:
+        """The auditor's own accounts, which `move` moves."""
         accounts = getattr(self._module, "accounts", ())
         if not isinstance(accounts, list | tuple) or not all(isinstance(one, str) for one in accounts):
             raise UsageError(f"accounts in {self._path.name} must be a list of your own accounts, ids as text")
+        if len(set(accounts)) < len(accounts):
+            raise UsageError(f"accounts in {self._path.name} names one account twice; name each once")
         if accounts and not self.has("move"):
             raise UsageError(f"{self._path.name} names accounts but has no function move to move them")
         return tuple(accounts)
@@ -243,6 +247,8 @@ def _attack_lists(
 ) -> AttackResult:
     if target is None:
         raise UsageError("a list has many people; name your test account with --target ID")
+    if target in adapter.accounts:
+        raise UsageError("--target is one of the accounts that the attack moves; name another test account")
     k = len(adapter.listed(truth_m))
     oracle = adapter.list_oracle(max(k, 1))
     setup = _list_setup(method, region, len(oracle.colluders), tau_m)
