@@ -1,7 +1,7 @@
 """Build the site from docs/: ``python -m deploy.build_site site``.
 
-The pages are copied to build/docs, where reference pages get what they show of the code, and links to other files of
-the repository lead to copies. Zensical makes the site of them. A warning of Zensical, and a link to a file or a heading
+The pages are copied to build/docs, where reference pages get what they show of the code, pictures lead to themselves in
+full size, and links to other files of the repository lead to copies. Zensical makes the site of them. A warning of Zensical, and a link to a file or a heading
 that the built site does not have, is an error: the site must work from a folder on disk.
 """
 
@@ -26,6 +26,9 @@ _PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 # Lets workers, such as that of the search, run on pages that are read from disk; docs/ has a copy.
 _SHIM = "https://unpkg.com/iframe-worker/shim"
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
+_CODE = re.compile(r"<code>.*?</code>", re.DOTALL)
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+_PICTURE = re.compile(r"^(!\[[^\]]+\]\(([^)\s]+)\))$", re.MULTILINE)
 
 
 def main(target: Path) -> int:
@@ -37,7 +40,7 @@ def main(target: Path) -> int:
     if built.returncode:
         return 1
     made = ROOT / "site"
-    _load_from_disk(made)
+    finish(made)
     broken = broken_links(made)
     for line in broken:
         print(line, file=sys.stderr)
@@ -60,7 +63,7 @@ def stage(target: Path) -> None:
     for page in target.rglob("*.md"):
         source = page.relative_to(target)
         came_from = Path(source.name.upper()).with_suffix(".md") if source.parts[0] == "project" else "docs" / source
-        text = filled_in(page.read_text(encoding="utf-8"))
+        text = _PICTURE.sub(r"[\1](\2){ .picture }", filled_in(page.read_text(encoding="utf-8")))
         page.write_text(_relinked(text, ROOT / came_from, page, target), encoding="utf-8")
     (target / "reference" / "openapi.json").write_text(json.dumps(openapi(), indent=1), encoding="utf-8")
 
@@ -90,12 +93,16 @@ def _relinked(text: str, came_from: Path, page: Path, target: Path) -> str:
     return _LINK.sub(new_link, text)
 
 
-def _load_from_disk(site: Path) -> None:
-    """Let pages load the one script that Zensical would take from a network from the site itself."""
+def finish(site: Path) -> None:
+    """Change the pages that Zensical has made where it has no setting.
+
+    The one script that they would take from a network is loaded from the site itself, and options in code are marked,
+    so that no line ends at one of their hyphens.
+    """
     for page in site.rglob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        own = os.path.relpath(site / "iframe-worker.js", page.parent)
-        page.write_text(text.replace(_SHIM, own), encoding="utf-8")
+        text = page.read_text(encoding="utf-8").replace(_SHIM, os.path.relpath(site / "iframe-worker.js", page.parent))
+        text = _CODE.sub(lambda code: _OPTION.sub(r'<span class="option">\g<0></span>', code[0]), text)
+        page.write_text(text, encoding="utf-8")
 
 
 class _Page(HTMLParser):

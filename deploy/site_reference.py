@@ -20,6 +20,7 @@ from nearveil.server import routes
 from nearveil.server.openapi import PERSON, PLATFORM, describe
 from nearveil.server.settings import KNOWN_SETTINGS
 
+_ONE_LINE = 10_000
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 
 
@@ -30,7 +31,7 @@ def filled_in(page: str) -> str:
 
 def settings_table() -> str:
     """Return the table of all settings of the service."""
-    rows = ["| in the file | environment | option | default | |", "|---|---|---|---|---|"]
+    rows = ["| in the file | environment | option | default | meaning |", "|---|---|---|---|---|"]
     for each in KNOWN_SETTINGS.values():
         in_file = f"`{each.name}`" if each.only is None else ""
         variable = f"`{each.variable}`" if each.only != "option" else ""
@@ -51,10 +52,10 @@ def _verb(verb: str) -> Any:
 
 
 def _command(command: Any, name: str, *, level: int) -> Iterator[str]:
-    context = typer.Context(command, info_name=name)
+    # Click breaks lines for terminals, also within words; here they are one.
+    context = typer.Context(command, info_name=name, terminal_width=_ONE_LINE, max_content_width=_ONE_LINE)
     usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
     yield f"{'#' * level} {name}"
-    # Click breaks lines of a paragraph for terminals of 80 columns; here they are one.
     yield "\n\n".join(_plain(" ".join(part.split())) for part in command.help.replace("\b", "").split("\n\n"))
     yield f"```text\n{usage}\n```"
     panels: dict[str, list[str]] = {}
@@ -64,7 +65,7 @@ def _command(command: Any, name: str, *, level: int) -> Iterator[str]:
             title = getattr(each, "rich_help_panel", None) or "Options"
             panels.setdefault(title, []).append(f"| `{record[0].replace('|', ',')}` | {_plain(record[1])} |")
     for title, rows in panels.items():
-        yield "\n".join([f"| {title.lower()} | |", "|---|---|", *rows])
+        yield "\n".join([f"| {title.lower()} | meaning |", "|---|---|", *rows])
     for sub_name, sub in getattr(command, "commands", {}).items():
         yield from _command(sub, f"{name} {sub_name}", level=level + 1)
 
@@ -99,7 +100,7 @@ def _route(name: str, operation: dict[str, Any], schemas: dict[str, Any]) -> Ite
         rows = [
             _field(each["name"], each["schema"] | each, required=each.get("required", False)) for each in parameters
         ]
-        yield "\n".join(["| parameter | type | |", "|---|---|---|", *rows])
+        yield "\n".join(["| parameter | type | meaning |", "|---|---|---|", *rows])
     if body := operation.get("requestBody"):
         for kind, content in body["content"].items():
             yield f"**Takes** `{kind}`:"
@@ -113,7 +114,7 @@ def _route(name: str, operation: dict[str, Any], schemas: dict[str, Any]) -> Ite
                     yield f"**Answers** {status} with"
                     yield from fields
     rows = [f"| {status} | {_plain(answer['description'])} |" for status, answer in operation["responses"].items()]
-    yield "\n".join(["| status | |", "|---|---|", *rows])
+    yield "\n".join(["| status | meaning |", "|---|---|", *rows])
 
 
 def _needs(security: list[dict[str, list[str]]]) -> str:
@@ -132,7 +133,7 @@ def _fields(schema: dict[str, Any], schemas: dict[str, Any]) -> Iterator[str]:
     if properties := known.get("properties"):
         required = known.get("required", [])
         rows = [_field(name, each, required=name in required) for name, each in properties.items()]
-        yield "\n".join(["| field | type | |", "|---|---|---|", *rows])
+        yield "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
 
 
 def _field(name: str, schema: dict[str, Any], *, required: bool) -> str:
@@ -158,8 +159,9 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text that Markdown shows as it stands, in a cell of a table too."""
-    return re.sub(r"([*_`\[\]<>|\\])", r"\\\1", " ".join(text.split()))
+    """Return text that Markdown shows as it stands, in a cell of a table too; ``code`` of a docstring is code."""
+    escaped = re.sub(r"([*_`\[\]<>|\\])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"\\`\\`([\w=.-]+)\\`\\`", r"`\1`", escaped)
 
 
 GENERATED: dict[str, Callable[[], str]] = {
