@@ -117,7 +117,9 @@ def _document(outcome: AttackOutcome, adapter: Adapter, answers: Answers) -> dic
 def _text(outcome: AttackOutcome, adapter: Adapter, answers: Answers) -> str:
     document = _document(outcome, adapter, answers)
     headers = ("attack", "answers", "accounts", "found", "error (m)", "radius (m)", "certified", "questions", "seconds")
-    shown = [document[name] for name in ("accounts", "found", "error_m", "radius_m", "certified", "questions", "seconds")]
+    shown = [
+        document[name] for name in ("accounts", "found", "error_m", "radius_m", "certified", "questions", "seconds")
+    ]
     cells = [document["attack"], document["answers"], *map(_cell, shown)]
     return (
         f"{_verdict(outcome)}\n\n{text_table(headers, [cells])}\n\n"

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -427,7 +427,18 @@ def frames_of(scene: Scene, few: int | None = None) -> list[Frame]:
 
 
 def _area_km2(boxes: FloatArray) -> float:
-    return float(((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).sum()) / 1e6
+    """Return the area that boxes cover, each place once: rules that an attack keeps in mind have boxes of their own."""
+    boxes = np.unique(boxes, axis=0)
+    boxes = boxes[np.argsort(boxes[:, 1])]
+    edges = np.unique(boxes[:, [0, 2]])
+    covered_m2 = 0.0
+    for west, east in pairwise(edges):
+        south, north = boxes[(boxes[:, 0] <= west) & (boxes[:, 2] >= east)][:, [1, 3]].T
+        if len(south):
+            reached = np.maximum.accumulate(north)
+            from_there = np.maximum(south, np.append(-math.inf, reached[:-1]))
+            covered_m2 += float((east - west) * np.maximum(reached - from_there, 0).sum())
+    return covered_m2 / 1e6
 
 
 def _shared(steps: Sequence[TraceStep], few: int | None) -> list[range]:

@@ -32,10 +32,21 @@ def test_views_only_get_closer_and_hold_the_question_and_the_person(which: str, 
 def test_possible_areas_shrink_and_do_not_leave_the_region(adaptive: Scene) -> None:
     areas = [frame.area_km2 for frame in frames_of(adaptive) if frame.area_km2 is not None]
     assert areas == sorted(areas, reverse=True)
-    everything = np.array([[0.0, 0.0, 1e6]])
+    # Each rule that is kept in mind has cells of its own, of other sizes.
+    everything = np.array([[0.0, 0.0, 1e6], [0.0, 0.0, 1e6], [100.0, 100.0, 50.0]])
     unknown = replace(adaptive.steps[0], cells=everything)
     half_width, half_height = adaptive.region.half_extent_m
     assert frames_of(empty(adaptive, (unknown,)))[0].area_km2 == pytest.approx(4 * half_width * half_height / 1e6)
+
+
+def test_the_possible_area_counts_every_place_once(adaptive: Scene) -> None:
+    cells = np.array(
+        [[0.0, 0.0, 500.0], [0.0, 0.0, 500.0], [250.0, 250.0, 250.0], [1000.0, 0.0, 500.0], [400.0, 0.0, 500.0]]
+    )
+    apart = np.array([[0.0, 5000.0, 500.0], [0.0, 7000.0, 500.0]])
+    for known, area_km2 in ((cells, 2.0), (apart, 2.0), (np.vstack([cells, apart]), 4.0)):
+        step = replace(adaptive.steps[0], cells=known)
+        assert frames_of(empty(adaptive, (step,)))[0].area_km2 == pytest.approx(area_km2)
 
 
 def test_rings_close_in_on_the_circles_found(gi_lia: Scene) -> None:
