@@ -1,8 +1,9 @@
 """Build the site from docs/: ``python -m deploy.build_site site``.
 
 The pages are copied to build/docs, where reference pages get what they show of the code, pictures lead to themselves in
-full size, and links to other files of the repository lead to copies. Zensical makes the site of them. A warning of Zensical, and a link to a file or a heading
-that the built site does not have, is an error: the site must work from a folder on disk.
+full size, and links to other files of the repository lead to copies. Zensical makes the site of them. A warning of
+Zensical, and a link to a file or a heading that the built site does not have, is an error: the site must work from a
+folder on disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages of the site in a real browser: they fit a phone, pictures open in full size, and axe-core finds nothing serious.
+"""Pages of the site in a real browser: they fit a phone, pictures open in full size, and axe-core finds nothing.
 
 The site of these tests has a few pages of each shape: pictures, commands to type, wide tables, long code.
 """

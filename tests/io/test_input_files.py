@@ -1,9 +1,12 @@
 """Files as people have them: other delimiters, encodings, reference systems, locations as text, and bad rows."""
 
+import csv
+import gzip
 import io
 import json
 import os
 import stat
+import struct
 import sys
 import threading
 from pathlib import Path
@@ -22,6 +25,20 @@ from nearveil.region import Region
 from tests.io.samples import MOVED, geojson, geoparquet, write
 
 HERE = [[37.7, -122.4]]
+
+
+def hex_point(start: str, form: str, *values: float) -> str:
+    return start + struct.pack(form, *values).hex().upper()
+
+
+# The same place as PostGIS writes it; in another system, where it is somewhere else; and with a height.
+HEX = {
+    "postgis": hex_point("0101000020", "<Idd", 4326, -122.4, 37.7),
+    "wkb": hex_point("0101000000", "<dd", -122.4, 37.7),
+    "big-endian": hex_point("0020000001", ">Idd", 4326, -122.4, 37.7),
+    "3857": hex_point("0101000020", "<Idd", 3857, -122.4, 37.7),
+    "z": hex_point("01010000A0", "<Iddd", 4326, -122.4, 37.7, 9.0),
+}
 
 
 @pytest.mark.parametrize(
@@ -45,6 +62,12 @@ HERE = [[37.7, -122.4]]
         ("in.csv", 'id,location\nZoë,"37.7, -122.4"\n', {}),
         ("in.csv", "id,location\nZoë,(37.7 -122.4)\n", {}),
         ("in.csv", 'id,home\nZoë,"37.7,-122.4"\n', {"location": "home"}),
+        ("in.csv", "id,lat,lon\r\nZoë,37.7°,-122.4 °\r\n\r\n", {}),
+        ("in.csv", 'id, Lat , Long \n"Zoë"," 37.7 "," -122.4"\n', {}),
+        ("in.csv", gzip.compress("id,lat,lon\nZoë,37.7,-122.4\n".encode(), mtime=0), {}),
+        ("in.csv", f"id,geom\nZoë,{HEX['postgis']}\n", {}),
+        ("in.csv", f"id,geom\nZoë,{HEX['wkb'].lower()}\n", {}),
+        ("in.csv", f"id,geom\nZoë,\\x{HEX['big-endian']}\n", {}),
     ],
 )
 def test_the_same_person_in_many_files(
@@ -86,6 +109,24 @@ def test_the_same_person_in_many_files(
         (b"id,where\n1,POINT(-122.4 37.7)\n2,POINT(1 2)\n3,here\n", {}, "row 3: the location is empty or not written"),
         (b"id,where\n1,POINT Z(-122.4 37.7 9)\n", {"location": "where"}, "does not hold locations"),
         (b"w\nSRID=25833;POINT(1 2)\n", {}, "row 1 says that it is in EPSG:25833"),
+        (
+            f"id,geom\n1,{HEX['postgis']}\n2,{HEX['postgis'][:-2]}\n3,{HEX['wkb']}\n".encode(),
+            {},
+            "row 2: the location .*PostGIS",
+        ),
+        (f"id,geom\n1,{HEX['3857']}\n".encode(), {}, "row 1 says that it is in EPSG:3857"),
+        (f"id,geom\n1,{HEX['z']}\n".encode(), {}, r"column 'geom' holds geometries .*ST_AsText\(ST_Force2D"),
+        (f"1,{HEX['postgis']}\n2,{HEX['postgis']}\n".encode(), {}, "no header line"),
+        (f"lat,lon,shape\n37.7,-122.4,{HEX['postgis']}\n".encode(), {}, "column 'shape' holds a second exact"),
+        (b"id,x,y\n1,551100,4178000\n", {}, "in which reference system with --crs"),
+        (b"id lat lon\n1 37.7 -122.4\n", {}, "one column, 'id lat lon'; say what separates values with --delimiter"),
+        (b"id,lat,lat,lon\n1,37.7,37.7,-122.4\n", {}, "several columns could be the latitude"),
+        (b"id,lat,lon\n1,37.7 N,122.4 W\n", {}, "row 1: the latitude .* negative in the south and west"),
+        (b"id,lat,lon\n", {}, "no rows; give at least one person"),
+        (b"", {}, "is empty; give at least one person"),
+        (b'{"type": "FeatureCollection", "features": []}', {}, "holds GeoJSON, .*rename it to end in .geojson"),
+        (b"PAR1 and so on", {}, "holds GeoParquet, .*rename it to end in .parquet"),
+        (gzip.compress(b"id,lat,lon\n1,37.7,-122.4\n", mtime=0)[:25], {}, "is damaged; export it again"),
         (b"x,y\n1,2\n", {"crs": "EPSG:0"}, "reference system 'EPSG:0' is not known"),
         (b"x,y\n1,2\n", {"crs": "EPSG:5703"}, "not one of places on a map"),
         (b"a,b\n1,2\n", {"crs": "EPSG:25833"}, "'northing' and 'easting'"),
@@ -99,7 +140,7 @@ def test_what_is_wrong_is_one_sentence_without_a_place(
     with pytest.raises(NearveilError, match=words) as caught:
         read_people(tmp_path / "in.csv", ReadOptions(**options))  # type: ignore[arg-type]
     said = str(caught.value).replace(str(tmp_path), "")
-    assert not any(secret in said for secret in ("37.7", "122.4", "POINT(", "Zo"))
+    assert not any(secret in said for secret in ("37.7", "122.4", "POINT(", "Zo", HEX["wkb"][-16:]))
 
 
 # -- reference systems ----------------------------------------------------------------------------------------------
@@ -194,10 +235,10 @@ def test_bad_rows_go_to_their_file(tmp_path: Path, san_francisco: Region) -> Non
         assert [people.carried["id"].to_pylist() for people in stream.batches()] == [["1", "6"]]
     assert bad.read_text().splitlines() == [
         "bad_row,bad_because,id,lat,lon",
-        "2,without coordinates on earth,2,north,-122.4",
-        "4,outside the region,4,48.8,2.3",
-        "5,without coordinates on earth,5,,",
-        '3,with too many or too few values,"3,37.7"',
+        "2,lat is not a number,2,north,-122.4",
+        '4,"outside the region, to the north-east",4,48.8,2.3',
+        "5,lat is empty; lon is empty,5,,",
+        '3,"has 2 values, and the header 3 columns","3,37.7"',
     ]
     assert stat.S_IMODE(bad.stat().st_mode) == 0o600
     (sentence,) = stream.warnings
@@ -230,12 +271,44 @@ def test_bad_rows_of_other_formats(tmp_path: Path, san_francisco: Region) -> Non
     people = read_people(tmp_path / "in.parquet", read, region=san_francisco)
     assert people.carried["id"].to_pylist() == [1, 4]
     assert people.points.tolist() == [[37.7, -122.4], [37.8, -122.5]]
-    assert "2,without coordinates on earth,2,01" in (tmp_path / "bad.csv").read_text().splitlines()
+    said = '2,"geometry is missing, no plain point, or not where the columns say",2,01'
+    assert said in (tmp_path / "bad.csv").read_text().splitlines()
     point = {"type": "Feature", "properties": {"id": 1}, "geometry": {"type": "Point", "coordinates": [-122.4, 37.7]}}
     source = geojson(tmp_path / "in.geojson", [{"type": "Feature", "geometry": None}, point, 7])
     read = ReadOptions(skip_bad=tmp_path / "features.csv")
     assert read_people(source, read, region=san_francisco).carried["id"].to_pylist() == [1]
-    assert "3,without coordinates on earth,7" in (tmp_path / "features.csv").read_text()
+    assert '3,"geometry is missing, no plain point, or' in (tmp_path / "features.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("row", "because"),
+    [
+        ("0,0", "outside the region: both coordinates are 0, as where a place is missing"),
+        ("-122.4,37.7", "lat is not between -90 and 90"),
+        ("37.7,-222.4", "lon is not between -180 and 180"),
+        ("inf,", "lat is not finite; lon is empty"),
+        ("37.7,-123", "outside the region, to the west"),
+        ("10.5,-122.4", "outside the region, to the south"),
+    ],
+)
+def test_what_is_wrong_with_a_bad_row(row: str, because: str, tmp_path: Path, san_francisco: Region) -> None:
+    source = write(tmp_path / "in.csv", f"id,lat,lon\n1,37.7,-122.4\n2,{row}\n")
+    read_people(source, ReadOptions(skip_bad=tmp_path / "bad.csv"), region=san_francisco)
+    (bad,) = csv.DictReader((tmp_path / "bad.csv").read_text().splitlines())
+    assert (bad["bad_row"], bad["bad_because"]) == ("2", because)
+
+
+def test_what_is_wrong_with_a_bad_row_of_text_or_of_exchanged_columns(tmp_path: Path) -> None:
+    region = Region(south=-10, west=-10, north=0, east=20)
+    rows = ["POINT (1 -1)", "here", "", "POINT (-1 1)", "POINT (1 5)"]
+    source = write(tmp_path / "in.csv", "id,where\n" + "".join(f"{n},{row}\n" for n, row in enumerate(rows)))
+    read_people(source, ReadOptions(skip_bad=tmp_path / "bad.csv"), region=region)
+    assert [bad["bad_because"] for bad in csv.DictReader((tmp_path / "bad.csv").read_text().splitlines())] == [
+        "where is not a point that can be read",
+        "where is empty",
+        "outside the region, but inside with latitude and longitude exchanged",
+        "outside the region, to the north",
+    ]
 
 
 @pytest.mark.parametrize(

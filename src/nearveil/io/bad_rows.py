@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +59,16 @@ class UsablePeople(PeopleStream):
 
     def batches(self, carried: Sequence[int] | None = None) -> Iterator[People]:
         """Read the rows that can be used from the first on; after the first time, write the others down."""
-        reasons: dict[str, list[IntArray]] = {_ON_EARTH: [], _OUTSIDE: []}
+        bad_rows: list[IntArray] = []
+        bad_points: list[FloatArray] = []
         first_bad: FloatArray | None = None
         rows = usable = 0
         for people in self._stream.batches(carried):
-            on_earth, inside = self._sorted_out(people.points)
-            good = on_earth & inside
+            good = self._usable(people.points)
             if first_bad is None and not good.all():
                 first_bad = people.points
-            reasons[_ON_EARTH].append(rows + np.flatnonzero(~on_earth))
-            reasons[_OUTSIDE].append(rows + np.flatnonzero(on_earth & ~inside))
+            bad_rows.append(rows + np.flatnonzero(~good))
+            bad_points.append(people.points[~good])
             rows += len(people)
             usable += int(good.sum())
             if good.all():
@@ -81,7 +82,7 @@ class UsablePeople(PeopleStream):
             raise DataError("no row can be used: all would be left out; check the columns and the region")
         if not self._has_ended:
             self._has_ended = True
-            self._write({name: np.concatenate(found) for name, found in reasons.items()}, rows)
+            self._write(np.concatenate(bad_rows), np.concatenate(bad_points), rows)
 
     @property
     def names_as_read(self) -> list[str]:
@@ -92,23 +93,21 @@ class UsablePeople(PeopleStream):
         """Give some rows of the whole file as they stand there."""
         return self._stream.rows_as_read(rows)
 
-    def _sorted_out(self, points: FloatArray) -> tuple[BoolArray, BoolArray]:
-        on_earth: BoolArray = np.all(np.abs(points) <= (90.0, 180.0), axis=1)
-        inside = np.ones(len(points), dtype=bool)
+    def _usable(self, points: FloatArray) -> BoolArray:
+        usable = _on_earth(points)
         if self._region is not None:
-            inside[on_earth] = self._region.contains(points[on_earth])
-        return on_earth, inside
+            usable[usable] = self._region.contains(points[usable])
+        return usable
 
-    def _write(self, reasons: Mapping[str, IntArray], rows: int) -> None:
+    def _write(self, bad: IntArray, points: FloatArray, rows: int) -> None:
         unreadable = self._stream.unreadable
-        reason_of = {int(row): reason for reason, found in reasons.items() for row in found}
-        if not reason_of and not unreadable:
+        if not len(bad) and not unreadable:
             # Rows of another file would be taken for those of this one.
             check_output(self._path, force=False)
             return
-        wanted = np.array(sorted(reason_of), dtype=np.int64)
         # Rows without values for the columns are not counted among the others.
         numbers = np.setdiff1d(np.arange(1, rows + len(unreadable) + 1), list(unreadable))
+        counts = Counter({_UNREADABLE: len(unreadable)})
         with (
             # Planned, attacked and then protected: the same command line holds the same file each time.
             replacing(self._path, force=False, private=True, same_again=True) as partial,
@@ -116,17 +115,70 @@ class UsablePeople(PeopleStream):
         ):
             writer = csv.writer(file)
             writer.writerow(["bad_row", "bad_because", *self.names_as_read])
-            for row, values in zip(wanted.tolist(), self._stream.rows_as_read(wanted), strict=True):
-                writer.writerow([int(numbers[row]), reason_of[row], *map(_as_text, values)])
-            for number, text in sorted(unreadable.items()):
-                writer.writerow([number, _UNREADABLE, text])
-        counts = Counter(reason_of.values()) + Counter({_UNREADABLE: len(unreadable)})
+            for number, point, values in zip(numbers[bad], points, self._stream.rows_as_read(bad), strict=True):
+                is_outside = bool(_on_earth(point[None])[0])
+                counts[_OUTSIDE if is_outside else _ON_EARTH] += 1
+                because = self._outside(point) if is_outside else self._no_place(values)
+                writer.writerow([int(number), because, *map(_as_text, values)])
+            for number, (because, text) in sorted(unreadable.items()):
+                writer.writerow([number, because, text])
         self.skipped = counts.total()
-        listed = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
+        listed = ", ".join(f"{counts[name]:,} {name}" for name in (_ON_EARTH, _OUTSIDE, _UNREADABLE) if counts[name])
         self._summary = (
             f"{self.skipped:,} of {rows + len(unreadable):,} rows were left out ({listed}) and written to "
             f"{self._path}, which holds true locations; do not publish it",
         )
+
+    # What is wrong with a row, for the file. It names columns and edges, and quotes nothing: the row stands beside it.
+
+    def _no_place(self, values: Sequence[Any]) -> str:
+        """Say what is wrong with a row that has no place on earth."""
+        names, layout, faults = self.names_as_read, self.layout, []
+        for column, most in ((layout.latitude, 90), (layout.longitude, 180)):
+            if column is not None:
+                limit = most if layout.crs is None else math.inf
+                faults.append(_wrong_number(column.name, values[names.index(column.name)], limit))
+        if layout.text is not None:
+            empty = _is_empty(values[names.index(layout.text.name)])
+            faults.append(f"{layout.text.name} is {'empty' if empty else 'not a point that can be read'}")
+        if layout.geometry is not None and not any(faults):
+            faults.append(f"{layout.geometry.name} is missing, no plain point, or not where the columns say")
+        return "; ".join(fault for fault in faults if fault) or f"no place on earth in {layout.crs}"
+
+    def _outside(self, point: FloatArray) -> str:
+        """Say where a row is that is outside the region."""
+        region = self._region
+        assert region is not None  # noqa: S101 - nobody is outside otherwise
+        if not point.any():
+            return "outside the region: both coordinates are 0, as where a place is missing"
+        if _on_earth(point[None, ::-1])[0] and region.contains(point[None, ::-1])[0]:
+            return "outside the region, but inside with latitude and longitude exchanged"
+        north = "north" if point[0] > region.north else "south" if point[0] < region.south else ""
+        inside_if_moved = region.contains([[region.centre[0], point[1]]])[0]
+        east = "" if inside_if_moved else "east" if (point[1] - region.centre[1]) % 360 < 180 else "west"
+        return f"outside the region, to the {'-'.join(part for part in (north, east) if part)}"
+
+
+def _on_earth(points: FloatArray) -> BoolArray:
+    on_earth: BoolArray = np.all(np.abs(points) <= (90.0, 180.0), axis=1)
+    return on_earth
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _wrong_number(name: str, value: Any, most: float) -> str:
+    """What is wrong with a coordinate; empty if nothing is."""
+    if _is_empty(value):
+        return f"{name} is empty"
+    try:
+        number = float(value.replace(",", ".").strip(" °") if isinstance(value, str) else value)
+    except (TypeError, ValueError):
+        return f"{name} is not a number"
+    if not math.isfinite(number):
+        return f"{name} is not finite"
+    return f"{name} is not between -{most:.0f} and {most:.0f}" if abs(number) > most else ""
 
 
 def check_bad_rows_file(bad: Path, source: str, output: str) -> None:

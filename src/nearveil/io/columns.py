@@ -118,6 +118,13 @@ def no_coordinates(names: Sequence[str], *, projected: bool = False) -> DataErro
             f"the file has no header line: its first line holds data, {len(names)} values; name its columns with "
             f"--columns, such as --columns {','.join(_example_names(names))}"
         )
+    if not projected and _usual_pair(names, _NORTHING, _EASTING):
+        return DataError(
+            f"there are no coordinate columns in degrees; the columns are {_listed(names)}: if two of them are metres "
+            "of a map, say in which reference system with --crs, such as EPSG:32610 (UTM) or EPSG:3857 (web maps)"
+        )
+    if len(names) == 1 and re.search(r"\S\W+\S", names[0]):
+        return DataError(f"the header names one column, {names[0]!r}; say what separates values with --delimiter")
     usual = "'northing' and 'easting'" if projected else "'latitude' and 'longitude'"
     return DataError(
         f"there are no coordinate columns such as {usual}; the columns are {_listed(names)}: name two of them with "
@@ -125,12 +132,16 @@ def no_coordinates(names: Sequence[str], *, projected: bool = False) -> DataErro
     )
 
 
+def _usual_pair(names: Sequence[str], *pair: set[str]) -> bool:
+    return all(any(_squashed(name) in usual for name in names) for usual in pair)
+
+
 def looks_like_data(names: Sequence[str]) -> bool:
     """Whether what stands where the names of columns should be is somebody's data."""
     return any(_is_number(name.strip().replace(",", ".")) or _A_LOCATION.search(name) for name in names)
 
 
-_A_LOCATION = re.compile(r"\d[.,]\d.*\d[.,]\d|point\s*\(", re.IGNORECASE)
+_A_LOCATION = re.compile(r"\d[.,]\d.*\d[.,]\d|point\s*\(|\b0[01][0-9a-f]{30}", re.IGNORECASE)
 
 
 def _example_names(names: Sequence[str]) -> list[str]:
@@ -332,7 +343,7 @@ _ROWS_COMPARED = 200
 
 def degrees_column(column: pa.ChunkedArray, what: str, rows_before: int = 0, *, lenient: bool = False) -> FloatArray:
     """Return a coordinate column as floats; a missing value becomes NaN, text is refused with its row."""
-    wanted = "degrees as decimal numbers"
+    wanted = "degrees as decimal numbers, negative in the south and west"
     return numbers_column(column, what, wanted, rows_before, lenient=lenient, decimal_comma=_DEGREES_WITH_COMMA)
 
 
@@ -376,7 +387,7 @@ def _parsed(
     try:
         return column.cast(pa.float64())
     except pa.ArrowInvalid:
-        text = pc.utf8_trim_whitespace(column)
+        text = pc.utf8_rtrim(pc.utf8_trim_whitespace(column), " °")
     if decimal_comma is not None:
         with_point = pc.replace_substring(text, ",", ".")
         text = pc.if_else(pc.match_substring_regex(text, decimal_comma), with_point, text)

@@ -16,7 +16,15 @@ import pyarrow.csv
 from nearveil.errors import BadRowError, DataError
 from nearveil.io.columns import kept_columns
 from nearveil.io.input_file import InputFile, TextFile
-from nearveil.io.people import People, PeopleStream, PeopleWriter, ReadOptions, no_rows, table_with_coordinates
+from nearveil.io.people import (
+    People,
+    PeopleStream,
+    PeopleWriter,
+    ReadOptions,
+    UnreadableRow,
+    no_rows,
+    table_with_coordinates,
+)
 from nearveil.io.table_file import Columns, PeopleInTable, TableSource, by_position, names_to_read, split_at_coordinates
 
 # Arrow reads 32 blocks ahead, so larger ones take much memory; no row may be longer.
@@ -57,13 +65,13 @@ class CsvSource(TableSource):
         self._delimiter = delimiter
         self._given_names = names
         self._lenient = lenient
-        self._unreadable: dict[int, str] = {}
+        self._unreadable: dict[int, UnreadableRow] = {}
         self.rows = None
         self.schema = pa.schema([(name, pa.string()) for name in self._names()])
 
     @property
-    def unreadable(self) -> dict[int, str]:
-        """Rows with too many or too few values, and their text."""
+    def unreadable(self) -> dict[int, UnreadableRow]:
+        """Rows with too many or too few values."""
         return self._unreadable
 
     def batches(self, positions: Sequence[int]) -> Iterator[Columns]:
@@ -105,7 +113,8 @@ class CsvSource(TableSource):
         return int(row.number) - (0 if self._given_names else 1)
 
     def _note_unreadable(self, row: Any) -> str:
-        self._unreadable[self._number(row)] = row.text
+        because = f"has {row.actual_columns} values, and the header {row.expected_columns} columns"
+        self._unreadable[self._number(row)] = UnreadableRow(because, row.text)
         return "skip"
 
     def _names(self) -> list[str]:

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from nearveil.errors import UsageError
+from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import check_output, replacing
 from nearveil.io.bad_rows import UsablePeople
 from nearveil.io.input_file import InputFile, is_standard
@@ -80,6 +80,15 @@ def _extension_by_content(file: InputFile) -> str:
     return ".parquet" if head.startswith(b"PAR1") else ".geojson" if head.lstrip().startswith(b"{") else ".csv"
 
 
+def _refuse_wrong_extension(file: InputFile, extension: str) -> None:
+    """Refuse a file of another format than its name says, where that is sure."""
+    found = FORMATS[_extension_by_content(file)]
+    sure = found is _PARQUET or (found is _GEOJSON and b'"type"' in file.head())
+    if sure and found is not FORMATS[extension]:
+        right = next(name for name, each in FORMATS.items() if each is found)
+        raise DataError(f"{file.name} holds {found.name}, whatever its name says; rename it to end in {right}")
+
+
 def open_people(
     path: str | Path, read: ReadOptions | None = None, *, carry: bool = True, region: Region | None = None
 ) -> PeopleStream:
@@ -104,6 +113,7 @@ def open_people(
         check_output(options.skip_bad, force=True)
     file = InputFile(path)
     extension = extension_of(file.path) or _extension_by_content(file)
+    _refuse_wrong_extension(file, extension)
     stream = FORMATS[extension].open(file, options, carry=carry)
     if options.skip_bad is not None:
         stream = UsablePeople(stream, options.skip_bad, None if options.clip else region)

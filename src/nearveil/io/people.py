@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -254,6 +254,13 @@ def with_column(table: pa.Table, column: LocationColumn, values: pa.Array | pa.C
 # People of a file, a batch at a time: files may be larger than memory, and are read as often as needed.
 
 
+class UnreadableRow(NamedTuple):
+    """A row without values for the columns: why, and its text."""
+
+    because: str
+    text: str
+
+
 class PeopleStream(ABC):
     """People of a file.
 
@@ -294,8 +301,8 @@ class PeopleStream(ABC):
         """Give some rows, counted from 0, with all their values as they stand in the file."""
 
     @property
-    def unreadable(self) -> Mapping[int, str]:
-        """Rows, counted from 1, that have no values for the columns, and their text; after `batches` has ended."""
+    def unreadable(self) -> Mapping[int, UnreadableRow]:
+        """Rows, counted from 1, that have no values for the columns; after `batches` has ended."""
         return {}
 
     def read_all(self) -> People:

@@ -23,7 +23,7 @@ from nearveil.io.columns import (
     no_coordinates,
     points_from_wkb,
 )
-from nearveil.io.people import Layout, LocationColumn, People, PeopleStream, ReadOptions, no_rows
+from nearveil.io.people import Layout, LocationColumn, People, PeopleStream, ReadOptions, UnreadableRow, no_rows
 from nearveil.types import FloatArray, IntArray
 
 Columns = Mapping[int, pa.ChunkedArray]
@@ -45,8 +45,8 @@ class TableSource(ABC):
     rows: int | None
 
     @property
-    def unreadable(self) -> Mapping[int, str]:
-        """Rows, counted from 1, that have no values for the columns, and their text; after `batches` has ended."""
+    def unreadable(self) -> Mapping[int, UnreadableRow]:
+        """Rows, counted from 1, that have no values for the columns; after `batches` has ended."""
         return {}
 
     @abstractmethod
@@ -128,7 +128,7 @@ class PeopleInTable(PeopleStream):
             before += count
 
     @property
-    def unreadable(self) -> Mapping[int, str]:
+    def unreadable(self) -> Mapping[int, UnreadableRow]:
         """Rows without values for the columns."""
         return self._source.unreadable
 
@@ -255,7 +255,7 @@ def _split_at_text(
     names: list[str], kept: tuple[int, ...], read: ReadOptions, *, first: Columns, gains_geometry: bool
 ) -> TableSplit:
     """Find the column that holds the location as text: the one that is named, or else the only one that may."""
-    from nearveil.io.location_text import TextStyle, text_style  # noqa: PLC0415 - slow to load
+    from nearveil.io.location_text import TextStyle, holds_geometries, text_style  # noqa: PLC0415 - slow to load
 
     if read.location is not None:
         place = kept[column_position([names[place] for place in kept], read.location)]
@@ -274,6 +274,12 @@ def _split_at_text(
             if style is not None and (style is not TextStyle.PAIR or may_be_location(names[place]))
         }
         if not found:
+            for place in kept:
+                if may_be_location(names[place]) and holds_geometries(first[place]):
+                    raise DataError(
+                        f"column {names[place]!r} holds geometries as bytes, or others than points in two dimensions; "
+                        "save points as text (in PostGIS: ST_AsText(ST_Force2D(geom))) or as GeoParquet"
+                    )
             raise no_coordinates([names[place] for place in kept], projected=read.is_projected)
         if len(found) > 1:
             listed = " and ".join(repr(names[place]) for place in list(found)[:2])

@@ -297,7 +297,10 @@ class Job:
         # Spark reads files itself, and executors know degrees alone.
         local = replace(self.read, latitude=None, longitude=None, clip=False).arguments()
         if local:
-            raise UsageError(f"the Spark engine does not support {local[0]}; leave it out, or use the local engine")
+            raise UsageError(
+                f"the Spark engine does not support {local[0]}: it reads UTF-8, a header line and degrees in two "
+                "columns; convert the files first, or leave out --engine spark"
+            )
         if self.repeats and _is_to_be_fitted(self.mechanism):
             raise UsageError(
                 f"a secret repeats a release with the same {self.mechanism.learns}, and these are to be found anew; "
