@@ -51,7 +51,8 @@ def test_nothing_is_shown_without_a_terminal(capsys: pytest.CaptureFixture[str])
     ("elapsed_s", "left_s", "said"),
     [
         (25.9, 300.0, "0:25 elapsed, about 5:00 left"),
-        (3725.0, None, "1:02:05 elapsed"),
+        (3725.0, None, "1:02:05 elapsed, time left not known yet"),
+        (2.9, None, "0:02 elapsed"),
         (0, 7200, "0:00 elapsed, about 2:00:00 left"),
     ],
 )
@@ -59,11 +60,17 @@ def test_times_as_a_clock_shows_them(elapsed_s: float, left_s: float | None, sai
     assert times(elapsed_s, left_s) == said
 
 
+def test_where_nothing_can_be_counted_that_is_said() -> None:
+    assert times(25, None, countable=False).startswith("0:25 elapsed, time left unknown: no steps to count")
+    assert times(1, None, countable=False) == "0:01 elapsed"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (lambda folder: ("certify", "--out", folder / "c.json"), "computing the largest loss"),
         (lambda folder: ("certify", "--check", folder / "c.json"), "computing everything anew"),
+        (lambda folder: ("certify", "--check", folder / "c.json"), "20,000 of 20,000"),
         (lambda _: ("guarantee", "--hide-within", "500m"), "computing the largest loss"),
         (lambda folder: ("protect", folder / "in.csv", folder / "out.csv"), "computing the guarantee"),
     ],

@@ -75,29 +75,48 @@ def _bar(title: str, total: float | None, done: str, estimate_over_s: float = 30
     from rich.progress import BarColumn, Progress, Task, TextColumn  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    class Done(TextColumn):
+        def render(self, task: Task) -> Text:
+            return Text() if task.total is None and not task.completed else super().render(task)
+
     class Times(TextColumn):
         def render(self, task: Task) -> Text:
-            return Text(times(task.elapsed or 0.0, task.time_remaining))
+            return Text(times(task.elapsed or 0.0, task.time_remaining, countable=task.total is not None))
 
-    columns = [TextColumn("{task.description}"), BarColumn(), TextColumn(done), Times("")]
+    columns = [TextColumn("{task.description}"), BarColumn(), Done(done), Times("")]
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, speed_estimate_period=estimate_over_s) as bar:
         task = bar.add_task(title, total=total)
         yield lambda step: bar.advance(task, step)
 
 
-def times(elapsed_s: float, left_s: float | None) -> str:
-    """Say how long something has taken, and about how long it still takes.
+_LONG_S = 3.0
+
+
+def times(elapsed_s: float, left_s: float | None, *, countable: bool = True) -> str:
+    """Say how long something has taken, and about how long it still takes; if that is not known, why.
+
+    Work that is not ``countable`` has no steps that would tell how much is done.
 
     Examples
     --------
     >>> times(25.4, 300.0)
     '0:25 elapsed, about 5:00 left'
-    >>> times(3725.0, None)
-    '1:02:05 elapsed'
+    >>> times(25.4, None)
+    '0:25 elapsed, time left not known yet'
+    >>> times(3725.0, None, countable=False)
+    '1:02:05 elapsed, time left unknown: no steps to count; the first run also compiles'
     """
-    left = "" if left_s is None else f", about {_clock(left_s)} left"
+    if left_s is not None:
+        left = f", about {_clock(left_s)} left"
+    elif elapsed_s < _LONG_S:
+        left = ""
+    else:
+        left = f", time left {_NOT_YET if countable else _NEVER}"
     return f"{_clock(elapsed_s)} elapsed{left}"
+
+
+_NOT_YET, _NEVER = "not known yet", "unknown: no steps to count; the first run also compiles"
 
 
 def _clock(seconds: float) -> str:

@@ -18,7 +18,7 @@ from nearveil.cli._options import (
     ScalingOption,
     chosen_region,
 )
-from nearveil.cli._output import say, say_json, waiting
+from nearveil.cli._output import progress_bar, say, say_json, waiting
 from nearveil.cli._protection import (
     ProtectionOptions,
     build_mechanism,
@@ -93,9 +93,8 @@ def _point(point: tuple[float, float]) -> str:
 
 
 def _check(path: Path, *, trusted: str | None, as_json: bool) -> None:
-    with waiting("computing everything anew, and trying random pairs"):
-        certified = load_certificate(path, mechanism=trusted)
-        found = certified.check()
+    certified = load_certificate(path, mechanism=trusted)
+    found = certified.check(progress=progress_bar)
     if as_json:
         say_json({**asdict(found), "holds": found.holds})
     elif found.holds:
