@@ -34,6 +34,16 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(page for page in shown if not page.startswith("project/")) == sorted(there)
 
 
+def test_every_picture_has_a_caption() -> None:
+    """A paragraph below it that begins in italics: where it comes from and what to see."""
+    pages = {page: page.read_text(encoding="utf-8") for page in (*DOCS.rglob("*.md"), ROOT / "README.md")}
+    pictures = [
+        part for text in pages.values() for part in re.findall(r"^!\[[^\]]*\]\(.*\)\n\n.{60}", text, re.MULTILINE)
+    ]
+    assert len(pictures) == sum(len(re.findall(r"^!\[", text, re.MULTILINE)) for text in pages.values()) > 10
+    assert [picture for picture in pictures if "\n\n*" not in picture] == []
+
+
 def test_every_mark_is_filled_in() -> None:
     marked = [name for page in DOCS.rglob("*.md") for name in MARK.findall(page.read_text(encoding="utf-8"))]
     assert sorted(marked) == sorted(GENERATED)
