@@ -65,6 +65,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def opened(browser: Browser, site: Path, page: str, *, width: int, dark: bool = False) -> Any:
     browser.open(site / f"{page}.html", width=width, dark=dark)
     browser.run(READY)
+    assert browser.run("document.body.dataset.mdColorScheme") == ("slate" if dark else "default")
+    # The theme remembers the colours of the last page.
+    browser.run("localStorage.clear()")
     return browser
 
 

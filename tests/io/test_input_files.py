@@ -121,7 +121,7 @@ def test_the_same_person_in_many_files(
         (b"id,x,y\n1,551100,4178000\n", {}, "in which reference system with --crs"),
         (b"id lat lon\n1 37.7 -122.4\n", {}, "one column, 'id lat lon'; say what separates values with --delimiter"),
         (b"id,lat,lat,lon\n1,37.7,37.7,-122.4\n", {}, "several columns could be the latitude"),
-        (b"id,lat,lon\n1,37.7 N,122.4 W\n", {}, "row 1: the latitude .* negative in the south and west"),
+        (b"id,lat,lon\n1,37.7 N,122.4 W\n", {}, "row 1: the latitude .* minus sign instead of S or W"),
         (b"id,lat,lon\n", {}, "no rows; give at least one person"),
         (b"", {}, "is empty; give at least one person"),
         (b'{"type": "FeatureCollection", "features": []}', {}, "holds GeoJSON, .*rename it to end in .geojson"),

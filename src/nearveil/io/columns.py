@@ -343,7 +343,7 @@ _ROWS_COMPARED = 200
 
 def degrees_column(column: pa.ChunkedArray, what: str, rows_before: int = 0, *, lenient: bool = False) -> FloatArray:
     """Return a coordinate column as floats; a missing value becomes NaN, text is refused with its row."""
-    wanted = "degrees as decimal numbers, negative in the south and west"
+    wanted = "degrees as decimal numbers, with a minus sign instead of S or W"
     return numbers_column(column, what, wanted, rows_before, lenient=lenient, decimal_comma=_DEGREES_WITH_COMMA)
 
 
