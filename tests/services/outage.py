@@ -28,6 +28,8 @@ from nearveil.nearby.publishing.keys import new_keys, write_keys
 PEOPLE = 60
 ASKERS, REPORTERS = 8, 4
 BEFORE_S, AFTER_S = 8.0, 20.0
+# Between two requests of a client: a steady load that leaves the machine to others.
+PAUSE_S = 0.02
 # Epochs of three seconds, so that some begin during the outage.
 OPTIONS = (
     "--epoch", "3s", "--window", "1h", "--new-places", "1000", "--questions-per-minute", "0",
@@ -43,6 +45,7 @@ class Load:
     reports: list[tuple[float, float, int]] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
     receipts: dict[str, str] = field(default_factory=dict)
+    pause_s: float = PAUSE_S
 
     def run(self, service: RunningService) -> None:
         """Ask and report until `stop` is set: half of the askers with the platform's key, half with people's tokens."""
@@ -62,16 +65,27 @@ class Load:
 
     async def _ask(self, client: httpx.AsyncClient, headers: dict[str, str]) -> None:
         while not self.stop.is_set():
-            await _timed(self.questions, client.post("/v1/nearby", json={**_place(), "k": 5}, headers=headers))
+            await self._timed(self.questions, client.post("/v1/nearby", json={**_place(), "k": 5}, headers=headers))
 
     async def _report(self, client: httpx.AsyncClient, people: list[str]) -> None:
         while not self.stop.is_set():
             person = random.choice(people)
             # What the phone has: the receipt of the last report that was answered, and at first any.
             body = {**_place(), "previous": self.receipts.get(person, "0" * 24)}
-            answer = await _timed(self.reports, client.put(f"/v1/people/{person}/location", json=body))
+            answer = await self._timed(self.reports, client.put(f"/v1/people/{person}/location", json=body))
             if answer is not None and answer.status_code == 202:
                 self.receipts[person] = answer.json()["receipt"]
+
+    async def _timed(
+        self, rows: list[tuple[float, float, int]], request: Awaitable[httpx.Response]
+    ) -> httpx.Response | None:
+        sent = time.monotonic()
+        answer: httpx.Response | None = None
+        with suppress(httpx.TransportError):
+            answer = await request
+        rows.append((sent, time.monotonic() - sent, 0 if answer is None else answer.status_code))
+        await asyncio.sleep(self.pause_s)
+        return answer
 
 
 @dataclass(frozen=True)
@@ -106,19 +120,21 @@ class Outcome:
         )
 
 
-def outage(folder: Path, *, seconds: float, how: str, server: Cluster) -> Outcome:
+def outage(
+    folder: Path, *, seconds: float, how: str, server: Cluster, before_s: float = BEFORE_S, pause_s: float = PAUSE_S
+) -> Outcome:
     """Load a service, take its database away for so long, and return what became of the load."""
     with private_database(server) as address:
         write_keys(folder / "keys.json", new_keys())
         options = (*OPTIONS, "--keys", str(folder / "keys.json"))
         service = RunningService(folder, options, store=address, key=platform_key(address))
         service.start()
-        load = Load()
+        load = Load(pause_s=pause_s)
         thread = threading.Thread(target=load.run, args=(service,))
         thread.start()
         try:
             _wait_for_reports(load)
-            time.sleep(BEFORE_S)
+            time.sleep(before_s)
             with _away(server, how):
                 began = time.monotonic()
                 time.sleep(seconds)
@@ -165,17 +181,6 @@ def _outcome(load: Load, began: float, back: float) -> Outcome:
         lost=sum(status == 0 for _, _, status in (*asked, *reported)),
         statuses=dict(Counter(status for _, _, status in reported)),
     )
-
-
-async def _timed(rows: list[tuple[float, float, int]], request: Awaitable[httpx.Response]) -> httpx.Response | None:
-    sent = time.monotonic()
-    answer: httpx.Response | None = None
-    with suppress(httpx.TransportError):
-        answer = await request
-    rows.append((sent, time.monotonic() - sent, 0 if answer is None else answer.status_code))
-    # A steady load that leaves the machine to others.
-    await asyncio.sleep(0.02)
-    return answer
 
 
 def _place() -> dict[str, float]:
