@@ -22,10 +22,17 @@ settings.load_profile("nearveil")
 
 # One process runs them all: each would start a Spark of its own. They take longest, and so they come first.
 SPARK = "tests/release/spark/test_"
+# Files that take half a minute. The other processes begin with them, so that none is left alone with one at the end.
+LONG = (
+    "tests/attacks/test_adaptive",
+    "tests/evaluation/test_experiments.py",
+    "tests/client/test_stolen_key.py",
+    "tests/cli/test_docs_commands.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
+    items.sort(key=lambda item: item.nodeid.startswith(LONG) - item.nodeid.startswith(SPARK))
 
 
 # Thousands of tests and all packages stay to the end: no garbage collection needs to look at them, now or later.

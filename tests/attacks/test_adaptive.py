@@ -89,14 +89,14 @@ def test_hardly_a_false_certificate_where_accounts_are_published(
     """Without sentinels half of these attacks would certify a wrong place.
 
     Noise that is sometimes small passes now and then, where nobody is nearer. The search by likelihood, which certifies
-    nothing and takes a second, follows the first three contradictions only.
+    nothing and takes a second, follows the first contradiction only.
     """
     moved = dprs if mechanism == "dprs" else PlanarLaplace(hide_within_m=500, region=san_francisco, seed=1)
     published_m = san_francisco.to_metres(moved.perturb(city))
     service = SimulatedService(san_francisco, published_m, colluder_mechanism=moved, rng=1)
     false = 0
     for number, (start, target) in enumerate(_near(published_m, 10, 20)):
-        if number == 3:
+        if number == 1:
             monkeypatch.setattr(PolicySearch, "search", lambda *_: Finding(Outcome.CONTRADICTION))
         oracle = service.oracle(k=10, colluders=colluders)
         result = adaptive(san_francisco, colluders).infer(oracle, target, start)

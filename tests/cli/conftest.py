@@ -44,9 +44,12 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         signal.signal(number, handler)
 
 
-@pytest.fixture
-def people_csv(tmp_path: Path, city: FloatArray) -> Path:
-    path = tmp_path / "people.csv"
-    rows = np.column_stack([np.arange(len(city)), city])
+def write_people(path: Path, places: FloatArray) -> Path:
+    rows = np.column_stack([np.arange(len(places)), places])
     np.savetxt(path, rows, delimiter=",", header="id,latitude,longitude", comments="", fmt=["%d", "%.7f", "%.7f"])
     return path
+
+
+@pytest.fixture
+def people_csv(tmp_path: Path, city: FloatArray) -> Path:
+    return write_people(tmp_path / "people.csv", city)

@@ -9,11 +9,18 @@ import pytest
 
 from nearveil.audit.external import INPUT, OUTPUT, CommandSubject, _CallFiles, _filled_in
 from nearveil.evaluation.campaign import attack_campaign
-from tests.cli.conftest import Run
+from nearveil.types import FloatArray
+from tests.cli.conftest import Run, write_people
 from tests.test_docs import ROOT, blocks
 
 # Run elsewhere, in a test of their own or by hand: they set up an environment or take minutes.
 NOT_HERE = ("make ", "git ", "pip ")
+
+
+@pytest.fixture
+def people_csv(tmp_path: Path, city: FloatArray) -> Path:
+    """A thousand people: the best attacker weighs each published location against everybody."""
+    return write_people(tmp_path / "people.csv", city[:1000])
 
 
 def run_in_this_process(run: Run) -> Callable[[CommandSubject, _CallFiles, int], None]:

@@ -26,7 +26,7 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_grid import synthetic_people
 from nearveil.region import Region, as_region
 from nearveil.types import FloatArray
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, write_people
 
 TINY = Effort(2, 1, 2, 2, Sizes(100, 3), Sizes(100, 6), Sizes(200, 4))
 QUICKLY = ("--quick", "--cores", 1)
@@ -38,15 +38,9 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "QUICK", TINY)
 
 
-def write(path: Path, places: FloatArray) -> Path:
-    rows = np.column_stack([np.arange(len(places)), places])
-    np.savetxt(path, rows, delimiter=",", header="id,latitude,longitude", comments="", fmt=["%d", "%.7f", "%.7f"])
-    return path
-
-
 @pytest.fixture
 def few_csv(tmp_path: Path, city: FloatArray) -> Path:
-    return write(tmp_path / "people.csv", city[:1000])
+    return write_people(tmp_path / "people.csv", city[:1000])
 
 
 def test_plan_recommends_a_command_that_runs(run: Run, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +94,9 @@ def test_every_command_means_the_defence_that_was_measured(
 
 
 def test_text_for_people(run: Run, tmp_path: Path, city: FloatArray) -> None:
-    outcome = run("plan", write(tmp_path / "people.csv", city[:400]), "--attacker-error", "0.3km", "--k", 5, *QUICKLY)
+    outcome = run(
+        "plan", write_people(tmp_path / "people.csv", city[:400]), "--attacker-error", "0.3km", "--k", 5, *QUICKLY
+    )
     assert outcome.code == 0, outcome.err
     for words in (
         "Goal: the best attacker is wrong by at least 300 m", "recall@5", "Acc at 100 m", "Recommended:",
@@ -150,7 +146,7 @@ def test_wrong_usage_is_one_sentence(options: tuple[object, ...], words: str, ru
 
 
 def test_too_few_people(run: Run, tmp_path: Path, city: FloatArray) -> None:
-    outcome = run("plan", write(tmp_path / "few.csv", city[:20]), "--recall", 0.5)
+    outcome = run("plan", write_people(tmp_path / "few.csv", city[:20]), "--recall", 0.5)
     assert outcome.code == 3
     assert "20 people" in outcome.err
 
@@ -163,7 +159,7 @@ def test_a_private_plan_says_nothing_of_the_file_but_through_the_made_up_people(
     monkeypatch.setattr(planning_people, "synthetic_people", lambda *_args, **_kwargs: made_up)
     said = []
     for places in (city[:1000], np.vstack([city[2000:2030], city[2000:2010]])):
-        path = write(tmp_path / "people.csv", places)
+        path = write_people(tmp_path / "people.csv", places)
         outcome = run("plan", path, "--hide-within", "300m", "--private-epsilon", 1, *QUICKLY, "--json")
         assert outcome.code == 0, outcome.err
         document = json.loads(outcome.out)

@@ -57,10 +57,10 @@ def test_without_protection_everybody_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.statistical
 def test_with_noise_of_500_m_hardly_anybody(tmp_path: Path) -> None:
-    """Each is found with a probability of 0.1 at most: more than 3 of 5 have 5e-4, 2e-3 for the three attacks."""
+    """Each is found with a probability of 0.1 at most: 4 of 4 have 1e-4, 3e-4 for the three attacks."""
     with served(tmp_path, f"--region={EDGES}", "--test-hooks", *NO_LIMIT) as service:
         populate(service)
-        found = audit(service, ["gi-lia", "zo-lia", "adaptive"], targets=5)
+        found = audit(service, ["gi-lia", "zo-lia", "adaptive"], targets=4)
         assert found.epochs > 20
     assert found.protection == "place"
     for row in found.rows:

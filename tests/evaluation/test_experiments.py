@@ -41,7 +41,11 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scope, dict[str,
     )  # fmt: skip
     cells = [cell for part in EXPERIMENTS.values() for cell in part.cells(scope)]
     with open_journal(tmp_path_factory.mktemp("parts") / "cells.jsonl") as journal:
-        generated = {**EXPERIMENTS["year"].generated(), **EXPERIMENTS["services"].generated()}
+        generated = {
+            name: tiny_town(name, people=2000)
+            for part in ("year", "services")
+            for name in EXPERIMENTS[part].generated()
+        }
         results = run_cells(cells, {**generated, **scope.datasets}, journal, cores=1)
     assert len(findings(scope, results)) == 3
     return scope, {name: part.outcome(scope, results) for name, part in EXPERIMENTS.items()}

@@ -1,7 +1,5 @@
 """The picture of the demonstration: a map with its coast for each service, and where attacks put people."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
@@ -19,11 +17,10 @@ from tests.report.outcome_samples import CITY, REGION
 MISSES = {"GI-LIA": np.array([[0.0, 10.0], [400.0, 300.0]]), "unfolding": np.array([[-20.0, 0.0], [0.0, 9000.0]])}
 
 
-@pytest.fixture
-def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
+@pytest.fixture(scope="module")
+def figure(tmp_path_factory: pytest.TempPathFactory) -> Figure:
     figures: list[Figure] = []
-    close = plt.close
-    monkeypatch.setattr(plt, "close", figures.append)
+    picture = tmp_path_factory.mktemp("before-after") / "p.png"
     people = np.random.default_rng(1).normal(REGION.centre, 0.03, (400, 2))
     dprs = DPRS(release="paper", epsilon=1.0, centres=20, region=REGION, seed=1).fit(people)
     services = [
@@ -33,9 +30,11 @@ def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
             intervals=dprs.current_intervals,
         ),
     ]  # fmt: skip
-    draw_before_after(services, REGION, tmp_path / "p.png", title="attacks", tau_m=100.0)
-    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
-    close(figures[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plt, "close", figures.append)
+        draw_before_after(services, REGION, picture, title="attacks", tau_m=100.0)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    plt.close(figures[0])
     return figures[0]
 
 

@@ -23,9 +23,9 @@ from nearveil.server.workers import LONGEST_BACK_OFF_S, SHORTEST_BACK_OFF_S, Pla
 LONG_S = 120.0
 
 
-def settings(folder: Path, count: int = 2) -> Settings:
+def settings(folder: Path) -> Settings:
     """Settings that tell the made-up workers where to leave their notes."""
-    options = {"store": "postgresql://nobody/nothing", "workers": count, "graceful_s": 1.0}
+    options = {"store": "postgresql://nobody/nothing", "workers": 2, "graceful_s": 1.0}
     return Settings.load(options=options).model_copy(update={"tile_address": str(folder)})
 
 
@@ -60,13 +60,13 @@ def unusable_worker(_: Settings, parent: Connection, __: Place) -> None:
 class Parent:
     """A supervisor in a thread, with what the test wants to know of it."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, count: int = 2) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
         self.events: list[tuple[str, dict[str, object]]] = []
         self.ready: list[list[int]] = []
         monkeypatch.setattr(workers, "log_event", lambda event, **about: self.events.append((event, about)))
         monkeypatch.setattr(workers, "SHORTEST_BACK_OFF_S", 0.01)
-        self.supervisor = Supervisor(settings(folder, count), good_worker, when_ready=self._when_ready)
+        self.supervisor = Supervisor(settings(folder), good_worker, when_ready=self._when_ready)
 
     def _when_ready(self) -> None:
         self.ready.append(notes(self.folder, "started"))
@@ -101,14 +101,14 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def test_all_listen_when_all_are_ready_and_all_are_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parent = Parent(tmp_path, monkeypatch, count=3)
-    parent.run_until(lambda: until(lambda: len(notes(tmp_path, "listens")) == 3))
+    parent = Parent(tmp_path, monkeypatch)
+    parent.run_until(lambda: until(lambda: len(notes(tmp_path, "listens")) == 2))
     assert len(parent.ready) == 1
-    assert len(parent.ready[0]) == 3
-    assert len(notes(tmp_path, "stopped")) == 3
-    assert [len(notes(tmp_path, f"number {number} of 3")) for number in range(3)] == [1, 1, 1]
+    assert len(parent.ready[0]) == 2
+    assert len(notes(tmp_path, "stopped")) == 2
+    assert [len(notes(tmp_path, f"number {number} of 2")) for number in range(2)] == [1, 1]
     assert not parent.supervisor._folder.exists()
-    assert parent.named("workers are ready") == [{"count": 3}]
+    assert parent.named("workers are ready") == [{"count": 2}]
     assert not parent.named("worker ended, another is started")
     assert not any(is_there(pid) for pid in notes(tmp_path, "started"))
 

@@ -21,7 +21,7 @@ import pytest
 from tests.server.running import HERE
 from tests.services.postgres import private_database
 from tests.services.redis_server import RedisServer, running_redis
-from tests.services.running import RunningService
+from tests.services.running import NO_ROOTS, RunningService
 from tests.services.torture import platform_key
 
 from nearveil.nearby.publishing.keys import new_keys, write_keys
@@ -69,7 +69,9 @@ def service(
 
 def send(service: RunningService, method: str, path: str, **request: Any) -> httpx.Response:
     """Send a request over a connection of its own, which the kernel gives to either worker."""
-    return httpx.request(method, service.url + path, headers=service.headers, timeout=LONG_S, **request)
+    return httpx.request(
+        method, service.url + path, headers=service.headers, timeout=LONG_S, verify=NO_ROOTS, **request
+    )
 
 
 def workers(service: RunningService) -> list[psutil.Process]:
