@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from nearveil.cli.main import main
+from nearveil.evaluation.campaign import attack_campaign
 from nearveil.types import FloatArray
 
 
@@ -53,3 +54,9 @@ def write_people(path: Path, places: FloatArray) -> Path:
 @pytest.fixture
 def people_csv(tmp_path: Path, city: FloatArray) -> Path:
     return write_people(tmp_path / "people.csv", city)
+
+
+@pytest.fixture
+def two_further_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A campaign finds two further people, where a reader's finds a hundred: each takes half a second."""
+    monkeypatch.setattr(attack_campaign, "__kwdefaults__", {**(attack_campaign.__kwdefaults__ or {}), "further": 2})

@@ -21,23 +21,25 @@ def village_csv(tmp_path: Path, san_francisco: Region) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("two_further_people")
 def test_a_table_and_a_picture(run: Run, village_csv: Path, tmp_path: Path) -> None:
     picture = tmp_path / "campaign.png"
     outcome = run("attack", "--campaign", "--input", village_csv, *K, "--tau", "300m", "--trace", picture)
     assert outcome.code == 0, outcome.err
     header, row, *_ = outcome.out.splitlines()
     assert "located within 300 m" in header
-    assert row.split()[:3] == ["village.csv", "54", "20"]
+    assert row.split()[:3] == ["village.csv", "58", "20"]
     assert "no account" in outcome.out
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "true locations can be seen" in outcome.err
 
 
+@pytest.mark.usefixtures("two_further_people")
 def test_json_with_two_lengths_of_lists_and_a_limit(run: Run, village_csv: Path) -> None:
     outcome = run("attack", "--campaign", "--input", village_csv, "--k", "10,20", "--most-questions", 40, "--json")
     assert outcome.code == 0, outcome.err
     rows = json.loads(outcome.out)
-    assert [(row["attack"], row["k"], row["people"]) for row in rows] == [("campaign", 10, 54), ("campaign", 20, 54)]
+    assert [(row["attack"], row["k"], row["people"]) for row in rows] == [("campaign", 10, 58), ("campaign", 20, 58)]
     assert all(row["questions"] <= 40 for row in rows)
     assert rows[0]["outcome"] == "no more questions allowed"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from nearveil.audit.external import INPUT, OUTPUT, CommandSubject, _CallFiles, _filled_in
-from nearveil.evaluation.campaign import attack_campaign
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run, write_people
 from tests.test_docs import ROOT, blocks
@@ -51,13 +50,11 @@ def words_of(command: str) -> list[str]:
     return shlex.split(re.sub(r"--instances \d+", "--instances 1", command), comments=True)
 
 
-@pytest.mark.usefixtures("one_core")
+@pytest.mark.usefixtures("one_core", "two_further_people")
 @pytest.mark.parametrize("commands", BLOCKS, ids=BLOCKS.values())
 def test_commands_run(commands: tuple[str, ...], run: Run, people_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(people_csv.parent)
     monkeypatch.setattr(CommandSubject, "_run", run_in_this_process(run))
-    # A campaign finds two further people, where a reader's finds a hundred.
-    monkeypatch.setattr(attack_campaign, "__kwdefaults__", {**(attack_campaign.__kwdefaults__ or {}), "further": 2})
     for command in commands:
         words = words_of(command)
         assert words[0] == "nearveil"
