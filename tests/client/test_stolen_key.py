@@ -273,7 +273,7 @@ def test_at_the_defaults_all_guesses_are_refused(stolen: Stolen) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("stolen", Stolen)
 def test_without_receipts_nothing_tells_within_an_epoch_and_nothing_beside_phones(stolen: Stolen) -> None:
-    """Each is found with a probability of 0.1 at most: 4 or more of 6 have 1e-3."""
+    """Each is found with a probability of 0.1 at most: 5 or more of 6 have 6e-5."""
     with real_service(chained_reports="if-sent") as client:
         strategies = [Strategy.ANSWERS, Strategy.BESIDE_PHONES]
         found = attack(client, people=6, controls=6, strategies=strategies, stolen=stolen)
@@ -281,7 +281,7 @@ def test_without_receipts_nothing_tells_within_an_epoch_and_nothing_beside_phone
     for row in found.rows:
         assert (row.told, row.tells, row.refused) == ((), False, 0)
         assert row.errors_after_m == row.errors_before_m
-        assert row.found_after <= 3
+        assert row.found_after <= 4
     # A guess far away was tried, in both epochs that a place must last; then everybody was given up.
     assert set(found.rows[1].requests) == {2}
 
@@ -301,10 +301,13 @@ def test_where_places_need_not_last_phones_are_no_help() -> None:
     [(Strategy.PATIENT, Stolen.TOKEN, "if-sent"), (Strategy.REVOKE, Stolen.KEY, "always")],
 )
 def test_a_real_service_tells_nothing_to_the_patient(strategy: Strategy, stolen: Stolen, chained_reports: str) -> None:
-    """Each is found with a probability of 0.1 at most: 5 or more of 10 have 2e-3."""
+    """Each is found with a probability of 0.1 at most: 7 or more of 12 have 5e-5.
+
+    Of a service that tells, 7 or more of 12 are found in 0.999 of all runs at nine in ten, 0.95 at three in four.
+    """
     with real_service(chained_reports=chained_reports) as client:
-        [row] = attack(client, people=10, strategies=[strategy], stolen=stolen, patient_guesses=60).rows
-    assert row.found_after < 5
+        [row] = attack(client, people=12, strategies=[strategy], stolen=stolen, patient_guesses=60).rows
+    assert row.found_after < 7
     # Who has revoked the tokens reports first, and has the chain.
     assert (row.refused, min(row.requests) > 2) == (0, True)
 
