@@ -262,3 +262,21 @@ def test_another_name_of_the_input_is_not_public_data(run: Run, people_csv: Path
             for file in (other, people_csv):
                 words = f"{options[0]} is the INPUT"
                 check(run(*command, "--hide-among", 500, options[0], file, *options[2:]), 2, words)
+
+
+def test_a_bad_row_of_published_places_comes_with_a_way_out_that_works(
+    run: Run, people_csv: Path, tmp_path: Path, city: FloatArray
+) -> None:
+    before, cells = tmp_path / "before.csv", tmp_path / "cells.geojson"
+    rows = "".join(f"{latitude},{longitude}\n" for latitude, longitude in city)
+    before.write_text(f"latitude,longitude\nx,-122.4\n{rows}")
+    published = ("--published", before, "--published-within", "500m")
+    for command in (("protect", people_csv, tmp_path / "out.csv"), ("plan", people_csv, "--quick")):
+        outcome = run(*command, "--hide-among", 500, *published)
+        check(outcome, 3, "the --published file: row 1")
+        assert "leave such rows out with" not in outcome.err
+        assert "'nearveil fit cells.geojson --published FILE' takes it for this file" in outcome.err
+    skipping = ("--skip-bad", tmp_path / "left-out.csv")
+    made = run("fit", cells, "--hide-among", 500, *published, *skipping)
+    assert made.code == 0, made.err
+    assert run("protect", people_csv, tmp_path / "out.csv", "--cells", cells).code == 0

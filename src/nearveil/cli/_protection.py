@@ -22,7 +22,7 @@ from nearveil.cli._options import (
     read_intervals,
     takes_options,
 )
-from nearveil.errors import UsageError
+from nearveil.errors import BadRowError, DataError, UsageError
 from nearveil.io.density import read_density
 from nearveil.io.files import read_people
 from nearveil.io.people import ReadOptions
@@ -45,6 +45,7 @@ from nearveil.mechanisms.planar_laplace import (
 )
 from nearveil.mechanisms.registry import MECHANISMS, MechanismEntry, mechanism_entry
 from nearveil.region import Region, metres
+from nearveil.types import FloatArray
 
 # The protection options, the same for every command that has them.
 
@@ -542,9 +543,7 @@ def given_cells(
                 "distance that it added, such as 500m"
             )
         within_m = metres(protection.published_within, "--published-within")
-        people = read_people(protection.published, read, carry=False, region=region)
-        places = places_in_region(people, region, clip=read is not None and read.clip)
-        plan = protection.cell_plan
+        places, plan = published_places(protection.published, region, read), protection.cell_plan
         return _holding(cells_from_published(places, region, within_m, plan), plan)
     if protection.published_store is not None:
         from nearveil.nearby.publishing.stated_noise import cells_from_published_store  # noqa: PLC0415 - slow to load
@@ -552,6 +551,20 @@ def given_cells(
         plan, own = protection.cell_plan, region if region_is_chosen else None
         return _holding(cells_from_published_store(protection.published_store, plan, region=own), plan)
     return protection.cells
+
+
+def published_places(published: Path, region: Region, read: ReadOptions | None = None) -> FloatArray:
+    """Return the places of a --published file; without ``read``, the options for reading are those of INPUT."""
+    try:
+        people = read_people(published, read, carry=False, region=region)
+        return places_in_region(people, region, clip=read is not None and read.clip)
+    except BadRowError as error:
+        if read is not None:
+            raise
+        raise DataError(
+            f"the --published file: {error}. --skip-bad is for INPUT; 'nearveil fit cells.geojson --published FILE' "
+            "takes it for this file, and --cells takes what that writes"
+        ) from None
 
 
 def _holding(cells: Cells, plan: CellPlan) -> Cells:

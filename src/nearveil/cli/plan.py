@@ -17,7 +17,7 @@ from nearveil.cli._options import (
     takes_reading,
 )
 from nearveil.cli._output import note, progress_bar, say, say_json, warn
-from nearveil.cli._protection import refuse_input_as_public
+from nearveil.cli._protection import published_places, refuse_input_as_public
 from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.defences import FreeCells
 from nearveil.evaluation.planning.goal import Goal
@@ -25,7 +25,6 @@ from nearveil.evaluation.planning.plan import plan as make_plan
 from nearveil.evaluation.planning.plan import plan_chart
 from nearveil.io.atomic import check_output, replacing
 from nearveil.io.density import read_density
-from nearveil.io.files import read_people
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_density, cells_from_published
@@ -249,7 +248,7 @@ def _free_cells(
         make = partial(cells_from_density, read_density(density, region=region), region)
         found.append(FreeCells("public data", make, ("--density", str(density))))
     if published is not None and published_within is not None:
-        places = read_people(published, ReadOptions(), carry=False).points
+        places = published_places(published, region)
         make = partial(cells_from_published, places, region, metres(published_within, "--published-within"))
         arguments = ("--published", str(published), "--published-within", published_within)
         found.append(FreeCells("published places", make, arguments))

@@ -160,6 +160,13 @@ class Defence:
             return f"{self._epsilon + self.fit_loss:g}"
         return f"{2 / self.hide_within_m:.3g} per metre" + (f" + {self.fit_loss:g}" if self.fit_loss else "")
 
+    @property
+    def loss_at_any_distance(self) -> float | None:
+        """The loss between any two places that it protects, with that of fitting; None where it is by distance."""
+        if not self.entry.is_own or self.hides_among or self.hide_within_m is not None:
+            return None
+        return self._epsilon + self.fit_loss
+
     def _dprs(self, region: Region, seed: int) -> DPRS:
         public = self.centres_from == "public"
         intervals = (

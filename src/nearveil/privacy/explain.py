@@ -43,6 +43,29 @@ def believed_at_most(loss: float) -> float:
     return 1 / (1 + math.exp(-loss))
 
 
+def meaning_of_loss(loss: float) -> str:
+    """Say in words what a loss between two places allows somebody to learn, and where that is nearly everything.
+
+    Examples
+    --------
+    >>> print(meaning_of_loss(1.0))  # doctest: +ELLIPSIS
+    With a loss of 1, what is published is at most 2.72 times likelier from one of two places than from the other. ...
+    """
+    hardly_any = f" {_HARDLY_ANY}" if loss >= HARDLY_ANY_PROTECTION else ""
+    return (
+        f"With a loss of {loss:g}, what is published is {_times(loss)} likelier from one of two places than from the "
+        f"other. {_belief(loss)}{hardly_any}"
+    )
+
+
+HARDLY_ANY_PROTECTION = 5.0
+"""From this loss on, one of two places is as good as known: 99 % sure."""
+_HARDLY_ANY = (
+    "This is practically no protection against somebody who knows a few places where the person may be, such as home "
+    "and work."
+)
+
+
 def _statement(guarantee: Guarantee) -> str:
     title = guarantee.title.upper()
     if not guarantee.is_promised:
@@ -65,7 +88,8 @@ def _statement(guarantee: Guarantee) -> str:
 def _one_number(guarantee: Guarantee) -> list[str]:
     loss = guarantee.epsilon
     ratio = f"Whatever is published, it is {_times(loss)} likelier in the one than in the other{_but_for(guarantee)}."
-    return [_wrapped(f"{ratio} {_belief(loss)}")]
+    hardly_any = f" {_HARDLY_ANY}" if loss >= HARDLY_ANY_PROTECTION and guarantee.notion is not Notion.CENTRAL else ""
+    return [_wrapped(f"{ratio} {_belief(loss)}{hardly_any}")]
 
 
 def _but_for(guarantee: Guarantee) -> str:

@@ -9,9 +9,8 @@ from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.families import promise
 from nearveil.evaluation.planning.plan import Plan
 from nearveil.evaluation.planning.search import Contender
-from nearveil.report.tables import text_table
-
-_WIDTH = 100
+from nearveil.privacy.explain import meaning_of_loss
+from nearveil.report.tables import TEXT_WIDTH, text_table
 
 
 def plan_text(plan: Plan) -> str:
@@ -19,11 +18,11 @@ def plan_text(plan: Plan) -> str:
     planning = plan.people.guarantee
     parts = [
         _wrapped(f"Goal: {plan.goal}."),
-        text_table(*plan_table(plan)),
+        *_advice(plan),
+        text_table(*plan_table(plan), width=TEXT_WIDTH),
         _wrapped(_how_measured(plan)),
         *(_wrapped(f"Left out: {reason}.") for reason in plan.left_out),
         *(_wrapped(f"{note}.") for note in plan.notes),
-        *_advice(plan),
         *_months(plan),
         str(plan.guarantee),
         *([str(planning)] if planning else []),
@@ -36,21 +35,17 @@ def plan_table(plan: Plan) -> tuple[list[str], list[list[str]]]:
     """Return the headers and the rows of the table of a plan."""
     k = plan.goal.k
     headers = [
-        "mechanism", "parameter", "guarantee", "loss", f"recall@{k}", f"ratio@{k}", "attacker's error (m)",
-        "Acc at 100 m", "named", "named, sparsest", "goal",
+        "mechanism", "guarantee", "loss", f"recall@{k}", "attacker's error (m)", "found within 100 m (%)", "named (%)",
+        "named, sparsest tenth (%)", "goal",
     ]  # fmt: skip
     rows = [
         [
-            one.family.label,
-            _parameter(one.point.defence),
+            _named(one),
             promise(one.family),
             one.point.loss or one.point.defence.loss,
             _number(one.point.recall, 3),
-            _number(one.point.ratio, 3),
             _number(one.point.error_m, 0),
-            _share(one.point.acc),
-            _share(one.point.named, 3),
-            _share(one.point.named_sparsest, 3),
+            *(_percent(share) for share in (one.point.acc, one.point.named, one.point.named_sparsest)),
             "met" if one.met else "not met",
         ]
         for one in plan.contenders
@@ -62,8 +57,8 @@ def _how_measured(plan: Plan) -> str:
     return (
         f"Measured on {plan.people.description}, in {plan.seconds:.0f} s: means of {plan.effort.runs} runs with seeds "
         "that the search did not use, ± half a 95 % interval over runs; shares have binomial intervals. Named: the "
-        "attacker's first guess is the right address, of all people and of the tenth who live sparsest. Recall and "
-        f"ratio are for lists asked from people's locations. Tried: {_tried(plan)}. Loss: privacy loss of the people "
+        "attacker's first guess is the right address, of all people and of the tenth who live sparsest. Recall is "
+        f"for lists asked from people's locations. Tried: {_tried(plan)}. Loss: privacy loss of the people "
         "of the file, including the cost of fitting intervals or cells on them. The attacker knows the mechanism, its "
         "intervals or cells and every address, but not who lives there; it does not use what these reveal about the "
         "people they were fitted on."
@@ -83,28 +78,40 @@ def _advice(plan: Plan) -> list[str]:
         return [
             _wrapped(
                 f"No mechanism tried meets the goal{_with_a_promise(plan)}; the closest is {_named(best)}, with "
-                f"recall@{plan.goal.k} of {_number(best.point.recall, 3)} and an error of the best attacker of "
-                f"{_number(best.point.error_m, 0)} m, whose card follows."
+                f"{_kept(plan, best)}, whose card follows."
             )
         ]
-    said = [_wrapped(f"Recommended: {_named(best)}."), f"    {plan.command(best)}"]
-    strong = plan.best_between_all_places
+    said = [_wrapped(f"Recommended: {_named(best)}, with {_kept(plan, best)}."), f"    {plan.command(best)}"]
     if not best.family.between_all_places:
-        warning = "Its guarantee holds within an interval only, and the interval of each person is disclosed."
-        if strong is None:
-            return [
-                *said,
-                _wrapped(f"{warning} No mechanism whose guarantee holds between all locations meets the goal."),
-            ]
+        only = "No mechanism whose guarantee holds between all locations meets the goal."
+        return [*said, _wrapped(f"{_WITHIN} {only} {_meaning(best)}")]
+    weaker = plan.weaker_alternative
+    if weaker is not None:
         said += [
             _wrapped(
-                f"{warning} The best whose guarantee holds between all locations is {_named(strong)}, with "
-                f"recall@{plan.goal.k} of {_number(strong.point.recall, 3)} and an error of "
-                f"{_number(strong.point.error_m, 0)} m:"
+                f"More, with a weaker guarantee: {_named(weaker)}, with {_kept(plan, weaker)}. {_WITHIN} "
+                f"{_meaning(weaker)}"
             ),
-            f"    {plan.command(strong)}",
+            f"    {plan.command(weaker)}",
         ]
     return said
+
+
+_WITHIN = "Its guarantee holds within an interval only, and the interval of each person is disclosed."
+
+
+def _kept(plan: Plan, contender: Contender) -> str:
+    point = contender.point
+    return (
+        f"recall@{plan.goal.k} of {_number(point.recall, 3)} and an error of the best attacker of "
+        f"{_number(point.error_m, 0)} m"
+    )
+
+
+def _meaning(contender: Contender) -> str:
+    """What the loss within an interval means."""
+    loss = contender.point.defence.loss_at_any_distance
+    return "" if loss is None else meaning_of_loss(loss)
 
 
 def _months(plan: Plan) -> list[str]:
@@ -152,5 +159,9 @@ def _share(share: Share | None, digits: int = 2) -> str:
     return "–" if share is None else f"{share.value:.{digits}f} ({share.low:.{digits}f}–{share.high:.{digits}f})"
 
 
+def _percent(share: Share | None) -> str:
+    return "–" if share is None else f"{100 * share.value:.1f} ({100 * share.low:.1f}–{100 * share.high:.1f})"
+
+
 def _wrapped(text: str) -> str:
-    return textwrap.fill(text, _WIDTH, break_on_hyphens=False, break_long_words=False)
+    return textwrap.fill(text, TEXT_WIDTH, break_on_hyphens=False, break_long_words=False)

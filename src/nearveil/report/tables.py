@@ -200,12 +200,20 @@ def _with_interval(mean: Mean, form: str) -> str:
 # Tables as text for a terminal, and as Markdown.
 
 
-# Lines are not wrapped; a narrow terminal has to scroll.
+TEXT_WIDTH = 100
+"""Columns of a terminal that text is wrapped for."""
 _WIDEST = 10_000
 
 
-def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
     """Return columns lined up: words to the left, figures to the right.
+
+    Parameters
+    ----------
+    headers, rows
+        What stands in the table.
+    width : int, optional
+        Headers and cells are broken between words to keep within it. Without one, a narrow terminal has to scroll.
 
     Examples
     --------
@@ -213,6 +221,12 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     who  metres
     ann       5
     bob     120
+    >>> print(text_table(["who", "how far"], [["ann of the hill", "5"], ["bob", "120"]], width=12))
+    who      how
+             far
+    ann of     5
+    the hill
+    bob      120
     """
     # Slow to import, and most commands print no table.
     from rich.console import Console  # noqa: PLC0415
@@ -222,10 +236,10 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="none")
     for column, header in enumerate(headers):
         is_figures = all(_is_figure(row[column]) for row in rows)
-        table.add_column(Text(header), justify="right" if is_figures else "left", no_wrap=True)
+        table.add_column(Text(header), justify="right" if is_figures else "left", no_wrap=width is None)
     for row in rows:
         table.add_row(*map(Text, row))
-    console = Console(file=io.StringIO(), width=_WIDEST, color_system=None)
+    console = Console(file=io.StringIO(), width=width or _WIDEST, color_system=None)
     with console.capture() as printed:
         console.print(table)
     return "\n".join(line.rstrip() for line in printed.get().splitlines())

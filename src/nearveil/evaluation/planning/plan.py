@@ -99,7 +99,8 @@ class Plan:
     goal : Goal
         What was wanted.
     contenders : tuple of Contender
-        The best few, measured; the recommended one first, then those that meet the goal, the best first.
+        The best few, measured; the recommended one first, then those that meet the goal: first those whose guarantee
+        holds between all places, and each time the best first.
     searches : tuple of Search
         What was measured on the way, for each family.
     left_out : tuple of str
@@ -144,11 +145,20 @@ class Plan:
         return self.best if self.met else None
 
     @property
-    def best_between_all_places(self) -> Contender | None:
-        """The best of those that meet the goal and whose guarantee holds between any two places."""
+    def weaker_alternative(self) -> Contender | None:
+        """The best that keeps more than the recommended one, but whose guarantee holds within an interval only."""
+        if not self.met or not self.best.family.between_all_places:
+            return None
+        least = self.goal.objective(self.best.point)
         return next(
-            (one for one in self.contenders if one.met and one.family.sound and one.family.between_all_places), None
-        )
+            (
+                one
+                for one in self.contenders
+                if one.met and one.family.sound and not one.family.between_all_places
+                and self.goal.objective(one.point) > least
+            ),
+            None,
+        )  # fmt: skip
 
     @property
     def guarantee(self) -> Guarantee:
@@ -189,14 +199,14 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values for JSON."""
-        strong = self.best_between_all_places
+        weaker = self.weaker_alternative
         planning = self.people.guarantee
         return {
             "goal": {"kind": self.goal.kind, "value": self.goal.value, "k": self.goal.k, "words": str(self.goal)},
             "met": self.met,
             "recommended": self._summary(self.best) if self.met else None,
             "nearest": None if self.met else self._summary(self.best),
-            "between_all_places": None if strong is None else self._summary(strong),
+            "weaker_alternative": None if weaker is None else self._summary(weaker),
             "alternatives": [self._summary(contender) for contender in self.contenders],
             "service_after_months": [_months(figure) for figure in self.months],
             "guarantee": self.guarantee.to_dict(),

@@ -143,7 +143,7 @@ def _found(points: list[Point], task: SearchTask) -> tuple[float, float]:
 
 
 def most_promising(searches: Sequence[Search], goal: Goal, count: int) -> list[Search]:
-    """The best few as far as the search shows, the best that holds between all places, and somebody else's."""
+    """The best few that hold between all places, as far as the search shows, the best other, and somebody else's."""
 
     def promise(search: Search) -> tuple[float, float]:
         measured = [goal.shortfall(point) for point in search.points]
@@ -151,22 +151,27 @@ def most_promising(searches: Sequence[Search], goal: Goal, count: int) -> list[S
         return -min(measured), prize
 
     in_order = sorted(searches, key=promise, reverse=True)
-    strong = [search for search in in_order if search.family.between_all_places and search.family.sound]
-    kept = [search for search in in_order if search.family.sound][:count]
+    sound = [search for search in in_order if search.family.sound]
+    strong = [search for search in sound if search.family.between_all_places]
+    others = [search for search in sound if not search.family.between_all_places]
     asked_for = [search for search in in_order if not search.family.is_own]
-    return list({search.family.label: search for search in (*kept, *strong[:1], *asked_for)}.values())
+    # Where nothing holds between all places, the best few of the others.
+    kept = (*strong[:count], *others[: 1 if strong else count], *asked_for)
+    return list({search.family.label: search for search in kept}.values())
 
 
 def ranked(contenders: Sequence[Contender], goal: Goal) -> tuple[Contender, ...]:
     """The recommended one first: the best, or one that is indistinguishable from it and promises more.
 
-    What makes no promise that holds is measured and shown, but never recommended.
+    Of those that meet the goal, one whose guarantee holds between all places comes before one that gives the interval
+    away, whatever that keeps. What makes no promise that holds is measured and shown, but never recommended.
     """
-    by_prize = sorted(
-        contenders,
-        key=lambda one: (one.family.sound, one.met, -goal.shortfall(one.point), goal.objective(one.point)),
-        reverse=True,
-    )
+
+    def merits(one: Contender) -> tuple[bool, bool, bool, float, float]:
+        is_strong = one.met and one.family.between_all_places
+        return one.family.sound, one.met, is_strong, -goal.shortfall(one.point), goal.objective(one.point)
+
+    by_prize = sorted(contenders, key=merits, reverse=True)
     best = by_prize[0]
     may_be = [one for one in by_prize if one.met and one.family.sound]
     equals = [one for one in may_be if _is_indistinguishable(best.point, one.point, goal)]
