@@ -284,7 +284,13 @@ def test_reproduce_on_own_people(run: Run, own_file: Path, few_csv: Path, monkey
     asked = ("reproduce", "frontier", "--input", few_csv, "--quick", "--runs", 1, "--cores", 1, "--out", out)
     done = run(*asked, "--mechanism", f"{own_file}:Rounded")
     assert done.code == 0, done.err
-    assert re.search(r"^people +rounded +default settings +none", done.out, re.MULTILINE)
+    assert re.search(r"^rounded +default", done.out, re.MULTILINE)
+    lines = done.out.splitlines()
+    # What came out is first, no line is wide, and no footnote is there twice.
+    assert lines[2].startswith("- On people, ")
+    assert any(line.startswith("- Your own rounded on people") for line in lines)
+    assert max(map(len, lines)) <= 100 or max(lines, key=len).startswith("Written to")
+    assert len(re.findall(r"best\s+attacker:\s+knows", done.out)) == 1
     assert "computed from true locations" in done.err
     assert (out / "frontier-people.png").exists()
     assert ",rounded," in (out / "frontier.csv").read_text()

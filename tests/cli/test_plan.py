@@ -99,7 +99,7 @@ def test_text_for_people(run: Run, tmp_path: Path, city: FloatArray) -> None:
     )
     assert outcome.code == 0, outcome.err
     for words in (
-        "Goal: the best attacker is wrong by at least 300 m", "recall@5", "found within 100 m", "Recommended:",
+        "Goal: the best attacker is wrong by at least 300 m", "recall@5", "sparsest", "Recommended:",
         "nearveil protect", "GUARANTEE", "not covered by any guarantee", "400 different places", "by centres: ",
         "Loss: privacy loss of the people of the file",
     ):  # fmt: skip

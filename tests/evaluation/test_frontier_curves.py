@@ -10,6 +10,8 @@ from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier_curves import (
     FrontierPoint,
     beats_clearly,
+    best_at_what,
+    frontier_remarks,
     margin_over_others,
     recall_at,
     spread_at,
@@ -144,9 +146,9 @@ def test_winners_have_intervals_of_pairs() -> None:
     best = in_runs("best", ((100, 0.8), (400, 0.4)), ((100, 0.9), (400, 0.5)))
     following = in_runs("following", ((100, 0.7), (400, 0.3)), ((100, 0.8), (400, 0.4)))
     points = [*following, *best]
-    row = next(row for row in winner_rows(points, "town") if row[1] == 200.0)
-    assert (row[2], row[4]) == ("best", "following")
-    kept, margin = row[3], row[6]
+    row = next(row for row in winner_rows(points, "town") if row[1] == "wrong by 200 m")
+    assert (row[2], row[5]) == ("best", "following")
+    kept, margin = row[3], row[4]
     assert isinstance(kept, Mean)
     assert isinstance(margin, Mean)
     # Along the lines 0.6 and 0.7, and a tenth less in both runs: 12.706 times the standard error.
@@ -177,3 +179,26 @@ def test_by_acc_less_is_more_private() -> None:
     clear = replace(line[1], utility={"recall@10": Mean(0.6, 0.05)})
     assert beats_clearly(clear, [clear, *rival], "acc")
     assert not beats_clearly(replace(clear, acc=Mean(0.5, 0.01)), [clear, *rival, *line[:1]], "error")
+
+
+def test_the_findings_name_the_best_and_whether_its_lead_may_be_chance() -> None:
+    best = in_runs("best", ((100, 0.8), (400, 0.4)), ((100, 0.9), (400, 0.5)))
+    following = in_runs("following", ((100, 0.7), (400, 0.3)), ((100, 0.8), (400, 0.4)))
+    (clear,) = best_at_what([*following, *best], "town")
+    assert clear.startswith(
+        "On town, best keeps most of the lists where the best attacker is wrong by 100 m (recall@10 0.8"
+    )
+    assert "0.10 ± 0.00 more than following), or is wrong by 300 m" in clear
+    # In one run 0.1 more, in the other 0.1 less.
+    unclear = in_runs("following", ((100, 0.7), (400, 0.3)), ((100, 0.95), (400, 0.55)))
+    assert "more than following, which may be chance)" in best_at_what([*unclear, *best], "town")[0]
+    assert "no other reaches that" in best_at_what(best, "town")[0]
+
+
+def test_ones_own_mechanism_is_placed_among_all_others() -> None:
+    mine = [replace(one, family=replace(one.family, is_own=False)) for one in curve("mine", (90, 0.6), (200, 0.5))]
+    remarks = frontier_remarks([*FALLING, *mine])
+    said = next(remark for remark in remarks if remark.startswith("Your own mine on town"))
+    assert "2nd of 2 where the attacker is wrong by 100 m (0.59, 0.21 less than falling)" in said
+    assert "it does not reach that the attacker is wrong by 300 m" in said
+    assert not any(remark.startswith("Your own") for remark in frontier_remarks(FALLING))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +20,7 @@ from nearveil.region import DEFAULT_REGION
 from nearveil.report.files import table_cells
 from nearveil.report.reproduce import ALL
 from nearveil.report.reproduce import reproduce as run
-from nearveil.report.tables import text_table
+from nearveil.report.tables import TEXT_WIDTH, text_table
 
 ExperimentName = StrEnum("ExperimentName", [(name.upper(), name) for name in (ALL, *EXPERIMENTS)])  # type: ignore[misc]
 
@@ -115,7 +116,15 @@ def reproduce(
 
 
 def _say_outcome(outcome: ExperimentResult, paths: tuple[Path, ...]) -> None:
-    for table in outcome.tables:
-        say(f"{text_table(*table_cells(table))}\n\n{table.protocol}\n")
-    say("\n".join(f"- {remark}" for remark in outcome.remarks))
-    say(f"\nWritten: {', '.join(str(path) for path in paths)}")
+    """Print what came out, then tables, then under which protocol, each once."""
+    bullets = (
+        textwrap.fill(remark, TEXT_WIDTH, initial_indent="- ", subsequent_indent="  ") for remark in outcome.remarks
+    )
+    say(f"{outcome.title}\n\n" + "\n".join(bullets))
+    shown = [table for table in outcome.tables if table.in_terminal]
+    for table in shown:
+        cells = table_cells(table, in_terminal=True)
+        say(f"\n{textwrap.fill(table.caption, TEXT_WIDTH)}\n\n{text_table(*cells, width=TEXT_WIDTH)}")
+    for protocol in dict.fromkeys(table.protocol for table in outcome.tables):
+        say(f"\n{textwrap.fill(protocol, TEXT_WIDTH)}")
+    say(f"\nWritten to {paths[0].parent}: {', '.join(path.name for path in paths)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,11 +26,14 @@ class Column:
         A header above it that neighbouring columns share; empty for none.
     form : str
         How its numbers are written, as in `format`.
+    in_terminal : bool
+        Whether the command prints it; else it is in the table's files and in the report alone.
     """
 
     name: str
     group: str = ""
     form: str = ".3f"
+    in_terminal: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ class Table:
     ----------
     name : str
         Of its files.
+    in_terminal : bool
+        Whether the command prints it; else it is in its files and in the report alone.
     """
 
     name: str
@@ -47,6 +53,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Value, ...], ...]
     protocol: str
+    in_terminal: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,9 @@ class Series:
         ``line``: points joined by a line; ``points``: points alone; ``paper``: the paper's values.
     colour_of : str
         The label of another series, in whose colour this one is drawn; empty for a colour of its own.
+    emphasis : str
+        ``own``: the reader's own, in front of all others and with its name beside it; ``background``: a thin line
+        behind, without an entry of its own in the legend; empty for the others.
     """
 
     label: str
@@ -70,11 +80,12 @@ class Series:
     y: tuple[Estimate, ...]
     kind: Literal["line", "points", "paper"] = "line"
     colour_of: str = ""
+    emphasis: Literal["", "own", "background"] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes; labels have units."""
+    """One pair of axes; labels have units. ``reverse_x`` has small values to the right."""
 
     title: str
     x_label: str
@@ -82,6 +93,36 @@ class Panel:
     series: tuple[Series, ...]
     log_x: bool = False
     log_y: bool = False
+    reverse_x: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What a reader can choose to see along an axis; the label has a unit."""
+
+    name: str
+    label: str
+    is_log: bool = False
+    is_reversed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A line of an exploration: for each axis by name its values, and what to say of each point."""
+
+    label: str
+    notes: tuple[str, ...]
+    values: Mapping[str, tuple[Estimate, ...]]
+    is_own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """The same measurements for a page where a reader chooses the axes and asks each point what it is."""
+
+    x: tuple[Axis, ...]
+    y: tuple[Axis, ...]
+    curves: tuple[Curve, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +135,10 @@ class Chart:
         Of its file.
     description : str
         What it shows, for those who cannot see it.
+    caption : str
+        What to see in it, below its title.
+    exploration : Exploration, optional
+        What the report shows instead, where scripts run.
     """
 
     name: str
@@ -101,6 +146,8 @@ class Chart:
     panels: tuple[Panel, ...]
     columns: int
     description: str
+    caption: str = ""
+    exploration: Exploration | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _PAPER = "the paper's values"
 _PAPER_MARKERS = "DsoX^v"
+_BACKGROUND = "others, never the best"
+# What is the reader's own has the strongest contrast of all, on light and on dark.
+_OWN_LOOKS = (Look("ink", "D", "-"), Look("ink", "X", "--"), Look("ink", "P", "-."), Look("ink", "p", ":"))
 
 
 def draw_chart(
@@ -50,7 +53,9 @@ def draw_chart(
     width_in = panel_width_in(columns)
     height_in = min(0.62 * width_in + 1.0, 3.9)
     everything = [series for panel in chart.panels for series in panel.series]
-    looks = looks_of(series.label for series in everything if series.kind != "paper")
+    looks = looks_of(each.label for each in everything if each.kind != "paper" and each.emphasis == "")
+    own = dict.fromkeys(each.label for each in everything if each.emphasis == "own")
+    looks |= dict(zip(own, cycle(_OWN_LOOKS), strict=False))
     strangers = dict.fromkeys(each.label for each in everything if each.kind == "paper" and each.label not in looks)
     paper_markers = dict(zip(strangers, cycle(_PAPER_MARKERS), strict=False))
     with house_style(theme):
@@ -63,7 +68,7 @@ def draw_chart(
         set_scales(chart.panels, list(grid.flat[: len(chart.panels)]), columns, width_in)
         label_axes(chart.panels, grid, width_in, height_in)
         if titled:
-            draw_title(figure, chart.title)
+            draw_title(figure, chart.title, chart.caption)
         if _PAPER in handles:
             handles[_PAPER] = handles.pop(_PAPER)
         draw_legend(figure, handles, handle_length=3.0)
@@ -76,11 +81,16 @@ def _draw_panel(
     """Draw the series of a panel, and return what the legend shows for each label."""
     handles: dict[str, Handle] = {}
     for series in panel.series:
-        if series.kind != "paper":
+        if series.emphasis == "background":
+            x, y = ([one.value for one in values] for values in (series.x, series.y))
+            handles[_BACKGROUND] = axes.plot(x, y, color=theme.soft, linewidth=0.9, alpha=0.45, zorder=1.5)[0]
+        elif series.kind != "paper":
             look = looks[series.label]
             line = "none" if series.kind == "points" else look.dashes
             colour = theme.palette[looks.get(series.colour_of, look).colour]
             handles[series.label] = _draw_series(axes, series, colour, look.marker, line, filled=True)
+            if series.emphasis == "own":
+                _bring_forward(axes, series, handles[series.label], theme)
             if series.colour_of:
                 # An edge, to be seen on the line of the same colour.
                 handles[series.label].set_markeredgecolor(theme.ink)
@@ -99,6 +109,8 @@ def _draw_panel(
 
 def _draw_series(axes: Axes, series: Series, colour: str, marker: str, line: str, *, filled: bool) -> Handle:
     points = [(x, y) for x, y in zip(series.x, series.y, strict=True) if _drawable(x, y)]
+    # Where both were measured, the crosses are many and would hide the lines.
+    crossed = any(x.low is not None and y.low is not None for x, y in points)
     drawn = axes.errorbar(
         [x.value for x, _ in points],
         [y.value for _, y in points],
@@ -106,10 +118,25 @@ def _draw_series(axes: Axes, series: Series, colour: str, marker: str, line: str
         yerr=_intervals([y for _, y in points]),
         color=colour, marker=marker, linestyle=line, fillstyle="full" if filled else "none",
         markersize=_marker_size(marker, filled=filled), markeredgewidth=0.8 if filled else 1.3, linewidth=1.5,
-        elinewidth=1.1, capsize=2.5, zorder=_height(marker, filled=filled),
+        elinewidth=0.8 if crossed else 1.1, capsize=0 if crossed else 2.5, zorder=_height(marker, filled=filled),
     )  # fmt: skip
+    for bar in drawn[2] if crossed else ():
+        bar.set_alpha(0.35)
     # The line with its markers, without the bars.
     return drawn[0]
+
+
+def _bring_forward(axes: Axes, series: Series, line: Handle, theme: Theme) -> None:
+    """Draw a line in front of all others, with its name beside it."""
+    from matplotlib.patheffects import withStroke  # noqa: PLC0415
+
+    line.set(linewidth=2.6, markersize=9, markeredgecolor=theme.panel, zorder=8)
+    points = [(x.value, y.value) for x, y in zip(series.x, series.y, strict=True) if _drawable(x, y)]
+    if points:
+        axes.annotate(
+            series.label, points[len(points) // 2], (9, 9), textcoords="offset points", fontweight="bold", zorder=9,
+            path_effects=[withStroke(linewidth=3.5, foreground=theme.panel)],
+        )  # fmt: skip
 
 
 def _marker_size(marker: str, *, filled: bool) -> float:
@@ -175,11 +202,26 @@ def panel_grid(count: int, columns: int, width_in: float, height_in: float) -> t
     return figure, grid
 
 
-def draw_title(figure: Figure, title: str) -> None:
-    """Draw a title above everything."""
+def draw_title(figure: Figure, title: str, caption: str = "") -> None:
+    """Draw a title above everything, and below it what to see."""
     lines = textwrap.wrap(title, int(figure.get_figwidth() * 9.5))
     figure.set_figheight(figure.get_figheight() + 0.27 * len(lines))
-    figure.suptitle("\n".join(lines), fontsize=12.5, fontweight="bold")
+    heading = figure.suptitle("\n".join(lines), fontsize=12.5, fontweight="bold")
+    if caption:
+        said = textwrap.wrap(caption, int(figure.get_figwidth() * 11.5))
+        more_in = 0.19 * len(said) + 0.1
+        figure.set_figheight(figure.get_figheight() + more_in)
+        height_in = figure.get_figheight()
+        top_in = 0.08 + 0.27 * len(lines)
+        heading.set_in_layout(False)
+        heading.set_y(1 - 0.06 / height_in)
+        figure.text(
+            0.5, 1 - top_in / height_in, "\n".join(said), ha="center", va="top", fontsize=10, linespacing=1.25,
+            in_layout=False,
+        )  # fmt: skip
+        engine = figure.get_layout_engine()
+        if engine is not None:
+            engine.set(rect=(0, 0, 1, 1 - (top_in + more_in) / height_in))  # type: ignore[call-arg]
 
 
 def draw_legend(figure: Figure, handles: Mapping[str, Handle], *, handle_length: float) -> None:
@@ -231,12 +273,15 @@ def set_scales(panels: Sequence[Panel], axes: Sequence[Axes], columns: int, widt
         if each.get_yscale() == "linear":
             _from_zero(panel, each)
         _keep_shares(panel, each)
+        _frame_values(panel, each)
     for start in range(0, len(panels), columns):
         _share_y(panels[start : start + columns], axes[start : start + columns])
     for panel, each in zip(panels, axes, strict=True):
         # The rest of the width is for the labels of y.
         _set_x_ticks(each, _exact_x(panel), 0.8 * width_in)
         _set_ticks(each.yaxis, _round_ticks(each.get_ylim(), 6, log=each.get_yscale() == "log"))
+        if panel.reverse_x:
+            each.invert_xaxis()
 
 
 def label_axes(panels: Sequence[Panel], grid: Any, width_in: float, height_in: float) -> None:
@@ -284,6 +329,15 @@ def _keep_shares(panel: Panel, axes: Axes) -> None:
     if any(x.low is not None for x in means) and all(0 <= x.value <= 1 for x in means):
         low, high = axes.get_xlim()
         axes.set_xlim(max(low, -0.03), min(high, 1.03))
+
+
+def _frame_values(panel: Panel, axes: Axes) -> None:
+    """End a measured logarithmic axis with its values: an interval of a few runs may reach over many powers of ten."""
+    means = [x for series in panel.series for x in series.x if 0 < x.value < math.inf]
+    if axes.get_xscale() == "log" and any(x.low is not None for x in means):
+        low, high = (end(x.value for x in means) for end in (min, max))
+        margin = max((high / low) ** 0.06, 1.05)
+        axes.set_xlim(low / margin, high * margin)
 
 
 def _tops(panel: Panel) -> list[float]:

@@ -95,13 +95,11 @@ def _format_number(number: int | float, form: str) -> str:
     return format(number, form).replace("inf", "∞")
 
 
-def table_cells(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Return the headers and cells of a table as people read them."""
-    headers = [full_name(column) for column in table.columns]
-    rows = [
-        [format_value(value, column.form) for value, column in zip(row, table.columns, strict=True)]
-        for row in table.rows
-    ]
+def table_cells(table: Table, *, in_terminal: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Return the headers and cells of a table as people read them; all of them, or those for a terminal."""
+    shown = [number for number, column in enumerate(table.columns) if column.in_terminal or not in_terminal]
+    headers = [full_name(table.columns[number]) for number in shown]
+    rows = [[format_value(row[number], table.columns[number].form) for number in shown] for row in table.rows]
     return headers, rows
 
 

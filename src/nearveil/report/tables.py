@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from nearveil.evaluation.attack_experiment import AttackRow, Mean, Share
 from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
@@ -213,7 +213,8 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: 
     headers, rows
         What stands in the table.
     width : int, optional
-        Headers and cells are broken between words to keep within it. Without one, a narrow terminal has to scroll.
+        Headers and cells are broken between words to keep within it, where words are short enough. Without one, a
+        narrow terminal has to scroll.
 
     Examples
     --------
@@ -221,12 +222,11 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: 
     who  metres
     ann       5
     bob     120
-    >>> print(text_table(["who", "how far"], [["ann of the hill", "5"], ["bob", "120"]], width=12))
-    who      how
-             far
-    ann of     5
+    >>> print(text_table(["who", "metres"], [["ann of the hill", "5"], ["bob", "120"]], width=16))
+    who       metres
+    ann of         5
     the hill
-    bob      120
+    bob          120
     """
     # Slow to import, and most commands print no table.
     from rich.console import Console  # noqa: PLC0415
@@ -234,12 +234,17 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: 
     from rich.text import Text  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="none")
+    narrowest = 0
     for column, header in enumerate(headers):
-        is_figures = all(_is_figure(row[column]) for row in rows)
-        table.add_column(Text(header), justify="right" if is_figures else "left", no_wrap=width is None)
+        cells = [row[column] for row in rows]
+        # No word is broken, even where the table is wider for it.
+        longest = max(len(word) for cell in (header, *cells) for word in cell.split() or [""])
+        justify: Literal["left", "right"] = "right" if all(map(_is_figure, cells)) else "left"
+        table.add_column(Text(header), justify=justify, no_wrap=width is None, min_width=longest)
+        narrowest += longest + 2
     for row in rows:
         table.add_row(*map(Text, row))
-    console = Console(file=io.StringIO(), width=width or _WIDEST, color_system=None)
+    console = Console(file=io.StringIO(), width=_WIDEST if width is None else max(width, narrowest), color_system=None)
     with console.capture() as printed:
         console.print(table)
     return "\n".join(line.rstrip() for line in printed.get().splitlines())

@@ -17,14 +17,27 @@ from nearveil.evaluation.experiments.frontier_curves import (
     FrontierPoint,
     Yardstick,
     beats_clearly,
+    best_at_what,
     frontier_remarks,
     margin_over_others,
     winner_columns,
     winner_rows,
+    winning_labels,
 )
 from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope, mean_of, share_of
 from nearveil.evaluation.families import FIT_EPSILON, Family, all_families, family_of, promise
-from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value
+from nearveil.evaluation.results import (
+    Axis,
+    Chart,
+    Column,
+    Curve,
+    ExperimentResult,
+    Exploration,
+    Panel,
+    Series,
+    Table,
+    Value,
+)
 from nearveil.evaluation.runner import Result
 from nearveil.evaluation.utility import QUERY_TEXT, REGION_TEXT
 from nearveil.mechanisms.registry import mechanism_entry
@@ -66,7 +79,8 @@ def outcome(scope: Scope, results: Results) -> ExperimentResult:
         f"{PUBLIC_SHARE:.0%} of the people as public data."
     )
     tables = (
-        *(_winner_table(scope, points, yardstick, protocol) for yardstick in LEVELS),
+        _winner_table(scope, points, protocol),
+        *_own_table(points, protocol),
         Table(
             NAME,
             "Every point. Beats all others by: how much more recall@10 than any other family keeps at the same mean "
@@ -77,6 +91,7 @@ def outcome(scope: Scope, results: Results) -> ExperimentResult:
             _POINT_COLUMNS,
             tuple(_point_row(one, points) for one in points),
             protocol,
+            in_terminal=False,
         ),
     )
     question = (
@@ -87,16 +102,41 @@ def outcome(scope: Scope, results: Results) -> ExperimentResult:
     return ExperimentResult(NAME, TITLE, question, tables, pictures, frontier_remarks(points))
 
 
-def _winner_table(scope: Scope, points: Sequence[FrontierPoint], yardstick: Yardstick, protocol: str) -> Table:
-    by = YARDSTICK_NAMES[yardstick]
+def _winner_table(scope: Scope, points: Sequence[FrontierPoint], protocol: str) -> Table:
     return Table(
-        f"frontier-winners-{yardstick}",
-        f"At each level of privacy, by the best attacker's {by}: the defence that keeps most recall@10, the next best, "
-        "and the margin. Between measured points curves are joined by lines, as in the picture.",
-        winner_columns(yardstick),
-        tuple(row for dataset in scope.datasets for row in winner_rows(points, dataset, yardstick)),
+        "frontier-winners",
+        "At each level of privacy, by what the best attacker gets (finds: within 100 m): the defence that keeps most "
+        "recall@10, its lead over the next best, and, if its guarantee does not hold between all places, the best "
+        "whose does. Between measured points curves are joined by lines, as in the picture.",
+        winner_columns(len(scope.datasets)),
+        tuple(
+            row for dataset in scope.datasets for yardstick in LEVELS for row in winner_rows(points, dataset, yardstick)
+        ),
         protocol,
     )
+
+
+def _own_table(points: Sequence[FrontierPoint], protocol: str) -> list[Table]:
+    """The points of somebody else's classes, where there are any."""
+    own = [one for one in points if not one.family.is_own]
+    rows = [
+        (one.dataset, one.family.label, _parameter(one.defence), promise(one.family), one.error_m, one.acc, one.named,
+         one.sparsest, one.recall)
+        for one in own
+    ]  # fmt: skip
+    columns = (
+        Column("dataset", in_terminal=len({one.dataset for one in own}) > 1),
+        Column("mechanism"),
+        Column("parameter"),
+        Column("guarantee", in_terminal=False),
+        Column("attacker's error (m)", form=",.0f"),
+        Column("found within 100 m", form=".2f"),
+        Column("named", form=".2f"),
+        Column("named, sparsest tenth", form=".2f"),
+        Column("recall@10", form=".2f"),
+    )
+    caption = "Your own mechanisms: what the best attacker gets, and what lists keep."
+    return [Table("frontier-own", caption, columns, tuple(rows), protocol)] if own else []
 
 
 def point_cells(scope: Scope, dataset: str, defence: Defence) -> list[FrontierCell]:
@@ -221,21 +261,64 @@ def _victory(point: FrontierPoint, points: Sequence[FrontierPoint], yardstick: Y
     )
 
 
+# More lines than this in colour cannot be told apart.
+_MOST_COLOURED = 8
+
+
 def _chart(dataset: str, points: Sequence[FrontierPoint]) -> Chart:
-    panels = []
     own = [one for one in points if one.dataset == dataset]
-    for name in _MEASURES:
-        for yardstick, of in LEVEL_FIELDS.items():
-            x_label = f"best attacker's {YARDSTICK_NAMES[yardstick]}{' (m)' if yardstick == 'error' else ''}"
-            series = []
-            for label in dict.fromkeys(one.family.label for one in own):
-                line = sorted((one for one in own if one.family.label == label), key=lambda one: getattr(one, of).value)
-                x = tuple(getattr(one, of) for one in line)
-                series.append(Series(label, x, tuple(one.utility[name] for one in line)))
-            panels.append(Panel("", x_label, f"{name}, users", tuple(series), log_x=of == "error_m"))
+    families = {one.family.label: one.family for one in own}
+    winners = winning_labels(points, dataset)
+    # The default is always in colour: others are compared with it.
+    coloured = families if len(families) <= _MOST_COLOURED else winners | {"planar Laplace"}
+    panels = []
+    for yardstick, of in LEVEL_FIELDS.items():
+        series = []
+        for label, family in families.items():
+            line = sorted((one for one in own if one.family.label == label), key=lambda one: getattr(one, of).value)
+            x, y = tuple(getattr(one, of) for one in line), tuple(one.recall for one in line)
+            emphasis = "own" if not family.is_own else "" if label in coloured else "background"
+            series.append(Series(label, x, y, emphasis=emphasis))  # type: ignore[arg-type]
+        panels.append(
+            Panel(
+                "", _X_LABELS[yardstick], "recall@10 (share)", tuple(series),
+                log_x=yardstick == "error", reverse_x=yardstick != "error",
+            )
+        )  # fmt: skip
     description = (
-        f"Recall at 10, recall at 50 and distance ratio on {dataset} against the mean error and the Acc of the best "
-        "attacker and the shares of people, and of the sparsest tenth, whom it names; a line for each mechanism and "
-        "release."
+        f"Recall at 10 on {dataset} against the mean error of the best attacker, the share of people whom it finds "
+        "within 100 m, and the shares of people, and of the sparsest tenth, whom it names; a line for each mechanism "
+        "and release."
     )
-    return Chart(f"{NAME}-{dataset}", f"The frontier on {dataset}", tuple(panels), 4, description)
+    caption = (
+        "Up and to the right is better in every panel: lists keep more of the true neighbours, and the best attacker "
+        f"gets less. Bars are 95 % intervals. {' '.join(best_at_what(points, dataset, with_figures=False))}"
+    )
+    title = f"The frontier on {dataset}"
+    return Chart(f"{NAME}-{dataset}", title, tuple(panels), 2, description, caption, _exploration(own))
+
+
+_X_LABELS: dict[Yardstick, str] = {
+    "error": "mean error of the best attacker (m)",
+    "acc": "people found within 100 m (share)",
+    "named": "people named (share)",
+    "sparsest": "people named in the sparsest tenth (share)",
+}
+
+
+def _exploration(points: Sequence[FrontierPoint]) -> Exploration:
+    """The same points with all measures of privacy and of utility, for a reader to choose from."""
+    x = tuple(
+        Axis(YARDSTICK_NAMES[yardstick], label, is_log=yardstick == "error", is_reversed=yardstick != "error")
+        for yardstick, label in _X_LABELS.items()
+    )
+    curves = []
+    for label in dict.fromkeys(one.family.label for one in points):
+        line = [one for one in points if one.family.label == label]
+        values = {YARDSTICK_NAMES[yardstick]: tuple(one.level(yardstick) for one in line) for yardstick in LEVELS}
+        values |= {name: tuple(one.utility[name] for one in line) for name in _MEASURES}
+        notes = tuple(f"{_parameter(one.defence)}; guarantee: {promise(one.family)}" for one in line)
+        curves.append(Curve(label, notes, values, is_own=not line[0].family.is_own))
+    return Exploration(
+        x, tuple(Axis(name, f"{name}, asked from where people are") for name in _MEASURES), tuple(curves)
+    )

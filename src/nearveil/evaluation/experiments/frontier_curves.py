@@ -170,62 +170,93 @@ LEVELS: dict[Yardstick, tuple[float, ...]] = {
     "named": (0.3, 0.2, 0.1, 0.05, 0.03, 0.02),
     "sparsest": (0.5, 0.3, 0.2, 0.1, 0.05),
 }
-_LEVEL_COLUMNS: dict[Yardstick, Column] = {
-    "error": Column("attacker's error (m)", form=",.0f"),
-    "acc": Column("attacker finds at most", form=".0%"),
-    "named": Column("attacker names at most", form=".0%"),
-    "sparsest": Column("attacker names of the sparsest tenth at most", form=".0%"),
-}
 YARDSTICK_NAMES: dict[Yardstick, str] = {
     "error": "mean error",
-    "acc": "Acc at 100 m",
-    "named": "share of people named",
+    "acc": "share found within 100 m",
+    "named": "share named",
     "sparsest": "share named in the sparsest tenth",
 }
-_CONDITIONS: tuple[tuple[Yardstick, float, str], ...] = (
-    ("error", 100.0, "is wrong by 100 m"),
-    ("error", 300.0, "is wrong by 300 m"),
-    ("acc", 0.2, "finds 20 % within 100 m"),
-    ("named", 0.05, "names 5 %"),
-    ("sparsest", 0.1, "names 10 % of the sparsest tenth"),
+_LEVELS_IN_REMARKS: tuple[tuple[Yardstick, float], ...] = (
+    ("error", 100.0),
+    ("error", 300.0),
+    ("acc", 0.2),
+    ("named", 0.05),
+    ("sparsest", 0.1),
 )
 
 
-def winner_columns(yardstick: Yardstick) -> tuple[Column, ...]:
-    """Return the columns of the table by one yardstick."""
+def in_words(yardstick: Yardstick, level: float) -> str:
+    """Say what the best attacker gets at a level of privacy.
+
+    Examples
+    --------
+    >>> in_words("error", 1200), in_words("sparsest", 0.1)
+    ('is wrong by 1,200 m', 'names 10 % of the sparsest tenth')
+    """
+    if yardstick == "error":
+        return f"is wrong by {level:,.0f} m"
+    share = f"{100 * level:.0f} %"
+    return {
+        "acc": f"finds {share} within 100 m",
+        "named": f"names {share}",
+        "sparsest": f"names {share} of the sparsest tenth",
+    }[yardstick]
+
+
+def winner_columns(datasets: int) -> tuple[Column, ...]:
+    """Return the columns of `winner_rows`, for so many populations."""
     return (
-        Column("dataset"),
-        _LEVEL_COLUMNS[yardstick],
-        Column("best"),
-        Column("recall@10"),
-        Column("next best"),
-        Column("its recall@10"),
-        Column("margin"),
-        Column("best that holds between all places"),
-        Column("recall@10, between all places"),
+        Column("dataset", in_terminal=datasets > 1),
+        Column("best attacker"),
+        Column("most recall@10"),
+        Column("recall@10", form=".2f"),
+        Column("lead", form=".2f"),
+        Column("next best", in_terminal=False),
+        Column("most between all places, if another"),
+        Column("its recall@10", form=".2f", in_terminal=False),
     )
+
+
+_SHORT_WORDS: dict[Yardstick, str] = {
+    "error": "wrong by {:,.0f} m",
+    "acc": "finds {:.0%}",
+    "named": "names {:.0%}",
+    "sparsest": "sparsest: names {:.0%}",
+}
 
 
 def winner_rows(
     points: Sequence[FrontierPoint], dataset: str, yardstick: Yardstick = "error"
 ) -> list[tuple[Value, ...]]:
-    """Return the best and the next best at each level that anybody reaches."""
+    """Return the best, the next best and the best between all places at each level that anybody reaches."""
     rows: list[tuple[Value, ...]] = []
     for level in LEVELS[yardstick]:
         ranked = standings(points, dataset, level, yardstick)
         if not ranked:
             continue
+        best, following = ranked[0], ranked[1] if len(ranked) > 1 else None
         strong = next((one for one in ranked if one[1].sound and one[1].between_all_places), None)
-        runner_up = ranked[1] if len(ranked) > 1 else None
-
-        def named(one: tuple[float, Family] | None, level: float = level) -> tuple[str | None, Mean | None]:
-            return (
-                (None, None) if one is None else (one[1].label, _with_interval(points, dataset, one, level, yardstick))
+        if strong == best:
+            strong = None
+        rows.append(
+            (
+                dataset,
+                _SHORT_WORDS[yardstick].format(level).replace("%", " %"),
+                best[1].label,
+                _with_interval(points, dataset, best, level, yardstick),
+                None if following is None else margin_at(points, dataset, best, following, level, yardstick),
+                None if following is None else following[1].label,
+                None if strong is None else strong[1].label,
+                None if strong is None else _with_interval(points, dataset, strong, level, yardstick),
             )
-
-        margin = None if runner_up is None else margin_at(points, dataset, ranked[0], runner_up, level, yardstick)
-        rows.append((dataset, level, *named(ranked[0]), *named(runner_up), margin, *named(strong)))
+        )
     return rows
+
+
+def winning_labels(points: Sequence[FrontierPoint], dataset: str) -> set[str]:
+    """Return the families that are the best somewhere, or the best of those that hold between all places."""
+    rows = [row for yardstick in LEVELS for row in winner_rows(points, dataset, yardstick)]
+    return {str(row[column]) for row in rows for column in (2, 6) if row[column] is not None}
 
 
 def margin_at(
@@ -254,33 +285,83 @@ def _with_interval(
 
 
 def frontier_remarks(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
-    """Say who wins where, and what the discs of the release metric do."""
+    """Say who is best at what, where the reader's own mechanisms stand, and what the discs of the release metric do."""
     clear = [one for one in points if all(beats_clearly(one, points, yardstick) for yardstick in LEVELS)]
+    datasets = dict.fromkeys(one.dataset for one in points)
+    has_srr = any(one.family.label == "SRR" for one in points)
     return (
-        *(_standing(points, dataset) for dataset in dict.fromkeys(one.dataset for one in points)),
+        *(sentence for dataset in datasets for sentence in best_at_what(points, dataset)),
+        *(remark for dataset in datasets for remark in _own_standings(points, dataset)),
         f"{len(clear)} of {len(points)} points clearly beat, by all yardsticks, all other families that were measured "
         f"at the same level of privacy: {_counted(clear)}.",
         *_remapping(points),
         *_exposed(points),
-        "Read all yardsticks: SRR publishes most people in their own cell of the grid and throws some anywhere, which "
-        "makes the mean error large although the attacker finds many. A defence confined to small discs keeps recall "
-        "and gives the disc away. Which promise goes with a point is in the table.",
+        *([_ABOUT_SRR] if has_srr else []),
+        "A defence confined to small discs keeps recall and gives the disc away. Which promise goes with a point is in "
+        "the table of all points.",
     )
 
 
-def _standing(points: Sequence[FrontierPoint], dataset: str) -> str:
-    sentences = []
-    for yardstick, level, condition in _CONDITIONS:
+_ABOUT_SRR = (
+    "SRR publishes most people in their own cell of the grid and throws some anywhere, which makes the mean error "
+    "large although the attacker finds many."
+)
+
+
+def best_at_what(points: Sequence[FrontierPoint], dataset: str, *, with_figures: bool = True) -> list[str]:
+    """Say which family keeps most recall@10 at which levels, and whether its lead may be chance; a sentence each."""
+    found: dict[str, list[str]] = {}
+    for yardstick, level in _LEVELS_IN_REMARKS:
         ranked = standings(points, dataset, level, yardstick)
-        if len(ranked) > 1:
-            margin = margin_at(points, dataset, ranked[0], ranked[1], level, yardstick)
-            width = "" if margin.half_width is None else f" ± {margin.half_width:.2f}"
-            sentences.append(
-                f"{condition}, {ranked[0][1].label} ({ranked[0][0]:.2f}, {margin.value:+.2f}{width} to the next)"
-            )
-    if not sentences:
-        return f"{dataset}: no two families reach the same level of privacy."
-    return f"{dataset}: most recall@10 where the best attacker {'; '.join(sentences)}."
+        if ranked:
+            figures = _lead(points, dataset, ranked, level, yardstick) if with_figures else ""
+            found.setdefault(ranked[0][1].label, []).append(in_words(yardstick, level) + figures)
+    if not found:
+        return [f"On {dataset} nothing reaches the levels of privacy that are compared."]
+    return [
+        f"On {dataset}, {label} keeps most of the lists where the best attacker {', or '.join(levels)}."
+        for label, levels in found.items()
+    ]
+
+
+def _lead(
+    points: Sequence[FrontierPoint], dataset: str, ranked: Sequence[tuple[float, Family]], level: float,
+    yardstick: Yardstick,
+) -> str:  # fmt: skip
+    kept = f" (recall@10 {ranked[0][0]:.2f}"
+    if len(ranked) == 1:
+        return f"{kept}; no other reaches that)"
+    lead = margin_at(points, dataset, ranked[0], ranked[1], level, yardstick)
+    over = f"{kept}, {lead.value:.2f}" + ("" if lead.half_width is None else f" ± {lead.half_width:.2f}")
+    # Without an interval nobody knows.
+    chance = "" if lead.half_width is not None and lead.half_width < lead.value else ", which may be chance"
+    return f"{over} more than {ranked[1][1].label}{chance})"
+
+
+def _own_standings(points: Sequence[FrontierPoint], dataset: str) -> list[str]:
+    """Where somebody else's classes stand among all."""
+    said = []
+    for label in dict.fromkeys(one.family.label for one in points if not one.family.is_own):
+        places, beyond = [], []
+        for yardstick, level in _LEVELS_IN_REMARKS:
+            ranked = standings(points, dataset, level, yardstick)
+            labels = [family.label for _, family in ranked]
+            if label not in labels:
+                beyond.append(in_words(yardstick, level))
+                continue
+            place = labels.index(label)
+            behind = f", {ranked[0][0] - ranked[place][0]:.2f} less than {labels[0]}" if place else ""
+            where = f"{_ordinal(place + 1)} of {len(ranked)} where the attacker {in_words(yardstick, level)}"
+            places.append(f"{where} ({ranked[place][0]:.2f}{behind})")
+        reached = "; ".join(places) or "it reaches none of the levels compared"
+        missed = f"; it does not reach that the attacker {', or '.join(beyond)}" if places and beyond else ""
+        said.append(f"Your own {label} on {dataset}, by recall@10: {reached}{missed}.")
+    return said
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
 
 
 def _counted(points: Sequence[FrontierPoint]) -> str:
