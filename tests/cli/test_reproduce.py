@@ -62,7 +62,7 @@ def test_one_figure_from_one_command(run: Run, data: Path, tmp_path: Path) -> No
     assert files(first)["figure9.png"].startswith(b"\x89PNG")
     assert "# Figure 9" in (first / "figure9.md").read_text(encoding="utf-8")
     assert "gamma" in outcome.out
-    assert f"Written: {other / 'figure9.csv'}" in outcome.out
+    assert f"Written to {other}: figure9.csv, figure9.md, figure9.png" in outcome.out
 
 
 def test_table_1_from_one_command(run: Run, data: Path, tmp_path: Path) -> None:

@@ -134,6 +134,12 @@ def protect(
         say(_as_text(result, output, seconds, full_card=card is CardName.FULL))
 
 
+_HOW_MANY_ARE_FOUND = (
+    "Not said above: how many of these people a good attacker would still find or name. To measure that, run\n"
+    "'nearveil attack --input INPUT' with the same --region and protection options; keep its output private."
+)
+
+
 def _as_text(result: ProtectResult, output: str, seconds: float, *, full_card: bool) -> str:
     """Return the text of a release: the number of rows, the file, and the card."""
     metadata = file_metadata(result.mechanism)
@@ -144,7 +150,7 @@ def _as_text(result: ProtectResult, output: str, seconds: float, *, full_card: b
     if moved and result.rows >= _FEWEST_FOR_A_MEAN:
         mean_m = float(f"{moved.mean_m:.2g}")
         lines.append(f"Moved by about {mean_m:,.0f} m on average (computed from true locations; do not publish).")
-    return "\n".join([*lines, result.guarantee.card(full=full_card)])
+    return "\n".join([*lines, result.guarantee.card(full=full_card), _HOW_MANY_ARE_FOUND])
 
 
 def _check_distinct(what: str, path: str | Path, others: Mapping[str, str | Path | None]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from nearveil.evaluation.attack_experiment import Estimate
 from nearveil.evaluation.results import Chart, Panel, Series
-from nearveil.report.style import DARK, LIGHT, Look, Theme, house_style, looks_of
+from nearveil.report.style import DARK, LIGHT, OWN_LOOKS, Look, Theme, house_style, looks_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _PAPER = "the paper's values"
 _PAPER_MARKERS = "DsoX^v"
 _BACKGROUND = "others, never the best"
-# What is the reader's own has the strongest contrast of all, on light and on dark.
-_OWN_LOOKS = (Look("ink", "D", "-"), Look("ink", "X", "--"), Look("ink", "P", "-."), Look("ink", "p", ":"))
 
 
 def draw_chart(
@@ -55,7 +53,7 @@ def draw_chart(
     everything = [series for panel in chart.panels for series in panel.series]
     looks = looks_of(each.label for each in everything if each.kind != "paper" and each.emphasis == "")
     own = dict.fromkeys(each.label for each in everything if each.emphasis == "own")
-    looks |= dict(zip(own, cycle(_OWN_LOOKS), strict=False))
+    looks |= dict(zip(own, cycle(OWN_LOOKS), strict=False))
     strangers = dict.fromkeys(each.label for each in everything if each.kind == "paper" and each.label not in looks)
     paper_markers = dict(zip(strangers, cycle(_PAPER_MARKERS), strict=False))
     with house_style(theme):

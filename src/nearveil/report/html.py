@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import re
 import struct
@@ -16,10 +15,11 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from nearveil.evaluation.attack_experiment import Mean, Share
-from nearveil.evaluation.results import Column, ExperimentResult, KeyFinding, Picture, Table, Value
+from nearveil.evaluation.results import Chart, Column, ExperimentResult, KeyFinding, Picture, Table, Value
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.io.atomic import replacing
 from nearveil.report.charts import Format
+from nearveil.report.exploration import exploration_document, plotly_script, script_digest
 from nearveil.report.files import draw_picture, format_value, full_name, table_csv
 from nearveil.report.pages import filled, verbatim
 from nearveil.types import Progress
@@ -45,7 +45,15 @@ def picture_figure(picture: Picture) -> Markup:
         light = _drawn(picture, dark=False, format=format)
     dark = _drawn(picture, dark=True, format=format)
     images = [_Image.of(data, format, theme) for data, theme in ((light, "light"), (dark, "dark"))]
-    return filled("picture.html", picture=picture, images=images)
+    chart = picture if isinstance(picture, Chart) else None
+    explored = chart is not None and chart.exploration is not None and plotly_script() is not None
+    return filled(
+        "picture.html",
+        picture=picture,
+        images=images,
+        caption="" if chart is None else chart.caption,
+        exploration=exploration_document(chart.exploration) if explored else None,  # type: ignore[union-attr,arg-type]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,14 +231,17 @@ def write_report(
     lead : str
         What the report is about, below its title.
     """
-    script = verbatim("report.js")
+    explored = any(isinstance(one, Chart) and one.exploration for outcome in outcomes for one in outcome.pictures)
+    plotly = plotly_script() if explored else None
+    scripts = [verbatim(name) for name in ("report.js", *(["explore.js"] if plotly else []))]
     text = filled(
         "report.html",
         title=title,
         lead=lead,
         style=verbatim("report.css"),
-        script=script,
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        scripts=scripts,
+        script_digests=[*(script_digest(one.encode()) for one in scripts), *([plotly.digest] if plotly else [])],
+        plotly=plotly,
         findings=findings,
         titles={outcome.name: outcome.title for outcome in outcomes},
         section_id=section_id,

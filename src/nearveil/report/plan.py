@@ -35,7 +35,7 @@ def plan_table(plan: Plan) -> tuple[list[str], list[list[str]]]:
     """Return the headers and the rows of the table of a plan."""
     k = plan.goal.k
     headers = [
-        "mechanism", "guarantee", "loss", f"recall@{k}", "attacker's error (m)", "found within 100 m (%)", "named (%)",
+        "mechanism", "guarantee", "loss", f"recall@{k}", "attacker wrong by (m)", "found within 100 m (%)", "named (%)",
         "named, sparsest tenth (%)", "goal",
     ]  # fmt: skip
     rows = [
@@ -56,9 +56,9 @@ def plan_table(plan: Plan) -> tuple[list[str], list[list[str]]]:
 def _how_measured(plan: Plan) -> str:
     return (
         f"Measured on {plan.people.description}, in {plan.seconds:.0f} s: means of {plan.effort.runs} runs with seeds "
-        "that the search did not use, ± half a 95 % interval over runs; shares have binomial intervals. Named: the "
-        "attacker's first guess is the right address, of all people and of the tenth who live sparsest. Recall is "
-        f"for lists asked from people's locations. Tried: {_tried(plan)}. Loss: privacy loss of the people "
+        "that the search did not use, ± half a 95 % interval over runs; the intervals of the shares are in --json. "
+        "Named: the attacker's first guess is the right address, of all people and of the tenth who live sparsest. "
+        f"Recall is for lists asked from people's locations. Tried: {_tried(plan)}. Loss: privacy loss of the people "
         "of the file, including the cost of fitting intervals or cells on them. The attacker knows the mechanism, its "
         "intervals or cells and every address, but not who lives there; it does not use what these reveal about the "
         "people they were fitted on."
@@ -160,7 +160,7 @@ def _share(share: Share | None, digits: int = 2) -> str:
 
 
 def _percent(share: Share | None) -> str:
-    return "–" if share is None else f"{100 * share.value:.1f} ({100 * share.low:.1f}–{100 * share.high:.1f})"
+    return "–" if share is None else f"{100 * share.value:.1f}"
 
 
 def _wrapped(text: str) -> str:

@@ -121,6 +121,8 @@ class Look:
     dashes: str
 
 
+# What is the reader's own has the strongest contrast of all, on light and on dark.
+OWN_LOOKS = (Look("ink", "D", "-"), Look("ink", "X", "--"), Look("ink", "P", "-."), Look("ink", "p", ":"))
 _KNOWN = {
     # Mechanisms: those of the registry, and what the paper and figures call some of them.
     **{entry.label: Look(*entry.look) for entry in MECHANISMS.values() if entry.look is not None},

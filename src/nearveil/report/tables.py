@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from nearveil.evaluation.attack_experiment import AttackRow, Mean, Share
 from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
@@ -233,21 +233,30 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: 
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    columns = [[header, *(row[number] for row in rows)] for number, header in enumerate(headers)]
+    widths = _column_widths(columns, _WIDEST if width is None else width)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="none")
-    narrowest = 0
-    for column, header in enumerate(headers):
-        cells = [row[column] for row in rows]
-        # No word is broken, even where the table is wider for it.
-        longest = max(len(word) for cell in (header, *cells) for word in cell.split() or [""])
-        justify: Literal["left", "right"] = "right" if all(map(_is_figure, cells)) else "left"
-        table.add_column(Text(header), justify=justify, no_wrap=width is None, min_width=longest)
-        narrowest += longest + 2
+    for (header, *cells), wide in zip(columns, widths, strict=True):
+        table.add_column(Text(header), justify="right" if all(map(_is_figure, cells)) else "left", width=wide)
     for row in rows:
         table.add_row(*map(Text, row))
-    console = Console(file=io.StringIO(), width=_WIDEST if width is None else max(width, narrowest), color_system=None)
+    console = Console(file=io.StringIO(), width=_WIDEST, color_system=None)
     with console.capture() as printed:
         console.print(table)
     return "\n".join(line.rstrip() for line in printed.get().splitlines())
+
+
+def _column_widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return widths that fit together: first headers are broken, then the widest columns; never a word."""
+    widths = [max(map(len, cells)) for cells in columns]
+    longest = [max(len(word) for cell in cells for word in cell.split() or [""]) for cells in columns]
+    whole_cells = [max(least, *map(len, cells[1:])) for least, cells in zip(longest, columns, strict=True)]
+    for least in (whole_cells, longest):
+        for _ in range(sum(widths) + 2 * (len(widths) - 1) - width):
+            spare = [number for number, wide in enumerate(widths) if wide > least[number]]
+            if spare:
+                widths[max(spare, key=lambda number: widths[number])] -= 1
+    return widths
 
 
 def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
