@@ -247,7 +247,7 @@ def test_plan_and_its_text(run: Run, own_file: Path, few_csv: Path, monkeypatch:
     text = run(*[one for one in asked if one != "--between-all-places"], *both)
     assert text.code == 0, text.err
     words = re.sub(r"\s+", " ", text.out)
-    assert "rounded default settings none nothing is promised" in words
+    assert re.search(r"^rounded, .* none +nothing ", text.out, re.MULTILINE)
     assert "rounded has no density: the attacker goes by draws of its own" in words
     # It meets the goal, and is not recommended.
     assert "Recommended: rounded" not in words

@@ -1,12 +1,17 @@
 """Outcomes to render: every kind of value and picture, and names that would like to be markup."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from nearveil.evaluation.attack_experiment import Mean
+from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.results import (
+    Axis,
     Chart,
     Column,
+    Curve,
     ExperimentResult,
+    Exploration,
     KeyFinding,
     Map,
     MapLayer,
@@ -92,3 +97,30 @@ OUTCOME = ExperimentResult(
 PLAIN = ExperimentResult("plain", "Nothing to see", "", (), (), ())
 FINDINGS = (KeyFinding("Lists give people away", f"Within metres. {EVIL}", ("table 3", "elsewhere")),)
 FACTS = (("Seed", "1"), ("Data", EVIL))
+
+EXPLORATION = Exploration(
+    (Axis("mean error", "mean error (m)", is_log=True), Axis("named", "people named (share)", is_reversed=True)),
+    (Axis("recall@10", "recall@10 (share)"),),
+    (
+        Curve(
+            "planar Laplace",
+            ("hide within 100 m", "hide within 500 m"),
+            {
+                "mean error": (Mean(40, 5), Mean(400, 50)),
+                "named": (Share(0.5, 0.4, 0.6), Share(0.1, 0.05, 0.2)),
+                "recall@10": (Mean(0.8, 0.1), Mean(0.3, 0.1)),
+            },
+        ),
+        Curve(
+            EVIL,
+            (EVIL, "epsilon = 1"),
+            {
+                "mean error": (Mean(30, None), Mean(300, None)),
+                "named": (Share(0.25, 0.125, float("inf")), Mean(float("nan"), None)),
+                "recall@10": (Mean(0.7, None), Mean(0.2, None)),
+            },
+            is_own=True,
+        ),
+    ),
+)
+EXPLORED = replace(PLAIN, pictures=(replace(CHART, exploration=EXPLORATION),), tables=())

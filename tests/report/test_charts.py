@@ -258,3 +258,46 @@ def test_linear_ticks_are_inside() -> None:
     assert linear_ticks(0.9, 4.1, 5) == [1, 2, 3, 4]
     assert linear_ticks(-0.33, 0.25, 7) == [-0.3, -0.2, -0.1, 0, 0.1, 0.2]
     assert exact(3) == Mean(3.0, None)
+
+
+def test_what_is_ones_own_is_in_front_with_its_name_and_what_is_behind_has_one_entry(drawn: Draw) -> None:
+    points = ((Mean(1, 0.1), Mean(2, 0.1)), (Mean(0.5, 0.1), Mean(0.4, 0.1)))
+    series = (
+        Series("mine", *points, emphasis="own"),
+        Series("planar Laplace", *points),
+        *(Series(name, *points, emphasis="background") for name in ("SRR", "Square")),
+    )
+    figure = drawn(chart_of(Panel("p", "x (m)", "y", series)))
+    own, other = (each[0] for each in figure.axes[0].containers)
+    assert own.get_zorder() > other.get_zorder()
+    assert own.get_linewidth() > other.get_linewidth()
+    assert own.get_color() == LIGHT.ink
+    assert [text.get_text() for text in figure.axes[0].texts] == ["mine"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "mine",
+        "planar Laplace",
+        "others, never the best",
+    ]
+
+
+def test_more_private_is_to_the_right_where_an_axis_is_reversed(drawn: Draw) -> None:
+    panel = Panel("p", "named (share)", "y", (line("a", (0.1, 0.5), (0.9, 0.8)),), reverse_x=True)
+    low, high = drawn(chart_of(panel)).axes[0].get_xlim()
+    assert low > high
+
+
+def test_wide_intervals_do_not_stretch_a_logarithmic_axis(drawn: Draw) -> None:
+    wide = Series("a", (Mean(20, 19.9999), Mean(900, 800)), (Mean(0.5, 0.1), Mean(0.4, 0.1)))
+    low, high = drawn(chart_of(Panel("p", "x (m)", "y", (wide,), log_x=True))).axes[0].get_xlim()
+    assert 15 < low < 20
+    assert 900 < high < 1500
+
+
+def test_the_caption_is_between_the_title_and_the_panels(drawn: Draw) -> None:
+    figure = drawn(replace(CHART, caption="See how it falls. " * 20))
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    (caption,) = (text for text in figure.texts if text.get_text().startswith("See how"))
+    title, box = figure.get_suptitle(), caption.get_window_extent(renderer)
+    assert title == CHART.title
+    assert all(axes.get_tightbbox(renderer).y1 < box.y0 for axes in figure.axes)
+    assert box.y1 < figure.bbox.y1

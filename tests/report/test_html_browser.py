@@ -10,7 +10,7 @@ from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.results import Column, Table
 from nearveil.report.html import write_report
 from tests.report.browser import CHROMIUM, Browser
-from tests.report.outcome_samples import FACTS, FINDINGS, OUTCOME, PLAIN
+from tests.report.outcome_samples import EXPLORED, FACTS, FINDINGS, OUTCOME, PLAIN
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 
@@ -152,3 +152,25 @@ def test_paper_has_the_contents_and_no_buttons(browser: Browser, page: Path) -> 
     pdf = browser.ask("Page.printToPDF", preferCSSPageSize=True)["data"]
     assert pdf.startswith("JVBERi0")
     assert browser.complaints == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_interactive_chart_takes_the_place_of_the_picture(browser: Browser, tmp_path: Path, width: int) -> None:
+    path = tmp_path / "report.html"
+    write_report(path, title="A report", findings=(), outcomes=(EXPLORED,), facts=(), warnings=())
+    browser.open(path, width=width)
+    drawn = "document.querySelectorAll('.explore .scatterlayer .trace').length"
+    waiting = f"new Promise(done => {{ const look = () => {drawn} ? done({drawn}) : setTimeout(look, 50); look(); }})"
+    assert browser.run(waiting) == 2
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    assert browser.run("getComputedStyle(document.querySelector('.explored .scroll')).display") == "none"
+    label = "document.querySelector('.explore .xtitle').textContent"
+    assert browser.run(label) == "mean error (m)"
+    browser.run(
+        "{ const select = document.querySelectorAll('.controls select')[1]; select.value = 'named';"
+        " select.dispatchEvent(new Event('change')); }"
+    )
+    assert browser.run(label) == "people named (share)"
+    assert browser.complaints == []
+    assert [url for url in browser.requests if url.startswith("file")] == [path.as_uri()]
+    assert browser.run("window.alerted") is None

@@ -1,6 +1,9 @@
 """The report as a page: everything in it, nothing let in or out."""
 
 import base64
+import gzip
+import hashlib
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -10,9 +13,10 @@ from urllib.parse import unquote
 import pytest
 
 from nearveil.evaluation.results import ExperimentResult
+from nearveil.report import html
 from nearveil.report.files import table_csv
 from nearveil.report.html import draw_pictures, write_report
-from tests.report.outcome_samples import EVIL, FACTS, FINDINGS, MAP, OUTCOME, PLAIN, TABLE
+from tests.report.outcome_samples import EVIL, EXPLORED, FACTS, FINDINGS, MAP, OUTCOME, PLAIN, TABLE
 
 VOID = {"meta", "img", "link", "br"}
 
@@ -203,3 +207,28 @@ def test_figures_are_drawn_for_a_page_alone(for_page: bool) -> None:
     assert name == OUTCOME.pictures[0].name
     assert drawn.png.startswith(b"\x89PNG")
     assert [image["class"] for image, _ in Page(drawn.figure).all("img")] == (["light", "dark"] if for_page else [])
+
+
+def test_an_interactive_chart_brings_its_script_and_may_run_no_other(tmp_path: Path) -> None:
+    page = write(tmp_path / "report.html", EXPLORED)
+    (packed,) = page.all("script", id="plotly")
+    plain = gzip.decompress(base64.b64decode(packed[1]))
+    digest = base64.b64encode(hashlib.sha256(plain).digest()).decode()
+    policy = page.all("meta", **{"http-equiv": "Content-Security-Policy"})[0][0]["content"]
+    assert policy.split("script-src ")[1].split(";")[0].count("sha256-") == 3
+    assert f"'sha256-{digest}'" in policy
+    (data,) = page.all("script", type="application/json")
+    found = json.loads(data[1])
+    assert [curve["label"] for curve in found["curves"]] == ["planar Laplace", EVIL]
+    assert found["curves"][1]["values"]["named"] == [[0.25, 0.125, None], [None, None, None]]
+    assert len(page.source) < 3_000_000
+    # The drawn picture is there as well, for paper.
+    assert len(page.all("img")) == 2
+
+
+def test_without_plotly_the_picture_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "plotly_script", lambda: None)
+    page = write(tmp_path / "report.html", EXPLORED)
+    assert not page.all("script", id="plotly")
+    assert not page.all("script", type="application/json")
+    assert len(page.all("img")) == 2

@@ -135,8 +135,9 @@ def protect(
 
 
 _HOW_MANY_ARE_FOUND = (
-    "Not said above: how many of these people a good attacker would still find or name. To measure that, run\n"
-    "'nearveil attack --input INPUT' with the same --region and protection options; keep its output private."
+    "Not said here: how many of these people a good attacker would still find or name. To measure it:\n"
+    "nearveil attack --input INPUT --attack gi-lia --runs 1 --instances 5, with the same region and\n"
+    "protection options (see 'Bayes attacker' in its output, which is computed from true locations)."
 )
 
 
