@@ -186,6 +186,17 @@ def test_the_same_answer_everywhere_is_no_location(attack: Adaptive) -> None:
         assert honest(attack.locate(oracle), attack)
 
 
+# A check tells something only if its answer is certain by the service's own distances, too.
+@pytest.mark.parametrize(
+    ("answer", "radii"),
+    [(False, Radii(step_m=1000.0)), (False, Radii(least_m=2000.0)), (True, Radii(fixed_m=(5000.0,)))],
+    ids=["never within a step", "never within a circle", "always within a fixed radius"],
+)
+def test_checks_allow_for_other_distances(attack: Adaptive, answer: bool, radii: Radii) -> None:
+    oracle = CountedFilter(lambda place, radius: answer, radii=radii, tolerance=0.005, has_fixed_rule=True)
+    assert honest(attack.locate(oracle), attack)
+
+
 def rounded_by_chance(target: Spot, rng: np.random.Generator) -> PersonOracle:
     return CountedDistance(lambda place: math.floor(math.dist(place, target) / 1000 + rng.random()))
 

@@ -347,7 +347,10 @@ class RingPlanner:
         first, step, _, most, _ = self._reading.steps(radius)[rules].T
         # The second edge: the first may not show.
         edges = first + step * (most > 1)
-        away_m = float(edges.min()) - radius_m if nearer else float(edges.max()) + radius_m
+        if nearer:
+            away_m = self._reading.surely_nearer(float(edges.min())) - radius_m
+        else:
+            away_m = self._reading.surely_beyond(float(edges.max())) + radius_m
         if number == 0:
             self._first_angle = 2 * math.pi * self._rng.random()
         angles = self._first_angle + _GOLDEN_ANGLE * number + 2 * math.pi * np.arange(_ANGLES) / _ANGLES

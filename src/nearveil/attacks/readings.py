@@ -106,6 +106,14 @@ class Reading(ABC):
         low, high = self.exact_bounds(rule, number)
         return low * (1 - self._tolerance) - _SLACK_M, high * (1 + self._tolerance) + _SLACK_M
 
+    def surely_nearer(self, edge_m: float) -> float:
+        """Up to which distance a person is nearer than an edge, also by the service's own distances."""
+        return edge_m * (1 - self._tolerance) - 2 * _SLACK_M
+
+    def surely_beyond(self, edge_m: float) -> float:
+        """From which distance on a person is beyond an edge, also by the service's own distances."""
+        return edge_m * (1 + self._tolerance) + 2 * _SLACK_M
+
 
 # Rounded down, to the nearest, and up.
 _ROUNDINGS = (1.0, 0.5, 0.0)
