@@ -79,7 +79,12 @@ def module_of_file(path: Path) -> object:
     if folder not in sys.path:
         # Processes that share the work get the path as well, and find the class again by its module's name.
         sys.path.append(folder)
-    module = importlib.import_module(path.stem)
+    try:
+        module = importlib.import_module(path.stem)
+    except SystemExit:
+        raise UsageError(
+            f"{path.name} exits when it is loaded; put what ends a program below if __name__ == '__main__'"
+        ) from None
     if Path(str(module.__file__)).resolve() != path.resolve():
         raise UsageError(f"another module is called {path.stem}; rename {path.name}")
     return module

@@ -316,7 +316,7 @@ def test_an_adapter_is_attacked(run: Run, tmp_path: Path) -> None:
     assert text.out.startswith("Your service gives this person away: found within ")
     wrong = run(*command[:3], "--truth", "37.6,-122.3", *command[5:])
     assert wrong.code == 0, wrong.err
-    assert "fit one fixed place, 21.7 km from --truth: check --truth." in wrong.out
+    assert "the answers fit a place 21.7 km from --truth: check --truth." in wrong.out
     assert "gives this person away" not in wrong.out
     for arguments, reason in (
         (("attack", "--adapter", path), "--truth"),
@@ -335,6 +335,49 @@ def test_an_adapter_is_attacked(run: Run, tmp_path: Path) -> None:
         refused = run(*arguments)
         assert refused.code == 2, refused.err
         assert reason in refused.err
+
+
+LISTS = """print("loading")
+people = {"me": (37.7612, -122.4399)} | {f"p{n}": (37.75 + n % 9 / 400, -122.45 + n * n % 97 / 5000) for n in range(99)}
+mine = {}
+accounts = ["mine"]
+
+
+def move(account, latitude, longitude):
+    mine.pop(account, None)
+    if latitude is not None:
+        mine[account] = (latitude, longitude)
+
+
+def nearby(latitude, longitude):
+    print("asked")
+    spots = people | mine
+    away = {name: ((a - latitude) * 111) ** 2 + ((b - longitude) * 88) ** 2 for name, (a, b) in spots.items()}
+    return sorted(away, key=away.get)[:10]
+"""
+
+
+def test_lists_behind_an_adapter_that_prints(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "adapter_that_prints.py"
+    path.write_text(LISTS, encoding="utf-8")
+    command = ("attack", "--adapter", path, "--truth", "37.7612,-122.4399", "--target", "me")
+    outcome = run(*command, "--json")
+    assert json.loads(outcome.out)["certified"], outcome.err
+    assert "asked" in outcome.err
+    text = run(*command).out
+    # A certificate of lists does not come from the adapter's word.
+    assert "fixed_rule" not in text
+    assert "near --truth, are not counted" in text
+
+
+def test_a_lucky_estimate_is_called_unsure(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "adapter_that_refuses.py"
+    refusing = "from nearveil.attacks import OutOfQueriesError\nasked = []\n" + ADAPTER.replace(
+        "    metres =", "    asked.append(1)\n    if len(asked) > 3: raise OutOfQueriesError\n    metres ="
+    )
+    path.write_text(refusing, encoding="utf-8")
+    command = ("attack", "--adapter", path, "--truth", "37.7612,-122.4399", "--answers", "circle:2km", "--tau", "9km")
+    assert ", though the attack itself was not sure (no more questions allowed)." in run(*command).out
 
 
 def test_a_policy_and_a_preset(run: Run, people_csv: Path) -> None:

@@ -160,6 +160,13 @@ def located(path: Path, region: Region, answers: str | None = None, patience: Pa
         ("def distance(a, b): return 1 / 0", r"distance\(\) in .* raised ZeroDivisionError"),
         ("def distance(a): return 1", r"distance\(\) in .* raised TypeError"),
         ("def distance(a, b): raise SystemExit", r"distance\(\) in .* raised SystemExit"),
+        ("def distance(a, b): return 1e300", r"distance\(\).*too large"),
+        ("def distance(a, b): return 10**400", r"distance\(\).*too large"),
+        ("def distance(a, b): raise ConnectionRefusedError", r"distance\(\) in .*; is the service running"),
+        (
+            "from urllib.error import HTTPError\ndef distance(a, b): raise HTTPError('', 429, '', {}, None)",
+            r"distance\(\) in .* raised HTTPError with status 429: .*OutOfQueriesError",
+        ),
         ("def band(a, b): return 500", r"band\(\)"),
     ],
 )
@@ -181,6 +188,7 @@ def test_adapters_that_fail_get_one_sentence_with_the_function(
         ("def distance(a, b): return 1", "distance:1km", "finds out the steps"),
         ("def distance(a, b): return 1\ndef within(a, b, r): return True", None, "say what to attack"),
         ("import nothing_of_this_name", None, "cannot be loaded"),
+        ("raise SystemExit(7)", None, "exits when it is loaded"),
         ("def nearby(a, b): return []\naccounts = 'me'", None, "--target"),
     ],
 )
@@ -208,7 +216,7 @@ def test_accounts_that_cannot_be_used_are_refused(
         attack_adapter(adapter, adapter.answers("list"), san_francisco, truth=TRUTH, target="me")
 
 
-@pytest.mark.parametrize("answer", ["'ann'", "None", "['ann', 'ann']", "[1.5]"])
+@pytest.mark.parametrize("answer", ["'ann'", "None", "['ann', 'ann']", "[1.5]", "[1, '1', 'ann']"])
 def test_what_is_no_list_is_refused(write: Write, san_francisco: Region, answer: str) -> None:
     adapter = Adapter(write(f"def nearby(a, b): return {answer}"), san_francisco)
     with pytest.raises(OracleError, match=r"nearby\(\).*list of ids"):
@@ -228,6 +236,16 @@ def test_a_service_that_limits_questions_ends_the_attack_with_a_radius(write: Wr
     assert found.radius_m is not None
     assert found.error_m is not None
     assert found.error_m <= found.radius_m
+
+
+def test_a_service_that_refuses_before_the_attack_begins_is_one_sentence(write: Write, san_francisco: Region) -> None:
+    text = (
+        "from nearveil.attacks import OutOfQueriesError\nasked = []\naccounts = ['mine']\ndef move(who, a, b): pass\n"
+        "def nearby(a, b):\n    asked.append(1)\n    if len(asked) > 3: raise OutOfQueriesError\n    return ['me']\n"
+    )
+    adapter = Adapter(write(text), san_francisco)
+    with pytest.raises(OracleError, match="before there was a place to begin from"):
+        attack_adapter(adapter, adapter.answers(None), san_francisco, truth=TRUTH, target="me")
 
 
 def test_a_slow_service_ends_the_attack(write: Write, san_francisco: Region) -> None:

@@ -314,8 +314,12 @@ def _is_number(value: object) -> TypeGuard[float]:
     return type(value) is not bool and isinstance(value, Real)
 
 
+# Farther than around the Earth in any unit; beyond it numbers are no longer told apart.
+_MOST_LENGTH = 1e12
+
+
 def _is_length(value: object) -> TypeGuard[float]:
-    return _is_number(value) and 0 <= float(value) < math.inf
+    return _is_number(value) and 0 <= value <= _MOST_LENGTH
 
 
 def _kind(answer: object) -> str:
@@ -325,5 +329,5 @@ def _kind(answer: object) -> str:
     if isinstance(answer, str):
         return "text"
     if _is_number(answer):
-        return "a number that is negative, infinite or not a number"
+        return "a number" if _is_length(answer) else "a number that is negative, too large or not a number"
     return f"a value of type {type(answer).__name__}"

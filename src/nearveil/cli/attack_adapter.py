@@ -121,27 +121,36 @@ def _text(outcome: AttackOutcome, adapter: Adapter, answers: Answers) -> str:
         document[name] for name in ("accounts", "found", "error_m", "radius_m", "certified", "questions", "seconds")
     ]
     cells = [document["attack"], document["answers"], *map(_cell, shown)]
+    means = _MEANS_OF_LISTS if answers.is_list else _MEANS_OF_ANSWERS
     return (
-        f"{_verdict(outcome)}\n\n{text_table(headers, [cells])}\n\n"
-        f"found: the estimate is within {outcome.tau_m:g} m of --truth; radius: nothing farther from the estimate is\n"
-        "possible by the answers, if the service has one fixed rule; certified: that radius is at most tau, and the\n"
-        "adapter says fixed_rule = True."
+        f"{_verdict(outcome, answers)}\n\n{text_table(headers, [cells])}\n\n"
+        f"found: the estimate is within {outcome.tau_m:g} m of --truth; {means}"
     )
 
 
-def _verdict(outcome: AttackOutcome) -> str:
+_MEANS_OF_LISTS = """radius: the attack says that the service has the
+person within it, surely where certified, else in 95 % of cases; certified: the attacker's accounts were listed
+where that is so. Questions that find a place to begin from, near --truth, are not counted."""
+_MEANS_OF_ANSWERS = """radius: nothing farther from the estimate is
+possible by the answers, if the service has one fixed rule that the attack knows; certified: that radius is at
+most tau, and the adapter says fixed_rule = True."""
+
+
+def _verdict(outcome: AttackOutcome, answers: Answers) -> str:
     result, error_m, radius_m = outcome.result, outcome.error_m, outcome.radius_m
     after = f"after {result.queries:,} question{'s' if result.queries != 1 else ''}"
     if error_m is None:
         return f"The person was not found {after}: {result.outcome}. Another attack may find them."
-    if outcome.found:
-        return f"Your service gives this person away: found within {math.ceil(error_m):,} m {after}."
-    if result.outcome is Outcome.FOUND and radius_m is not None and error_m > _FAR_OUTSIDE * radius_m:
-        return (
-            f"The person was not found {after}, but the answers fit one fixed place, {_distance(error_m)} from "
-            "--truth: check --truth. If it is\nright, your service answers from another place than the true one."
-        )
     ended = "" if result.outcome is Outcome.FOUND else f" ({result.outcome})"
+    if outcome.found:
+        unsure = f", though the attack itself was not sure{ended}" if ended else ""
+        return f"Your service gives this person away: found within {math.ceil(error_m):,} m {after}{unsure}."
+    if result.outcome is Outcome.FOUND and radius_m is not None and error_m > _FAR_OUTSIDE * radius_m:
+        other = "does not list people by distance" if answers.is_list else "does not answer by one fixed rule"
+        return (
+            f"The person was not found {after}, but the answers fit a place {_distance(error_m)} from --truth: check "
+            f"--truth. If it is right,\nyour service answers from another place than the true one, or {other}."
+        )
     return (
         f"The person was not found {after}: the estimate is {_distance(error_m)} from --truth{ended}. Another attack "
         "may find them."

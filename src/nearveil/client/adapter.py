@@ -13,6 +13,8 @@ one of them, or takes it off the map (None, None). The attack uses all of them.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -91,7 +93,8 @@ class Adapter:
     ) -> None:
         self._path, self._region, self._patience, self._clock = path, region, patience or Patience(), clock
         try:
-            self._module = module_of_file(path)
+            with _printing_to_stderr():
+                self._module = module_of_file(path)
         except UsageError:
             raise
         except Exception as error:
@@ -165,7 +168,7 @@ class Adapter:
         """Ids of the people near a place, as text."""
         answer = self._call("nearby", *degrees_of(self._region, place))
         ids_only = isinstance(answer, list | tuple) and all(isinstance(one, str | int) for one in answer)
-        if not ids_only or len(set(answer)) < len(answer):
+        if not ids_only or len(set(map(str, answer))) < len(answer):
             raise OracleError(f"{self._called('nearby')} must return a list of ids, nearest first and none twice")
         return [str(one) for one in answer]
 
@@ -203,16 +206,39 @@ class Adapter:
                 errors.append(error)
 
         thread = threading.Thread(target=call, daemon=True)
-        thread.start()
-        thread.join(self._patience.call_s)
+        with _printing_to_stderr():
+            thread.start()
+            thread.join(self._patience.call_s)
         if thread.is_alive():
             raise OracleError(f"{self._called(name)} did not return within {self._patience.call_s:g} s")
         if not errors:
             return answers[0]
         if isinstance(errors[0], OutOfQueriesError):
             raise errors[0]
-        # Its text may have a location in it.
-        raise OracleError(f"{self._called(name)} raised {type(errors[0]).__name__}; call it by itself to see why")
+        raise OracleError(f"{self._called(name)} raised {_why(errors[0])}")
+
+
+def _why(error: BaseException) -> str:
+    """What an error is and what to do about it, without its text, which may have a location in it."""
+    kind = type(error).__name__
+    if not isinstance(error, OSError):
+        return f"{kind}; call it by itself to see why"
+    # As urllib and requests have it.
+    status = getattr(error, "code", getattr(getattr(error, "response", None), "status_code", None))
+    if status == _TOO_MANY_REQUESTS:
+        return (
+            f"{kind} with status {status}: the service takes no more questions; let it raise "
+            "nearveil.attacks.OutOfQueriesError then, so that the attack ends with what it knows"
+        )
+    return f"{kind} with status {status}" if isinstance(status, int) else f"{kind}; is the service running?"
+
+
+_TOO_MANY_REQUESTS = 429
+
+
+def _printing_to_stderr() -> contextlib.AbstractContextManager[object]:
+    """Standard output is for the result, which may be JSON: what an adapter prints goes beside it."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 # The attack.
@@ -258,7 +284,12 @@ def _attack_lists(
         half_extent_m=region.half_extent_m,
         rng=np.random.default_rng(seed),
     )
-    start = search.start_for(target, truth_m)
+    try:
+        start = search.start_for(target, truth_m)
+    except OutOfQueriesError:
+        raise OracleError(
+            "nearby() refused further questions before there was a place to begin from, one that lists the test account"
+        ) from None
     if start is None:
         raise UsageError("nearby() lists the test account from no place near --truth; check --target and --truth")
     return setup.attack.infer(oracle, target, start)
