@@ -299,5 +299,6 @@ def test_the_caption_is_between_the_title_and_the_panels(drawn: Draw) -> None:
     (caption,) = (text for text in figure.texts if text.get_text().startswith("See how"))
     title, box = figure.get_suptitle(), caption.get_window_extent(renderer)
     assert title == CHART.title
-    assert all(axes.get_tightbbox(renderer).y1 < box.y0 for axes in figure.axes)
+    panels = [axes.get_tightbbox(renderer) for axes in figure.axes]
+    assert all(panel is not None and panel.y1 < box.y0 for panel in panels)
     assert box.y1 < figure.bbox.y1
