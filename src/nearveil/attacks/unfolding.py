@@ -28,6 +28,9 @@ class Unfolding(Attack):
     All places are close to each other for how far a list reaches, so that nearly everybody is seen many times. The
     last ones are all around a circle: a person seen only from one of them is near the outer end of its direction.
 
+    Where so many people share each point that a list shows one point only, there is no order to explain. There the
+    places are at the edges of the target's cell, where another point begins to be the nearest.
+
     Parameters
     ----------
     half_extent_m : (float, float)
