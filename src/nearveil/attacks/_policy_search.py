@@ -348,11 +348,13 @@ class PolicySearch:
         is_plain_but_for_bands = stable and drop == 0 and not delay
         if is_plain_but_for_bands and len(self._accounts) > 1 and self._left > _KEPT:
             measured = find_bands(self._answer, self._accounts, [self._start, *self._quiet_places()])
-            # Accounts beyond the cut-off are not listed, which looks like the edge of a band.
             if measured and 0 < measured.width_m < 0.9 * cutoff_m:
                 self.bands = replace(measured, cutoff_m=cutoff_m)
         if self.bands:
             bands_m = self.bands.width_m
+        elif measured and measured is not NO_BANDS:
+            # No order as far as the cut-off.
+            bands_m, displaced_m = cutoff_m, 0.0
         elif stable and not delay:
             bands_m, displaced_m, crowded = self._find_bands(lists)
             if bands_m and (measured is NO_BANDS or self._accounts_are_displaced(bands_m)):
