@@ -295,10 +295,8 @@ def test_wide_intervals_do_not_stretch_a_logarithmic_axis(drawn: Draw) -> None:
 
 def test_the_caption_is_between_the_title_and_the_panels(drawn: Draw) -> None:
     figure = drawn(replace(CHART, caption="See how it falls. " * 20))
-    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     (caption,) = (text for text in figure.texts if text.get_text().startswith("See how"))
-    title, box = figure.get_suptitle(), caption.get_window_extent(renderer)
+    title, box = figure.get_suptitle(), caption.get_window_extent()
     assert title == CHART.title
-    panels = [axes.get_tightbbox(renderer) for axes in figure.axes]
-    assert all(panel is not None and panel.y1 < box.y0 for panel in panels)
+    assert all(axes.get_tightbbox().y1 < box.y0 for axes in figure.axes)
     assert box.y1 < figure.bbox.y1

@@ -21,6 +21,10 @@ WIDE = Table(
     tuple((f"row {row}", *(Mean(row * number / 7, 0.01) for number in range(14))) for row in range(60)),
     "Made up.",
 )
+UNPACKED = (
+    "new Promise(done => { const look = () => document.querySelector('[data-packed]') ? setTimeout(look, 20) : done(1);"
+    " look(); })"
+)
 SHOWN = "[...document.images].filter(image => image.checkVisibility()).map(image => image.className)"
 NAMES = "[...document.querySelectorAll('#part-table-3 tbody th')].map(cell => cell.textContent.slice(0, 4))"
 
@@ -44,7 +48,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_fits_shows_all_pictures_and_asks_nobody(browser: Browser, page: Path, width: int) -> None:
     browser.open(page, width=width)
     assert browser.run("document.documentElement.scrollWidth") <= width
+    browser.run(UNPACKED)
     browser.run("Promise.all([...document.images].map(image => image.decode()))")
+    assert browser.run(
+        "document.querySelector('a.csv').href.startsWith('data:text/csv;charset=utf-8,mechanism%2Cepsilon')"
+    )
     assert browser.run("document.images.length") == 4
     assert browser.run("[...document.images].every(image => image.naturalWidth > 0)")
     assert browser.run(SHOWN) == ["light", "light"]
@@ -159,8 +167,10 @@ def test_the_interactive_chart_takes_the_place_of_the_picture(browser: Browser, 
     path = tmp_path / "report.html"
     write_report(path, title="A report", findings=(), outcomes=(EXPLORED,), facts=(), warnings=())
     browser.open(path, width=width)
-    drawn = "document.querySelectorAll('.explore .scatterlayer .trace').length"
-    waiting = f"new Promise(done => {{ const look = () => {drawn} ? done({drawn}) : setTimeout(look, 50); look(); }})"
+    drawn = "document.querySelectorAll('.explore .trace.scatter').length"
+    waiting = (
+        f"new Promise(done => {{ const look = () => {drawn} === 2 ? done({drawn}) : setTimeout(look, 50); look(); }})"
+    )
     assert browser.run(waiting) == 2
     assert browser.run("document.documentElement.scrollWidth") <= width
     assert browser.run("getComputedStyle(document.querySelector('.explored .scroll')).display") == "none"

@@ -121,8 +121,9 @@ def _say_outcome(outcome: ExperimentResult, paths: tuple[Path, ...]) -> None:
         textwrap.fill(remark, TEXT_WIDTH, initial_indent="- ", subsequent_indent="  ") for remark in outcome.remarks
     )
     say(f"{outcome.title}\n\n" + "\n".join(bullets))
-    shown = [table for table in outcome.tables if table.in_terminal]
-    for table in shown:
+    for table in outcome.tables:
+        if table.in_files_alone:
+            continue
         cells = table_cells(table, in_terminal=True)
         say(f"\n{textwrap.fill(table.caption, TEXT_WIDTH)}\n\n{text_table(*cells, width=TEXT_WIDTH)}")
     for protocol in dict.fromkeys(table.protocol for table in outcome.tables):

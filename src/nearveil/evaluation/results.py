@@ -44,8 +44,8 @@ class Table:
     ----------
     name : str
         Of its files.
-    in_terminal : bool
-        Whether the command prints it; else it is in its files and in the report alone.
+    in_files_alone : bool
+        Whether it is too long to be read, and neither printed nor in the report.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Value, ...], ...]
     protocol: str
-    in_terminal: bool = True
+    in_files_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,9 +42,13 @@ def plotly_script() -> PackedScript | None:
     if find_spec("plotly") is None:
         return None
     plain = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+    return PackedScript(packed_text(plain), script_digest(plain))
+
+
+def packed_text(text: bytes) -> str:
+    """Return text as the page's script unpacks it."""
     # Without a time, so that equal reports are equal bytes.
-    packed = base64.b64encode(gzip.compress(plain, 9, mtime=0)).decode()
-    return PackedScript(packed, script_digest(plain))
+    return base64.b64encode(gzip.compress(text, 9, mtime=0)).decode()
 
 
 def script_digest(script: bytes) -> str:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import base64
 import io
 import re
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -19,7 +17,7 @@ from nearveil.evaluation.results import Chart, Column, ExperimentResult, KeyFind
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.io.atomic import replacing
 from nearveil.report.charts import Format
-from nearveil.report.exploration import exploration_document, plotly_script, script_digest
+from nearveil.report.exploration import exploration_document, packed_text, plotly_script, script_digest
 from nearveil.report.files import draw_picture, format_value, full_name, table_csv
 from nearveil.report.pages import filled, verbatim
 from nearveil.types import Progress
@@ -29,9 +27,9 @@ from nearveil.types import Progress
 
 # A drawing is sharp at any size; beyond this, an image is the smaller evil.
 _LARGEST_SVG_BYTES = 400_000
-_KINDS = {"svg": "image/svg+xml", "png": "image/png"}
-# Images have 150 dots per inch; a page has 96.
-_PAGE_SCALE = 96 / 150
+# Images have 150 dots per inch; a page has 96, and the report shall be small enough to be sent by mail.
+_DRAWN_PER_INCH, _KEPT_PER_INCH, _PAGE_PER_INCH = 150, 110, 96
+_WEBP_QUALITY = 50
 # A picture wider than this is scrolled on a phone rather than shrunk to its width.
 _PHONE_PX = 700
 
@@ -58,19 +56,23 @@ def picture_figure(picture: Picture) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """One variant of a picture, inside the page; sizes in its pixels."""
+    """One variant of a picture, inside the page; sizes in its pixels. A drawing is packed, and the page unpacks it."""
 
     theme: str
     width: int
     height: int
     is_wide: bool
-    address: str
+    address: str = ""
+    packed: str = ""
 
     @classmethod
     def of(cls, data: bytes, format: Format, theme: str) -> _Image:
-        width, height = _svg_size(data) if format == "svg" else _png_size(data)
-        address = f"data:{_KINDS[format]};base64,{base64.b64encode(data).decode()}"
-        return cls(theme, width, height, width > _PHONE_PX, address)
+        if format == "svg":
+            width, height = _svg_size(data)
+            return cls(theme, width, height, width > _PHONE_PX, packed=packed_text(data))
+        width, height, smaller = _smaller_image(data)
+        address = f"data:image/webp;base64,{base64.b64encode(smaller).decode()}"
+        return cls(theme, width, height, width > _PHONE_PX, address=address)
 
 
 def _drawn(picture: Picture, *, dark: bool, format: Format) -> bytes:
@@ -87,9 +89,17 @@ def _svg_size(data: bytes) -> tuple[int, int]:
     return round(float(width[1]) * 4 / 3), round(float(height[1]) * 4 / 3)
 
 
-def _png_size(data: bytes) -> tuple[int, int]:
-    width, height = struct.unpack(">II", data[16:24])
-    return round(width * _PAGE_SCALE), round(height * _PAGE_SCALE)
+def _smaller_image(png: bytes) -> tuple[int, int, bytes]:
+    """Width and height on the page, and the image as WebP, a few times smaller than PNG where there are many dots."""
+    from PIL import Image  # noqa: PLC0415 - comes with matplotlib
+
+    with Image.open(io.BytesIO(png)) as image:
+        width, height = image.size
+        kept = (width * _KEPT_PER_INCH // _DRAWN_PER_INCH, height * _KEPT_PER_INCH // _DRAWN_PER_INCH)
+        stream = io.BytesIO()
+        image.convert("RGB").resize(kept).save(stream, "webp", quality=_WEBP_QUALITY, method=6)
+    scale = _PAGE_PER_INCH / _DRAWN_PER_INCH
+    return round(width * scale), round(height * scale), stream.getvalue()
 
 
 # Tables inside the page: sortable, and to be had as CSV.
@@ -102,12 +112,12 @@ _SHORT_ROWS = 20
 
 
 def sort_value(value: Value) -> str:
-    """Return what a cell is sorted by: all digits of a number, a text as it is, nothing for None."""
+    """Return what a cell is sorted by: six digits of a number, a text as it is, nothing for None."""
     if isinstance(value, Mean | Share):
         value = value.value
     if value is None:
         return ""
-    return value if isinstance(value, str) else repr(float(value))
+    return value if isinstance(value, str) else f"{value:.6g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +148,7 @@ class _TableView:
     def __init__(self, table: Table) -> None:
         self.name, self.caption, self.protocol = table.name, table.caption, table.protocol
         self.is_wide, self.is_short = len(table.columns) > _WIDE_COLUMNS, len(table.rows) <= _SHORT_ROWS
-        self.csv_address = "data:text/csv;charset=utf-8," + quote(table_csv(table))
+        self.packed_csv = packed_text(table_csv(table).encode())
         headings = [_heading(table, number) for number in range(len(table.columns))]
         self.groups = [
             (group, list(members))
@@ -255,7 +265,12 @@ def write_report(
 
 def _section(outcome: ExperimentResult, figures: Mapping[str, Markup] | None) -> _Section:
     shown = [figures[one.name] if figures else picture_figure(one) for one in outcome.pictures]
-    return _Section(section_id(outcome.name), outcome, shown, [_TableView(table) for table in outcome.tables])
+    return _Section(
+        section_id(outcome.name),
+        outcome,
+        shown,
+        [_TableView(table) for table in outcome.tables if not table.in_files_alone],
+    )
 
 
 # All pictures of a report, drawn on all cores: as a file of their own and, where there is a page, as a figure of it.

@@ -91,7 +91,7 @@ def outcome(scope: Scope, results: Results) -> ExperimentResult:
             _POINT_COLUMNS,
             tuple(_point_row(one, points) for one in points),
             protocol,
-            in_terminal=False,
+            in_files_alone=True,
         ),
     )
     question = (

@@ -297,8 +297,8 @@ def frontier_remarks(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
         *_remapping(points),
         *_exposed(points),
         *([_ABOUT_SRR] if has_srr else []),
-        "A defence confined to small discs keeps recall and gives the disc away. Which promise goes with a point is in "
-        "the table of all points.",
+        "A defence confined to small discs keeps recall and gives the disc away. All points, and the promise of each, "
+        "are in frontier.csv.",
     )
 
 

@@ -8,11 +8,9 @@
 
   async function loadPlotly() {
     const packed = document.getElementById("plotly");
-    if (!packed || !window.DecompressionStream) return false;
-    const bytes = Uint8Array.from(atob(packed.textContent.trim()), (letter) => letter.charCodeAt(0));
-    const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    if (!packed) return false;
     const script = document.createElement("script");
-    script.textContent = await new Response(plain).text();
+    script.textContent = await window.unpacked(packed.textContent);
     document.head.append(script);
     return Boolean(window.Plotly);
   }
