@@ -298,5 +298,5 @@ def test_the_caption_is_between_the_title_and_the_panels(drawn: Draw) -> None:
     (caption,) = (text for text in figure.texts if text.get_text().startswith("See how"))
     title, box = figure.get_suptitle(), caption.get_window_extent()
     assert title == CHART.title
-    assert all(axes.get_tightbbox().y1 < box.y0 for axes in figure.axes)
+    assert all(panel is not None and panel.y1 < box.y0 for panel in (axes.get_tightbbox() for axes in figure.axes))
     assert box.y1 < figure.bbox.y1
