@@ -398,10 +398,16 @@ def test_a_policy_and_a_preset(run: Run, people_csv: Path) -> None:
         (("--preset", "three-decimals", "--policy", "drop:0.1"), "give one of --preset and --policy"),
         (("--preset", "check-in-500m", "--k", 10), "--k cannot be used with --preset check-in-500m"),
         (("--policy", "cutoff:1m,group:50"), "the service lists nobody near any of its people"),
+        (
+            ("--answers", "distance:1km", "--policy", "snap:100m,drop:0.1", "--attack", "adaptive"),
+            "the answer policy drop:0.1 is for ranked lists and has no effect on the answers distance:1km",
+        ),
+        (("--answers", ""), "--answers cannot be ''"),
     ],
 )
 def test_wrong_policies(run: Run, people_csv: Path, options: tuple[str | int, ...], says: str) -> None:
-    outcome = run("attack", "--input", people_csv, "--attack", "gi-lia", *options, *SMALL)
+    attack = () if "--attack" in options else ("--attack", "gi-lia")
+    outcome = run("attack", "--input", people_csv, *attack, *options, *SMALL)
     assert outcome.code == 2
     assert says in " ".join(outcome.err.split())
     assert "Traceback" not in outcome.err

@@ -269,7 +269,7 @@ def attack(
         )  # fmt: skip
         _draw(outcome, trace, animate, force=force)
         return
-    said = Answers.parse(answers or "list")
+    said = Answers.parse("list" if answers is None else answers)
     names = attacks_for(said) if not name or _ALL in name else list(dict.fromkeys(name))
     for one in names:
         attack_class(one)

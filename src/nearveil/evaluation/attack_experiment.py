@@ -370,6 +370,12 @@ class AttackExperiment:
     ) -> None:
         if not len(dataset.places):
             raise UsageError("a service without people cannot be attacked; give at least one person")
+        lists_only = replace(protocol.policy, snap_m=0.0)
+        if not answers.is_list and not lists_only.is_plain:
+            raise UsageError(
+                f"the answer policy {lists_only} is for ranked lists and has no effect on the answers {answers}; leave it "
+                "out, or keep snap alone"
+            )
         self.dataset, self.protocol, self.mechanism, self.answers = dataset, protocol, mechanism, answers
         self.true_m = dataset.region.to_metres(dataset.places)
         self._published: dict[int, PublishedRun] = {}
