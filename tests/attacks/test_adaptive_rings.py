@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -138,6 +139,28 @@ def test_a_service_that_allows_for_other_distances_is_believed_less(attack: Adap
     assert math.dist(with_tolerance.estimate, AT) <= TAU_M
     assert with_tolerance.outcome is Outcome.FOUND
     assert with_tolerance.queries >= without.queries
+
+
+def banded(target: Spot, edges: tuple[float, ...]) -> CountedBands:
+    return CountedBands(lambda place: next(band for band in pairwise(edges) if math.dist(place, target) < band[1]))
+
+
+def test_bands_of_different_widths_are_found(attack: Adaptive, san_francisco: Region) -> None:
+    """As services label them, with an open end; seeds are fixed."""
+    for target in anywhere(san_francisco, 2):
+        found = attack.locate(banded(target, (0.0, 500.0, 1000.0, 2000.0, 5000.0, 10_000.0, math.inf)))
+        assert found.outcome is Outcome.FOUND
+        assert found.estimate is not None
+        assert math.dist(found.estimate, target) <= TAU_M
+        assert found.queries <= 30
+
+
+def test_distances_that_are_not_rounded_are_planned_in_steps_of_a_metre() -> None:
+    reading = DistanceReading(CountedDistance(lambda place: math.dist(place, AT) / 1000))
+    for place in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0)):
+        reading.ask(Question(place))
+    assert max(rule.step_m for rule in reading.rules) < 0.01
+    assert reading.steps(None)[:, 1].max() == pytest.approx(1.0)
 
 
 # Services that cannot be believed.

@@ -121,6 +121,7 @@ _USUAL_STEPS = tuple(digit * 10.0**power for power in range(-3, 6) for digit in 
 _CHANCE_OF_OTHER_STEP = 0.1
 # Answers are told apart to this part of their unit.
 _DIGIT = 1e-6
+_FINEST_PLANNED_M = 1.0
 
 
 class DistanceReading(Reading):
@@ -193,9 +194,12 @@ class DistanceReading(Reading):
         """How answers depend on distance, for each rule."""
         del radius_m
         finest, least = min(rule.step for rule in self.rules), float(not self._shows_zero)
-        return np.array(
-            [(rule.first_edge * rule.step_m, rule.step_m, least, 1e9, round(rule.step / finest)) for rule in self.rules]
-        )
+        # One question tells enough of finer steps, and to count them takes long.
+        coarser = max(1.0, _FINEST_PLANNED_M / max(rule.step_m for rule in self.rules))
+        return np.array([
+            (rule.first_edge * rule.step_m * coarser, rule.step_m * coarser, least, 1e9, round(rule.step / finest))
+            for rule in self.rules
+        ])  # fmt: skip
 
 
 def _is_multiple(value: float, step: float) -> bool:
@@ -211,10 +215,15 @@ def _rounded_first(step_m: float) -> tuple[Rule, ...]:
     return tuple(Rule(step_m, first_edge, chance=chance) for first_edge, chance in _ROUNDED_FIRST.items())
 
 
+# Edges in whole metres or feet differ a little.
+_SAME_WIDTH = 0.01
+
+
 class BandReading(Reading):
     """A band, with its edges. The service may round the distance before it looks for the band.
 
-    Where bands that were not seen yet begin and end is a guess, for planning only.
+    Where bands that were not seen yet begin and end is a guess, for planning only: that all are as wide. Once one is
+    seen that is not, each question is planned for one edge that was seen, as if it were the radius of a filter.
     """
 
     def __init__(self, oracle: BandOracle) -> None:
@@ -242,14 +251,23 @@ class BandReading(Reading):
         moved = rule.first_edge * (high - low if high < math.inf else rule.step_m)
         return (low + moved if low > 0 else 0.0), high + moved
 
-    def radii_near(self, distance_m: float) -> Sequence[None]:
-        """Radii for an edge near a distance."""
-        del distance_m
-        return (None,)
+    def radii_near(self, distance_m: float) -> Sequence[float | None]:
+        """Edges near a distance, where bands differ in width."""
+        if self._are_even:
+            return (None,)
+        seen = {edge for band in self._answers for edge in band if 0 < edge < math.inf}
+        return sorted(seen, key=lambda edge: abs(edge - distance_m))[:2] or (None,)
+
+    @property
+    def _are_even(self) -> bool:
+        """Whether all bands that were seen are as wide."""
+        widths = [high - low for low, high in self._answers]
+        return not widths or max(widths) - min(widths) <= _SAME_WIDTH * min(widths)
 
     def steps(self, radius_m: float | None) -> FloatArray:
-        """How answers depend on distance, for each rule."""
-        del radius_m
+        """How answers depend on distance, for each rule: by bands of one width, or by one edge."""
+        if radius_m is not None:
+            return np.array([(radius_m + rule.first_edge * rule.step_m, 1e9, 0.0, 1.0, 1.0) for rule in self.rules])
         return np.array([((1 + rule.first_edge) * rule.step_m, rule.step_m, 0.0, 1e9, 1.0) for rule in self.rules])
 
 

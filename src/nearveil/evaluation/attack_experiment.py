@@ -373,8 +373,8 @@ class AttackExperiment:
         lists_only = replace(protocol.policy, snap_m=0.0)
         if not answers.is_list and not lists_only.is_plain:
             raise UsageError(
-                f"the answer policy {lists_only} is for ranked lists and has no effect on the answers {answers}; leave it "
-                "out, or keep snap alone"
+                f"the answer policy {lists_only} is for ranked lists and has no effect on the answers {answers}; leave "
+                "it out, or keep snap alone"
             )
         self.dataset, self.protocol, self.mechanism, self.answers = dataset, protocol, mechanism, answers
         self.true_m = dataset.region.to_metres(dataset.places)
