@@ -244,7 +244,7 @@ def test_a_service_that_refuses_before_the_attack_begins_is_one_sentence(write: 
         "def nearby(a, b):\n    asked.append(1)\n    if len(asked) > 3: raise OutOfQueriesError\n    return ['me']\n"
     )
     adapter = Adapter(write(text), san_francisco)
-    with pytest.raises(OracleError, match="before there was a place to begin from"):
+    with pytest.raises(OracleError, match="refused further questions before a place was found"):
         attack_adapter(adapter, adapter.answers(None), san_francisco, truth=TRUTH, target="me")
 
 
@@ -258,6 +258,10 @@ def test_a_slow_service_ends_the_attack(write: Write, san_francisco: Region) -> 
     found = attack_adapter(adapter, adapter.answers(None), san_francisco, truth=TRUTH)
     assert found.result.outcome in (Outcome.OUT_OF_QUERIES, Outcome.CONTRADICTION)
     assert found.questions <= 3
+    lists = write("accounts = ['mine']\ndef move(who, a, b): pass\ndef nearby(a, b): return ['me']")
+    adapter = Adapter(lists, san_francisco, clock=lambda: float(next(ticks)))
+    with pytest.raises(OracleError, match="took too long or refused"):
+        attack_adapter(adapter, adapter.answers(None), san_francisco, truth=TRUTH, target="me")
 
 
 def test_a_file_that_does_not_exist_is_one_sentence(tmp_path: Path, san_francisco: Region) -> None:

@@ -156,7 +156,6 @@ class Adapter:
         """Open the service to an attack through lists of at most k."""
 
         def ask(place: Spot) -> Sequence[Person]:
-            self._check_time()
             return self.listed(place)[:k]
 
         def put(account: Person, place: Spot | None) -> None:
@@ -166,6 +165,7 @@ class Adapter:
 
     def listed(self, place: Spot) -> list[str]:
         """Ids of the people near a place, as text."""
+        self._check_time()
         answer = self._call("nearby", *degrees_of(self._region, place))
         ids_only = isinstance(answer, list | tuple) and all(isinstance(one, str | int) for one in answer)
         if not ids_only or len(set(map(str, answer))) < len(answer):
@@ -288,7 +288,7 @@ def _attack_lists(
         start = search.start_for(target, truth_m)
     except OutOfQueriesError:
         raise OracleError(
-            "nearby() refused further questions before there was a place to begin from, one that lists the test account"
+            "nearby() took too long or refused further questions before a place was found that lists the test account"
         ) from None
     if start is None:
         raise UsageError("nearby() lists the test account from no place near --truth; check --target and --truth")
