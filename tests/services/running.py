@@ -16,8 +16,6 @@ from pathlib import Path
 import httpx
 
 START_S = 300.0
-# Of services without TLS no certificate is verified; httpx would read all root certificates for every client, in 20 ms.
-NO_ROOTS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def free_port(owner: object = None) -> int:
@@ -75,15 +73,21 @@ class RunningService:
             if self._process.poll() is not None:
                 raise AssertionError(f"the service ended: {self.log.read_text()[-2000:]}")
             try:
-                ready = httpx.get(
-                    f"{self.url}/readyz", headers=self.headers, timeout=10.0, verify=self._trust or NO_ROOTS
-                )
+                ready = httpx.get(f"{self.url}/readyz", headers=self.headers, timeout=10.0, verify=self._trust or True)
                 if ready.status_code == 200:
                     return
             except (httpx.TransportError, FileNotFoundError):
                 pass
             time.sleep(0.05)
         raise AssertionError(f"the service does not get ready: {self.log.read_text()[-2000:]}")
+
+    def wait_until_said(self, text: str) -> str:
+        """Wait until a text is in the log, which may be a little after the first answer, and return the log."""
+        end = time.monotonic() + START_S
+        while text not in (said := self.log.read_text()):
+            assert time.monotonic() < end, f"the service does not say {text!r}: {said[-2000:]}"
+            time.sleep(0.05)
+        return said
 
     @property
     def key(self) -> str:

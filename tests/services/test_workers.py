@@ -21,7 +21,7 @@ import pytest
 from tests.server.running import HERE
 from tests.services.postgres import private_database
 from tests.services.redis_server import RedisServer, running_redis
-from tests.services.running import NO_ROOTS, RunningService
+from tests.services.running import RunningService
 from tests.services.torture import platform_key
 
 from nearveil.nearby.publishing.keys import new_keys, write_keys
@@ -69,9 +69,7 @@ def service(
 
 def send(service: RunningService, method: str, path: str, **request: Any) -> httpx.Response:
     """Send a request over a connection of its own, which the kernel gives to either worker."""
-    return httpx.request(
-        method, service.url + path, headers=service.headers, timeout=LONG_S, verify=NO_ROOTS, **request
-    )
+    return httpx.request(method, service.url + path, headers=service.headers, timeout=LONG_S, **request)
 
 
 def workers(service: RunningService) -> list[psutil.Process]:
@@ -97,7 +95,7 @@ def ask(service: RunningService, **question: object) -> httpx.Response:
 
 
 def test_it_says_once_that_it_is_ready_and_where(service: RunningService) -> None:
-    said = service.log.read_text()
+    said = service.wait_until_said("2 workers are ready")
     assert said.count("2 workers are ready") == 1
     assert f"on {service.url}" in said
     assert len(workers(service)) == 2
