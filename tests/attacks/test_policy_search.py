@@ -7,17 +7,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nearveil.attacks._displacement import log_likelihood_of_order
-from nearveil.attacks._policy_search import (
+from nearveil.attacks._policy_likelihood import (
     Calibration,
     Clue,
     Hypotheses,
     Likelihood,
     clue_of,
-    missing_share,
-    roundest_between,
-    same_order,
+    log_likelihood_of_order,
 )
+from nearveil.attacks._policy_search import missing_share, roundest_between, same_order
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.attacks.oracle import CountedOracle, Spot

@@ -10,18 +10,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise, product
 
 import numpy as np
 
 from nearveil.attacks._band_search import NO_BANDS, Bands, BandSearch, find_bands
 from nearveil.attacks._belief import Belief, split_cells
-from nearveil.attacks._displacement import account_pairs, log_likelihood_of_order
-from nearveil.attacks.base import Finding, Inquiry, Outcome, inward_angle, rank_of, step_from
+from nearveil.attacks._policy_likelihood import (
+    ACCOUNT_FIRST,
+    DISPLACED_M,
+    DISPLACEMENTS_M,
+    Calibration,
+    Clue,
+    Hypotheses,
+    Likelihood,
+    account_pairs,
+    clue_between,
+    clue_of,
+    log_likelihood_of_order,
+)
+from nearveil.attacks.base import Finding, Inquiry, Outcome, inward_angle, step_from
 from nearveil.attacks.oracle import Spot, spot_of
 from nearveil.nearby.index import Person
-from nearveil.types import FloatArray, IntArray
+from nearveil.types import FloatArray
 
 # The same question so many times, at most, to see what varies.
 _REPEATS = 4
@@ -34,13 +46,6 @@ _JUMP = 3
 _WELL_KNOWN = 1.06
 # Questions that calibration leaves for the search.
 _KEPT = 20
-# Standard deviations of displacements that may be, and about how large they are where that could not be measured.
-_DISPLACEMENTS_M = (8.0, 13.0, 20.0, 33.0, 52.0, 84.0, 134.0, 215.0, 344.0)
-_DISPLACED_M = 30.0
-# They are hardly more than so many times what was measured.
-_MOST_TIMES = 4.5
-# Smaller ones hardly contradict a plain service.
-_NOTICEABLE_M = 20.0
 # The target is hardly farther away than so many times what accounts are displaced by: by all answers about one account,
 # about several, and by the order of accounts alone.
 _DISPLACED_TIMES_ALONE, _DISPLACED_TIMES, _DISPLACED_TIMES_BY_ORDER = 2.8, 2.2, 1.6
@@ -49,173 +54,9 @@ _LOOKS_AROUND = 8
 _SIDES = 3
 # Difference of log-likelihoods that decides.
 _SURELY = 3.0
-# Share of answers that none of the hypotheses explains.
-_NONSENSE = 0.02
 _MOST_CELLS = 1500
 _SAMPLES = 160
 _PLACES = 14
-_NOISE_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
-_ACCOUNT_FIRST, _TARGET_FIRST, _EITHER = 0, 1, 2
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """What the service does to lists, as far as questions about the attacker's own accounts tell.
-
-    Attributes
-    ----------
-    drop : float
-        Share of people left out of a list.
-    stable : bool
-        Whether people are in the same order when the same question is asked again.
-    delay : int
-        Number of questions after which a move of an account shows.
-    cutoff_m, cutoff_slack_m : float
-        Distance beyond which nobody is listed, infinite if there is none, and how well it is known.
-    bands_m : float
-        Width of the bands by which people are in order; 0 if there are none.
-    displaced_m : float
-        About how far accounts are from where they were put, towards or away from the place asked from; 0 if they are
-        not, or if the order varies anyway.
-    crowded : bool
-        Whether at the start the first band fills the list.
-    """
-
-    drop: float
-    stable: bool
-    delay: int
-    cutoff_m: float = math.inf
-    cutoff_slack_m: float = 1.0
-    bands_m: float = 0.0
-    displaced_m: float = 0.0
-    crowded: bool = False
-
-    @property
-    def only_delays(self) -> bool:
-        """Whether moves show late and nothing else was noticed."""
-        return self.delay > 0 and self.stable and self.drop == 0 and not self.bands_m
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Hypotheses:
-    """What accounts and orders may suffer, one hypothesis per row."""
-
-    displaced_m: FloatArray
-    noise: FloatArray
-    bands_m: FloatArray
-    ties: IntArray
-
-    @classmethod
-    def for_service(cls, calibration: Calibration) -> Hypotheses:
-        """Return what can be, given what is known."""
-        rows = [] if calibration.stable else [(1.0, noise, 0.0, _EITHER) for noise in _NOISE_SHARES]
-        if calibration.bands_m:
-            rows += [(2.0, 0.0, calibration.bands_m, tie) for tie in (_ACCOUNT_FIRST, _TARGET_FIRST)]
-        if calibration.displaced_m:
-            most_m = _MOST_TIMES * max(calibration.displaced_m, _DISPLACED_M)
-            # Where nobody is left out, it was displacements that did not fit a plain service: they are not small.
-            least_m = 0.0 if calibration.drop else _NOTICEABLE_M
-            rows += [(one, 0.0, 0.0, _EITHER) for one in _DISPLACEMENTS_M if least_m <= one <= most_m]
-        table = np.array(rows, dtype=np.float64)
-        return cls(table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.int64))
-
-    def edges(self, radius_m: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Two distances below which the target is listed before an account at a distance, and the weight of the second.
-
-        Both are the distance itself, or the edges of the account's band. Within a band whose order is another one each
-        time, either may come first.
-        """
-        low, high = np.full(len(self.noise), radius_m), np.full(len(self.noise), radius_m)
-        share = np.full(len(self.noise), 0.5)
-        banded = self.bands_m > 0
-        if banded.any() and math.isfinite(radius_m):
-            width, ties = self.bands_m[banded], self.ties[banded]
-            within, band = np.modf(radius_m / width)
-            low[banded] = (band + (ties == _TARGET_FIRST)) * width
-            high[banded] = (band + (ties != _ACCOUNT_FIRST)) * width
-            share[banded] = 0.25 + 0.5 * within
-        return low, high, share
-
-
-@dataclass(frozen=True, slots=True)
-class Clue:
-    """One answer: the target is listed between accounts at two distances, or not listed, beyond an account."""
-
-    place: Spot
-    listed: bool
-    low_m: float
-    high_m: float
-
-
-class Likelihood:
-    """How likely clues are, for every cell and hypothesis."""
-
-    def __init__(self, start: Spot, calibration: Calibration, hypotheses: Hypotheses) -> None:
-        self._start = np.array(start)
-        self._calibration, self._hypotheses = calibration, hypotheses
-
-    def log_of(self, clue: Clue, cells: FloatArray) -> FloatArray:
-        """Log-likelihood of a clue: rows are cells (x, y, half side), columns hypotheses."""
-        distances = np.hypot(*(cells[:, :2] - clue.place).T)
-        columns = np.arange(len(self._hypotheses.noise))
-        inside = self._between(distances[:, None], cells[:, 2:], clue.low_m, clue.high_m, columns)
-        visible = self._visible(cells[:, :2], distances, cells[:, 2])[:, None]
-        return np.asarray(np.log(self._chance(inside, visible, listed=clue.listed)))
-
-    def outcomes(self, place: FloatArray, radii: FloatArray, cells: FloatArray, columns: IntArray) -> FloatArray:
-        """Chances of each answer to a question: listed before, between and after accounts, or not listed."""
-        distances = np.hypot(*(cells[:, :2] - place).T)
-        visible = self._visible(cells[:, :2], distances, cells[:, 2])
-        bounds = np.concatenate([[-np.inf], radii, [np.inf]])
-        chances = [
-            self._chance(
-                self._between(distances, cells[:, 2], bounds[number], bounds[number + 1], columns),
-                visible,
-                listed=True,
-            )
-            for number in range(len(radii) + 1)
-        ]
-        missing = self._chance(np.ones(len(cells)), visible, listed=False)
-        table = np.column_stack([*chances, missing])
-        return np.asarray(table / table.sum(axis=1, keepdims=True))
-
-    def _between(
-        self, distances: FloatArray, half: FloatArray, low_m: float, high_m: float, columns: IntArray
-    ) -> FloatArray:
-        rows = self._hypotheses
-        # Noise is in the target's distance and in the account's.
-        spread = np.sqrt(
-            rows.displaced_m[columns] ** 2 + 2 * (rows.noise[columns] * distances) ** 2 + (0.6 * half) ** 2
-        )
-
-        def before(radius_m: float) -> FloatArray | float:
-            if not math.isfinite(radius_m):
-                return float(radius_m > 0)
-            low, high, share = (edges[columns] for edges in rows.edges(radius_m))
-            return (1 - share) * _normal((low - distances) / spread) + share * _normal((high - distances) / spread)
-
-        return np.maximum(before(high_m) - before(low_m), 0.0) + 0.0 * spread
-
-    def _visible(self, points: FloatArray, distances: FloatArray, half: FloatArray) -> FloatArray:
-        """Chance that the target is listed: surely as far as the cut-off, else about as far as the start was."""
-        known = self._calibration
-        if known.cutoff_m < math.inf:
-            return _normal((known.cutoff_m - distances) / (known.cutoff_slack_m + 0.6 * half))
-        if known.crowded:
-            # Within a band that is too full for the list, some are never listed.
-            return 0.1 + 0.7 * _normal((known.bands_m - distances) / (2.0 + 0.6 * half))
-        reach = np.maximum(np.hypot(*(points - self._start).T), 50.0)
-        return np.clip(1 / (1 + (distances / reach) ** 6), 0.05, 0.95)
-
-    def _chance(self, inside: FloatArray, visible: FloatArray, *, listed: bool) -> FloatArray:
-        drop = self._calibration.drop
-        sensible = (1 - drop) * visible * inside if listed else drop + (1 - drop) * (1 - visible) * inside
-        return (1 - _NONSENSE) * sensible + _NONSENSE / 2
-
-
-def _normal(z: FloatArray) -> FloatArray:
-    """The normal distribution, nearly."""
-    return np.asarray(1 / (1 + np.exp(-1.702 * np.clip(z, -300, 300))))
 
 
 class PolicySearch:
@@ -270,7 +111,7 @@ class PolicySearch:
         if calibration.bands_m:
             # In a band some accounts may be before the target and others after it: keep to one.
             self._accounts = self._accounts[:1]
-        self._hypotheses = Hypotheses.for_service(calibration)
+        self._calibration, self._hypotheses = calibration, Hypotheses.for_service(calibration)
         self._likelihood = Likelihood(self._start, calibration, self._hypotheses)
         self._logs = np.zeros((len(self._cells), len(self._hypotheses.noise)))
         self._weigh()
@@ -297,7 +138,7 @@ class PolicySearch:
         """
         column = int(np.argmax(self._weights.sum(axis=0)))
         width_m = float(self._hypotheses.bands_m[column])
-        comes_first = bool(width_m) and self._hypotheses.ties[column] == _ACCOUNT_FIRST
+        comes_first = bool(width_m) and self._hypotheses.ties[column] == ACCOUNT_FIRST
         reach_m = width_m or 5 * self._tau_m
         # In bands the account comes after a target in the first band, and before one in the second.
         account_m = reach_m * ((1.5 if comes_first else 0.5) if width_m else 1.0)
@@ -344,7 +185,7 @@ class PolicySearch:
         cutoff_m, slack_m = math.inf, 1.0
         if max(map(len, lists)) < inquiry.oracle.k:
             cutoff_m, slack_m = self._find_cutoff(sentinel, drop)
-        measured, bands_m, displaced_m, crowded = None, 0.0, _DISPLACED_M * stable, False
+        measured, bands_m, displaced_m, crowded = None, 0.0, DISPLACED_M * stable, False
         is_plain_but_for_bands = stable and drop == 0 and not delay
         if is_plain_but_for_bands and len(self._accounts) > 1 and self._left > _KEPT:
             measured = find_bands(self._answer, self._accounts, [self._start, *self._quiet_places()])
@@ -359,12 +200,12 @@ class PolicySearch:
             bands_m, displaced_m, crowded = self._find_bands(lists)
             if bands_m and (measured is NO_BANDS or self._accounts_are_displaced(bands_m)):
                 # An account that stays where it is, though it is moved as far as that, is on a grid.
-                bands_m, displaced_m, crowded = 0.0, max(_DISPLACED_M, bands_m / 2), False
+                bands_m, displaced_m, crowded = 0.0, max(DISPLACED_M, bands_m / 2), False
         return Calibration(drop, stable, delay, cutoff_m, slack_m, bands_m, displaced_m, crowded)
 
     def _accounts_are_displaced(self, bands_m: float) -> bool:
         """Whether displacements explain the order of accounts and bands do not: a point of a grid looks like a band."""
-        displaced_m = np.array([2.0, *_DISPLACEMENTS_M])
+        displaced_m = np.array([2.0, *DISPLACEMENTS_M])
         widths_m = np.where(displaced_m == 2.0, bands_m, 0.0)
         logs = log_likelihood_of_order(account_pairs(self._inquiry.history), displaced_m, widths_m)
         return bool(logs[0] < logs[1:].max() - _SURELY)
@@ -423,11 +264,11 @@ class PolicySearch:
         if high / low > _WELL_KNOWN and low < self._half_extent.min():
             self._is_partly_calibrated = True
         if high == math.inf:
-            return 0.0, _DISPLACED_M, False
+            return 0.0, DISPLACED_M, False
         width_m = roundest_between(low, high)
         if width_m < _FIRST_REACH_M:
             # One account cannot tell narrow bands from a point of a grid that it stays at.
-            return 0.0, max(_DISPLACED_M, width_m / 2, self._find_displacement(account, counts)), False
+            return 0.0, max(DISPLACED_M, width_m / 2, self._find_displacement(account, counts)), False
         if abs(counts[high] - first) >= _JUMP:
             return width_m, 0.0, counts[high] == _UNLISTED
         # Few people changed places: it may be the edge of a band, or not.
@@ -437,7 +278,7 @@ class PolicySearch:
         """Put an account in several directions at one distance: the people before it tell how far it really is."""
         known = [radius for radius, ahead in counts.items() if radius > 0 and _JUMP <= ahead < _UNLISTED]
         if not known:
-            return _DISPLACED_M
+            return DISPLACED_M
         radius = max(known, key=lambda one: counts[one] / one)
         ahead = [counts[radius], *(self._ahead_of(account, radius) for _ in range(3) if self._left > _KEPT)]
         listed = [count for count in ahead if count < _UNLISTED]
@@ -604,9 +445,8 @@ class PolicySearch:
 
     def _likelihood_reach(self) -> float:
         """Distance at which answers change at once: a band's width or the cut-off; 0 if there is none."""
-        known = self._likelihood._calibration
-        if known.cutoff_m < math.inf:
-            return known.cutoff_m
+        if self._calibration.cutoff_m < math.inf:
+            return self._calibration.cutoff_m
         shares = self._weights.sum(axis=0)
         return float(self._hypotheses.bands_m[np.argmax(shares)])
 
@@ -638,21 +478,6 @@ class PolicySearch:
         row, column = np.unravel_index(np.argmax(self._weights), self._weights.shape)
         logs = [self._likelihood.log_of(clue, self._cells[row : row + 1])[0, column] for clue in self._clues]
         return float(np.mean(np.array(logs) < math.log(0.05))) <= 0.2 if logs else False
-
-
-def clue_of(place: Spot, target: Person, radius_of: dict[Person, float], answer: Sequence[Person]) -> Clue:
-    """Return what an answer says: which accounts stand right before and after the target."""
-    accounts = [(rank, radius_of[person]) for rank, person in enumerate(answer, start=1) if person in radius_of]
-    return clue_between(place, rank_of(answer, target), accounts)
-
-
-def clue_between(place: Spot, rank: int | None, accounts: Sequence[tuple[int, float]]) -> Clue:
-    """Return what the target's rank says, given the ranks and distances of the listed accounts."""
-    if rank is None:
-        return Clue(place, False, max((radius for _, radius in accounts), default=-math.inf), math.inf)
-    low = next((radius for at, radius in reversed(accounts) if at < rank), -math.inf)
-    high = next((radius for at, radius in accounts if at > rank), math.inf)
-    return Clue(place, True, min(low, high), max(low, high))
 
 
 def missing_share(lists: Sequence[Sequence[Person]]) -> float:
