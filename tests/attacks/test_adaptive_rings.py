@@ -155,6 +155,45 @@ def test_bands_of_different_widths_are_found(attack: Adaptive, san_francisco: Re
         assert found.queries <= 30
 
 
+def graded(*tiers: tuple[float, float], unit_m: float = 1.0) -> Callable[[float, str], float]:
+    """Rounding to the step of the first tier that reaches as far, in the service's unit."""
+
+    def rounded(distance_m: float, rounding: str) -> float:
+        shown = distance_m / unit_m
+        step = next(step for most, step in tiers if shown < most)
+        return step * ROUNDINGS[rounding](shown / step)
+
+    return rounded
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize(
+    ("rule", "coarsest"),
+    [
+        (graded((1000, 100), (math.inf, 1000)), 1000.0),
+        (graded((1, 0.1), (10, 1), (math.inf, 10), unit_m=1609.344), 10.0),
+        (graded((1000, 50), (10_000, 500), (math.inf, 5000)), 5000.0),
+    ],
+    ids=["100 m, 1 km", "0.1, 1, 10 miles", "50, 500, 5000 m"],
+)
+def test_distances_that_are_rounded_more_coarsely_farther_away_are_found(
+    attack: Adaptive, san_francisco: Region, rule: Callable[[float, str], float], coarsest: float, rounding: str
+) -> None:
+    for target in anywhere(san_francisco, 2):
+        oracle = CountedDistance(
+            lambda place, target=target: rule(math.dist(place, target), rounding), has_fixed_rule=True
+        )
+        found = attack.locate(oracle)
+        assert found.outcome is Outcome.FOUND
+        assert found.estimate is not None
+        assert found.radius_m is not None
+        assert math.dist(found.estimate, target) <= found.radius_m <= TAU_M
+        assert found.queries <= 30
+        # Only as long as one step explains all answers there is a certificate.
+        steps = [float(step.answer or 0) / coarsest for step in found.trace.steps]
+        assert found.certified == all(math.isclose(step, round(step)) for step in steps)
+
+
 def test_distances_that_are_not_rounded_are_planned_in_steps_of_a_metre() -> None:
     reading = DistanceReading(CountedDistance(lambda place: math.dist(place, AT) / 1000))
     for place in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0)):

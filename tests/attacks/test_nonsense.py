@@ -1,20 +1,26 @@
 """Services that answer nonsense or fail: every attack ends by itself, within its questions, and claims nothing."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
 
+from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Attack, Outcome
-from nearveil.attacks.oracle import CountedOracle, OracleError, Spot
+from nearveil.attacks.oracle import CountedOracle, Oracle, OracleError, Spot
 from nearveil.attacks.registry import ATTACKS
-from nearveil.evaluation.attack_trials import set_up_attacks
+from nearveil.attacks.simulator import SimulatedService
+from nearveil.evaluation.attack_trials import draw_instances, set_up_attacks
+from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.index import Person
 from nearveil.region import Region
 
 K = 8
+LONG_LIST = 30
 MOST_QUERIES = 300
 Ask = Callable[[Spot], Sequence[Person]]
+Disorder = Callable[[list[Person], Person, np.random.Generator], list[Person]]
 
 
 @pytest.fixture(params=tuple(ATTACKS))
@@ -80,3 +86,66 @@ def test_a_service_that_cannot_be_reached(attack: Attack) -> None:
 
     with pytest.raises(OracleError, match="did not answer"):
         attack.infer(oracle_of(refuse), "target", (0.0, 0.0))
+
+
+# Lists of the right people in an order that says nothing, or something else. Every answer is possible for itself.
+
+
+def shuffled(listed: list[Person], _target: Person, rng: np.random.Generator) -> list[Person]:
+    return [listed[row] for row in rng.permutation(len(listed))]
+
+
+def with_the_target_first(listed: list[Person], target: Person, _rng: np.random.Generator) -> list[Person]:
+    return [target, *(person for person in listed if person != target)][:LONG_LIST]
+
+
+def with_the_target_last(listed: list[Person], target: Person, _rng: np.random.Generator) -> list[Person]:
+    return [*[person for person in listed if person != target][: LONG_LIST - 1], target]
+
+
+def with_the_target_anywhere(listed: list[Person], target: Person, rng: np.random.Generator) -> list[Person]:
+    others = [person for person in listed if person != target][: LONG_LIST - 1]
+    others.insert(int(rng.integers(len(others) + 1)), target)
+    return others
+
+
+def reversed_order(listed: list[Person], _target: Person, _rng: np.random.Generator) -> list[Person]:
+    return listed[::-1]
+
+
+def _ask_in_disorder(
+    plain: Oracle, target: Person, disorder: Disorder, rng: np.random.Generator, place: Spot
+) -> list[Person]:
+    return disorder([*plain.nearby(place)], target, rng)
+
+
+@pytest.mark.parametrize(
+    ("disorder", "accounts"),
+    [
+        (shuffled, 1),
+        (shuffled, 4),
+        (with_the_target_first, 1),
+        (with_the_target_first, 4),
+        (with_the_target_last, 2),
+        (with_the_target_anywhere, 1),
+        (reversed_order, 2),
+        (reversed_order, 4),
+    ],
+)
+def test_an_order_that_means_something_else_is_not_believed(
+    san_francisco: Region,
+    disorder: Disorder,
+    accounts: int,
+) -> None:
+    places_m = san_francisco.to_metres(synthetic_city(5000, san_francisco, rng=3))
+    service = SimulatedService(san_francisco, places_m, rng=1)
+    attack = Adaptive(half_extent_m=san_francisco.half_extent_m, colluders=accounts)
+    instances = draw_instances(service, places_m, k=LONG_LIST, count=2, rng=np.random.default_rng(5))
+    for number, instance in enumerate(instances):
+        plain = service.oracle(k=LONG_LIST, colluders=accounts, rng=number)
+        ask = partial(_ask_in_disorder, plain, instance.target, disorder, np.random.default_rng(number))
+        oracle = CountedOracle(ask, plain.put, k=LONG_LIST, colluders=plain.colluders)
+        result = attack.infer(oracle, instance.target, instance.start)
+        assert result.outcome is not Outcome.FOUND
+        assert not result.certified
+        assert result.radius_m is None

@@ -97,17 +97,36 @@ def _measure(ask: Asker, order: Sequence[Person], place: Spot) -> Bands | None:
         high = min([high, *(radius for account, radius in radius_of.items() if account not in before)])
         if low >= high or low < _LEAST_M or low > _MOST_M:
             return NO_BANDS
-    # Accounts that a service has elsewhere, on a grid say, stay in that order within a point of the grid, but hardly
-    # farther out as well: see if they do in the second band, or in the first if the list ends before.
     width_m = math.sqrt(low * high)
+    is_kept = _keeps_order(ask, order, place, width_m)
+    if is_kept is None:
+        return None
+    return Bands(width_m, math.sqrt(high / low) - 1, tuple(order)) if is_kept else NO_BANDS
+
+
+def _keeps_order(ask: Asker, order: Sequence[Person], place: Spot, width_m: float) -> bool | None:
+    """Whether accounts are in the same order wherever they are within a band; None if they are not listed.
+
+    Accounts that a service has elsewhere, on a grid say, stay in that order within a point of the grid, but hardly
+    farther out as well: so see if they do in the second band, or in the first if the list ends before. In a list that
+    has the nearest last they come in the order of their distances: so neither order of distances is the order to keep.
+    """
+    *movable, last = order
+    # The last is nearest, the others farther and farther away.
+    shares = {account: 0.6 + 0.3 * number / len(movable) for number, account in enumerate(movable, start=1)}
+    arrangements = (
+        [{last: 0.1, **shares}] if len(movable) > 1 else [{last: 0.1, **shares}, {last: 0.9, movable[0]: 0.1}]
+    )
     for band in (1, 0):
-        radius_of = {
-            last: (band + 0.1) * width_m,
-            **{account: (band + 0.6 + 0.3 / number) * width_m for account, number in zip(movable, steps, strict=True)},
-        }
-        listed = [person for person in ask(place, radius_of) if person in order]
-        if len(listed) == len(order):
-            return Bands(width_m, math.sqrt(high / low) - 1, tuple(order)) if listed == list(order) else NO_BANDS
+        for arrangement in arrangements:
+            answer = ask(place, {account: (band + share) * width_m for account, share in arrangement.items()})
+            listed = [person for person in answer if person in order]
+            if len(listed) < len(order):
+                break
+            if listed != list(order):
+                return False
+        else:
+            return True
     return None
 
 

@@ -32,7 +32,7 @@ _MOST_TIMES = 4.5
 _NOTICEABLE_M = 20.0
 # Share of answers that none of the hypotheses explains.
 _NONSENSE = 0.02
-_NOISE_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
+NOISE_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 ACCOUNT_FIRST, TARGET_FIRST, EITHER = 0, 1, 2
 
 
@@ -86,7 +86,7 @@ class Hypotheses:
     @classmethod
     def for_service(cls, calibration: Calibration) -> Hypotheses:
         """Return what can be, given what is known."""
-        rows = [] if calibration.stable else [(1.0, noise, 0.0, EITHER) for noise in _NOISE_SHARES]
+        rows = [] if calibration.stable else [(1.0, noise, 0.0, EITHER) for noise in NOISE_SHARES]
         if calibration.bands_m:
             rows += [(2.0, 0.0, calibration.bands_m, tie) for tie in (ACCOUNT_FIRST, TARGET_FIRST)]
         if calibration.displaced_m:

@@ -21,6 +21,7 @@ from nearveil.attacks._policy_likelihood import (
     ACCOUNT_FIRST,
     DISPLACED_M,
     DISPLACEMENTS_M,
+    NOISE_SHARES,
     Calibration,
     Clue,
     Hypotheses,
@@ -50,8 +51,22 @@ _KEPT = 20
 # about several, and by the order of accounts alone.
 _DISPLACED_TIMES_ALONE, _DISPLACED_TIMES, _DISPLACED_TIMES_BY_ORDER = 2.8, 2.2, 1.6
 _LOOKS_AROUND = 8
-# From so many sides it is confirmed that the target is within the radius.
+# Answers that a result needs at least.
+_LEAST_CLUES = 6
+# So many answers that are certain must come true before a result is believed, and so many more for each that did not;
+# a service with more of those is not understood.
+_CHECKS, _MORE_CHECKS, _MOST_CONTRADICTIONS = 6, 4, 2
+# As many of both kinds at least: accounts that come before the target, and such that come after it.
+_LEAST_OF_EACH = 2
+# Bands that are nearly as wide as lists reach leave no order.
+_ONE_BAND = 0.9
+# Questions that are kept for checks which tell nothing.
+_SPARE = 3
 _SIDES = 3
+_GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
+_NEARER = 0.75
+# An account so many times farther away than the target, for each share of noise, hardly comes before it.
+_NOISE_TIMES = 4.3
 # Difference of log-likelihoods that decides.
 _SURELY = 3.0
 _MOST_CELLS = 1500
@@ -89,9 +104,9 @@ class PolicySearch:
         self._rng = np.random.default_rng(1)
         self._clues: list[Clue] = []
         self.bands: Bands | None = None
-        # Whether questions ran out before it was known if there are bands, and whether an answer that was thought to be
+        # Whether questions ran out before it was known if there are bands, and how many answers that were thought to be
         # certain did not come true.
-        self._is_partly_calibrated = self._was_wrong = False
+        self._is_partly_calibrated, self._contradictions = False, 0
         self._cells = Belief(start, half_extent_m, inquiry.oracle.k, tau_m).cells
 
     def search(self, calibration: Calibration) -> Finding:
@@ -117,48 +132,141 @@ class PolicySearch:
         self._weigh()
         for clue in self._clues_so_far(calibration):
             self._learn(clue)
-        while self._left > self._inquiry.waits:
+        while self._left > self._cost_of_checks + _SPARE:
             self._ask(*self._next_question())
             estimate, radius_m = self.estimate()
-            if radius_m <= self._tau_m and len(self._clues) >= 6:
-                if len(self._accounts) == 1 and calibration.stable:
-                    is_confirmed = self._is_confirmed(estimate, radius_m)
-                    estimate, radius_m = self.estimate()
-                    if not is_confirmed or radius_m > self._tau_m:
-                        continue
+            if radius_m > self._tau_m or len(self._clues) < _LEAST_CLUES:
+                continue
+            is_confirmed = self._is_confirmed(estimate, radius_m)
+            estimate, radius_m = self.estimate()
+            if is_confirmed and radius_m <= self._tau_m:
                 outcome = Outcome.FOUND if self._is_trusted() else Outcome.CONTRADICTION
                 return Finding(outcome, estimate, radius_m=radius_m if outcome is Outcome.FOUND else None)
+            if self._contradictions > _MOST_CONTRADICTIONS:
+                return Finding(Outcome.CONTRADICTION, estimate)
+        is_known = self._is_confirmed(*self.estimate()) and self._is_trusted()
         estimate, radius_m = self.estimate()
-        return Finding(Outcome.CONTRADICTION, estimate, radius_m=radius_m if self._is_trusted() else None)
+        if not is_known:
+            return Finding(Outcome.CONTRADICTION, estimate)
+        return Finding(Outcome.OUT_OF_QUERIES, estimate, radius_m=radius_m)
+
+    # -- whether the answers mean what they are taken for
+
+    @property
+    def _checks_needed(self) -> int:
+        """How many answers must come true; more after some did not, as some come true by chance."""
+        return _CHECKS + _MORE_CHECKS * self._contradictions
+
+    @property
+    def _cost_of_checks(self) -> int:
+        """Questions that confirm a result, if each tells something."""
+        return (self._inquiry.waits + 1) * -(-self._checks_needed // min(len(self._accounts), 2))
 
     def _is_confirmed(self, estimate: Spot, radius_m: float) -> bool:
-        """Ask from three sides whether the target is no farther away than the radius, and see the answers come true.
+        """Ask from all sides what has a certain answer if the target is within the radius, and see it come true.
 
-        One account cannot be compared with others, so that what it is thought to do may be wrong.
+        Questions of the search are those whose answers are open, so that any answer fits some place: a service that
+        shuffles its lists, or always has the target first, would never contradict itself.
         """
-        column = int(np.argmax(self._weights.sum(axis=0)))
-        width_m = float(self._hypotheses.bands_m[column])
-        comes_first = bool(width_m) and self._hypotheses.ties[column] == ACCOUNT_FIRST
-        reach_m = width_m or 5 * self._tau_m
-        # In bands the account comes after a target in the first band, and before one in the second.
-        account_m = reach_m * ((1.5 if comes_first else 0.5) if width_m else 1.0)
-        turn = self._rng.uniform(0, 2 * math.pi)
-        sides = (step_from(estimate, turn + 2 * math.pi * side / _SIDES, reach_m - radius_m) for side in range(_SIDES))
-        expected = [(side, account_m, False) for side in sides]
-        if width_m:
-            # Both in the first band: whether the account comes first there.
-            expected.append((estimate, width_m / 2, comes_first))
-        for place, distance_m, is_first in expected:
+        if self._bands_m >= _ONE_BAND * self._calibration.cutoff_m:
+            is_confirmed = self._confirm_by_cutoff(estimate, radius_m)
+        elif self._bands_m:
+            is_confirmed = self._confirm_by_bands(estimate, radius_m)
+        else:
+            is_confirmed = self._confirm_by_order(estimate, radius_m)
+        self._contradictions += is_confirmed is False
+        return bool(is_confirmed)
+
+    def _confirm_by_order(self, estimate: Spot, radius_m: float) -> bool | None:
+        """Whether an account at the place asked from comes before the target, and one farther away after it."""
+        noise = float(self._hypotheses.noise[self._likeliest])
+        # Nearer to the target, if it is not listed from there.
+        reach_m, turn = max(5 * self._tau_m, 3 * radius_m), self._rng.uniform(0, 2 * math.pi)
+        told = {True: 0, False: 0}
+        for number in range(3 * self._checks_needed):
+            expected = [(0.0, True), (reach_m * (1 + _NOISE_TIMES * noise), False)]
+            if len(self._accounts) == 1:
+                expected = [expected[number % 2]]
+            came_true = self._try(step_from(estimate, turn + _GOLDEN_ANGLE * number, reach_m - radius_m), expected)
+            if not all(came_true.values()):
+                return False
+            for is_before in came_true:
+                told[is_before] += 1
+            if sum(told.values()) >= self._checks_needed and min(told.values()) >= _LEAST_OF_EACH:
+                return True
+            if len(came_true) < len(expected):
+                reach_m = max(_NEARER * reach_m, 3 * radius_m)
+        return None
+
+    def _confirm_by_cutoff(self, estimate: Spot, radius_m: float) -> bool | None:
+        """Whether the target is listed from a little nearer than the cut-off, and not from a little farther away.
+
+        For lists in no order: who is in them is all they tell.
+        """
+        known, turn = self._calibration, self._rng.uniform(0, 2 * math.pi)
+        for number in range(_CHECKS):
             if self._left <= self._inquiry.waits:
+                return None
+            is_inside = number % 2 == 0
+            gap_m = radius_m + 2 * known.cutoff_slack_m
+            away_m = max(known.cutoff_m + (-gap_m if is_inside else gap_m), 0.0)
+            place = step_from(estimate, turn + _GOLDEN_ANGLE * number, away_m)
+            self._ask(place, np.array([]))
+            is_listed = self._inquiry.target in self._inquiry.history[-1].answer
+            # Who is missing may be left out by chance, or the list is full.
+            if is_listed != is_inside and (is_listed or (not known.drop and not self._is_full)):
                 return False
-            self._ask(place, np.array([distance_m]))
-            step = self._inquiry.steps[-1]
-            account_rank = step.colluder_ranks[0]
-            if step.rank is not None and account_rank is not None and (account_rank < step.rank) != is_first:
-                self._was_wrong = True
-                return False
-        self._was_wrong = False
         return True
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether the last list has no room for more people."""
+        return len(self._inquiry.history[-1].answer) >= self._inquiry.oracle.k
+
+    def _confirm_by_bands(self, estimate: Spot, radius_m: float) -> bool | None:
+        """Whether an account comes after a target in the first band, and before one in the second."""
+        width_m, turn = self._bands_m, self._rng.uniform(0, 2 * math.pi)
+        comes_first = bool(self._hypotheses.ties[self._likeliest] == ACCOUNT_FIRST)
+        sides = [step_from(estimate, turn + 2 * math.pi * side / _SIDES, width_m - radius_m) for side in range(_SIDES)]
+        checks = [(side, ((1.5 if comes_first else 0.5) * width_m, False)) for side in sides]
+        # Both in the first band: whether the account comes first there.
+        checks.append((estimate, (width_m / 2, comes_first)))
+        told = 0
+        for place, expected in checks:
+            came_true = self._try(place, [expected])
+            if not all(came_true.values()):
+                return False
+            told += len(came_true)
+        # In a band that is full, some are never listed.
+        return True if told >= len(checks) // 2 else None
+
+    def _try(self, place: Spot, expected: Sequence[tuple[float, bool]]) -> dict[bool, bool]:
+        """Ask with accounts at distances; whether that which should come before the target, or after it, does so.
+
+        Who is not listed tells nothing.
+        """
+        if self._left <= self._inquiry.waits:
+            return {}
+        self._ask(place, np.array([distance_m for distance_m, _ in expected]))
+        answer = self._inquiry.history[-1].answer
+        if self._inquiry.target not in answer:
+            return {}
+        before = answer[: answer.index(self._inquiry.target)]
+        return {
+            is_before: (account in before) == is_before
+            for account, (_, is_before) in zip(self._accounts, expected, strict=False)
+            if account in answer
+        }
+
+    @property
+    def _likeliest(self) -> int:
+        """The number of the likeliest hypothesis."""
+        return int(np.argmax(self._weights.sum(axis=0)))
+
+    @property
+    def _bands_m(self) -> float:
+        """Width of the bands by the likeliest hypothesis, 0 if there are none."""
+        return float(self._hypotheses.bands_m[self._likeliest])
 
     @property
     def _left(self) -> int:
@@ -447,8 +555,7 @@ class PolicySearch:
         """Distance at which answers change at once: a band's width or the cut-off; 0 if there is none."""
         if self._calibration.cutoff_m < math.inf:
             return self._calibration.cutoff_m
-        shares = self._weights.sum(axis=0)
-        return float(self._hypotheses.bands_m[np.argmax(shares)])
+        return self._bands_m
 
     # -- the result
 
@@ -473,7 +580,7 @@ class PolicySearch:
 
     def _is_trusted(self) -> bool:
         """Whether it is known what the service does, and most answers are as some hypothesis has them."""
-        if self._is_partly_calibrated or self._was_wrong:
+        if self._is_partly_calibrated or self._hypotheses.noise[self._likeliest] == NOISE_SHARES[-1]:
             return False
         row, column = np.unravel_index(np.argmax(self._weights), self._weights.shape)
         logs = [self._likelihood.log_of(clue, self._cells[row : row + 1])[0, column] for clue in self._clues]

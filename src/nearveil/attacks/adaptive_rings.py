@@ -431,8 +431,7 @@ class RingSearch:
         self._oracle, self._prior, self._most_queries = oracle, prior, most_queries
         self._reading = reading_of(oracle)
         self._has_fixed_rule = bool(getattr(oracle, "has_fixed_rule", False))
-        usual = 1 if self._has_fixed_rule else CHECKS_WITHOUT_RULE
-        self._checks = usual if checks is None else checks
+        self._checks_wanted = checks
         self._belief = RingBelief(self._reading, prior)
         self._planner = RingPlanner(self._belief, self._reading, prior)
         self._steps: list[TraceStep] = []
@@ -452,18 +451,30 @@ class RingSearch:
             # Before any answer there is nothing to believe.
             estimate=(centre if found else self._belief.mean()) if self._steps else None,
             radius_m=None if contradicted or not self._steps else radius_m if found else self._belief.reach(),
-            certified=found and self._has_fixed_rule,
+            certified=found and self._is_certain,
             queries=self._oracle.queries,
             seconds=time.perf_counter() - started,
             trace=Trace(tuple(self._steps)),
         )
+
+    @property
+    def _is_certain(self) -> bool:
+        """Whether the service has a fixed rule, of a kind that is known."""
+        return self._has_fixed_rule and self._reading.is_exhaustive
+
+    @property
+    def _checks(self) -> int:
+        """How many answers must come true."""
+        if self._checks_wanted is not None:
+            return self._checks_wanted
+        return 1 if self._is_certain else CHECKS_WITHOUT_RULE
 
     def _ask_until_certain(self) -> Outcome:
         passed = 0
         while True:
             centre, radius_m = self._belief.enclosing_circle()
             together = radius_m <= self._prior.tau_m
-            if together and passed == self._checks:
+            if together and passed >= self._checks:
                 return Outcome.FOUND
             if len(self._steps) >= self._most_queries:
                 return Outcome.OUT_OF_QUERIES
@@ -477,6 +488,18 @@ class RingSearch:
 
     def _ask(self, question: Question) -> bool:
         answer = self._reading.ask(question)
-        makes_sense = self._belief.learn()
+        makes_sense = self._belief.learn() or self._read_otherwise()
         self._steps.append(TraceStep(question.place, None, answer=answer, cells=self._belief.cells))
         return makes_sense
+
+    def _read_otherwise(self) -> bool:
+        """Begin again with another reading of the same answers, if there is one that makes sense of them."""
+        reading = self._reading.otherwise()
+        if reading is None:
+            return False
+        belief = RingBelief(reading, self._prior)
+        if not belief.learn():
+            return False
+        self._reading, self._belief = reading, belief
+        self._planner = RingPlanner(belief, reading, self._prior)
+        return True

@@ -65,6 +65,15 @@ class Reading(ABC):
         self._asked: list[Question] = []
 
     @property
+    def is_exhaustive(self) -> bool:
+        """Whether every fixed rule that a service is likely to have is among the rules, so that a result is certain."""
+        return True
+
+    def otherwise(self) -> Reading | None:
+        """Return how else the answers may be read, when no rule explains them; None if there is no other way."""
+        return None
+
+    @property
     @abstractmethod
     def rules(self) -> Sequence[Rule]:
         """Rules to be told apart. An answer may change them; those that are left out then have smaller rings."""
@@ -150,6 +159,10 @@ class DistanceReading(Reading):
             self._rules = self._all_rules(tuple(UNITS_M))
         return f"{answer:g}"
 
+    def otherwise(self) -> Reading | None:
+        """Distances may be rounded the more coarsely, the farther away somebody is."""
+        return GradedDistanceReading(self._oracle, self._asked, self._answers)
+
     def _possible_steps(self) -> tuple[float, ...]:
         """The greatest step that explains all answers, and the greatest usual one.
 
@@ -175,6 +188,9 @@ class DistanceReading(Reading):
 
     def exact_bounds(self, rule: Rule, number: int) -> Bounds:
         """The ring of one answer."""
+        return self._ring(rule, number)
+
+    def _ring(self, rule: Rule, number: int) -> Bounds:
         count = round(self._answers[number] / rule.step)
         low = (count - 1 + rule.first_edge) * rule.step_m
         # Many services show 1 to everybody who is nearer.
@@ -185,7 +201,7 @@ class DistanceReading(Reading):
     def _shows_zero(self) -> bool:
         return 0.0 in self._answers
 
-    def radii_near(self, distance_m: float) -> Sequence[None]:
+    def radii_near(self, distance_m: float) -> Sequence[float | None]:
         """Radii for an edge near a distance."""
         del distance_m
         return (None,)
@@ -200,6 +216,65 @@ class DistanceReading(Reading):
             (rule.first_edge * rule.step_m * coarser, rule.step_m * coarser, least, 1e9, round(rule.step / finest))
             for rule in self.rules
         ])  # fmt: skip
+
+
+class GradedDistanceReading(DistanceReading):
+    """A distance that is rounded the more coarsely, the farther away somebody is: 300 m, 1.2 km, 12 km.
+
+    An answer is a multiple of its step, and so of no usual step that is coarser than the greatest which divides it. And
+    whoever is nearer is not rounded more coarsely. Steps that are not usual (300 m) would be read wrongly.
+    """
+
+    def __init__(self, oracle: DistanceOracle, asked: Sequence[Question], answers: Sequence[float]) -> None:
+        super().__init__(oracle)
+        self._asked, self._answers = list(asked), list(answers)
+        self._steps = self._possible_steps()
+        self._rules = self._all_rules(tuple(UNITS_M))
+
+    @property
+    def is_exhaustive(self) -> bool:
+        """Whether every rule that is likely is among the rules."""
+        return False
+
+    def otherwise(self) -> Reading | None:
+        """There is no other way."""
+        return None
+
+    def _possible_steps(self) -> tuple[float, ...]:
+        """The finest step so far; on the way, a step for each answer."""
+        self._step_of: dict[float, float] = {}
+        coarsest = _USUAL_STEPS[-1]
+        for answer in sorted(set(self._answers), reverse=True):
+            coarsest = max(
+                (step for step in _USUAL_STEPS if step <= coarsest and (not answer or _is_multiple(answer, step))),
+                default=_DIGIT,
+            )
+            self._step_of[answer] = coarsest
+        return (coarsest,)
+
+    def _step_near(self, answer: float) -> float:
+        """The step to expect of an answer: that of the next one that was seen farther away, or of the farthest."""
+        beyond = [seen for seen in self._step_of if seen >= answer]
+        return self._step_of[min(beyond) if beyond else max(self._step_of)]
+
+    def exact_bounds(self, rule: Rule, number: int) -> Bounds:
+        """The ring of one answer."""
+        step = self._step_of[self._answers[number]]
+        return self._ring(Rule(rule.step_m / rule.step * step, rule.first_edge, step), number)
+
+    def radii_near(self, distance_m: float) -> Sequence[float]:
+        """Not a radius that is asked for, but the distance to plan for, roughly: steps depend on it."""
+        return (2.0 ** math.ceil(math.log2(max(distance_m, 1.0))),)
+
+    def steps(self, radius_m: float | None) -> FloatArray:
+        """How answers depend on distance, for each rule, about as far away as that."""
+        rows = []
+        for rule in self.rules:
+            unit_m = rule.step_m / rule.step
+            step = self._step_near((radius_m or 0.0) / unit_m)
+            step_m = max(step * unit_m, _FINEST_PLANNED_M)
+            rows.append((rule.first_edge * step_m, step_m, float(not self._shows_zero), 1e9, 1.0))
+        return np.array(rows)
 
 
 def _is_multiple(value: float, step: float) -> bool:
