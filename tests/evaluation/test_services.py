@@ -70,8 +70,8 @@ def test_the_headline_counts_services_that_give_people_away() -> None:
     assert isinstance(picture, DotPlot)
     assert [label for _, labels in picture.sections for label in labels] == ROWS
     assert picture.title == (
-        "9 of 9 services without noise let most people be found, with 12 questions or fewer; with noise the best "
-        "attacker finds 12%"
+        "9 of 9 services without noise let most people be found, with 12 questions on average or fewer; with noise "
+        "the best attacker finds 12%"
     )
     results = made_up_results(
         services.cells(SCOPE), lambda cell: attempts(cell, found=0) if isinstance(cell, FindCell) else {}

@@ -470,8 +470,8 @@ def _headline(rows: Sequence[Judged]) -> str:
         return f"What services give away: with noise the best attacker finds {best:.0%}"
     most = max(row.score.queries.value for row in exposed)
     return (
-        f"{len(exposed)} of {len(bare)} services without noise let most people be found, with {most:.0f} questions or "
-        f"fewer; with noise the best attacker finds {best:.0%}"
+        f"{len(exposed)} of {len(bare)} services without noise let most people be found, with {most:.0f} questions on "
+        f"average or fewer; with noise the best attacker finds {best:.0%}"
     )
 
 
