@@ -32,6 +32,7 @@ def test_all_parts_are_read_and_written() -> None:
     ("text", "says"),
     [
         ("", "there is no answer policy ''"),
+        ("snap:100m,", "a comma too many"),
         ("shuffle:1", "there is no answer policy 'shuffle'"),
         ("snap", "needs a value, such as snap:100m"),
         ("snap:wide", "takes a length"),

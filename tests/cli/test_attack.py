@@ -357,6 +357,17 @@ def nearby(latitude, longitude):
 """
 
 
+def test_an_adapter_that_fails_midway_shows_what_was_learned(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "adapter_that_fails.py"
+    fails = "    asked.append(radius_m)\n    if len(asked) > 4:\n        raise ConnectionResetError\n    metres"
+    path.write_text(f"asked = []\n{ADAPTER.replace('    metres', fails, 1)}", encoding="utf-8")
+    outcome = run("attack", "--adapter", path, "--truth", "37.7612,-122.4399", "--answers", "circle:2km", "--json")
+    assert outcome.code == 4
+    document = json.loads(outcome.out)
+    assert document["error_m"] <= document["radius_m"]
+    assert "ended early, with what it knew by then: within() in adapter_that_fails.py raised" in outcome.err
+
+
 def test_lists_behind_an_adapter_that_prints(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "adapter_that_prints.py"
     path.write_text(LISTS, encoding="utf-8")

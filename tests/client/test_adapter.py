@@ -158,7 +158,8 @@ def located(path: Path, region: Region, answers: str | None = None, patience: Pa
         ("def distance(a, b): return float('nan')", r"distance\(\).*not a number"),
         ("def distance(a, b): return -3", r"distance\(\).*negative"),
         ("def distance(a, b): return 1 / 0", r"distance\(\) in .* raised ZeroDivisionError"),
-        ("def distance(a): return 1", r"distance\(\) in .* raised TypeError"),
+        ("def distance(a): return 1", r"distance\(\) in .* must take \(latitude, longitude\)"),
+        ("def distance(a, b): return a + 'x'", r"distance\(\) in .* raised TypeError"),
         ("def distance(a, b): raise SystemExit", r"distance\(\) in .* raised SystemExit"),
         ("def distance(a, b): return 1e300", r"distance\(\).*too large"),
         ("def distance(a, b): return 10**400", r"distance\(\).*too large"),
@@ -183,7 +184,7 @@ def test_adapters_that_fail_get_one_sentence_with_the_function(
     ("text", "answers", "reason"),
     [
         ("", None, "defines none of"),
-        ("def within(a, b, r): return True", None, "--answers"),
+        ("def within(a, b, r): return True", None, "--answers: filter:1km, filter:5km-fixed or circle:2km$"),
         ("def within(a, b, r): return True", "distance", "needs a function distance"),
         ("def distance(a, b): return 1", "distance:1km", "finds out the steps"),
         ("def distance(a, b): return 1\ndef within(a, b, r): return True", None, "say what to attack"),
@@ -236,6 +237,22 @@ def test_a_service_that_limits_questions_ends_the_attack_with_a_radius(write: Wr
     assert found.radius_m is not None
     assert found.error_m is not None
     assert found.error_m <= found.radius_m
+
+
+def test_a_call_that_fails_midway_leaves_what_was_learned(write: Write, san_francisco: Region) -> None:
+    text = (
+        "asked = []\ndef distance(a, b):\n    asked.append(1)\n    if len(asked) > 3: raise ConnectionResetError\n"
+        f"    return ((a - {TRUTH[0]}) ** 2 * 111.0 ** 2 + (b - {TRUTH[1]}) ** 2 * 88.0 ** 2) ** 0.5 // 1\n"
+    )
+    adapter = Adapter(write(text), san_francisco)
+    found = attack_adapter(adapter, adapter.answers(None), san_francisco, truth=TRUTH)
+    assert found.result.outcome is Outcome.OUT_OF_QUERIES
+    assert found.questions >= 3
+    assert found.error_m is not None
+    assert found.radius_m is not None
+    assert found.error_m <= found.radius_m
+    assert adapter.failure is not None
+    assert "raised ConnectionResetError; is the service running?" in adapter.failure
 
 
 def test_a_service_that_refuses_before_the_attack_begins_is_one_sentence(write: Write, san_francisco: Region) -> None:

@@ -82,6 +82,8 @@ class AnswerPolicy:
         values: dict[str, float | int] = {}
         for part in text.split(","):
             name, colon, value = (piece.strip() for piece in part.partition(":"))
+            if not part.strip() and "," in text:
+                raise UsageError(f"{text!r} has a comma too many; write policies such as snap:100m,drop:0.1")
             if name not in _READERS:
                 raise UsageError(f"there is no answer policy {name!r}; write one such as drop:0.1, of {_NAMES}")
             if not colon or not value:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nearveil.attacks.answers import EXAMPLES, Answers
+from nearveil.attacks.oracle import OracleError
 from nearveil.attacks.policies import PRESETS, AnswerPolicy, Preset, preset_named
 from nearveil.attacks.registry import ATTACKS, attack_class, attacks_for
 from nearveil.cli._options import (
@@ -263,11 +264,13 @@ def attack(
     if adapter is not None:
         refuse_options_without_adapter(context)
         _check_pictures(trace, animate, force=force)
-        outcome = attack_with_adapter(
+        outcome, failure = attack_with_adapter(
             adapter, answers=answers, region=region, names=name or (), tau=tau, target=target, truth=truth, seed=seed,
             json=json,
         )  # fmt: skip
         _draw(outcome, trace, animate, force=force)
+        if failure:
+            raise OracleError(f"the attack ended early, with what it knew by then: {failure}")
         return
     said = Answers.parse("list" if answers is None else answers)
     names = attacks_for(said) if not name or _ALL in name else list(dict.fromkeys(name))

@@ -70,8 +70,8 @@ def attack_with_adapter(
     truth: str | None,
     seed: int,
     json: bool,
-) -> AttackOutcome:
-    """Attack the test account, print the result, and return it."""
+) -> tuple[AttackOutcome, str | None]:
+    """Attack the test account, print the result, and return it, with the reason if a call ended the attack early."""
     if truth is None:
         raise UsageError("say where your test account is: --truth LAT,LON; attack only a service of your own")
     if len(names) > 1:
@@ -93,7 +93,7 @@ def attack_with_adapter(
         say_json(_document(outcome, adapter, said))
     else:
         say(_text(outcome, adapter, said))
-    return outcome
+    return outcome, adapter.failure
 
 
 def _document(outcome: AttackOutcome, adapter: Adapter, answers: Answers) -> dict[str, Any]:
@@ -104,6 +104,7 @@ def _document(outcome: AttackOutcome, adapter: Adapter, answers: Answers) -> dic
         "answers": str(answers),
         "accounts": len(adapter.accounts) if answers.is_list else 0,
         "outcome": str(result.outcome),
+        "failure": adapter.failure,
         "found": outcome.found,
         "error_m": None if outcome.error_m is None else round(outcome.error_m, 1),
         "radius_m": None if result.radius_m is None else round(result.radius_m, 1),

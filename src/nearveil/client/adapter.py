@@ -14,13 +14,14 @@ one of them, or takes it off the map (None, None). The attack uses all of them.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -52,6 +53,20 @@ FUNCTION_OF = {
     AnswerKind.CIRCLE: "within",
 }
 """Which function gives which answers."""
+
+_ANSWERS_BY = {
+    "nearby": "list",
+    "distance": "distance",
+    "band": "bands",
+    "within": "filter:1km, filter:5km-fixed or circle:2km",
+}
+_ARGUMENTS_OF = {
+    "nearby": "latitude, longitude",
+    "distance": "latitude, longitude",
+    "band": "latitude, longitude",
+    "within": "latitude, longitude, radius_m",
+    "move": "account, latitude, longitude",
+}
 
 # Distances on a sphere, as many services compute them, differ by up to 0.35 % from those on the ellipsoid.
 TOLERANCE = 0.005
@@ -100,6 +115,9 @@ class Adapter:
         except Exception as error:
             raise UsageError(f"the adapter {path.name} cannot be loaded: {type(error).__name__}: {error}") from None
         self._started = clock()
+        self._answered = 0
+        self.failure: str | None = None
+        """Why the attack ended early, if a call failed after others had been answered."""
 
     def has(self, name: str) -> bool:
         """Whether the file defines a function."""
@@ -113,10 +131,8 @@ class Adapter:
         if text is None:
             if len(defined) > 1 or defined == ["within"]:
                 functions = " and ".join(f"{name}()" for name in defined)
-                raise UsageError(
-                    f"{self._path.name} defines {functions}; say what to attack with --answers: list, distance, bands, "
-                    "filter:1km, filter:5km-fixed or circle:2km"
-                )
+                choices = ", ".join(_ANSWERS_BY[name] for name in defined)
+                raise UsageError(f"{self._path.name} defines {functions}; say what to attack with --answers: {choices}")
             return Answers(next(kind for kind, name in FUNCTION_OF.items() if name == defined[0]))
         answers = self._parsed(text)
         if not self.has(FUNCTION_OF[answers.kind]):
@@ -196,6 +212,7 @@ class Adapter:
     def _call(self, name: str, *values: object) -> Any:
         """Call a function in a thread of its own, which cannot keep the command from ending."""
         function = getattr(self._module, name)
+        self._check_arguments(name, function, values)
         answers: list[object] = []
         errors: list[BaseException] = []
 
@@ -210,12 +227,29 @@ class Adapter:
             thread.start()
             thread.join(self._patience.call_s)
         if thread.is_alive():
-            raise OracleError(f"{self._called(name)} did not return within {self._patience.call_s:g} s")
-        if not errors:
-            return answers[0]
-        if isinstance(errors[0], OutOfQueriesError):
+            self._fail(f"{self._called(name)} did not return within {self._patience.call_s:g} s")
+        if errors and isinstance(errors[0], OutOfQueriesError):
             raise errors[0]
-        raise OracleError(f"{self._called(name)} raised {_why(errors[0])}")
+        if errors:
+            self._fail(f"{self._called(name)} raised {_why(errors[0])}")
+        self._answered += name != "move"
+        return answers[0]
+
+    def _check_arguments(self, name: str, function: Callable[..., object], values: Sequence[object]) -> None:
+        try:
+            inspect.signature(function).bind(*values)
+        except ValueError:
+            # Some functions do not tell what they take.
+            return
+        except TypeError:
+            raise OracleError(f"{self._called(name)} must take ({_ARGUMENTS_OF[name]})") from None
+
+    def _fail(self, why: str) -> NoReturn:
+        """Refuse, or end the attack with what it learned from the answers before."""
+        if self._answered == 0:
+            raise OracleError(why)
+        self.failure = why
+        raise OutOfQueriesError(why)
 
 
 def _why(error: BaseException) -> str:
@@ -287,6 +321,8 @@ def _attack_lists(
     try:
         start = search.start_for(target, truth_m)
     except OutOfQueriesError:
+        if adapter.failure:
+            raise OracleError(adapter.failure) from None
         raise OracleError(
             "nearby() took too long or refused further questions before a place was found that lists the test account"
         ) from None
