@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.attack_without_rule --targets 30`` prints two rows for each kind of service: what happens if the
 attack is told that the rule is fixed, which it then believes, and if it is not told. Targets are anywhere in the region
-of San Francisco. The last two services do have a fixed rule, and show what the checks cost.
+of San Francisco. The last four services do have a fixed rule, and show what the checks cost. Two of them round the more
+coarsely, the farther away somebody is.
 """
 
 from __future__ import annotations
@@ -60,6 +61,24 @@ def plain_filter(target: Spot, rng: np.random.Generator) -> CountedDistance | Co
     return CountedFilter(lambda place, radius_m: math.dist(place, target) <= radius_m, radii=Radii(step_m=1000.0))
 
 
+def graded_distance(target: Spot, rng: np.random.Generator) -> CountedDistance | CountedFilter:
+    """Show steps of 100 m within a kilometre, and whole kilometres beyond, to the nearest."""
+    del rng
+
+    def shown(place: Spot) -> float:
+        distance_m = math.dist(place, target)
+        step_m = 100 if distance_m < 1000 else 1000
+        return step_m * round(distance_m / step_m)
+
+    return CountedDistance(shown)
+
+
+def two_digits(target: Spot, rng: np.random.Generator) -> CountedDistance | CountedFilter:
+    """Show miles with two digits: 0.75, 7.5, 75."""
+    del rng
+    return CountedDistance(lambda place: float(f"{math.dist(place, target) / 1609.344:.2g}"))
+
+
 SERVICES: dict[str, Callable[[Spot, np.random.Generator], CountedDistance | CountedFilter]] = {
     "km, rounded up or down by chance": rounds_by_chance,
     "km, noise of 200 m in each answer": noisy_distance,
@@ -67,6 +86,8 @@ SERVICES: dict[str, Callable[[Spot, np.random.Generator], CountedDistance | Coun
     "filter, 1 of 4 answers is wrong": lying_filter,
     "km, rounded down": plain_distance,
     "filter": plain_filter,
+    "steps of 100 m, beyond 1 km of 1 km": graded_distance,
+    "miles with two digits": two_digits,
 }
 
 
