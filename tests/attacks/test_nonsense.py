@@ -9,6 +9,7 @@ import pytest
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Attack, Outcome
 from nearveil.attacks.oracle import CountedOracle, Oracle, OracleError, Spot
+from nearveil.attacks.policies import as_policy
 from nearveil.attacks.registry import ATTACKS
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_trials import draw_instances, set_up_attacks
@@ -99,6 +100,11 @@ def with_the_target_first(listed: list[Person], target: Person, _rng: np.random.
     return [target, *(person for person in listed if person != target)][:LONG_LIST]
 
 
+def with_the_target_fifth(listed: list[Person], target: Person, _rng: np.random.Generator) -> list[Person]:
+    others = [person for person in listed if person != target]
+    return [*others[:4], target, *others[4:]][:LONG_LIST]
+
+
 def with_the_target_last(listed: list[Person], target: Person, _rng: np.random.Generator) -> list[Person]:
     return [*[person for person in listed if person != target][: LONG_LIST - 1], target]
 
@@ -120,25 +126,28 @@ def _ask_in_disorder(
 
 
 @pytest.mark.parametrize(
-    ("disorder", "accounts"),
+    ("policy", "disorder", "accounts"),
     [
-        (shuffled, 1),
-        (shuffled, 4),
-        (with_the_target_first, 1),
-        (with_the_target_first, 4),
-        (with_the_target_last, 2),
-        (with_the_target_anywhere, 1),
-        (reversed_order, 2),
-        (reversed_order, 4),
+        (None, shuffled, 1),
+        (None, shuffled, 4),
+        (None, with_the_target_first, 1),
+        (None, with_the_target_first, 4),
+        ("bands:500m", with_the_target_first, 4),
+        (None, with_the_target_fifth, 4),
+        (None, with_the_target_last, 2),
+        (None, with_the_target_anywhere, 1),
+        (None, reversed_order, 2),
+        (None, reversed_order, 4),
     ],
 )
 def test_an_order_that_means_something_else_is_not_believed(
     san_francisco: Region,
+    policy: str | None,
     disorder: Disorder,
     accounts: int,
 ) -> None:
     places_m = san_francisco.to_metres(synthetic_city(5000, san_francisco, rng=3))
-    service = SimulatedService(san_francisco, places_m, rng=1)
+    service = SimulatedService(san_francisco, places_m, rng=1, policy=as_policy(policy))
     attack = Adaptive(half_extent_m=san_francisco.half_extent_m, colluders=accounts)
     instances = draw_instances(service, places_m, k=LONG_LIST, count=2, rng=np.random.default_rng(5))
     for number, instance in enumerate(instances):

@@ -18,7 +18,6 @@ import numpy as np
 from nearveil.attacks._band_search import NO_BANDS, Bands, BandSearch, find_bands
 from nearveil.attacks._belief import Belief, split_cells
 from nearveil.attacks._policy_likelihood import (
-    ACCOUNT_FIRST,
     DISPLACED_M,
     DISPLACEMENTS_M,
     NOISE_SHARES,
@@ -60,9 +59,12 @@ _CHECKS, _MORE_CHECKS, _MOST_CONTRADICTIONS = 6, 4, 2
 _LEAST_OF_EACH = 2
 # Bands that are nearly as wide as lists reach leave no order.
 _ONE_BAND = 0.9
+# Some of the checks in bands must tell something, and leave so large a part of a band to its edge.
+_LEAST_IN_BANDS, _EDGE = 2, 0.02
+# Looks from so far away, as a part of the region, and so far apart.
+_LOOKS_FROM_AFAR, _AFAR, _APART = 2, 0.5, 1.0
 # Questions that are kept for checks which tell nothing.
 _SPARE = 3
-_SIDES = 3
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 _NEARER = 0.75
 # An account so many times farther away than the target, for each share of noise, hardly comes before it.
@@ -103,32 +105,26 @@ class PolicySearch:
         self._half_extent, self._tau_m, self._most_queries = np.array(half_extent_m), tau_m, most_queries
         self._rng = np.random.default_rng(1)
         self._clues: list[Clue] = []
+        self._weighs = False
         self.bands: Bands | None = None
         # Whether questions ran out before it was known if there are bands, and how many answers that were thought to be
         # certain did not come true.
-        self._is_partly_calibrated, self._contradictions = False, 0
+        self._is_partly_calibrated, self._contradictions, self._looks_from_afar = False, 0, 0
         self._cells = Belief(start, half_extent_m, inquiry.oracle.k, tau_m).cells
 
     def search(self, calibration: Calibration) -> Finding:
         """Ask where the answer is expected to tell most, until the radius is small enough."""
+        self._calibration = calibration
         if self.bands:
-            found = BandSearch(
-                self._inquiry,
-                self._answer,
-                self.bands,
-                self._start,
-                half_extent_m=(float(self._half_extent[0]), float(self._half_extent[1])),
-                tau_m=self._tau_m,
-                most_queries=self._most_queries,
-            ).run()
+            found = self._search_in_bands(self.bands)
             if found is not None:
                 return found
         if calibration.bands_m:
             # In a band some accounts may be before the target and others after it: keep to one.
             self._accounts = self._accounts[:1]
-        self._calibration, self._hypotheses = calibration, Hypotheses.for_service(calibration)
+        self._hypotheses = Hypotheses.for_service(calibration)
         self._likelihood = Likelihood(self._start, calibration, self._hypotheses)
-        self._logs = np.zeros((len(self._cells), len(self._hypotheses.noise)))
+        self._logs, self._weighs = np.zeros((len(self._cells), len(self._hypotheses.noise))), True
         self._weigh()
         for clue in self._clues_so_far(calibration):
             self._learn(clue)
@@ -150,6 +146,28 @@ class PolicySearch:
             return Finding(Outcome.CONTRADICTION, estimate)
         return Finding(Outcome.OUT_OF_QUERIES, estimate, radius_m=radius_m)
 
+    def _search_in_bands(self, bands: Bands) -> Finding | None:
+        """Search by edges of bands; None if there is no place for the target by them."""
+        found = BandSearch(
+            self._inquiry,
+            self._answer,
+            bands,
+            self._start,
+            half_extent_m=(float(self._half_extent[0]), float(self._half_extent[1])),
+            tau_m=self._tau_m,
+            most_queries=self._most_queries,
+        ).run()
+        if found is None or found.estimate is None or found.radius_m is None:
+            return found
+        is_confirmed: bool | None = None
+        if not self._is_seen_by_distance(found.estimate, bands.width_m):
+            is_confirmed = False
+        while is_confirmed is None and self._left > 0:
+            is_confirmed = self._confirm_by_bands(found.estimate, found.radius_m, bands.width_m)
+        if is_confirmed:
+            return found
+        return Finding(Outcome.OUT_OF_QUERIES if is_confirmed is None else Outcome.CONTRADICTION, found.estimate)
+
     # -- whether the answers mean what they are taken for
 
     @property
@@ -168,23 +186,40 @@ class PolicySearch:
         Questions of the search are those whose answers are open, so that any answer fits some place: a service that
         shuffles its lists, or always has the target first, would never contradict itself.
         """
-        if self._bands_m >= _ONE_BAND * self._calibration.cutoff_m:
+        is_confirmed: bool | None
+        if not self._is_seen_by_distance(estimate, self._bands_m):
+            is_confirmed = False
+        elif self._bands_m >= _ONE_BAND * self._calibration.cutoff_m:
             is_confirmed = self._confirm_by_cutoff(estimate, radius_m)
         elif self._bands_m:
-            is_confirmed = self._confirm_by_bands(estimate, radius_m)
+            is_confirmed = self._confirm_by_bands(estimate, radius_m, self._bands_m)
         else:
             is_confirmed = self._confirm_by_order(estimate, radius_m)
         self._contradictions += is_confirmed is False
         return bool(is_confirmed)
 
+    def _is_seen_by_distance(self, estimate: Spot, width_m: float) -> bool:
+        """Look from afar: the target is not listed there, or an account half as far away is listed before it."""
+        away_m = _AFAR * float(self._half_extent.min())
+        if width_m > away_m / 2:
+            return True
+        while self._looks_from_afar < _LOOKS_FROM_AFAR:
+            self._looks_from_afar += 1
+            angle = inward_angle(estimate) + (self._looks_from_afar - 1.5) * _APART
+            came_true = self._try(step_from(estimate, angle, away_m), [(away_m / 2, True)], unlisted=True)
+            if not all(came_true.values()):
+                self._looks_from_afar = 0
+                return False
+        return True
+
     def _confirm_by_order(self, estimate: Spot, radius_m: float) -> bool | None:
-        """Whether an account at the place asked from comes before the target, and one farther away after it."""
-        noise = float(self._hypotheses.noise[self._likeliest])
+        """Whether an account a little nearer comes before the target, and one a little farther away after it."""
+        spread = 1 + _NOISE_TIMES * float(self._hypotheses.noise[self._likeliest])
         # Nearer to the target, if it is not listed from there.
         reach_m, turn = max(5 * self._tau_m, 3 * radius_m), self._rng.uniform(0, 2 * math.pi)
         told = {True: 0, False: 0}
         for number in range(3 * self._checks_needed):
-            expected = [(0.0, True), (reach_m * (1 + _NOISE_TIMES * noise), False)]
+            expected = [((reach_m - 2 * radius_m) / spread, True), (reach_m * spread, False)]
             if len(self._accounts) == 1:
                 expected = [expected[number % 2]]
             came_true = self._try(step_from(estimate, turn + _GOLDEN_ANGLE * number, reach_m - radius_m), expected)
@@ -223,27 +258,30 @@ class PolicySearch:
         """Whether the last list has no room for more people."""
         return len(self._inquiry.history[-1].answer) >= self._inquiry.oracle.k
 
-    def _confirm_by_bands(self, estimate: Spot, radius_m: float) -> bool | None:
-        """Whether an account comes after a target in the first band, and before one in the second."""
-        width_m, turn = self._bands_m, self._rng.uniform(0, 2 * math.pi)
-        comes_first = bool(self._hypotheses.ties[self._likeliest] == ACCOUNT_FIRST)
-        sides = [step_from(estimate, turn + 2 * math.pi * side / _SIDES, width_m - radius_m) for side in range(_SIDES)]
-        checks = [(side, ((1.5 if comes_first else 0.5) * width_m, False)) for side in sides]
-        # Both in the first band: whether the account comes first there.
-        checks.append((estimate, (width_m / 2, comes_first)))
-        told = 0
-        for place, expected in checks:
-            came_true = self._try(place, [expected])
+    def _confirm_by_bands(self, estimate: Spot, radius_m: float, width_m: float) -> bool | None:
+        """Whether the target is in the first band from a little nearer than its edge, and not from a little beyond it.
+
+        An account in the next band comes after it, or one in the first band before it, whatever the order in a band.
+        """
+        turn, told = self._rng.uniform(0, 2 * math.pi), 0
+        gap_m = radius_m + _EDGE * width_m
+        farther_m = (math.floor(radius_m / width_m) + 1.5) * width_m
+        for number in range(_CHECKS):
+            is_inside = number % 2 == 0
+            away_m = max(width_m - gap_m, 0.0) if is_inside else width_m + gap_m
+            expected = (farther_m, False) if is_inside else (width_m / 2, True)
+            came_true = self._try(step_from(estimate, turn + _GOLDEN_ANGLE * number, away_m), [expected])
             if not all(came_true.values()):
                 return False
             told += len(came_true)
         # In a band that is full, some are never listed.
-        return True if told >= len(checks) // 2 else None
+        return True if told >= _LEAST_IN_BANDS else None
 
-    def _try(self, place: Spot, expected: Sequence[tuple[float, bool]]) -> dict[bool, bool]:
+    def _try(self, place: Spot, expected: Sequence[tuple[float, bool]], *, unlisted: bool = False) -> dict[bool, bool]:
         """Ask with accounts at distances; whether that which should come before the target, or after it, does so.
 
-        Who is not listed tells nothing.
+        Who is not listed tells nothing; with ``unlisted``, an account that should come before the target, and nobody is
+        left out by chance, is to be listed if the target is.
         """
         if self._left <= self._inquiry.waits:
             return {}
@@ -255,7 +293,7 @@ class PolicySearch:
         return {
             is_before: (account in before) == is_before
             for account, (_, is_before) in zip(self._accounts, expected, strict=False)
-            if account in answer
+            if account in answer or (unlisted and not self._calibration.drop)
         }
 
     @property
@@ -483,6 +521,9 @@ class PolicySearch:
     def _ask(self, place: Spot, radii: FloatArray) -> None:
         radius_of = dict(zip(self._accounts, radii.tolist(), strict=False))
         answer = self._answer(place, radius_of)
+        # The search in bands has a belief of its own.
+        if not self._weighs:
+            return
         # Silence says nothing: the group may be too small to be shown.
         if answer:
             self._learn(clue_of(place, self._inquiry.target, radius_of, answer))

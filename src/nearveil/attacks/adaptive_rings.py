@@ -139,10 +139,15 @@ class RingBelief:
 
     def enclosing_circle(self) -> tuple[Spot, float]:
         """The smallest circle around everything that is possible."""
-        x, y, _ = _smallest_circle(_extreme_points(self.cells))
-        # Directions are few: the radius is measured to all cells.
-        far = np.abs(self.cells[:, :2] - (x, y)) + self.cells[:, 2:]
-        return (float(x), float(y)), math.sqrt(float((far**2).sum(axis=1).max()))
+        return enclosing_circle(self.cells)
+
+
+def enclosing_circle(cells: FloatArray) -> tuple[Spot, float]:
+    """The smallest circle around cells."""
+    x, y, _ = _smallest_circle(_extreme_points(cells))
+    # Directions are few: the radius is measured to all cells.
+    far = np.abs(cells[:, :2] - (x, y)) + cells[:, 2:]
+    return (float(x), float(y)), math.sqrt(float((far**2).sum(axis=1).max()))
 
 
 @kernel
@@ -318,9 +323,9 @@ _CORNERS = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1], [0, 1], [1, 0], [0, -1]
 class RingPlanner:
     """Chooses the next question."""
 
-    def __init__(self, belief: RingBelief, reading: Reading, prior: Prior) -> None:
+    def __init__(self, belief: RingBelief, reading: Reading, prior: Prior, *, seed: int = 1) -> None:
         self._belief, self._reading, self._prior = belief, reading, prior
-        self._rng, self._first_angle = np.random.default_rng(1), 0.0
+        self._rng, self._first_angle = np.random.default_rng(seed), 0.0
 
     def next_question(self) -> Question:
         """The question that promises most."""
@@ -435,6 +440,7 @@ class RingSearch:
         self._belief = RingBelief(self._reading, prior)
         self._planner = RingPlanner(self._belief, self._reading, prior)
         self._steps: list[TraceStep] = []
+        self._circle = self._belief.enclosing_circle()
 
     def run(self, attack: str) -> AttackResult:
         """Attack; an oracle that refuses further questions ends it with the best guess."""
@@ -443,14 +449,16 @@ class RingSearch:
             outcome = self._ask_until_certain()
         except OutOfQueriesError:
             outcome = Outcome.OUT_OF_QUERIES
-        centre, radius_m = self._belief.enclosing_circle()
-        found, contradicted = outcome is Outcome.FOUND, outcome is Outcome.CONTRADICTION
+        centre, radius_m = self._circle
+        found = outcome is Outcome.FOUND
+        # A reading that leaves rules out is believed only after checks.
+        is_bounded = outcome is Outcome.OUT_OF_QUERIES and bool(self._steps) and self._reading.is_exhaustive
         return AttackResult(
             attack=attack,
             outcome=outcome,
             # Before any answer there is nothing to believe.
             estimate=(centre if found else self._belief.mean()) if self._steps else None,
-            radius_m=None if contradicted or not self._steps else radius_m if found else self._belief.reach(),
+            radius_m=radius_m if found else self._belief.reach() if is_bounded else None,
             certified=found and self._is_certain,
             queries=self._oracle.queries,
             seconds=time.perf_counter() - started,
@@ -472,19 +480,39 @@ class RingSearch:
     def _ask_until_certain(self) -> Outcome:
         passed = 0
         while True:
-            centre, radius_m = self._belief.enclosing_circle()
+            self._circle = centre, radius_m = self._belief.enclosing_circle()
             together = radius_m <= self._prior.tau_m
-            if together and passed >= self._checks:
+            rival = self._rival_question() if together else None
+            if together and rival is None and passed >= self._checks:
                 return Outcome.FOUND
             if len(self._steps) >= self._most_queries:
                 return Outcome.OUT_OF_QUERIES
-            if together:
+            if rival is not None:
+                question = rival
+            elif together:
                 question = self._planner.check_question(centre, radius_m, passed)
             else:
                 question = self._planner.next_question()
             if not self._ask(question):
                 return Outcome.CONTRADICTION
             passed += together
+
+    def _rival_question(self) -> Question | None:
+        """A question for a rival reading, if all that both leave possible is not within tau of one place, or None.
+
+        Its answer counts as a check: one reading knows it, more or less, and the other does not.
+        """
+        reading = self._reading.rival()
+        if reading is None:
+            return None
+        belief = RingBelief(reading, self._prior)
+        if not belief.learn():
+            return None
+        self._circle = enclosing_circle(np.vstack([self._belief.cells, belief.cells]))
+        if self._circle[1] <= self._prior.tau_m:
+            return None
+        # Other places are tried each time, so that no question is asked again and again.
+        return RingPlanner(belief, reading, self._prior, seed=len(self._steps)).next_question()
 
     def _ask(self, question: Question) -> bool:
         answer = self._reading.ask(question)
@@ -495,11 +523,11 @@ class RingSearch:
     def _read_otherwise(self) -> bool:
         """Begin again with another reading of the same answers, if there is one that makes sense of them."""
         reading = self._reading.otherwise()
-        if reading is None:
-            return False
-        belief = RingBelief(reading, self._prior)
-        if not belief.learn():
-            return False
-        self._reading, self._belief = reading, belief
-        self._planner = RingPlanner(belief, reading, self._prior)
-        return True
+        while reading is not None:
+            belief = RingBelief(reading, self._prior)
+            if belief.learn():
+                self._reading, self._belief = reading, belief
+                self._planner = RingPlanner(belief, reading, self._prior)
+                return True
+            reading = reading.otherwise()
+        return False

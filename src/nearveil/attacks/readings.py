@@ -73,6 +73,10 @@ class Reading(ABC):
         """Return how else the answers may be read, when no rule explains them; None if there is no other way."""
         return None
 
+    def rival(self) -> Reading | None:
+        """Return another reading of the same answers that must agree before a result is believed, if there is one."""
+        return None
+
     @property
     @abstractmethod
     def rules(self) -> Sequence[Rule]:
@@ -131,17 +135,29 @@ _CHANCE_OF_OTHER_STEP = 0.1
 # Answers are told apart to this part of their unit.
 _DIGIT = 1e-6
 _FINEST_PLANNED_M = 1.0
+_OFTEN = 3
+_ROUGHLY = 1.1
 
 
 class DistanceReading(Reading):
-    """A rounded distance: neither its unit, nor its steps, nor how it is rounded is known."""
+    """A rounded distance: neither its unit, nor its steps, nor how it is rounded is known.
 
-    def __init__(self, oracle: DistanceOracle) -> None:
+    The greatest answer may stand for everything beyond it ("10 and more"): that is supposed once it came ``often``.
+    """
+
+    def __init__(
+        self,
+        oracle: DistanceOracle,
+        asked: Sequence[Question] = (),
+        answers: Sequence[float] = (),
+        *,
+        often: int = _OFTEN,
+    ) -> None:
         super().__init__(oracle)
-        self._oracle = oracle
-        self._answers: list[float] = []
-        self._steps: tuple[float, ...] = (1.0,)
-        self._rules = self._all_rules(("km", "mi"))
+        self._oracle, self._often = oracle, often
+        self._asked, self._answers = list(asked), list(answers)
+        self._steps = self._possible_steps() if answers else (1.0,)
+        self._rules = self._all_rules(tuple(UNITS_M) if answers else ("km", "mi"))
 
     @property
     def rules(self) -> Sequence[Rule]:
@@ -160,8 +176,13 @@ class DistanceReading(Reading):
         return f"{answer:g}"
 
     def otherwise(self) -> Reading | None:
-        """Distances may be rounded the more coarsely, the farther away somebody is."""
-        return GradedDistanceReading(self._oracle, self._asked, self._answers)
+        """The greatest answer may have no end; or distances are rounded more coarsely, the farther away somebody is."""
+        reading = DistanceReading if self._often > 1 else GradedDistanceReading
+        return reading(self._oracle, self._asked, self._answers, often=1)
+
+    def rival(self) -> Reading | None:
+        """One step may explain answers of several steps, and puts the coarser ones into rings that are too narrow."""
+        return GradedDistanceReading(self._oracle, self._asked, self._answers, often=self._often)
 
     def _possible_steps(self) -> tuple[float, ...]:
         """The greatest step that explains all answers, and the greatest usual one.
@@ -195,7 +216,14 @@ class DistanceReading(Reading):
         low = (count - 1 + rule.first_edge) * rule.step_m
         # Many services show 1 to everybody who is nearer.
         may_be_nearer = count == 1 and not self._shows_zero
-        return (0.0 if may_be_nearer else max(low, 0.0)), low + rule.step_m
+        high = math.inf if self._answers[number] == self._last else low + rule.step_m
+        return (0.0 if may_be_nearer else max(low, 0.0)), high
+
+    @property
+    def _last(self) -> float:
+        """The answer that stands for everything beyond it, infinite if there is none."""
+        greatest = max(self._answers, default=math.inf)
+        return greatest if self._answers.count(greatest) >= self._often else math.inf
 
     @property
     def _shows_zero(self) -> bool:
@@ -213,7 +241,13 @@ class DistanceReading(Reading):
         # One question tells enough of finer steps, and to count them takes long.
         coarser = max(1.0, _FINEST_PLANNED_M / max(rule.step_m for rule in self.rules))
         return np.array([
-            (rule.first_edge * rule.step_m * coarser, rule.step_m * coarser, least, 1e9, round(rule.step / finest))
+            (
+                rule.first_edge * rule.step_m * coarser,
+                rule.step_m * coarser,
+                least,
+                max(min(self._last / rule.step / coarser, 1e9), 1.0),
+                round(rule.step / finest),
+            )
             for rule in self.rules
         ])  # fmt: skip
 
@@ -225,18 +259,16 @@ class GradedDistanceReading(DistanceReading):
     whoever is nearer is not rounded more coarsely. Steps that are not usual (300 m) would be read wrongly.
     """
 
-    def __init__(self, oracle: DistanceOracle, asked: Sequence[Question], answers: Sequence[float]) -> None:
-        super().__init__(oracle)
-        self._asked, self._answers = list(asked), list(answers)
-        self._steps = self._possible_steps()
-        self._rules = self._all_rules(tuple(UNITS_M))
-
     @property
     def is_exhaustive(self) -> bool:
         """Whether every rule that is likely is among the rules."""
         return False
 
     def otherwise(self) -> Reading | None:
+        """There is no other way."""
+        return None
+
+    def rival(self) -> Reading | None:
         """There is no other way."""
         return None
 
@@ -264,7 +296,7 @@ class GradedDistanceReading(DistanceReading):
 
     def radii_near(self, distance_m: float) -> Sequence[float]:
         """Not a radius that is asked for, but the distance to plan for, roughly: steps depend on it."""
-        return (2.0 ** math.ceil(math.log2(max(distance_m, 1.0))),)
+        return (_ROUGHLY ** round(math.log(max(distance_m, 1.0), _ROUGHLY)),)
 
     def steps(self, radius_m: float | None) -> FloatArray:
         """How answers depend on distance, for each rule, about as far away as that."""
@@ -273,7 +305,8 @@ class GradedDistanceReading(DistanceReading):
             unit_m = rule.step_m / rule.step
             step = self._step_near((radius_m or 0.0) / unit_m)
             step_m = max(step * unit_m, _FINEST_PLANNED_M)
-            rows.append((rule.first_edge * step_m, step_m, float(not self._shows_zero), 1e9, 1.0))
+            last = max(min(self._last * unit_m / step_m, 1e9), 1.0)
+            rows.append((rule.first_edge * step_m, step_m, float(not self._shows_zero), last, 1.0))
         return np.array(rows)
 
 
