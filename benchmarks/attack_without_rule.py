@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.attack_without_rule --targets 30`` prints two rows for each kind of service: what happens if the
 attack is told that the rule is fixed, which it then believes, and if it is not told. Targets are anywhere in the region
-of San Francisco. The last four services do have a fixed rule, and show what the checks cost. Two of them round the more
-coarsely, the farther away somebody is.
+of San Francisco. The last five services do have a fixed rule, and show what the checks cost. Three of them round the
+more coarsely, the farther away somebody is.
 """
 
 from __future__ import annotations
@@ -61,16 +61,20 @@ def plain_filter(target: Spot, rng: np.random.Generator) -> CountedDistance | Co
     return CountedFilter(lambda place, radius_m: math.dist(place, target) <= radius_m, radii=Radii(step_m=1000.0))
 
 
-def graded_distance(target: Spot, rng: np.random.Generator) -> CountedDistance | CountedFilter:
-    """Show steps of 100 m within a kilometre, and whole kilometres beyond, to the nearest."""
-    del rng
+def graded(near_m: float, step_m: float) -> Callable[[Spot, np.random.Generator], CountedDistance | CountedFilter]:
+    """Show steps of some metres as far as that, and whole kilometres beyond, to the nearest."""
 
-    def shown(place: Spot) -> float:
-        distance_m = math.dist(place, target)
-        step_m = 100 if distance_m < 1000 else 1000
-        return step_m * round(distance_m / step_m)
+    def service(target: Spot, rng: np.random.Generator) -> CountedDistance | CountedFilter:
+        del rng
 
-    return CountedDistance(shown)
+        def shown(place: Spot) -> float:
+            distance_m = math.dist(place, target)
+            step = step_m if distance_m < near_m else 1000.0
+            return step * round(distance_m / step)
+
+        return CountedDistance(shown)
+
+    return service
 
 
 def two_digits(target: Spot, rng: np.random.Generator) -> CountedDistance | CountedFilter:
@@ -86,7 +90,8 @@ SERVICES: dict[str, Callable[[Spot, np.random.Generator], CountedDistance | Coun
     "filter, 1 of 4 answers is wrong": lying_filter,
     "km, rounded down": plain_distance,
     "filter": plain_filter,
-    "steps of 100 m, beyond 1 km of 1 km": graded_distance,
+    "steps of 100 m, beyond 1 km of 1 km": graded(1000.0, 100.0),
+    "steps of 500 m, beyond 5 km of 1 km": graded(5000.0, 500.0),
     "miles with two digits": two_digits,
 }
 
