@@ -419,7 +419,7 @@ class RingPlanner:
 # The attack.
 
 
-CHECKS_WITHOUT_RULE = 4
+CHECKS_WITHOUT_RULE = 8
 """How many answers that are certain by then must come true at a service that may have no fixed rule."""
 
 
