@@ -255,7 +255,7 @@ class DistanceReading(Reading):
 class GradedDistanceReading(DistanceReading):
     """A distance that is rounded the more coarsely, the farther away somebody is: 300 m, 1.2 km, 12 km.
 
-    An answer is a multiple of its step, and so of no usual step that is coarser than the greatest which divides it. And
+    An answer is a multiple of its step, so its step is no coarser than the greatest usual one that divides it. And
     whoever is nearer is not rounded more coarsely. Steps that are not usual (300 m) would be read wrongly.
     """
 
