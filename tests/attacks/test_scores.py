@@ -100,10 +100,10 @@ def test_tenths_of_density() -> None:
     tenths = density_tenths(places_m)
     assert np.bincount(tenths).tolist() == [100] * 10
     assert (tenths[900:] == 9).mean() > 0.9
-    targets = naming_targets(places_m, 200, rng)
+    targets = naming_targets(tenths, 200, rng)
     assert np.bincount(tenths[targets]).tolist() == [20] * 10
     assert len(set(targets.tolist())) == 200
-    assert naming_targets(places_m, 1000, rng).tolist() == list(range(1000))
+    assert naming_targets(tenths, 1000, rng).tolist() == list(range(1000))
     # However few there are, somebody lives sparsest.
     assert density_tenths(places_m[:1]).tolist() == [9]
     assert density_tenths(places_m[895:902]).max() == 9

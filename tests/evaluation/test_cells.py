@@ -1,5 +1,6 @@
 """Cells are named by all that decides their result, and measure what a slow computation gives."""
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from nearveil.evaluation.cells import (
 )
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.figure8 import SamplingCell
+from nearveil.evaluation.experiments.registry import EXPERIMENTS
 from nearveil.evaluation.runner import NOBODY, Cell
 from nearveil.evaluation.utility import ColluderProtocol, ground_distance_m
 from nearveil.io.datasets import Dataset
@@ -111,8 +113,8 @@ def test_data_and_measuring_code_are_part_of_the_name(tmp_path: Path, monkeypatc
     for name in (
         "__init__.py",
         "mechanisms/dprs.py",
-        "evaluation/cells/cell.py",
-        "evaluation/parts/table1.py",
+        "evaluation/cells.py",
+        "evaluation/experiments/table1.py",
         "cli/a.py",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -124,10 +126,22 @@ def test_data_and_measuring_code_are_part_of_the_name(tmp_path: Path, monkeypatc
         return runner.code_fingerprint.__wrapped__()
 
     before = runner.code_fingerprint.__wrapped__()
-    assert after_changing("evaluation/parts/table1.py") == before
+    assert after_changing("evaluation/experiments/table1.py") == before
     assert after_changing("cli/a.py") == before
-    cells = after_changing("evaluation/cells/cell.py")
+    cells = after_changing("evaluation/cells.py")
     assert len({before, cells, after_changing("mechanisms/dprs.py")}) == 3
+
+
+def test_every_module_with_cells_is_measuring_code() -> None:
+    root = Path(runner.__file__).parents[1]
+    assert EXPERIMENTS
+    modules, kinds = set(), [Cell]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        modules.add(Path(inspect.getfile(kind)))
+    own = {module.relative_to(root) for module in modules if module.is_relative_to(root)}
+    assert Path("evaluation/experiments/services.py") in own
+    assert all(runner._measures(module) for module in own)
 
 
 def test_runs_and_seeds_have_noise_of_their_own_that_attacks_share() -> None:

@@ -136,6 +136,33 @@ def test_loss_within_an_interval_stays_below_the_certified_number(few: Intervals
     assert worst >= 0.2 * bound
 
 
+@pytest.mark.parametrize("release", ["paper", "interval", "metric"])
+def test_densities_for_all_pairs_are_those_of_each_pair(few: Intervals, release: ReleaseName) -> None:
+    rng = np.random.default_rng(3)
+    for noise in ("laplace", "gaussian") if release != "metric" else ("laplace",):
+        dprs = DPRS(release=release, noise=noise, intervals=few)
+        x = rng.uniform(-1, 1, (200, 2)) * few.region.half_extent_square
+        x = x * few.region.metres_per_unit if release == "metric" else x
+        t = dprs.draw(x[:60], numbered_rows(60, rng))
+        given = dprs.density_given(x)
+        # The second time with what the first has found out.
+        for outputs in (t[:30], t):
+            found = given(outputs)
+            assert found == pytest.approx(dprs.log_density(x[:, None], outputs[None]), abs=1e-9)
+        assert np.isfinite(found[np.arange(60), np.arange(60)]).all()
+        assert release == "metric" or np.isinf(found).mean() > 0.9
+
+
+def test_a_density_of_ones_own_is_asked_for_all_pairs(few: Intervals) -> None:
+    class Doubled(DPRS):
+        def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
+            return super().log_density(x, t) + math.log(2)
+
+    x = few.centres[:5]
+    plain, doubled = (kind(epsilon=1.0, intervals=few).density_given(x)(x) for kind in (DPRS, Doubled))
+    assert doubled == pytest.approx(plain + math.log(2))
+
+
 def test_between_intervals_nothing_holds(few: Intervals) -> None:
     """The counterexample: two places a metre apart on either side of a border share no output at all."""
     dprs = DPRS(epsilon=1.0, release="paper", intervals=few)

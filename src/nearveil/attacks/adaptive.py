@@ -68,7 +68,7 @@ class Adaptive(Attack):
     """
 
     name: ClassVar[str] = "adaptive"
-    seconds_each: ClassVar[float] = 0.2
+    seconds_each: ClassVar[float] = 0.13
     takes_more_colluders: ClassVar[bool] = True
 
     half_extent_m: tuple[float, float]

@@ -75,16 +75,7 @@ class RemappedChannel:
 
     def at(self, places_m: FloatArray) -> Likelihood:
         """Prepare for people at these places."""
-
-        def likelihood(published: FloatArray) -> FloatArray:
-            found = np.empty((len(places_m), len(published)))
-            size = max(1, _MOST_AT_ONCE // (max(1, len(places_m)) * len(self._steps_m)))
-            for start in range(0, len(published), size):
-                part = slice(start, start + size)
-                found[:, part] = self._log_likelihoods(places_m, self.region.to_metres(published[part]))
-            return found
-
-        return likelihood
+        return lambda published: self._log_likelihoods(places_m, self.region.to_metres(published))
 
     @property
     def _log_steps(self) -> FloatArray:
@@ -101,23 +92,20 @@ class RemappedChannel:
         return np.concatenate([[_LEAST_REMAPPED_STEP_M], np.exp(self._log_steps) * _REMAPPED_LOG_STEP])
 
     def _log_likelihoods(self, places_m: FloatArray, published_m: FloatArray) -> FloatArray:
-        logs = self.mechanism.log_density(places_m[:, None], published_m[None])
         centres_m, radii_m = _nearest_edges(self.mechanism.current_intervals, published_m)
         offsets = published_m - centres_m
         lengths_m = np.hypot(*offsets.T)
-        rays = np.flatnonzero(np.abs(lengths_m - radii_m) <= _ON_EDGE_M)
-        steps_m, radii_m = self._steps_m, radii_m[rays, None]
-        outwards = (offsets[rays] / lengths_m[rays, None])[:, None]
-        noisy_m = centres_m[rays, None] + outwards * (radii_m + steps_m)[..., None]
-        kept = self._come_back(noisy_m, published_m[rays])
-        # One that nothing outside is moved to stands for itself.
-        some = kept.any(axis=1)
-        rays, noisy_m, kept = rays[some], noisy_m[some], kept[some]
-        if len(rays):
-            weights = np.log(self._widths_m * (1 + steps_m / radii_m[some]))
-            along = self.mechanism.log_density(places_m[:, None, None], noisy_m[None])
-            logs[:, rays] = logsumexp(np.where(kept, along + weights, -np.inf), axis=-1)
-        return logs
+        steps_m = self._steps_m
+        outwards = (offsets / np.maximum(lengths_m, _ON_EDGE_M)[:, None])[:, None]
+        noisy_m = centres_m[:, None] + outwards * (radii_m[:, None] + steps_m)[..., None]
+        kept = self._come_back(noisy_m, published_m) & (np.abs(lengths_m - radii_m) <= _ON_EDGE_M)[:, None]
+        log_weights = np.where(kept, np.log(self._widths_m * (1 + steps_m / radii_m[:, None])), -np.inf)
+        # A place inside a disc, and one that nothing outside is moved to, stands for itself.
+        alone = ~kept.any(axis=1)
+        noisy_m[alone, 0], log_weights[alone, 0] = published_m[alone], 0.0
+        rate_per_m = self.mechanism.planar_noise.rate_per_m
+        found: FloatArray = _log_planar_sums(places_m, noisy_m, log_weights, rate_per_m)
+        return found + math.log(rate_per_m**2 / (2 * math.pi))
 
     def _come_back(self, noisy_m: FloatArray, published_m: FloatArray) -> BoolArray:
         """Whether places along rays are moved to the published ones; beyond the region, what holds at its boundary."""
@@ -139,6 +127,31 @@ def _nearest_edges(intervals: Intervals, places_m: FloatArray) -> tuple[FloatArr
     east_m, north_m = (places_m[:, axis, None] - centres_m[:, axis] for axis in range(2))
     nearest = np.argmin(np.abs(np.hypot(east_m, north_m) - radii_m), axis=1)
     return centres_m[nearest], radii_m[nearest]
+
+
+# What is this much less likely, in the exponent, is lost in the rounding of a sum.
+_NEGLIGIBLE_LOSS = 40.0
+
+
+@kernel
+def _log_planar_sums(places: FloatArray, noisy: FloatArray, log_weights: FloatArray, rate_per_m: float) -> FloatArray:
+    """Logarithm of the sum over k of exp(w_jk - rate |x_i - t_jk|), for each place x_i and each row j."""
+    out = np.empty((len(places), len(noisy)))
+    exponents = np.empty(noisy.shape[1])
+    for j in range(len(noisy)):
+        kept = np.flatnonzero(log_weights[j] > -np.inf)
+        for i in range(len(places)):
+            top = -np.inf
+            for number, k in enumerate(kept):
+                away = math.sqrt((noisy[j, k, 0] - places[i, 0]) ** 2 + (noisy[j, k, 1] - places[i, 1]) ** 2)
+                exponents[number] = log_weights[j, k] - rate_per_m * away
+                top = max(top, exponents[number])
+            total = 0.0
+            for number in range(len(kept)):
+                if exponents[number] > top - _NEGLIGIBLE_LOSS:
+                    total += math.exp(exponents[number] - top)
+            out[i, j] = top + math.log(total)
+    return out
 
 
 # Channels of any mechanism: by its density, or by sampling.
@@ -196,9 +209,7 @@ class DensityChannel:
         """Prepare for people at these places."""
         mechanism = self.mechanism
         x = mechanism.enter(self.region.from_metres(places_m))
-
-        def density(t: FloatArray) -> FloatArray:
-            return mechanism.log_density(x[:, None], t[None])
+        density = mechanism.density_given(x)
 
         def likelihood(published: FloatArray) -> FloatArray:
             t = mechanism.enter(published)
@@ -376,7 +387,7 @@ def channel_of(mechanism: Mechanism | Channel) -> Channel:
         return CellChannel(mechanism)
     if _density_is_of_what_is_published(mechanism):
         return DensityChannel(mechanism)
-    if isinstance(mechanism, DPRS) and mechanism.remaps and RemappedChannel.suits(mechanism):
+    if isinstance(mechanism, DPRS) and is_own(mechanism) and mechanism.remaps and RemappedChannel.suits(mechanism):
         return RemappedChannel(mechanism)
     return SampledChannel(publish=mechanism.perturb, region=mechanism.resolved_region)
 

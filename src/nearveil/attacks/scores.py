@@ -165,7 +165,12 @@ class NamingScore:
 
 
 def score_naming(
-    mechanism: Mechanism | Channel, true: FloatArray, published: FloatArray, *, targets: IntArray | None = None
+    mechanism: Mechanism | Channel,
+    true: FloatArray,
+    published: FloatArray,
+    *,
+    targets: IntArray | None = None,
+    tenths: IntArray | None = None,
 ) -> NamingScore:
     """Let an attacker who knows every address name people, and measure how often it is right.
 
@@ -181,6 +186,8 @@ def score_naming(
         Their published places: one release, or r of people who stay put.
     targets : ndarray of int, optional
         Rows to name; everybody by default. `naming_targets` draws some.
+    tenths : ndarray of int, optional
+        Everybody's `density_tenths`, where they are known already.
     """
     places = np.asarray(true, dtype=np.float64)
     rows = np.arange(len(places)) if targets is None else np.asarray(targets, dtype=np.int64)
@@ -204,7 +211,8 @@ def score_naming(
         part = releases[:, some]
         logs = book.likelihood(part.reshape(-1, 2)).reshape(-1, *part.shape[:2]).sum(axis=1)
         probabilities[some] = named_by(book, logs.T, own[some])
-    return NamingScore(probabilities, density_tenths(channel.region.to_metres(places))[rows])
+    tenths = density_tenths(channel.region.to_metres(places)) if tenths is None else tenths
+    return NamingScore(probabilities, tenths[rows])
 
 
 def named_by(book: AddressBook, logs: FloatArray, own: IntArray) -> FloatArray:
@@ -250,11 +258,10 @@ def density_tenths(places_m: FloatArray) -> IntArray:
     return (rank * TENTHS - 1) // people
 
 
-def naming_targets(places_m: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
-    """Draw people to name, equally many of each tenth of density; everybody where there are no more."""
-    if len(places_m) <= count:
-        return np.arange(len(places_m))
-    tenths = density_tenths(places_m)
+def naming_targets(tenths: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+    """Draw people to name, equally many of each of the `density_tenths`; everybody where there are no more."""
+    if len(tenths) <= count:
+        return np.arange(len(tenths))
     drawn = [
         rng.choice(np.flatnonzero(tenths == tenth), size=-(-count // TENTHS), replace=False) for tenth in range(TENTHS)
     ]

@@ -79,7 +79,7 @@ class Unfolding(Attack):
     """
 
     name: ClassVar[str] = "unfolding"
-    seconds_each: ClassVar[float] = 0.1
+    seconds_each: ClassVar[float] = 0.5
     colluders_needed: ClassVar[int] = 0
 
     half_extent_m: tuple[float, float]

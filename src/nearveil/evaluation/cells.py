@@ -11,7 +11,14 @@ import numpy as np
 
 from nearveil.attacks.bayes import BayesAttacker, prior_from_points
 from nearveil.attacks.registry import attack_class
-from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, naming_targets, score_attacker, score_naming
+from nearveil.attacks.scores import (
+    NAMING_TARGETS,
+    TENTHS,
+    density_tenths,
+    naming_targets,
+    score_attacker,
+    score_naming,
+)
 from nearveil.audit.auditor import audit
 from nearveil.audit.subjects import MechanismSubject
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, ScoredAttack
@@ -35,7 +42,7 @@ from nearveil.mechanisms.fitting import FitMethod
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.types import FloatArray
+from nearveil.types import FloatArray, IntArray
 
 # Intervals and cells fitted once in a process and used by every measurement that needs them.
 
@@ -175,8 +182,9 @@ def best_guess_of(publication: Publication, targets: int, rng: np.random.Generat
 def naming_of(publication: Publication, targets: int, rng: np.random.Generator) -> dict[str, Any]:
     """How many people that attacker names: its first guess is the right address."""
     dataset = publication.dataset
-    rows = naming_targets(dataset.region.to_metres(dataset.places), targets, rng)
-    score = score_naming(publication.mechanism, dataset.places, publication.places, targets=rows)
+    tenths = _tenths_of(dataset)
+    rows = naming_targets(tenths, targets, rng)
+    score = score_naming(publication.mechanism, dataset.places, publication.places, targets=rows, tenths=tenths)
     sparsest = score.tenths == score.tenths.max()
     return {
         "named": float(score.probabilities.mean()),
@@ -184,6 +192,16 @@ def naming_of(publication: Publication, targets: int, rng: np.random.Generator) 
         "named sparsest": float(score.probabilities[sparsest].mean()),
         "named sparsest targets": int(sparsest.sum()),
     }
+
+
+def _tenths_of(dataset: Dataset) -> IntArray:
+    return _density_tenths(dataset.region.to_metres(dataset.places).tobytes())
+
+
+@lru_cache(maxsize=8)
+def _density_tenths(places_m: bytes) -> IntArray:
+    """The same for every defence of a population, and found once in a process."""
+    return density_tenths(np.frombuffer(places_m).reshape(-1, 2))
 
 
 # What one run of a defence is worth to those who ask who is near.
@@ -216,7 +234,7 @@ _QUERY_STREAM, _TARGET_STREAM, _NAMING_STREAM = 1, 2, 3
 NAMED_FAST = ("planar-laplace", "hide-among")
 """Mechanisms whose first guess is found by a search for the nearest address, or cell by cell."""
 
-_CALIBRATION_SECONDS = 4.0
+_CALIBRATION_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,8 +287,7 @@ class TenthsCell(Cell):
     def measure(self, dataset: Dataset) -> dict[str, Any]:
         """Protect everybody once, and guess equally many people of each tenth."""
         publication = publish(dataset, self.defence, self.run_seed)
-        true_m = dataset.region.to_metres(dataset.places)
-        rows = naming_targets(true_m, self.targets, self.rng(_NAMING_STREAM))
+        rows = naming_targets(_tenths_of(dataset), self.targets, self.rng(_NAMING_STREAM))
         guesses = guess_people(publication.mechanism, dataset.places, publication.places, rows, tau_m=TAU_M)
         tenths = [guesses.tenths == tenth for tenth in range(TENTHS)]
         return {

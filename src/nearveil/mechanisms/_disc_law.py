@@ -8,6 +8,7 @@ coordinate, the density with its constant, and the expected displacement.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -154,6 +155,8 @@ def locate(noise: int, first: float, second: float, scale: float) -> tuple[float
 # Density and expected displacement, by quadrature.
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+# A point drawn on the very edge may come out of rounding just beyond it.
+_EDGE = 1.0 + 1e-9
 
 
 def log_density(noise: int, x: FloatArray, t: FloatArray, scale: float | FloatArray) -> FloatArray:
@@ -163,25 +166,93 @@ def log_density(noise: int, x: FloatArray, t: FloatArray, scale: float | FloatAr
     """
     x, t = np.asarray(x, dtype=np.float64), np.asarray(t, dtype=np.float64)
     scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), x.shape[:-1])
-    # A point drawn on the very edge may come out of rounding just beyond it.
-    inside = (t * t).sum(axis=-1) <= 1.0 + 1e-9
+    inside = (t * t).sum(axis=-1) <= _EDGE
     needed = _any_for_each(inside, x.shape[:-1])
     masses = np.zeros(x.shape[:-1])
     masses[needed] = _log_chord_masses(noise, x[needed], scales[needed])
+    shape = np.broadcast_shapes(inside.shape, masses.shape)
+    found: FloatArray = _log_densities(
+        noise, *(np.broadcast_to(one, (*shape, 2)).reshape(-1, 2) for one in (x, t)),
+        *(np.broadcast_to(one, shape).reshape(-1) for one in (scales, masses)),
+    ).reshape(shape)  # fmt: skip
+    return found
+
+
+@kernel
+def _log_densities(noise: int, x: FloatArray, t: FloatArray, scales: FloatArray, masses: FloatArray) -> FloatArray:
+    out = np.full(len(x), -np.inf)
+    for i in range(len(x)):
+        if t[i, 0] * t[i, 0] + t[i, 1] * t[i, 1] <= _EDGE:
+            out[i] = _log_density_inside(noise, x[i, 0], x[i, 1], t[i, 0], t[i, 1], scales[i]) - masses[i]
+    return out
+
+
+@kernel
+def _log_density_inside(noise: int, x1: float, x2: float, t1: float, t2: float, scale: float) -> float:
+    """Log density at a point of the disc, before the mass of the chord law is taken off."""
     if noise == LAPLACE:
         # Beyond the disc's bounding box the law does not change any more.
-        exponent = np.abs(t - np.clip(x, -1.0, 1.0)).sum(axis=-1) / scales
-        log_norm = np.log(scales)
-    else:
-        distance = np.hypot(x[..., 0], x[..., 1])
-        safe = np.where(distance > 0, distance, 1.0)
-        along = (t * x).sum(axis=-1) / safe
-        # |t-x|² - (|x|-1)², written so that it keeps its digits for x far away.
-        square = (t * t).sum(axis=-1) - 1.0 + 2.0 * distance * (1.0 - along)
-        exponent = square / (2 * scales**2)
-        log_norm = np.log(scales * math.sqrt(2 * math.pi))
-    density: FloatArray = np.where(inside, -exponent - log_norm - masses, -np.inf)
-    return density
+        away = abs(t1 - min(max(x1, -1.0), 1.0)) + abs(t2 - min(max(x2, -1.0), 1.0))
+        return -away / scale - math.log(scale)
+    distance = math.hypot(x1, x2)
+    along = (t1 * x1 + t2 * x2) / distance if distance > 0.0 else 0.0
+    # |t-x|² - (|x|-1)², written so that it keeps its digits for x far away.
+    square = t1 * t1 + t2 * t2 - 1.0 + 2.0 * distance * (1.0 - along)
+    return -square / (2.0 * scale * scale) - math.log(scale * math.sqrt(2.0 * math.pi))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DiscDensities:
+    """Log densities of noise confined to discs, each around an x of its own; asked about many t, it remembers masses.
+
+    Attributes
+    ----------
+    noise : int
+        LAPLACE or GAUSSIAN.
+    x : ndarray of shape (n, 2)
+        What the noise is around, in units of its disc and from its centre.
+    centres, radii : ndarray of shape (n, 2) and (n,)
+        The disc of each x.
+    scales : ndarray of shape (n,)
+        In units of the disc.
+    """
+
+    noise: int
+    x: FloatArray
+    centres: FloatArray
+    radii: FloatArray
+    scales: FloatArray
+    _masses: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_masses", np.full(len(self.x), np.nan))
+
+    def __call__(self, t: FloatArray) -> FloatArray:
+        """Return log densities at ``t``, shape (m, 2), per unit of its frame: shape (n, m)."""
+        found: FloatArray = _log_densities_on_discs(
+            self.noise, self.x, self.centres, self.radii, self.scales, self._masses, np.ascontiguousarray(t)
+        )
+        return found
+
+
+@kernel
+def _log_densities_on_discs(
+    noise: int, x: FloatArray, centres: FloatArray, radii: FloatArray, scales: FloatArray, masses: FloatArray,
+    t: FloatArray,
+) -> FloatArray:  # fmt: skip
+    """Log densities for all pairs; masses that are not known yet (nan) are computed where they are needed."""
+    out = np.full((len(x), len(t)), -np.inf)
+    for i in range(len(x)):
+        radius = radii[i]
+        reach = _EDGE * radius * radius
+        for j in range(len(t)):
+            d1, d2 = t[j, 0] - centres[i, 0], t[j, 1] - centres[i, 1]
+            if d1 * d1 + d2 * d2 <= reach:
+                if np.isnan(masses[i]):
+                    masses[i] = _log_chord_mass(noise, x[i, 0], x[i, 1], scales[i])
+                inside = _log_density_inside(noise, x[i, 0], x[i, 1], d1 / radius, d2 / radius, scales[i])
+                out[i, j] = inside - masses[i] - 2.0 * math.log(radius)
+    return out
 
 
 def _any_for_each(inside: BoolArray, shape: tuple[int, ...]) -> BoolArray:
@@ -238,12 +309,17 @@ def _folded(noise: int, x1: float, x2: float) -> tuple[float, float]:
 def _log_chord_masses(noise: int, x: FloatArray, scales: FloatArray) -> FloatArray:
     out = np.empty(len(x))
     for i in range(len(x)):
-        first, second = _folded(noise, x[i, 0], x[i, 1])
-        depths, weights = _depth_rule(noise, first, second, scales[i])
-        logs = np.array([log_chord_density(noise, w, first, second, scales[i]) for w in depths])
-        top = logs.max()
-        out[i] = top + math.log((weights * np.exp(logs - top)).sum())
+        out[i] = _log_chord_mass(noise, x[i, 0], x[i, 1], scales[i])
     return out
+
+
+@kernel
+def _log_chord_mass(noise: int, x1: float, x2: float, scale: float) -> float:
+    first, second = _folded(noise, x1, x2)
+    depths, weights = _depth_rule(noise, first, second, scale)
+    logs = np.array([log_chord_density(noise, w, first, second, scale) for w in depths])
+    top = logs.max()
+    return top + math.log((weights * np.exp(logs - top)).sum())
 
 
 @kernel

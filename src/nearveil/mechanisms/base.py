@@ -98,6 +98,13 @@ class Mechanism(ABC):
         """Log density of `draw` at ``t`` given ``x``, both in the frame and broadcast against each other."""
         raise NotImplementedError(f"{type(self).__name__} has no density")
 
+    def density_given(self, x: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return a function that gives `log_density` for all pairs, (n, 2) and (m, 2) to (n, m), to be called often.
+
+        A mechanism overrides it where part of the work need be done once for each ``x`` only.
+        """
+        return lambda t: self.log_density(x[:, None], t[None])
+
     @property
     def has_density(self) -> bool:
         """Whether `log_density` is implemented; without it, attackers and auditors look at draws alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal, Self
 
@@ -274,10 +275,24 @@ class DPRS(Mechanism):
         """Whether what is drawn is moved again."""
         return self.chosen_release == "metric"
 
+    @property
+    def planar_noise(self) -> PlanarLaplace:
+        """The noise of the release ``metric``, before places are moved to the discs."""
+        if not isinstance(self._release, MetricRelease):
+            raise UsageError(f"the release {self.chosen_release} has no planar Laplace noise; metric has")
+        return self._release.scaled_noise
+
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density of what is drawn, per unit of the square (``metric``: per square metre)."""
         x, t = np.asarray(x, dtype=np.float64), np.asarray(t, dtype=np.float64)
         return self._release.log_density(x, t)
+
+    def density_given(self, x: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return `log_density` for all pairs, with the disc and the mass of the noise found once for each ``x``."""
+        release = self._release
+        if isinstance(release, MetricRelease) or type(self).log_density is not DPRS.log_density:
+            return super().density_given(x)
+        return release.density_given(x)
 
     @property
     def guarantee(self) -> Guarantee:

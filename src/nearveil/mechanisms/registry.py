@@ -70,7 +70,7 @@ class MechanismEntry:
     mechanism: type[Mechanism]
     strengths: tuple[float, ...] = ()
     in_plans: bool = True
-    seconds_per_guess: float = 0.008
+    seconds_per_guess: float = 0.004
     look: tuple[str, str, str] | None = None
 
     @property
@@ -113,7 +113,7 @@ MECHANISMS: dict[str, MechanismEntry] = {
             mechanism=DPRS,
             # Its releases, fits and centres are families of their own: `evaluation.families`.
             in_plans=False,
-            seconds_per_guess=0.018,
+            seconds_per_guess=0.006,
             look=("blue", "o", "-"),
         ),
         MechanismEntry(
@@ -156,7 +156,7 @@ MECHANISMS: dict[str, MechanismEntry] = {
             strengths=(45.0, 20.0, 10.0),
             in_plans=False,
             # A density per axis, with its edges, takes longest.
-            seconds_per_guess=0.06,
+            seconds_per_guess=0.02,
             look=("ink", "<", "--"),
         ),
     )

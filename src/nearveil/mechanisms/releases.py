@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nearveil.mechanisms._disc_law import NOISE_CODES, expected_displacement, log_density
+from nearveil.mechanisms._disc_law import NOISE_CODES, DiscDensities, expected_displacement, log_density
 from nearveil.mechanisms._disc_loss import DiscLoss, calibrated_disc_loss
 from nearveil.mechanisms._disc_sampler import ConfinedNoise, sample_discs
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
@@ -46,11 +46,11 @@ class MetricRelease:
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw the noisy place of every row of ``x``, in metres, before it is moved to a disc."""
-        return self._scaled_noise.draw(x, rows)
+        return self.scaled_noise.draw(x, rows)
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per square metre of the noisy place, before it is moved to a disc."""
-        return self._scaled_noise.log_density(x, t)
+        return self.scaled_noise.log_density(x, t)
 
     def remap(self, t: FloatArray) -> FloatArray:
         """Move noisy places (metres) to the nearest point of the union of the discs, within the region's box."""
@@ -76,7 +76,8 @@ class MetricRelease:
         return with_fit_cost(given, self.intervals, delta)
 
     @property
-    def _scaled_noise(self) -> PlanarLaplace:
+    def scaled_noise(self) -> PlanarLaplace:
+        """The noise as it is drawn."""
         return self.noise.rescaled(self.noise_factor) if self.noise_factor != 1.0 else self.noise
 
 
@@ -134,6 +135,13 @@ class IntervalRelease:
             (t - centre) / radius[..., None],
             self._unit_scale,
         ) - 2 * np.log(radius)
+
+    def density_given(self, x: FloatArray) -> DiscDensities:
+        """Return `log_density` for all pairs."""
+        disc = self.nearest(np.ascontiguousarray(x))
+        centre, radius = self.intervals.centres[disc], self.intervals.radii[disc]
+        inside = (self._into_disc(x, disc) - centre) / radius[:, None]
+        return DiscDensities(NOISE_CODES[self.noise], inside, centre, radius, np.full(len(x), self._unit_scale))
 
     def remap(self, t: FloatArray) -> FloatArray:
         """Leave what was drawn where it is."""
@@ -224,6 +232,14 @@ class PaperRelease:
             (t - centre) / radius[..., None],
             self.scale / radius,
         ) - 2 * np.log(radius)
+
+    def density_given(self, x: FloatArray) -> DiscDensities:
+        """Return `log_density` for all pairs."""
+        disc = self.nearest(np.ascontiguousarray(x))
+        centre, radius = self.intervals.centres[disc], self.intervals.radii[disc]
+        return DiscDensities(
+            NOISE_CODES[self.noise], (x - centre) / radius[:, None], centre, radius, self.scale / radius
+        )
 
     def remap(self, t: FloatArray) -> FloatArray:
         """Leave what was drawn where it is."""
