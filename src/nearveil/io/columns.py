@@ -333,12 +333,10 @@ def _points_where(good: BoolArray, data: memoryview, starts: IntArray) -> FloatA
     return points
 
 
-# From a column as a file has it to numbers, naming the row where that fails; and what may be carried beside them.
+# From a column as a file has it to numbers, naming the row where that fails.
 
 
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:nan|inf|infinity)$"
-
-_ROWS_COMPARED = 200
 
 
 def degrees_column(column: pa.ChunkedArray, what: str, rows_before: int = 0, *, lenient: bool = False) -> FloatArray:
@@ -408,73 +406,6 @@ def kept_columns(names: list[str], drop: tuple[str, ...]) -> tuple[int, ...]:
         if name not in names:
             raise DataError(f"there is no column {name!r} to drop")
     return tuple(place for place, name in enumerate(names) if name not in drop)
-
-
-def check_carried(table: pa.Table, points: FloatArray) -> tuple[str, ...]:
-    """Refuse to carry a second exact location over; warn of columns that look revealing."""
-    exact = exact_location_columns(table.column_names) or _copies_of(points, table) or _locations_as_text(points, table)
-    if exact:
-        raise DataError(
-            f"column {exact[0]!r} holds a second exact location, which would be published unprotected; "
-            f"leave it out with --drop {exact[0]}"
-        )
-    suspicious = {field.name for field in table.schema if revealing_columns(_names_within(field))}
-    return tuple(
-        f"column {name!r} looks as if it gives the location away; it is carried over unchanged "
-        f"(leave it out with --drop {name!r})"
-        for name in table.column_names
-        if name in suspicious
-    )
-
-
-def _copies_of(points: FloatArray, table: pa.Table) -> list[str]:
-    """Columns that repeat a coordinate under another name."""
-    few = points[:_ROWS_COMPARED]
-    if (few == few[0]).all() and len(few) > 1:
-        return []
-    found = []
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        try:
-            values = floats_from_arrow(column.slice(0, _ROWS_COMPARED))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            continue
-        # A projection there and back changes the last digits.
-        if any(np.allclose(values, few[:, axis], rtol=0.0, atol=1e-7) for axis in (0, 1)):
-            found.append(name)
-    return found
-
-
-def _locations_as_text(points: FloatArray, table: pa.Table) -> list[str]:
-    """Columns of text that hold points, or the same coordinates once more."""
-    texts = [name for name, field in zip(table.column_names, table.schema, strict=True) if _holds_text(field.type)]
-    if not texts:
-        return []
-    from nearveil.io.location_text import TextStyle, points_from_text, text_style  # noqa: PLC0415 - slow to load
-
-    found, few = [], points[:_ROWS_COMPARED]
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        first = column.slice(0, _ROWS_COMPARED)
-        style = text_style(first) if name in texts else None
-        if style is TextStyle.PAIR:
-            pairs = points_from_text(first, style, srid=None, lenient=True)
-            same = any(np.isclose(pairs, each, rtol=0.0, atol=1e-7).all() for each in (few, few[:, ::-1]))
-            style = style if same else None
-        if style is not None:
-            found.append(name)
-    return found
-
-
-def _holds_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _names_within(field: pa.Field) -> list[str]:
-    """The name of a column and of everything nested in it."""
-    names = [field.name]
-    if pa.types.is_nested(field.type):
-        for number in range(field.type.num_fields):
-            names += _names_within(field.type.field(number))
-    return [name for name in names if name not in ("item", "element", "entries", "key", "value")]
 
 
 # Numbers between Arrow and NumPy by their buffers: without a copy, and without loading pandas, which takes long.

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from nearveil.errors import BadRowError, DataError
 from nearveil.geodesy import degrees_from, reference_system
-from nearveil.io.columns import check_carried, kept_columns
+from nearveil.io.carried import check_carried
+from nearveil.io.columns import kept_columns
 from nearveil.io.input_file import InputFile
 from nearveil.io.people import Layout, LocationColumn, People, PeopleInMemory, PeopleStream, PeopleWriter, ReadOptions
 
@@ -29,13 +30,13 @@ def open_geojson(file: InputFile, read: ReadOptions, *, carry: bool = True) -> P
     lenient = read.skip_bad is not None
     points = np.array([_point(feature, row, lenient=lenient) for row, feature in enumerate(features, start=1)])
     crs = read.crs or crs
-    points = points if crs is None else degrees_from(crs, points)
+    in_file, points = (None, points) if crs is None else (points, degrees_from(crs, points))
     # What is not even an object has nothing to carry.
     as_read, features = features, [feature if isinstance(feature, dict) else {} for feature in features]
     properties = properties_table(features)
     carried = properties.select(kept_columns(properties.column_names, read.drop))
     members = _members_to_carry(features, read.drop)
-    warnings = (*check_carried(carried, points), *_left_out(features, members, read.drop)) if carry else ()
+    warnings = (*check_carried(carried, points, in_file), *_left_out(features, members, read.drop)) if carry else ()
     kept = [_without_location(feature, members, read.drop) for feature in features]
     people = People(points, carried, Layout(geometry=LocationColumn("geometry", 0)), kept, warnings)
     return PeopleInMemory(people, lambda row: json.dumps(as_read[row]))

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from nearveil.errors import DataError
 from nearveil.geodesy import degrees_from, degrees_to, reference_system
+from nearveil.io.carried import check_carried
 from nearveil.io.columns import (
-    check_carried,
     column_position,
     degrees_column,
     find_coordinates,
@@ -94,10 +94,10 @@ class PeopleInTable(PeopleStream):
         self._source = source
         self._split = split
         first = split.people(first_rows, split.carried, source.schema, 0)
-        self.warnings = check_carried(first.carried, first.points) if carry else ()
-        if carry and split.layout.crs is not None:
-            # Coordinates in the file's own system are as exact as degrees.
-            check_carried(first.carried, degrees_to(split.layout.crs, first.points))
+        # Coordinates in the file's own system are as exact as degrees.
+        crs = split.layout.crs
+        in_file = None if crs is None else degrees_to(crs, first.points)
+        self.warnings = check_carried(first.carried, first.points, in_file) if carry else ()
 
     def batches(self, carried: Sequence[int] | None = None) -> Iterator[People]:
         """Read the file from its first row."""

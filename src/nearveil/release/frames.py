@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.columns import check_carried, kept_columns, plain_field
+from nearveil.io.carried import check_carried
+from nearveil.io.columns import kept_columns, plain_field
 from nearveil.io.frames import geometry_at, is_geo_frame, pandas_column, points_in_geometry, shared_frame
 from nearveil.io.people import (
     Layout,
@@ -209,8 +210,8 @@ def _people_in_geometries(frame: Any, read: ReadOptions) -> PeopleStream:
     plain = kept.cast(pa.schema([plain_field(field) for field in kept.schema]))
     layout = Layout(geometry=LocationColumn(name, 0))
     # Coordinates in the frame's own CRS are as exact as degrees.
-    check_carried(plain, np.column_stack([frame.geometry.y.to_numpy(), frame.geometry.x.to_numpy()]))
-    return PeopleInMemory(People(points, plain, layout, None, check_carried(plain, points)))
+    in_frame = np.column_stack([frame.geometry.y.to_numpy(), frame.geometry.x.to_numpy()])
+    return PeopleInMemory(People(points, plain, layout, None, check_carried(plain, points, in_frame)))
 
 
 def _arrow_from_pandas(frame: Any) -> pa.Table:

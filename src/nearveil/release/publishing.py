@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from nearveil.evaluation.utility import Displacement, DisplacementSum, ground_distance_m
 from nearveil.geodesy import Faults
+from nearveil.io.carried import flat_parts, second_location, second_locations
 from nearveil.io.columns import numbers_from_arrow, taken_rows
 from nearveil.io.people import People, PeopleStream, PeopleWriter
 from nearveil.mechanisms.base import Mechanism
@@ -69,14 +70,6 @@ _TELLING_RATIO = 0.9
 # A column that says nothing is named by mistake once in three million tests.
 _STANDARD_DEVIATIONS = 5.0
 _FEWEST_ROWS = 25
-_MOST_ELEMENTS = 4
-_IS_LIST = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_fixed_size_list,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
-)
 
 
 def predicting_columns(table: pa.Table, points: FloatArray) -> list[str]:
@@ -104,7 +97,7 @@ def predicting_columns(table: pa.Table, points: FloatArray) -> list[str]:
     mixed_table = taken_rows(table, mixed)
     found = []
     for name, column in zip(table.column_names, mixed_table.columns, strict=True):
-        orders = (_order(part) for part in _flat_parts(column.combine_chunks()))
+        orders = (_order(part) for part in flat_parts(column.combine_chunks()))
         if any(order is not None and any(_is_telling(rank[order]) for rank in ranks) for order in orders):
             found.append(name)
     return found
@@ -146,15 +139,25 @@ class PredictingColumns:
             self._stride *= 2
             self._spread = [_every(part, self._stride) for part in self._spread]
 
+    def refuse_second_locations(self) -> None:
+        """Raise if a column holds the exact location once more, which the first rows may not have shown."""
+        for table, points in self._samples():
+            exact = second_locations(table, points)
+            if exact:
+                raise second_location(exact[0])
+
     def warnings(self) -> tuple[str, ...]:
         """Return one sentence for each column that tells where people are, and not how well."""
         found: dict[str, None] = {}
-        for parts in (self._first, [part.people for part in self._spread]):
-            if parts:
-                table = pa.concat_tables([part.carried for part in parts])
-                found.update(dict.fromkeys(predicting_columns(table, np.concatenate([part.points for part in parts]))))
+        for table, points in self._samples():
+            found.update(dict.fromkeys(predicting_columns(table, points)))
         self._first, self._spread = [], []
         return tuple(telling_column(name) for name in found)
+
+    def _samples(self) -> Iterator[tuple[pa.Table, FloatArray]]:
+        for parts in (self._first, [part.people for part in self._spread]):
+            if parts:
+                yield pa.concat_tables([part.carried for part in parts]), np.concatenate([one.points for one in parts])
 
 
 def telling_column(name: str) -> str:
@@ -184,28 +187,6 @@ def _ranks(values: FloatArray) -> FloatArray:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     middle: FloatArray = np.cumsum(counts) - (counts - 1) / 2
     return middle[inverse]
-
-
-def _flat_parts(column: pa.Array) -> Iterator[pa.Array]:
-    """Return the column, or what it holds by itself: the fields of a struct, the first elements of a list."""
-    kind = column.type
-    if isinstance(kind, pa.BaseExtensionType):
-        yield from _flat_parts(column.storage)
-    elif pa.types.is_map(kind):
-        yield from _flat_parts(column.cast(pa.list_(pa.struct([kind.key_field, kind.item_field]))))
-    elif pa.types.is_struct(kind):
-        for part in column.flatten():
-            yield from _flat_parts(part)
-    elif any(is_list(kind) for is_list in _IS_LIST):
-        import pyarrow.compute as pc  # noqa: PLC0415 - takes long to load, and flat columns do without
-
-        longest = pc.max(pc.list_value_length(column)).as_py() or 0
-        for place in range(min(longest, _MOST_ELEMENTS)):
-            # A shorter list has no such element: null.
-            element = pc.list_slice(column, place, place + 1, return_fixed_size_list=True)
-            yield from _flat_parts(pc.list_element(element, 0))
-    else:
-        yield column
 
 
 def _order(column: pa.Array) -> IntArray | None:
@@ -316,6 +297,7 @@ def publish_stream(
             progress(batch.rows)
     region.refuse(faults, clip=clip)
     watch.finish(stream)
+    telling.refuse_second_locations()
     if shuffle is not None:
         _write_shuffled(shuffle, writer, progress)
     return Published(rows, clipped, displacement.summary(), telling.warnings())

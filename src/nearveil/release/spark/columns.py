@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.columns import check_carried, degrees_column, find_coordinates, person_columns
+from nearveil.io.carried import check_carried, second_location, second_locations
+from nearveil.io.columns import degrees_column, find_coordinates, person_columns
 from nearveil.io.people import ReadOptions
 from nearveil.release.publishing import predicting_columns, telling_column
 
@@ -107,6 +108,9 @@ def warn_of_predicting(df: DataFrame, columns: Columns, rows: int) -> tuple[str,
     sample = wanted.sample(fraction=min(1.0, _PREDICTING_ROWS / rows)).toArrow()
     points = np.column_stack([degrees_column(sample.column(len(carried) + axis), "") for axis in (0, 1)])
     table = sample.select(range(len(carried))).rename_columns([columns.names[place] for place in carried])
+    exact = second_locations(table, points)
+    if exact:
+        raise second_location(exact[0])
     return tuple(telling_column(name) for name in predicting_columns(table, points))
 
 
