@@ -17,6 +17,8 @@ never a coordinate: an error message ends up in logs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 
@@ -46,6 +48,16 @@ class OutputError(NearveilError, OSError):
     """The result cannot be written."""
 
     exit_code = 4
+
+
+@contextmanager
+def without_context() -> Iterator[None]:
+    """Let our errors out alone, without those that they were raised from: a library's message may quote a location."""
+    try:
+        yield
+    except NearveilError as error:
+        error.__context__ = error.__cause__ = None
+        raise
 
 
 EXTRA_OF = {

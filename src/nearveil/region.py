@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearveil.errors import BadRowError, DataError, UsageError
+from nearveil.errors import BadRowError, DataError, UsageError, without_context
 from nearveil.geodesy import (
     Faults,
     GridBox,
@@ -208,6 +208,7 @@ class Region:
                 f"choose a region that holds everybody{hint}, or move them to its edge (--clip)"
             )
 
+    @without_context()
     def check(self, points: object) -> FloatArray:
         """Return the points as an array; raise if one is not a place inside the region."""
         return self._checked(points, clip=False)
@@ -229,6 +230,7 @@ class Region:
             raise UsageError(f"{name} lies outside the region {self}; {way_out}")
         return array
 
+    @without_context()
     def clip(self, points: object) -> FloatArray:
         """Move points outside the region to its edge; refuse what is not a place."""
         return self.to_edge(self._checked(points, clip=True))

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from nearveil import protect_file
 from nearveil.errors import DataError
 from nearveil.io.columns import points_from_wkb
 from nearveil.io.files import read_people, write_people
@@ -135,3 +136,53 @@ def test_a_file_without_a_header_does_not_end_up_in_a_message(tmp_path: Path) ->
         read_people(source, ReadOptions(latitude="lat", longitude="lon"))
     # Of the path, which may have any number in it, nothing is looked at.
     assert "122" not in str(caught.value).replace(str(tmp_path), "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ann;37.7749°;-122.4194°",
+        "ann,37.7749 N,122.4194 W",
+        "ann,9q8yyk8ytpxr,12 Main St",
+        "ann,u33dc0cppz7d,Main St",
+        "ann~37.7749 N",
+        "ann,POINT Z (-122.4194 37.7749 3)",
+        "ann,37° 46′ 29″,122° 25′ 10″",
+        "37.7749°|-122.4194°|ann",
+    ],
+)
+@pytest.mark.parametrize(
+    "read", [ReadOptions(), ReadOptions(location="geom"), ReadOptions(latitude="a", longitude="b")]
+)
+def test_a_first_line_of_data_is_not_shown(tmp_path: Path, line: str, read: ReadOptions) -> None:
+    source = write(tmp_path / "in.csv", f"{line}\n{line}\n")
+    with pytest.raises(DataError, match=r"--columns|no header line") as caught:
+        read_people(source, read)
+    assert not any(part in str(caught.value) for part in ("37.77", "122.4", "46", "9q8", "u33", "Main", "ann"))
+
+
+def test_names_of_columns_are_shown(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.csv", "id,Breite,L\u00e4nge,pm2.5,col_1\n1,37.7,-122.4,3,4\n")
+    with pytest.raises(DataError, match=r"'id', 'Breite', 'Länge', 'pm2.5', 'col_1'"):
+        read_people(source)
+
+
+@pytest.mark.parametrize(
+    ("content", "read"),
+    [
+        (b"id,latitude,longitude\n1,37.774911 N,-122.4\n", ReadOptions()),
+        (b'id,latitude,longitude\n1,37.7,-122.4\n2,"37.774911,-122.4\n3,37.7,-122.4\n', ReadOptions()),
+        ("id,latitude,longitude\n\u00e9,37.774911,-122.4\n".encode("latin-1"), ReadOptions(encoding="utf-8")),
+        (b"id,latitude,longitude\n1,37.774911,-122.4\n", ReadOptions(encoding="utf-16")),
+    ],
+)
+def test_an_error_holds_no_line_of_the_file(tmp_path: Path, content: bytes, read: ReadOptions) -> None:
+    (tmp_path / "in.csv").write_bytes(content)
+    for act in (
+        lambda: read_people(tmp_path / "in.csv", read),
+        lambda: protect_file(tmp_path / "in.csv", tmp_path / "out.csv", read=read),
+    ):
+        with pytest.raises(DataError) as caught:
+            act()
+        assert "37.77" not in str(caught.value)
+        assert caught.value.__context__ is None

@@ -1,6 +1,7 @@
 """Frames in, frames of the same kind out: names, types, index and reference system; and what types would give away."""
 
-from typing import Any
+import warnings
+from typing import Any, Literal
 
 import geopandas
 import numpy as np
@@ -9,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from nearveil import PlanarLaplace, ReadOptions, protect_frame
+from nearveil import DPRS, PlanarLaplace, ReadOptions, protect_frame
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.utility import ground_distance_m
 from nearveil.geodesy import as_points, degrees_to
@@ -187,3 +188,62 @@ def test_frames_without_locations_are_refused(places: FloatArray) -> None:
         PlanarLaplace().perturb(pl.DataFrame({"lat": ["here"], "lon": ["there"]}))
     # Two columns are latitude and longitude, whatever they are called.
     assert PlanarLaplace().perturb(pd.DataFrame(places)).shape == (ROWS, 2)
+
+
+@pytest.mark.parametrize("kind", ["default", "pandas"])
+def test_an_index_that_holds_the_location_is_refused(places: FloatArray, kind: Literal["default", "pandas"]) -> None:
+    frame = pd.DataFrame({"latitude": places[:, 0], "longitude": places[:, 1]})
+    mechanism = PlanarLaplace().set_output(transform=kind)
+    for index in (["latitude", "longitude"], "longitude"):
+        with pytest.raises(DataError, match="index holds a second exact location"):
+            mechanism.transform(frame.set_index(index, drop=False))
+    named = frame.set_index(pd.Index([f"person {row}" for row in range(len(frame))]))
+    assert mechanism.transform(named).index.equals(named.index)
+
+
+def test_an_ordered_category_that_follows_the_places_is_named(places: FloatArray) -> None:
+    """Sorted by it, published rows would be in the old order again. False alarm: one in three million."""
+    frame = pd.DataFrame({"latitude": places[:, 0], "longitude": places[:, 1]}).sort_values("latitude")
+    ids = [f"{number:05d}" for number in np.random.default_rng(1).permutation(len(frame))]
+    frame["id"] = pd.Categorical(ids, categories=ids, ordered=True)
+    with pytest.warns(UserWarning, match="values of column 'id' follow people's places"):
+        protect_frame(frame)
+    frame["id"] = pd.Categorical(ids, categories=sorted(ids), ordered=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        protect_frame(frame)
+
+
+def test_values_below_a_missing_structure_do_not_go_along(places: FloatArray) -> None:
+    hidden = pa.StructArray.from_arrays(
+        [pa.array(places[:, 0]), pa.array(places[:, 1])], names=["a", "b"], mask=pa.array([True] * len(places))
+    )
+    table = pa.table({"latitude": places[:, 0], "longitude": places[:, 1], "note": hidden})
+    note = protect_frame(table).column("note").combine_chunks()
+    assert note.null_count == len(places)
+    for part in (note.field(0), note.field(1)):
+        values = np.frombuffer(part.buffers()[1] or b"", np.float64)
+        assert not np.isin(values, places).any()
+
+
+def test_the_caller_can_read_what_the_fit_cost(places: FloatArray) -> None:
+    frame = pa.table({"latitude": places[:, 0], "longitude": places[:, 1]})
+    mechanism = DPRS(centres=5)
+    protect_frame(frame, mechanism, region="san-francisco")
+    assert mechanism.guarantee.also
+
+
+@pytest.mark.parametrize("text", ["37.774911 N", "37.774911,-122.41"])
+def test_an_error_holds_no_value_of_the_frame(text: str) -> None:
+    frames = [
+        pd.DataFrame({"latitude": ["37.7", text], "longitude": [-122.4, -122.4]}),
+        pd.DataFrame({"latitude": [37.7, text], "longitude": [-122.4, -122.4]}),
+    ]
+    for frame in frames:
+        for act in (protect_frame, PlanarLaplace().transform, PlanarLaplace().perturb):
+            with pytest.raises(DataError) as caught:
+                act(frame)
+            error = caught.value
+            assert "37.77" not in str(error)
+            assert error.__context__ is None
+            assert error.__cause__ is None

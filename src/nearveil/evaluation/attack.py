@@ -111,7 +111,7 @@ class AttackOutcome:
 
         if Path(path).suffix.lower() != ".png":
             raise UsageError("an attack is drawn as a PNG picture; name a file that ends in .png")
-        with replacing(Path(path), force=force) as partial:
+        with replacing(Path(path), force=force, private=True) as partial:
             draw_attack(self._scene(), partial, title=self.title)
 
     def animate(self, path: str | Path, *, force: bool = False) -> None:
@@ -120,7 +120,7 @@ class AttackOutcome:
         from nearveil.report.attack_gif import animate_attack, animation_kind  # noqa: PLC0415
 
         kind = animation_kind(Path(path))
-        with replacing(Path(path), force=force) as partial:
+        with replacing(Path(path), force=force, private=True) as partial:
             animate_attack(self._scene(), partial, kind=kind, title=self.title)
 
     def to_html(self, path: str | Path, *, force: bool = False) -> None:

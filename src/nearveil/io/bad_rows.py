@@ -187,7 +187,8 @@ def check_bad_rows_file(bad: Path, source: str, output: str) -> None:
         raise UsageError("--skip-bad names the INPUT or the OUTPUT; name a file of its own, which holds true locations")
     # A folder that is published holds no true locations. Where the input is, there are some already.
     folder, beside = bad.resolve().parent, [Path(path).resolve().parent for path in (output, source)]
-    if folder == beside[0] and folder != beside[1]:
+    is_below = folder.is_relative_to(beside[0]) and not beside[1].is_relative_to(beside[0])
+    if is_below or (folder == beside[0] and folder != beside[1]):
         raise UsageError(
             "--skip-bad would write true locations beside the OUTPUT, which is to be published; name a file in another "
             "folder, such as that of the INPUT"

@@ -111,7 +111,7 @@ def _starts(count: int) -> list[int]:
     length = _ROWS_COMPARED // _SLICES
     if count <= _ROWS_COMPARED:
         return [0]
-    return np.linspace(0, count - length, _SLICES).astype(int).tolist()
+    return [round(start) for start in np.linspace(0, count - length, _SLICES)]
 
 
 def _rows_to_compare(count: int) -> IntArray:

@@ -118,6 +118,13 @@ def no_coordinates(names: Sequence[str], *, projected: bool = False) -> DataErro
             f"the file has no header line: its first line holds data, {len(names)} values; name its columns with "
             f"--columns, such as --columns {','.join(_example_names(names))}"
         )
+    usual = "'northing' and 'easting'" if projected else "'latitude' and 'longitude'"
+    if not all(map(_is_plain, names)):
+        return DataError(
+            f"there are no coordinate columns such as {usual}, and the first line, with {len(names)} values, may hold "
+            "data instead of names; if it does, name the columns with --columns, else name those that hold the "
+            "location with --latitude and --longitude, or with --location"
+        )
     if not projected and _usual_pair(names, _NORTHING, _EASTING):
         return DataError(
             f"there are no coordinate columns in degrees; the columns are {_listed(names)}: if two of them are metres "
@@ -125,7 +132,6 @@ def no_coordinates(names: Sequence[str], *, projected: bool = False) -> DataErro
         )
     if len(names) == 1 and re.search(r"\S\W+\S", names[0]):
         return DataError(f"the header names one column, {names[0]!r}; say what separates values with --delimiter")
-    usual = "'northing' and 'easting'" if projected else "'latitude' and 'longitude'"
     return DataError(
         f"there are no coordinate columns such as {usual}; the columns are {_listed(names)}: name two of them with "
         "--latitude and --longitude, or one that holds both with --location"
@@ -141,14 +147,22 @@ def looks_like_data(names: Sequence[str]) -> bool:
     return any(_is_number(name.strip().replace(",", ".")) or _A_LOCATION.search(name) for name in names)
 
 
-_A_LOCATION = re.compile(r"\d[.,]\d.*\d[.,]\d|point\s*\(|\b0[01][0-9a-f]{30}", re.IGNORECASE)
+# Two numbers with decimals, one with a degree sign or a compass point, and geometries.
+_A_LOCATION = re.compile(
+    r"\d[.,]\d.*\d[.,]\d|\d\s*[°º]|^\s*[-+]?\d+[.,]\d+\s*[NSEWO]\s*$|point\s*z?m?\s*\(|\b0[01][0-9a-f]{30}",
+    re.IGNORECASE,
+)
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name can only be one, and may be shown: not a geohash, an address or a number of somebody's."""
+    return re.match(r"[-+.\d]", name.strip()) is None and re.search(r"\d{4}|\d[^\d.,]+\d|\d[.,]\d\d", name) is None
 
 
 def _example_names(names: Sequence[str]) -> list[str]:
     """Names for columns of which the first two with decimals are taken for the coordinates."""
-    numbers = [
-        place for place, name in enumerate(names) if _is_number(name.replace(",", ".")) and re.search(r"[.,]", name)
-    ]
+    bare = [name.strip().rstrip("NSEWOnsewo°º ").replace(",", ".") for name in names]
+    numbers = [place for place, name in enumerate(bare) if _is_number(name) and "." in name]
     latitude, longitude = [*numbers, -1, -1][:2]
     special = {latitude: "latitude", longitude: "longitude"}
     return [special.get(place, f"column{place + 1}") for place in range(len(names))]
@@ -200,6 +214,11 @@ def column_position(names: Sequence[str], wanted: str) -> int:
             # The "header" is somebody's data, which must not get into a message.
             raise DataError(
                 f"there is no column {wanted!r}; the file seems to have no header line: name its columns with --columns"
+            )
+        if not all(map(_is_plain, names)):
+            raise DataError(
+                f"there is no column {wanted!r} among the {len(names)} of the first line; if the file has no header "
+                "line, name its columns with --columns"
             )
         raise DataError(f"there is no column {wanted!r}; the columns are {_listed(names)}")
     if len(found) > 1:
@@ -447,7 +466,17 @@ def _taken(column: pa.ChunkedArray, rows: IntArray) -> pa.Array:
         parts = [numbers_from_arrow(chunk) for chunk in column.chunks]
         whole = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind.to_pandas_dtype()), *parts])
         return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(whole[rows])])
-    return column.combine_chunks().take(pa.array(rows))
+    return _without_hidden(column.combine_chunks().take(pa.array(rows)))
+
+
+def _without_hidden(array: pa.Array) -> pa.Array:
+    """Return an array without the values that stand below a structure that is missing."""
+    if not pa.types.is_struct(array.type) or not array.null_count:
+        return array
+    rows = pa.array(np.arange(len(array)))
+    # Flattening makes the parts missing, too, and taking rows leaves the values of those behind.
+    parts = [_without_hidden(part.take(rows)) for part in array.flatten()]
+    return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=array.is_null())
 
 
 # Arrow types without what a file says of them besides: bounds and centres of true places may hide there.

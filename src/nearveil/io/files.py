@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import DataError, UsageError, without_context
 from nearveil.io.atomic import check_output, replacing
 from nearveil.io.bad_rows import UsablePeople
 from nearveil.io.input_file import InputFile, is_standard
@@ -121,6 +121,7 @@ def open_people(
     return stream
 
 
+@without_context()
 def read_people(
     path: str | Path, read: ReadOptions | None = None, *, carry: bool = True, region: Region | None = None
 ) -> People:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import DataError, UsageError, without_context
+from nearveil.io.carried import second_locations
 from nearveil.io.columns import find_coordinates
 from nearveil.types import FloatArray
 
@@ -40,6 +42,7 @@ def shared_frame(frame: Any) -> Any:
         ) from None
 
 
+@without_context()
 def points_in_frame(frame: Any) -> FloatArray:
     """Return latitude and longitude of all rows.
 
@@ -82,12 +85,12 @@ def frame_of_points(points: FloatArray, like: Any) -> Any:
     if is_geo_frame(like):
         geometry = geometry_at(points, like.crs)
         return sys.modules["geopandas"].GeoDataFrame(
-            {like.geometry.name: geometry}, geometry=like.geometry.name, index=like.index
+            {like.geometry.name: geometry}, geometry=like.geometry.name, index=_checked_index(like)
         )
     shared = shared_frame(like)
     columns = dict(zip(_names(shared), points.T, strict=True))
     if shared.implementation.is_pandas_like():
-        return type(like)(columns, index=like.index)
+        return type(like)(columns, index=_checked_index(like))
     import narwhals as nw  # noqa: PLC0415
 
     return nw.from_dict(columns, backend=shared.implementation).to_native()
@@ -99,8 +102,27 @@ def frame_by_name(points: FloatArray, library: Literal["pandas", "polars"], like
 
     names = _names(shared_frame(like)) if is_frame(like) and not is_geo_frame(like) else _PAIR
     frame = nw.from_dict(dict(zip(names, points.T, strict=True)), backend=library).to_native()
-    index = getattr(like, "index", None)
-    return frame.set_axis(index) if library == "pandas" and index is not None and not callable(index) else frame
+    if library != "pandas" or not hasattr(like, "index") or callable(like.index):
+        return frame
+    return frame.set_axis(_checked_index(like) if is_frame(like) else like.index)
+
+
+def _checked_index(frame: Any) -> Any:
+    """Return the index of a pandas frame, which goes along; refuse one that holds the location."""
+    index = frame.index
+    if type(index).__name__ == "RangeIndex":
+        return index
+    tables = []
+    for level in range(index.nlevels):
+        # Of what Arrow cannot take, nothing is known.
+        with suppress(pa.ArrowException, TypeError, ValueError):
+            tables.append(pa.table({"level": pa.Array.from_pandas(index.get_level_values(level))}))
+    if any(second_locations(table, points_in_frame(frame)) for table in tables):
+        raise DataError(
+            "the frame's index holds a second exact location, which would be published unprotected; leave it out with "
+            "reset_index(drop=True)"
+        )
+    return index
 
 
 def _names(shared: Any) -> tuple[str, str]:

@@ -72,6 +72,8 @@ class ReadOptions:
         if self.delimiter is not None:
             object.__setattr__(self, "delimiter", _delimiter(self.delimiter))
         if self.skip_bad is not None:
+            if str(self.skip_bad) == "-":
+                raise UsageError("--skip-bad takes the name of a file, which will hold true locations, and not -")
             object.__setattr__(self, "skip_bad", Path(self.skip_bad))
         if self.crs is not None:
             reference_system(self.crs)

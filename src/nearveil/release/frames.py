@@ -27,6 +27,7 @@ from nearveil.io.people import (
     table_with_coordinates,
 )
 from nearveil.io.table_file import Columns, PeopleInTable, TableSource, split_at_coordinates
+from nearveil.release.publishing import predicting_columns, telling_column
 
 Frame = TypeVar("Frame")
 
@@ -49,6 +50,8 @@ class PeopleInFrame:
         Everybody in the frame.
     writer : PeopleWriter
         Takes the published people.
+    warnings : tuple of str
+        What is suspicious about the frame beside its columns.
     """
 
     def __init__(self, frame: Any, read: ReadOptions, *, keep_order: bool) -> None:
@@ -73,6 +76,21 @@ class PeopleInFrame:
         else:
             table, self._publish = shared.to_arrow(), self._like_the_frame
         self.stream = _people_in_table(table, read)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence for each ordered category whose order follows the places: it comes back with its order."""
+        if not hasattr(self._frame, "dtypes") or not hasattr(self._frame, "index"):
+            return ()
+        codes = {
+            str(name): self._frame[name].cat.codes.to_numpy()
+            for name, kind in self._frame.dtypes.items()
+            if getattr(kind, "ordered", False) and str(name) in self.stream.carried.names
+        }
+        if not codes:
+            return ()
+        points = np.concatenate([people.points for people in self.stream.batches(())])
+        return tuple(telling_column(name) for name in predicting_columns(pa.table(codes), points))
 
     def published(self) -> Any:
         """Return what was written, as a frame of the kind that came in."""

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nearveil.errors import UsageError
+from nearveil.errors import UsageError, without_context
 from nearveil.evaluation.utility import Displacement
 from nearveil.html_card import html_card
 from nearveil.io.bad_rows import check_bad_rows_file
@@ -27,7 +27,7 @@ from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.registry import is_own, mechanism_name
 from nearveil.privacy.guarantee import SEEDED_NOTE, Guarantee, Notion
 from nearveil.privacy.ledger import Ledger
-from nearveil.region import Region
+from nearveil.region import Region, as_region
 from nearveil.release.card import CLIPPED, KEPT_ORDER, card_of, check_mechanism
 from nearveil.release.charging import charge_release, check_charged, checked_ids, with_refusals_charged
 from nearveil.release.fitting import PlacesInStream
@@ -111,8 +111,10 @@ class ProtectResult:
         Whether the intervals or cells were learned from these people.
     keeps_order : bool
         Whether the rows are in the order of the input, which no guarantee covers.
+    leaves_out : bool
+        Whether rows that cannot be used are left out, such as those outside the region, which no guarantee covers.
     warnings : tuple of str
-        What to think about before publishing.
+        What to think about before publishing; for the operator alone, as some of it is seen in true places.
     true_figures : TrueFigures
         For the operator alone.
     """
@@ -123,11 +125,12 @@ class ProtectResult:
     several_rows: bool
     fitted_here: bool
     keeps_order: bool
-    warnings: tuple[str, ...]
+    leaves_out: bool = False
+    warnings: tuple[str, ...] = field(repr=False)
     true_figures: TrueFigures = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the release as plain values, to travel with the file: nothing in it comes from true places."""
+        """Return the release as plain values, to travel with the file: no more of true places is in it."""
         mechanism, guarantee = self.mechanism, self.guarantee
         is_paper = isinstance(mechanism, DPRS) and mechanism.chosen_release == "paper"
         learned = self._may_be_fitted_on
@@ -168,9 +171,9 @@ class ProtectResult:
     @property
     def _is_more_lost(self) -> bool:
         """Whether more is lost than a statement about one place of a person can say."""
-        # A seed undoes the noise, rows of one person add up, and the order of rows is not covered.
+        # A seed undoes the noise, and rows of one person add up. The order of rows, and who is missing, is not covered.
         seeded = bool(file_metadata(self.mechanism)["seeded"])
-        return seeded or self.several_rows or self.keeps_order
+        return seeded or self.several_rows or self.keeps_order or self.leaves_out
 
     def _what_holds(self) -> dict[str, Any] | None:
         """The statement that is true of the people in this very file, in numbers; none where no number says it all.
@@ -191,6 +194,7 @@ class Engine(Protocol):
         """Publish everybody, and charge them before the output can be seen."""
 
 
+@without_context()
 def protect_file(
     source: str | Path,
     output: str | Path,
@@ -253,6 +257,7 @@ def protect_file(
     return (engine or LocalEngine()).protect(job)
 
 
+@without_context()
 def protect_frame(
     frame: Frame,
     mechanism: Mechanism | None = None,
@@ -267,7 +272,7 @@ def protect_frame(
     columns are carried along with their types, and refused as in files where they hold a second exact location; Arrow
     dictionaries, and categories of Polars, come back as their values. What is suspicious about columns, and what the
     guarantee does not cover, is said by Python warnings. DPRS without intervals and HideAmong without cells are fitted
-    on these people: ``mechanism.guarantee`` then has the card.
+    on these people: ``mechanism.guarantee`` then has the card, if ``region`` is left to the mechanism.
 
     Parameters
     ----------
@@ -300,7 +305,14 @@ def protect_frame(
     conditions = [note for note in card.notes if note in (SEEDED_NOTE, KEPT_ORDER, CLIPPED)]
     if any(statement.is_promised and not statement.holds for statement in (card, *card.also)):
         conditions.append("The guarantee that the paper claims for this does not hold; see mechanism.guarantee.")
-    for warning in (*conditions, *stream.warnings, *watch.warnings, *_unseen_persons(read), *published.warnings):
+    for warning in (
+        *conditions,
+        *kind.warnings,
+        *stream.warnings,
+        *watch.warnings,
+        *_unseen_persons(read),
+        *published.warnings,
+    ):
         warnings.warn(warning, stacklevel=2)
     same_kind: Frame = kind.published()
     return same_kind
@@ -351,6 +363,7 @@ class LocalEngine:
             several_rows=watch.several_rows,
             fitted_here=job.is_to_be_fitted,
             keeps_order=job.keep_order,
+            leaves_out=read.skip_bad is not None,
             warnings=(*stream.warnings, *watch.warnings, *_unseen_persons(read), *published.warnings),
             true_figures=TrueFigures(
                 clipped=published.clipped, left_out=stream.skipped, displacement=published.displacement
@@ -371,7 +384,9 @@ def _in_region(mechanism: Mechanism | None, region: Region | str | None) -> Mech
     if mechanism is None:
         return PlanarLaplace() if region is None else PlanarLaplace(region=region)
     check_mechanism(mechanism)
-    return mechanism if region is None else mechanism.with_params(region=region)
+    # Of the mechanism that is given, the caller can read what the fit cost.
+    in_place = region is None or as_region(region) == mechanism.resolved_region
+    return mechanism if in_place else mechanism.with_params(region=region)
 
 
 def _fit(job: ProtectJob, stream: PeopleStream) -> list[object] | None:

@@ -116,7 +116,7 @@ def attack_map(outcome: AttackOutcome) -> Figure:
     ]
     still = [*_ground(box), _dots(people / 1000, "people", LIGHT.shore, size=3), *ends]
     moving = [_step_traces(steps, number) for number in range(len(steps))]
-    figure = _figure([*still, *moving[0]], box, outcome.title or "An attack")
+    figure = _figure([*still, *moving[0]], box, f"{outcome.title or 'An attack'} (true places: keep it private)")
     changed = list(range(len(still), len(still) + len(moving[0])))
     figure.frames = [
         Frame(data=traces, traces=changed, name=str(number + 1), layout={"annotations": [_caption(steps, number)]})
