@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -86,3 +88,33 @@ def test_whoever_stops_early_waits_for_nobody_and_leaves_nobody_behind(tmp_path:
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert list(tmp_path.iterdir()) == []
+
+
+_SCRIPT = """
+import math
+from pathlib import Path
+from nearveil.evaluation.workers import map_in_processes
+
+with Path("started").open("a") as file:
+    file.write("x")
+{guard}
+print(sorted(map_in_processes({work}, [1.0, 4.0, 9.0], cores=2)))
+print(__file__)
+"""
+
+
+def test_a_script_without_a_guard_is_run_once(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(_SCRIPT.format(guard="", work="math.sqrt"), encoding="utf-8")
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0] == "[(0, 1.0), (1, 2.0), (2, 3.0)]"
+    assert done.stdout.splitlines()[1].endswith("script.py")
+    assert (tmp_path / "started").read_text(encoding="utf-8") == "x"
+
+
+def test_a_script_with_a_guard_can_use_its_own_functions(tmp_path: Path) -> None:
+    guard = 'def root(x):\n    return math.sqrt(x)\nif __name__ != "__main__":\n    raise SystemExit'
+    text = _SCRIPT.format(guard=guard, work="root").replace("    raise SystemExit\nprint", "    pass\nelse:\n  print")
+    text = text.replace("\nprint(__file__)", "")
+    (tmp_path / "script.py").write_text(text, encoding="utf-8")
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[(0, 1.0), (1, 2.0), (2, 3.0)]"

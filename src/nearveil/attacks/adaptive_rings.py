@@ -18,7 +18,7 @@ import numpy as np
 from nearveil.attacks._belief import nearest_and_farthest, split_cells
 from nearveil.attacks.base import AttackResult, Outcome, Trace, TraceStep
 from nearveil.attacks.oracle import OutOfQueriesError, PersonOracle, Spot, spot_of
-from nearveil.attacks.readings import Question, Reading, Rule, reading_of
+from nearveil.attacks.readings import UNITS_M, DistanceReading, Question, Reading, Rule, reading_of
 from nearveil.kernels import kernel
 from nearveil.types import BoolArray, FloatArray, IntArray
 
@@ -423,6 +423,43 @@ CHECKS_WITHOUT_RULE = 8
 """How many answers that are certain by then must come true at a service that may have no fixed rule."""
 
 
+_AVERAGED_FROM = 0.5, 3.0
+_ASKED_BETWEEN_FITS = 5
+_GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
+
+
+def best_fit(places: FloatArray, answers: FloatArray, start: Spot) -> tuple[Spot, float]:
+    """Return the place whose distances fit noisy and rounded answers best, and the unit of the answers in metres.
+
+    Rounding down or up shifts all answers, by one of their steps at most.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> places = rng.uniform(-3000, 3000, (200, 2))
+    >>> shown = np.floor((np.hypot(*(places - (400, 900)).T) + rng.normal(0, 200, 200)) / 1000)
+    >>> (x, y), unit_m = best_fit(places, shown, (0.0, 0.0))
+    >>> bool(math.dist((x, y), (400, 900)) < 100), unit_m
+    (True, 1000.0)
+    """
+    from scipy.optimize import least_squares  # noqa: PLC0415 - slow to load, and most services do without
+
+    found = []
+    step = float(np.min(np.diff(np.unique(answers)), initial=1.0))
+    for unit_m in UNITS_M.values():
+
+        def misfits(guess: FloatArray, shown_m: FloatArray = answers * unit_m) -> FloatArray:
+            misfit: FloatArray = np.hypot(*(places - guess[:2]).T) + guess[2] - shown_m
+            return misfit
+
+        most_m = unit_m * step
+        bounds = ([-np.inf, -np.inf, -most_m], [np.inf, np.inf, most_m])
+        fit = least_squares(misfits, (*start, 0.0), loss="soft_l1", f_scale=unit_m, bounds=bounds)
+        found.append((float(np.abs(fit.fun).mean()), fit.x, unit_m))
+    _, (x, y, _), unit_m = min(found, key=lambda one: one[0])
+    return (float(x), float(y)), unit_m
+
+
 class RingSearch:
     """One attack: asks the question that promises most, until everything possible lies within tau of one place.
 
@@ -430,6 +467,9 @@ class RingSearch:
     tells that the rule is one of those that are known, and the estimate is certified. A service that rounds by chance,
     adds noise to each answer or lies at times passes such checks by chance, too, however many they are. So of others
     more are wanted, and nothing is certified.
+
+    Distances that contradict each other may have noise in each: then the questions that are left are asked from places
+    around the person, and the place that fits all answers best is the estimate. It is not called found.
     """
 
     def __init__(self, oracle: PersonOracle, prior: Prior, *, most_queries: int, checks: int | None = None) -> None:
@@ -445,8 +485,11 @@ class RingSearch:
     def run(self, attack: str) -> AttackResult:
         """Attack; an oracle that refuses further questions ends it with the best guess."""
         started = time.perf_counter()
+        averaged = None
         try:
             outcome = self._ask_until_certain()
+            if outcome is Outcome.CONTRADICTION and isinstance(self._reading, DistanceReading):
+                averaged = self._average(self._reading)
         except OutOfQueriesError:
             outcome = Outcome.OUT_OF_QUERIES
         centre, radius_m = self._circle
@@ -457,7 +500,7 @@ class RingSearch:
             attack=attack,
             outcome=outcome,
             # Before any answer there is nothing to believe.
-            estimate=(centre if found else self._belief.mean()) if self._steps else None,
+            estimate=averaged or ((centre if found else self._belief.mean()) if self._steps else None),
             radius_m=radius_m if found else self._belief.reach() if is_bounded else None,
             certified=found and self._is_certain,
             queries=self._oracle.queries,
@@ -496,6 +539,24 @@ class RingSearch:
             if not self._ask(question):
                 return Outcome.CONTRADICTION
             passed += together
+
+    def _average(self, reading: DistanceReading) -> Spot:
+        """Ask what may still be asked around the place that fits the answers so far; return the one that fits all."""
+        spot, unit_m = best_fit(*reading.asked_and_answered, self._belief.mean())
+        half = np.array(self._prior.half_extent_m)
+        while len(self._steps) < self._most_queries:
+            # From all sides, and at all distances, so that rounding errs as often to one side as to the other.
+            number, (least, most) = len(self._steps), _AVERAGED_FROM
+            angle, away_m = number * _GOLDEN_ANGLE, unit_m * (least + (most - least) * (number * math.sqrt(2) % 1))
+            place = np.clip(np.array(spot) + away_m * np.array([math.cos(angle), math.sin(angle)]), -half, half)
+            try:
+                answer = reading.ask(Question(spot_of(place)))
+            except OutOfQueriesError:
+                break
+            self._steps.append(TraceStep(spot_of(place), None, answer=answer))
+            if len(self._steps) % _ASKED_BETWEEN_FITS == 0:
+                spot, unit_m = best_fit(*reading.asked_and_answered, spot)
+        return best_fit(*reading.asked_and_answered, spot)[0]
 
     def _rival_question(self) -> Question | None:
         """A question for a rival reading, if all that both leave possible is not within tau of one place, or None.

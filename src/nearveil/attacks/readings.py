@@ -175,6 +175,11 @@ class DistanceReading(Reading):
             self._rules = self._all_rules(tuple(UNITS_M))
         return f"{answer:g}"
 
+    @property
+    def asked_and_answered(self) -> tuple[FloatArray, FloatArray]:
+        """Places, and the numbers that the service showed there."""
+        return np.array([question.place for question in self._asked]), np.array(self._answers)
+
     def otherwise(self) -> Reading | None:
         """The greatest answer may have no end; or distances are rounded more coarsely, the farther away somebody is."""
         reading = DistanceReading if self._often > 1 else GradedDistanceReading

@@ -143,9 +143,14 @@ def _verdict(outcome: AttackOutcome, answers: Answers) -> str:
     if error_m is None:
         return f"The person was not found {after}: {result.outcome}. Another attack may find them."
     ended = "" if result.outcome is Outcome.FOUND else f" ({result.outcome})"
+    noisy = ""
+    if result.outcome is Outcome.CONTRADICTION and not answers.is_list:
+        noisy = (
+            "\nIf your service adds noise to each answer, that protects nobody: it averages out over many questions."
+        )
     if outcome.found:
         unsure = f", though the attack itself was not sure{ended}" if ended else ""
-        return f"Your service gives this person away: found within {math.ceil(error_m):,} m {after}{unsure}."
+        return f"Your service gives this person away: found within {math.ceil(error_m):,} m {after}{unsure}.{noisy}"
     if result.outcome is Outcome.FOUND and radius_m is not None and error_m > _FAR_OUTSIDE * radius_m:
         other = "does not list people by distance" if answers.is_list else "does not answer by one fixed rule"
         return (
@@ -154,7 +159,7 @@ def _verdict(outcome: AttackOutcome, answers: Answers) -> str:
         )
     return (
         f"The person was not found {after}: the estimate is {_distance(error_m)} from --truth{ended}. Another attack "
-        "may find them."
+        f"may find them.{noisy}"
     )
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 from nearveil.errors import NearveilError
@@ -40,7 +44,9 @@ def map_in_processes(
     try:
         yield from _as_completed(pool, work, items, cores)
     except BrokenProcessPool:
-        raise WorkerError("a worker process was ended, perhaps for want of memory; try --cores 1") from None
+        raise WorkerError(
+            "a worker process was ended, perhaps for want of memory; try one core (--cores 1, in Python cores=1)"
+        ) from None
     except BaseException:
         # A caller that is stopped does not wait for work whose result is not used.
         for worker in set(multiprocessing.active_children()) - strangers:
@@ -48,6 +54,32 @@ def map_in_processes(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _script_hidden() -> Iterator[None]:
+    """Start processes that do not run the caller's script from the top, unless it is written for that.
+
+    A new process imports the main script again, to know the classes in it. Without ``if __name__ == "__main__":`` that
+    would do all its work once more, in every process.
+    """
+    main = sys.modules["__main__"]
+    path, spec = getattr(main, "__file__", None), getattr(main, "__spec__", None)
+    if path is None or spec is not None or "__name__" in _source(path):
+        yield
+        return
+    del main.__file__
+    try:
+        yield
+    finally:
+        main.__file__ = path
+
+
+@cache
+def _source(path: str) -> str:
+    with suppress(OSError):
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    return ""
 
 
 def _begin_worker() -> None:
@@ -71,8 +103,9 @@ def _as_completed(
     running: dict[Future[_Result], int] = {}
 
     def start_more() -> None:
-        while len(running) < 2 * cores and (following := next(waiting, None)) is not None:
-            running[pool.submit(work, following[1])] = following[0]
+        with _script_hidden():
+            while len(running) < 2 * cores and (following := next(waiting, None)) is not None:
+                running[pool.submit(work, following[1])] = following[0]
 
     start_more()
     while running:
