@@ -21,7 +21,7 @@ from nearveil.geodesy import degrees_from, degrees_to
 from nearveil.io.columns import points_from_wkb, wkb_from_points
 from nearveil.io.files import open_people, people_writer, read_people, write_people
 from nearveil.io.people import ReadOptions
-from nearveil.region import Region
+from nearveil.region import Region, named_region
 from tests.io.samples import MOVED, geojson, geoparquet, write
 
 HERE = [[37.7, -122.4]]
@@ -195,7 +195,7 @@ def test_geojson_in_metres_is_read_in_degrees(tmp_path: Path) -> None:
 
 
 def test_metres_without_a_system_are_recognised(san_francisco: Region) -> None:
-    with pytest.raises(DataError, match=r"row 1 .*look like metres \(and 1 more rows\); .*--crs, such as EPSG:32610"):
+    with pytest.raises(DataError, match=r"row 1 .*look like metres \(and 1 more row\); .*--crs, such as EPSG:32610"):
         san_francisco.check([[4180000.0, 551000.0], [4180001.0, 551000.0]])
     with pytest.raises(DataError, match="latitude is not between"):
         san_francisco.check([[4180000.0, 551000.0], [97.0, -122.4]])
@@ -221,6 +221,22 @@ def test_near_misses_of_names_are_suggested(text: str, meant: str) -> None:
 
     with pytest.raises(UsageError, match=f"did you mean {meant}"):
         parse_region(text)
+
+
+def test_a_region_with_exchanged_numbers_is_blamed_before_the_file() -> None:
+    people = [[52.5, 13.4], [52.4, 13.5]]
+    numbers = "region 13,52.3,13.8,52.7 has .*exchanged .*south,west,north,east; perhaps --region 52.3,13,52.7,13.8"
+    with pytest.raises(DataError, match=f"^either the {numbers} .*, or row 1 has latitude and longitude exchanged"):
+        Region(13.0, 52.3, 13.8, 52.7).check(people)
+    # The numbers of a name are right, and where some people are inside, so are the region's.
+    for region, places in (
+        (named_region("berlin"), [[13.4, 52.5]]),
+        (Region(52.3, 13, 52.7, 14), [[13.4, 52.5], *people]),
+    ):
+        with pytest.raises(DataError, match=r"^row 1 has .*exchanged; .*one column write POINT \(longitude latitude\)"):
+            region.check(places)
+    with pytest.raises(UsageError, match="the order is south, west, north, east"):
+        Region(-122.6, 37.5, -122.2, 37.9)
 
 
 # -- rows that cannot be used ---------------------------------------------------------------------------------------
@@ -296,6 +312,12 @@ def test_what_is_wrong_with_a_bad_row(row: str, because: str, tmp_path: Path, sa
     read_people(source, ReadOptions(skip_bad=tmp_path / "bad.csv"), region=san_francisco)
     (bad,) = csv.DictReader((tmp_path / "bad.csv").read_text().splitlines())
     assert (bad["bad_row"], bad["bad_because"]) == ("2", because)
+
+
+def test_one_row_was_left_out(tmp_path: Path, san_francisco: Region) -> None:
+    source = write(tmp_path / "in.csv", "id,lat,lon\n1,37.7,-122.4\n2,,\n")
+    people = read_people(source, ReadOptions(skip_bad=tmp_path / "bad.csv"), region=san_francisco)
+    assert "1 of 2 rows was left out" in people.warnings[0]
 
 
 def test_what_is_wrong_with_a_bad_row_of_text_or_of_exchanged_columns(tmp_path: Path) -> None:

@@ -125,7 +125,8 @@ class UsablePeople(PeopleStream):
         self.skipped = counts.total()
         listed = ", ".join(f"{counts[name]:,} {name}" for name in (_ON_EARTH, _OUTSIDE, _UNREADABLE) if counts[name])
         self._summary = (
-            f"{self.skipped:,} of {rows + len(unreadable):,} rows were left out ({listed}) and written to "
+            f"{self.skipped:,} of {rows + len(unreadable):,} rows {'was' if self.skipped == 1 else 'were'} left out "
+            f"({listed}) and written to "
             f"{self._path}, which holds true locations; do not publish it",
         )
 
