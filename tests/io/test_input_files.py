@@ -65,6 +65,14 @@ HEX = {
         ("in.csv", "id,lat,lon\r\nZoë,37.7°,-122.4 °\r\n\r\n", {}),
         ("in.csv", 'id, Lat , Long \n"Zoë"," 37.7 "," -122.4"\n', {}),
         ("in.csv", gzip.compress("id,lat,lon\nZoë,37.7,-122.4\n".encode(), mtime=0), {}),
+        ("in.csv", "sep=:\r\nid:lat:lon\r\nZoë:37.7:-122.4\r\n", {}),
+        ("in.csv", '\ufeff"SEP=;"\nid;lat;lon\nZoë;37.7;-122.4\n', {}),
+        ("in.csv", "sep=;\nid;lat;lon\nZoë;37,7;-122,4\n".encode("utf-16"), {}),
+        (
+            "in.csv",
+            gzip.compress("sep=,\nZoë;37,7;-122,4\n".encode()),
+            {"columns": ("id", "lat", "lon"), "delimiter": ";"},
+        ),
         ("in.csv", f"id,geom\nZoë,{HEX['postgis']}\n", {}),
         ("in.csv", f"id,geom\nZoë,{HEX['wkb'].lower()}\n", {}),
         ("in.csv", f"id,geom\nZoë,\\x{HEX['big-endian']}\n", {}),
@@ -125,6 +133,10 @@ def test_the_same_person_in_many_files(
         (b"id,lat,lon\n", {}, "no rows; give at least one person"),
         (b"", {}, "is empty; give at least one person"),
         (b'{"type": "FeatureCollection", "features": []}', {}, "holds GeoJSON, .*rename it to end in .geojson"),
+        (b"PK\x03\x04 and so on", {}, "is an Excel or zip file, .*; save it as CSV"),
+        (b"\xd0\xcf\x11\xe0 and so on", {}, "is an Excel or zip file, .*; save it as CSV"),
+        (b'id,lat,lon\n1,"37.7,-122.4\n2,37.7,-122.4\n', {}, "row 1 of .* a quotation mark may be missing"),
+        (b"sep=;\nid;lat;lon\n1;37.7;-122.4\n2;37.7\n", {}, "row 2 of .* more or fewer values"),
         (b"PAR1 and so on", {}, "holds GeoParquet, .*rename it to end in .parquet"),
         (gzip.compress(b"id,lat,lon\n1,37.7,-122.4\n", mtime=0)[:25], {}, "is damaged; export it again"),
         (b"x,y\n1,2\n", {"crs": "EPSG:0"}, "reference system 'EPSG:0' is not known"),
@@ -334,13 +346,28 @@ def test_what_is_wrong_with_a_bad_row_of_text_or_of_exchanged_columns(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("rows", "words"), [("1,97,-122.4\n", "latitude is not between"), ("1,52.5,13.4\n", "--region berlin")]
+    ("rows", "words"),
+    [
+        ("1,4180000,551000\n", "look like metres"),
+        ("1,-122.4,37.7\n", "exchanged"),
+        ("1,52.5,13.4\n", "--region berlin"),
+    ],
 )
-def test_a_file_of_bad_rows_alone_is_refused(rows: str, words: str, tmp_path: Path, san_francisco: Region) -> None:
+def test_what_is_wrong_with_a_whole_file_is_no_matter_of_rows(
+    rows: str, words: str, tmp_path: Path, san_francisco: Region
+) -> None:
     source = write(tmp_path / "in.csv", "id,lat,lon\n" + rows)
     with pytest.raises(DataError, match=words):
         read_people(source, ReadOptions(skip_bad=tmp_path / "bad.csv"), region=san_francisco)
     assert not (tmp_path / "bad.csv").exists()
+
+
+@pytest.mark.parametrize("rows", ['1,"37.7,-122.4\n2,37.7,-122.4\n', "1,37.7\n2,37.7\n", "1,97,-122.4\n2\n", "1,,\n"])
+def test_where_all_rows_are_bad_their_file_says_why(rows: str, tmp_path: Path, san_francisco: Region) -> None:
+    source = write(tmp_path / "in.csv", "id,lat,lon\n" + rows)
+    with pytest.raises(DataError, match=r"no row can be used; .*bad\.csv says what is wrong with each"):
+        read_people(source, ReadOptions(skip_bad=tmp_path / "bad.csv"), region=san_francisco)
+    assert (tmp_path / "bad.csv").read_text().startswith("bad_row,bad_because,id,lat,lon\n1,")
 
 
 def test_without_bad_rows_there_is_no_file(tmp_path: Path, san_francisco: Region) -> None:

@@ -108,7 +108,7 @@ class PeopleInTable(PeopleStream):
             people = split.people(columns, wanted, self._source.schema, rows_before)
             rows_before += len(people)
             yield people
-        if not rows_before:
+        if not rows_before and not self._source.unreadable:
             raise no_rows()
 
     @property
