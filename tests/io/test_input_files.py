@@ -196,6 +196,21 @@ def test_geoparquet_in_metres_stays_in_metres(tmp_path: Path) -> None:
         read_people(tmp_path / "in.parquet", ReadOptions(crs="EPSG:32610"))
 
 
+def test_geoparquet_without_a_system_is_in_degrees_and_an_unknown_one_is_asked_for(tmp_path: Path) -> None:
+    places = [[37.7, -122.4], [37.8, -122.5]]
+    assert read_people(geoparquet(tmp_path / "degrees.parquet")).points.tolist() == places
+    unknown = geoparquet(tmp_path / "unknown.parquet", crs=None)
+    with pytest.raises(DataError, match="reference system is unknown .*--crs, such as EPSG:4326"):
+        read_people(unknown)
+    for crs in ("EPSG:4326", "OGC:CRS84"):
+        people = read_people(unknown, ReadOptions(crs=crs))
+        assert people.points.tolist() == places
+        assert people.layout.geometry_crs is None
+    assert read_people(unknown, ReadOptions(crs="EPSG:4269")).layout.geometry_crs == "EPSG:4269"
+    with pytest.raises(DataError, match="without an EPSG number"):
+        read_people(unknown, ReadOptions(crs="+proj=aeqd +lat_0=37 +lon_0=-122"))
+
+
 def test_geojson_in_metres_is_read_in_degrees(tmp_path: Path) -> None:
     metres = degrees_to("EPSG:3857", np.array(HERE))[0].tolist()
     features = [{"type": "Feature", "geometry": {"type": "Point", "coordinates": metres[::-1]}}]
