@@ -160,8 +160,8 @@ def refuse_no_places(faults: Faults, near: tuple[float, float], either: str = ""
     if suspicious and faults.exchangeable == suspicious:
         row = min(first for first in (faults.first_off_range, faults.first_outside) if first >= 0)
         raise DataError(
-            f"{either}row {row + 1} has latitude and longitude exchanged{and_others(suspicious)}; name the right columns "
-            "with --latitude and --longitude, in one column write POINT (longitude latitude), and in GeoJSON "
+            f"{either}row {row + 1} has latitude and longitude exchanged{and_others(suspicious)}; name the right "
+            "columns with --latitude and --longitude, in one column write POINT (longitude latitude), and in GeoJSON "
             "[longitude, latitude]"
         )
     if faults.off_range and faults.like_metres == faults.off_range:

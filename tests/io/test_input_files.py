@@ -128,7 +128,9 @@ def test_the_same_person_in_many_files(
         (f"lat,lon,shape\n37.7,-122.4,{HEX['postgis']}\n".encode(), {}, "column 'shape' holds a second exact"),
         (b"id,x,y\n1,551100,4178000\n", {}, "in which reference system with --crs"),
         (b"id lat lon\n1 37.7 -122.4\n", {}, "one column, 'id lat lon'; say what separates values with --delimiter"),
-        (b"id,lat,lat,lon\n1,37.7,37.7,-122.4\n", {}, "several columns could be the latitude"),
+        (b"id,lat,lat,lon\n1,37.7,37.7,-122.4\n", {}, "there are 2 columns named 'lat'; rename all but one"),
+        (b'id,geom\n1,\n2,"POLYGON((1 2, 3 4, 5 6, 1 2))"\n', {}, "column 'geom' holds polygons; give one point"),
+        (b'id,a\n1,"SRID=4326;MultiPoint Z ((1 2 3))"\n', {"location": "a"}, "column 'a' holds multipoints; give one"),
         (b"id,lat,lon\n1,37.7 N,122.4 W\n", {}, "row 1: the latitude .* minus sign instead of S or W"),
         (b"id,lat,lon\n", {}, "no rows; give at least one person"),
         (b"", {}, "is empty; give at least one person"),
@@ -200,7 +202,7 @@ def test_geoparquet_without_a_system_is_in_degrees_and_an_unknown_one_is_asked_f
     places = [[37.7, -122.4], [37.8, -122.5]]
     assert read_people(geoparquet(tmp_path / "degrees.parquet")).points.tolist() == places
     unknown = geoparquet(tmp_path / "unknown.parquet", crs=None)
-    with pytest.raises(DataError, match="reference system is unknown .*--crs, such as EPSG:4326"):
+    with pytest.raises(DataError, match=r"reference system is unknown .*--crs, such as EPSG:4326"):
         read_people(unknown)
     for crs in ("EPSG:4326", "OGC:CRS84"):
         people = read_people(unknown, ReadOptions(crs=crs))

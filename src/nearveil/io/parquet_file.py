@@ -328,8 +328,8 @@ def geo_metadata_of(geometry: str, kind: str = "Point", *, crs: str | None = Non
 def _stated_epsg(crs: str | None, file: str) -> str | None:
     if crs is None:
         raise DataError(
-            f"{file} says that its reference system is unknown (crs is null); name it with --crs, such as EPSG:4326 for "
-            "degrees, or in the file"
+            f"{file} says that its reference system is unknown (crs is null); name it with --crs, such as EPSG:4326 "
+            "for degrees, or in the file"
         )
     authority, code = reference_system(crs).to_authority() or ("", "")
     return _epsg({"id": {"authority": authority, "code": code}}, file)

@@ -255,12 +255,18 @@ def _split_at_text(
     names: list[str], kept: tuple[int, ...], read: ReadOptions, *, first: Columns, gains_geometry: bool
 ) -> TableSplit:
     """Find the column that holds the location as text: the one that is named, or else the only one that may."""
-    from nearveil.io.location_text import TextStyle, holds_geometries, text_style  # noqa: PLC0415 - slow to load
+    from nearveil.io.location_text import (  # noqa: PLC0415 - slow to load
+        TextStyle,
+        holds_geometries,
+        other_geometries,
+        text_style,
+    )
 
     if read.location is not None:
         place = kept[column_position([names[place] for place in kept], read.location)]
         style = text_style(first[place])
         if style is None:
+            _refuse_others(read.location, other_geometries(first[place]))
             raise DataError(
                 f"column {read.location!r} does not hold locations as text; give POINT (longitude latitude) or "
                 "latitude, longitude, or name two columns with --latitude and --longitude"
@@ -274,8 +280,9 @@ def _split_at_text(
             if style is not None and (style is not TextStyle.PAIR or may_be_location(names[place]))
         }
         if not found:
-            for place in kept:
-                if may_be_location(names[place]) and holds_geometries(first[place]):
+            for place in filter(lambda place: may_be_location(names[place]), kept):
+                _refuse_others(names[place], other_geometries(first[place]))
+                if holds_geometries(first[place]):
                     raise DataError(
                         f"column {names[place]!r} holds geometries as bytes, or others than points in two dimensions; "
                         "save points as text (in PostGIS: ST_AsText(ST_Force2D(geom))) or as GeoParquet"
@@ -296,6 +303,11 @@ def _split_at_text(
         carried=tuple(each for each in kept if each != place),
         lenient=read.skip_bad is not None,
     )
+
+
+def _refuse_others(name: str, geometries: str | None) -> None:
+    if geometries is not None:
+        raise DataError(f"column {name!r} holds {geometries}; give one point per person, as POINT (longitude latitude)")
 
 
 def split_at_geometry(
