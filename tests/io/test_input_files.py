@@ -132,6 +132,7 @@ def test_the_same_person_in_many_files(
         (b'id,geom\n1,\n2,"POLYGON((1 2, 3 4, 5 6, 1 2))"\n', {}, "column 'geom' holds polygons; give one point"),
         (b'id,a\n1,"SRID=4326;MultiPoint Z ((1 2 3))"\n', {"location": "a"}, "column 'a' holds multipoints; give one"),
         (b"id,lat,lon\n1,37.7 N,122.4 W\n", {}, "row 1: the latitude .* minus sign instead of S or W"),
+        (b"id,lat,lon\n1,37.7,-122.4\n2,37.7,\n3,,-122.4\n", {}, "row 2: the longitude is empty"),
         (b"id,lat,lon\n", {}, "no rows; give at least one person"),
         (b"", {}, "is empty; give at least one person"),
         (b'{"type": "FeatureCollection", "features": []}', {}, "holds GeoJSON, .*rename it to end in .geojson"),
@@ -341,6 +342,12 @@ def test_what_is_wrong_with_a_bad_row(row: str, because: str, tmp_path: Path, sa
     read_people(source, ReadOptions(skip_bad=tmp_path / "bad.csv"), region=san_francisco)
     (bad,) = csv.DictReader((tmp_path / "bad.csv").read_text().splitlines())
     assert (bad["bad_row"], bad["bad_because"]) == ("2", because)
+
+
+def test_the_first_row_without_a_number_is_named(tmp_path: Path, san_francisco: Region) -> None:
+    people = read_people(write(tmp_path / "in.csv", "id,lat,lon\n1,37.7,-122.4\n2,NaN,-122.4\n3,,\n"))
+    with pytest.raises(DataError, match="row 2 has a missing or infinite coordinate"):
+        san_francisco.check(people.points)
 
 
 def test_one_row_was_left_out(tmp_path: Path, san_francisco: Region) -> None:

@@ -213,13 +213,14 @@ class TableSplit:
             projected = crs is not None and reference_system(crs).is_projected
             names = ("northing", "easting") if projected else ("latitude", "longitude")
             read = metres_column if projected else degrees_column
-            places = (self.latitude, self.longitude)
-            points = np.column_stack(
-                [
-                    read(columns[place], name, rows_before, lenient=lenient)
-                    for place, name in zip(places, names, strict=True)
-                ]
-            )
+            named = [(columns[place], name) for place, name in zip((self.latitude, self.longitude), names, strict=True)]
+            points = np.column_stack([read(column, name, rows_before, lenient=True) for column, name in named])
+            bad = ~np.isfinite(points).all(axis=1)
+            if bad.any() and not lenient:
+                # Of the first row, whichever column it is, what is wrong; a missing number is refused with the region.
+                first = int(np.argmax(bad))
+                for column, name in named:
+                    read(column.slice(first, 1), name, rows_before + first)
         else:
             return None
         return points if crs is None else degrees_from(crs, points)
