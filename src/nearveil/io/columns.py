@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -247,6 +248,14 @@ def column_position(names: Sequence[str], wanted: str) -> int:
     return found[0]
 
 
+def refuse_repeated(names: Sequence[str]) -> None:
+    """Raise if several columns have one name, by which none of them can be meant."""
+    ((name, count),) = Counter(names).most_common(1) or [("", 0)]
+    if count > 1:
+        called = f"named {name!r}" if _is_plain(name) else "with the same name"
+        raise DataError(f"there are {count} columns {called}; rename all but one")
+
+
 def _is_number(name: str) -> bool:
     try:
         float(name)
@@ -259,9 +268,7 @@ def _usual(names: Sequence[str], usual: set[str], what: str) -> int | None:
     found = [place for place, name in enumerate(names) if _squashed(name) in usual]
     if len(found) > 1:
         own = [names[place] for place in found]
-        # Of columns with one name, none can be named.
-        for name in own:
-            column_position(own, name)
+        refuse_repeated(own)
         raise DataError(f"several columns could be the {what}: {_listed(own)}; {_PAIR_MESSAGE}")
     return found[0] if found else None
 
