@@ -70,7 +70,7 @@ HEX = {
         ("in.csv", "sep=;\nid;lat;lon\nZoë;37,7;-122,4\n".encode("utf-16"), {}),
         (
             "in.csv",
-            gzip.compress("sep=,\nZoë;37,7;-122,4\n".encode()),
+            gzip.compress("sep=,\nZoë;37,7;-122,4\n".encode(), mtime=0),
             {"columns": ("id", "lat", "lon"), "delimiter": ";"},
         ),
         ("in.csv", f"id,geom\nZoë,{HEX['postgis']}\n", {}),
