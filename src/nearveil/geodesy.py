@@ -145,10 +145,11 @@ def _is_inside(
     return abs(phi - latitude) <= half_height and abs((lam - longitude + 180.0) % 360.0 - 180.0) <= half_width
 
 
-def refuse_no_places(faults: Faults, near: tuple[float, float]) -> None:
+def refuse_no_places(faults: Faults, near: tuple[float, float], either: str = "") -> None:
     """Raise if some point is not a place on earth, or the columns were exchanged.
 
     ``near`` is the latitude and longitude of a public place nearby, for a hint at the map that metres may be of.
+    ``either`` is what may be exchanged instead of the columns, to be said first.
     """
     if faults.not_finite:
         raise BadRowError(
@@ -159,8 +160,9 @@ def refuse_no_places(faults: Faults, near: tuple[float, float]) -> None:
     if suspicious and faults.exchangeable == suspicious:
         row = min(first for first in (faults.first_off_range, faults.first_outside) if first >= 0)
         raise DataError(
-            f"row {row + 1} has latitude and longitude exchanged{and_others(suspicious)}; "
-            "name the right columns, latitude first"
+            f"{either}row {row + 1} has latitude and longitude exchanged{and_others(suspicious)}; name the right "
+            "columns with --latitude and --longitude, in one column write POINT (longitude latitude), and in GeoJSON "
+            "[longitude, latitude]"
         )
     if faults.off_range and faults.like_metres == faults.off_range:
         raise DataError(
@@ -177,7 +179,7 @@ def refuse_no_places(faults: Faults, near: tuple[float, float]) -> None:
 
 def and_others(count: int) -> str:
     """Say how many more rows share a fault, if any."""
-    return f" (and {count - 1:,} more rows)" if count > 1 else ""
+    return "" if count <= 1 else " (and 1 more row)" if count == 2 else f" (and {count - 1:,} more rows)"
 
 
 _Degrees = TypeVar("_Degrees", float, FloatArray)

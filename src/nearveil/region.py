@@ -88,7 +88,9 @@ class Region:
         if not all(math.isfinite(edge) for edge in edges):
             raise UsageError("a region's edges must be numbers in degrees: south, west, north, east")
         if not (-90 <= self.south <= 90 and -90 <= self.north <= 90):
-            raise UsageError("a region's south and north must lie between -90 and 90 degrees")
+            raise UsageError(
+                "a region's south and north must lie between -90 and 90 degrees (the order is south, west, north, east)"
+            )
         if not (-180 <= self.west <= 180 and -180 <= self.east <= 180):
             raise UsageError("a region's west and east must lie between -180 and 180 degrees")
         if self.south >= self.north or self.width_deg <= 0:
@@ -197,7 +199,7 @@ class Region:
 
         The error names the first row (counted from 1) and no coordinate.
         """
-        refuse_no_places(faults, self.centre)
+        refuse_no_places(faults, self.centre, self._exchanged() if faults.exchangeable == faults.rows else "")
         if faults.outside and not clip:
             # Where nobody is inside, the region is the wrong one. It is named to the operator, and never taken.
             fitting = sorted(faults.known_regions) if faults.outside == faults.rows else []
@@ -207,6 +209,16 @@ class Region:
                 f"row {faults.first_outside + 1} lies outside the region {self}{and_others(faults.outside)}; "
                 f"choose a region that holds everybody{hint}, or move them to its edge (--clip)"
             )
+
+    def _exchanged(self) -> str:
+        """Say that the region's numbers may be exchanged, and not the people's; a name and a file have the order."""
+        if self.name is not None:
+            return ""
+        meant = ",".join(f"{edge:.9g}" for edge in (self.west, self.south, self.east, self.north))
+        return (
+            f"either the region {self} has latitude and longitude exchanged (the order is south,west,north,east; "
+            f"perhaps --region {meant} is meant), or "
+        )
 
     @without_context()
     def check(self, points: object) -> FloatArray:

@@ -168,3 +168,13 @@ def test_bytes_of_a_geometry_in_a_frame_are_refused() -> None:
     frame = pa.table({"latitude": points[:, 0], "longitude": points[:, 1], "q": [point_wkb(x, y) for y, x in points]})
     with pytest.raises(DataError, match="column 'q' holds a second exact location"):
         nv.protect_frame(frame, nv.PlanarLaplace())
+
+
+def test_all_copies_are_named_at_once() -> None:
+    true, copies = places(3), ["home lat", "home_lon", "geom"]
+    table = pa.table({"age": [30, 41, 52], "home lat": true[:, 0], "home_lon": true[:, 1], "geom": ["a", "b", "c"]})
+    with pytest.raises(DataError, match="columns 'home lat', 'home_lon' and 'geom' hold the exact location") as caught:
+        check_carried(table, true)
+    assert str(caught.value).endswith("leave them out with --drop 'home lat' --drop home_lon --drop geom")
+    with pytest.raises(DataError, match=r"column 'geom' holds a second exact location.*--drop geom$"):
+        check_carried(table.drop_columns(copies[:2]), true)

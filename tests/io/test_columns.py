@@ -1,7 +1,13 @@
 import pytest
 
 from nearveil.errors import DataError
-from nearveil.io.columns import exact_location_columns, find_coordinates, person_columns, revealing_columns
+from nearveil.io.columns import (
+    exact_location_columns,
+    find_coordinates,
+    no_coordinates,
+    person_columns,
+    revealing_columns,
+)
 
 
 @pytest.mark.parametrize(
@@ -11,6 +17,11 @@ from nearveil.io.columns import exact_location_columns, find_coordinates, person
         ["x", "Lat", "LON"],
         ["a", "lat", "lng"],
         ["a", "Latitude (deg)", "Longitude_deg"],
+        ["a", "Breite", "Länge"],
+        ["Ort", "BREITE", "Laenge"],
+        ["a", "Breitengrad", "La\u0308ngengrad"],
+        ["a", "latitud", "longitud"],
+        ["Breite", "lat", "lon", "Länge"],
     ],
 )
 def test_usual_names(names: list[str]) -> None:
@@ -34,6 +45,9 @@ def test_named_columns_win() -> None:
         (["a", "b"], "a", None, "name both"),
         (["a", "b"], "a", "c", "there is no column 'c'"),
         (["a", "a", "b"], "a", "b", "2 columns named 'a'"),
+        (["lat", "lat", "lon"], None, None, "2 columns named 'lat'; rename all but one"),
+        (["lattitude", "lon"], None, None, "no latitude column; did you mean 'lattitude'"),
+        (["altitude", "lon"], None, None, "no latitude column; name them"),
     ],
 )
 def test_doubt_is_not_guessed_away(names: list[str], latitude: str | None, longitude: str | None, words: str) -> None:
@@ -43,6 +57,15 @@ def test_doubt_is_not_guessed_away(names: list[str], latitude: str | None, longi
 
 def test_nothing_found_is_none() -> None:
     assert find_coordinates(["a", "b"]) is None
+    # A width.
+    assert find_coordinates(["a", "Breite"]) is None
+
+
+def test_misspelt_names_are_asked_about() -> None:
+    assert "did you mean 'Lattitude' and 'longitute'? If so, name two" in str(
+        no_coordinates(["Lattitude", "longitute"])
+    )
+    assert "did you mean" not in str(no_coordinates(["altitude", "name"]))
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_geometry_and_columns_that_disagree_are_refused(tmp_path: Path) -> None:
     ("column", "words"),
     [
         ({"crs": {"id": {"authority": "OGC", "code": "CRS27"}}}, "without an EPSG number"),
-        ({"crs": None}, "without an EPSG number"),
+        ({"crs": None}, "reference system is unknown"),
         ({"encoding": "polygon"}, "not points"),
     ],
 )

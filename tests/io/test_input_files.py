@@ -21,7 +21,7 @@ from nearveil.geodesy import degrees_from, degrees_to
 from nearveil.io.columns import points_from_wkb, wkb_from_points
 from nearveil.io.files import open_people, people_writer, read_people, write_people
 from nearveil.io.people import ReadOptions
-from nearveil.region import Region
+from nearveil.region import Region, named_region
 from tests.io.samples import MOVED, geojson, geoparquet, write
 
 HERE = [[37.7, -122.4]]
@@ -65,6 +65,14 @@ HEX = {
         ("in.csv", "id,lat,lon\r\nZoë,37.7°,-122.4 °\r\n\r\n", {}),
         ("in.csv", 'id, Lat , Long \n"Zoë"," 37.7 "," -122.4"\n', {}),
         ("in.csv", gzip.compress("id,lat,lon\nZoë,37.7,-122.4\n".encode(), mtime=0), {}),
+        ("in.csv", "sep=:\r\nid:lat:lon\r\nZoë:37.7:-122.4\r\n", {}),
+        ("in.csv", '\ufeff"SEP=;"\nid;lat;lon\nZoë;37.7;-122.4\n', {}),
+        ("in.csv", "sep=;\nid;lat;lon\nZoë;37,7;-122,4\n".encode("utf-16"), {}),
+        (
+            "in.csv",
+            gzip.compress("sep=,\nZoë;37,7;-122,4\n".encode(), mtime=0),
+            {"columns": ("id", "lat", "lon"), "delimiter": ";"},
+        ),
         ("in.csv", f"id,geom\nZoë,{HEX['postgis']}\n", {}),
         ("in.csv", f"id,geom\nZoë,{HEX['wkb'].lower()}\n", {}),
         ("in.csv", f"id,geom\nZoë,\\x{HEX['big-endian']}\n", {}),
@@ -120,11 +128,18 @@ def test_the_same_person_in_many_files(
         (f"lat,lon,shape\n37.7,-122.4,{HEX['postgis']}\n".encode(), {}, "column 'shape' holds a second exact"),
         (b"id,x,y\n1,551100,4178000\n", {}, "in which reference system with --crs"),
         (b"id lat lon\n1 37.7 -122.4\n", {}, "one column, 'id lat lon'; say what separates values with --delimiter"),
-        (b"id,lat,lat,lon\n1,37.7,37.7,-122.4\n", {}, "several columns could be the latitude"),
+        (b"id,lat,lat,lon\n1,37.7,37.7,-122.4\n", {}, "there are 2 columns named 'lat'; rename all but one"),
+        (b'id,geom\n1,\n2,"POLYGON((1 2, 3 4, 5 6, 1 2))"\n', {}, "column 'geom' holds polygons; give one point"),
+        (b'id,a\n1,"SRID=4326;MultiPoint Z ((1 2 3))"\n', {"location": "a"}, "column 'a' holds multipoints; give one"),
         (b"id,lat,lon\n1,37.7 N,122.4 W\n", {}, "row 1: the latitude .* minus sign instead of S or W"),
+        (b"id,lat,lon\n1,37.7,-122.4\n2,37.7,\n3,,-122.4\n", {}, "row 2: the longitude is empty"),
         (b"id,lat,lon\n", {}, "no rows; give at least one person"),
         (b"", {}, "is empty; give at least one person"),
         (b'{"type": "FeatureCollection", "features": []}', {}, "holds GeoJSON, .*rename it to end in .geojson"),
+        (b"PK\x03\x04 and so on", {}, "is an Excel or zip file, .*; save it as CSV"),
+        (b"\xd0\xcf\x11\xe0 and so on", {}, "is an Excel or zip file, .*; save it as CSV"),
+        (b'id,lat,lon\n1,"37.7,-122.4\n2,37.7,-122.4\n', {}, "row 1 of .* a quotation mark may be missing"),
+        (b"sep=;\nid;lat;lon\n1;37.7;-122.4\n2;37.7\n", {}, "row 2 of .* more or fewer values"),
         (b"PAR1 and so on", {}, "holds GeoParquet, .*rename it to end in .parquet"),
         (gzip.compress(b"id,lat,lon\n1,37.7,-122.4\n", mtime=0)[:25], {}, "is damaged; export it again"),
         (b"x,y\n1,2\n", {"crs": "EPSG:0"}, "reference system 'EPSG:0' is not known"),
@@ -184,6 +199,21 @@ def test_geoparquet_in_metres_stays_in_metres(tmp_path: Path) -> None:
         read_people(tmp_path / "in.parquet", ReadOptions(crs="EPSG:32610"))
 
 
+def test_geoparquet_without_a_system_is_in_degrees_and_an_unknown_one_is_asked_for(tmp_path: Path) -> None:
+    places = [[37.7, -122.4], [37.8, -122.5]]
+    assert read_people(geoparquet(tmp_path / "degrees.parquet")).points.tolist() == places
+    unknown = geoparquet(tmp_path / "unknown.parquet", crs=None)
+    with pytest.raises(DataError, match=r"reference system is unknown .*--crs, such as EPSG:4326"):
+        read_people(unknown)
+    for crs in ("EPSG:4326", "OGC:CRS84"):
+        people = read_people(unknown, ReadOptions(crs=crs))
+        assert people.points.tolist() == places
+        assert people.layout.geometry_crs is None
+    assert read_people(unknown, ReadOptions(crs="EPSG:4269")).layout.geometry_crs == "EPSG:4269"
+    with pytest.raises(DataError, match="without an EPSG number"):
+        read_people(unknown, ReadOptions(crs="+proj=aeqd +lat_0=37 +lon_0=-122"))
+
+
 def test_geojson_in_metres_is_read_in_degrees(tmp_path: Path) -> None:
     metres = degrees_to("EPSG:3857", np.array(HERE))[0].tolist()
     features = [{"type": "Feature", "geometry": {"type": "Point", "coordinates": metres[::-1]}}]
@@ -195,7 +225,7 @@ def test_geojson_in_metres_is_read_in_degrees(tmp_path: Path) -> None:
 
 
 def test_metres_without_a_system_are_recognised(san_francisco: Region) -> None:
-    with pytest.raises(DataError, match=r"row 1 .*look like metres \(and 1 more rows\); .*--crs, such as EPSG:32610"):
+    with pytest.raises(DataError, match=r"row 1 .*look like metres \(and 1 more row\); .*--crs, such as EPSG:32610"):
         san_francisco.check([[4180000.0, 551000.0], [4180001.0, 551000.0]])
     with pytest.raises(DataError, match="latitude is not between"):
         san_francisco.check([[4180000.0, 551000.0], [97.0, -122.4]])
@@ -221,6 +251,22 @@ def test_near_misses_of_names_are_suggested(text: str, meant: str) -> None:
 
     with pytest.raises(UsageError, match=f"did you mean {meant}"):
         parse_region(text)
+
+
+def test_a_region_with_exchanged_numbers_is_blamed_before_the_file() -> None:
+    people = [[52.5, 13.4], [52.4, 13.5]]
+    numbers = "region 13,52.3,13.8,52.7 has .*exchanged .*south,west,north,east; perhaps --region 52.3,13,52.7,13.8"
+    with pytest.raises(DataError, match=f"^either the {numbers} .*, or row 1 has latitude and longitude exchanged"):
+        Region(13.0, 52.3, 13.8, 52.7).check(people)
+    # The numbers of a name are right, and where some people are inside, so are the region's.
+    for region, places in (
+        (named_region("berlin"), [[13.4, 52.5]]),
+        (Region(52.3, 13, 52.7, 14), [[13.4, 52.5], *people]),
+    ):
+        with pytest.raises(DataError, match=r"^row 1 has .*exchanged; .*one column write POINT \(longitude latitude\)"):
+            region.check(places)
+    with pytest.raises(UsageError, match="the order is south, west, north, east"):
+        Region(-122.6, 37.5, -122.2, 37.9)
 
 
 # -- rows that cannot be used ---------------------------------------------------------------------------------------
@@ -298,6 +344,18 @@ def test_what_is_wrong_with_a_bad_row(row: str, because: str, tmp_path: Path, sa
     assert (bad["bad_row"], bad["bad_because"]) == ("2", because)
 
 
+def test_the_first_row_without_a_number_is_named(tmp_path: Path, san_francisco: Region) -> None:
+    people = read_people(write(tmp_path / "in.csv", "id,lat,lon\n1,37.7,-122.4\n2,NaN,-122.4\n3,,\n"))
+    with pytest.raises(DataError, match="row 2 has a missing or infinite coordinate"):
+        san_francisco.check(people.points)
+
+
+def test_one_row_was_left_out(tmp_path: Path, san_francisco: Region) -> None:
+    source = write(tmp_path / "in.csv", "id,lat,lon\n1,37.7,-122.4\n2,,\n")
+    people = read_people(source, ReadOptions(skip_bad=tmp_path / "bad.csv"), region=san_francisco)
+    assert "1 of 2 rows was left out" in people.warnings[0]
+
+
 def test_what_is_wrong_with_a_bad_row_of_text_or_of_exchanged_columns(tmp_path: Path) -> None:
     region = Region(south=-10, west=-10, north=0, east=20)
     rows = ["POINT (1 -1)", "here", "", "POINT (-1 1)", "POINT (1 5)"]
@@ -312,13 +370,28 @@ def test_what_is_wrong_with_a_bad_row_of_text_or_of_exchanged_columns(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("rows", "words"), [("1,97,-122.4\n", "latitude is not between"), ("1,52.5,13.4\n", "--region berlin")]
+    ("rows", "words"),
+    [
+        ("1,4180000,551000\n", "look like metres"),
+        ("1,-122.4,37.7\n", "exchanged"),
+        ("1,52.5,13.4\n", "--region berlin"),
+    ],
 )
-def test_a_file_of_bad_rows_alone_is_refused(rows: str, words: str, tmp_path: Path, san_francisco: Region) -> None:
+def test_what_is_wrong_with_a_whole_file_is_no_matter_of_rows(
+    rows: str, words: str, tmp_path: Path, san_francisco: Region
+) -> None:
     source = write(tmp_path / "in.csv", "id,lat,lon\n" + rows)
     with pytest.raises(DataError, match=words):
         read_people(source, ReadOptions(skip_bad=tmp_path / "bad.csv"), region=san_francisco)
     assert not (tmp_path / "bad.csv").exists()
+
+
+@pytest.mark.parametrize("rows", ['1,"37.7,-122.4\n2,37.7,-122.4\n', "1,37.7\n2,37.7\n", "1,97,-122.4\n2\n", "1,,\n"])
+def test_where_all_rows_are_bad_their_file_says_why(rows: str, tmp_path: Path, san_francisco: Region) -> None:
+    source = write(tmp_path / "in.csv", "id,lat,lon\n" + rows)
+    with pytest.raises(DataError, match=r"no row can be used; .*bad\.csv says what is wrong with each"):
+        read_people(source, ReadOptions(skip_bad=tmp_path / "bad.csv"), region=san_francisco)
+    assert (tmp_path / "bad.csv").read_text().startswith("bad_row,bad_because,id,lat,lon\n1,")
 
 
 def test_without_bad_rows_there_is_no_file(tmp_path: Path, san_francisco: Region) -> None:

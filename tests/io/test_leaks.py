@@ -162,8 +162,8 @@ def test_a_first_line_of_data_is_not_shown(tmp_path: Path, line: str, read: Read
 
 
 def test_names_of_columns_are_shown(tmp_path: Path) -> None:
-    source = write(tmp_path / "in.csv", "id,Breite,L\u00e4nge,pm2.5,col_1\n1,37.7,-122.4,3,4\n")
-    with pytest.raises(DataError, match=r"'id', 'Breite', 'Länge', 'pm2.5', 'col_1'"):
+    source = write(tmp_path / "in.csv", "id,Höhe,L\u00e4nge,pm2.5,col_1\n1,37.7,-122.4,3,4\n")
+    with pytest.raises(DataError, match=r"'id', 'Höhe', 'Länge', 'pm2.5', 'col_1'"):
         read_people(source)
 
 

@@ -126,6 +126,53 @@ def test_what_is_no_frame_is_refused(places: FloatArray) -> None:
             protect_frame(frame)
 
 
+def test_repeated_names_are_refused(places: FloatArray) -> None:
+    frame = pd.DataFrame(np.column_stack([places, places]), columns=["lat", "lon", "a", "a"])
+    points = geopandas.points_from_xy(places[:, 1], places[:, 0])
+    geo = geopandas.GeoDataFrame(frame[["a"]].set_axis(["a", "a"], axis=1), geometry=points)
+    for each in (frame, geo, pa.table(list(frame.to_numpy().T), names=list(frame.columns))):
+        with pytest.raises(DataError, match="there are 2 columns named 'a'; rename all but one"):
+            protect_frame(each)
+    with pytest.raises(DataError, match="there are 2 columns named 'a'"):
+        PlanarLaplace().perturb(frame)
+
+
+def test_columns_called_by_numbers(places: FloatArray) -> None:
+    frame = pd.DataFrame({0: places[:, 0], 1: places[:, 1], 2: range(ROWS)})
+    with pytest.raises(DataError, match=r"^the frame has no coordinate columns .*ReadOptions\(latitude=") as caught:
+        protect_frame(frame)
+    assert "--" not in str(caught.value)
+    published = protect_frame(frame, read=ReadOptions(latitude=0, longitude=1, drop=(2,)))  # type: ignore[arg-type]
+    assert list(published.columns) == [0, 1]
+    geo = geopandas.GeoDataFrame({2: range(ROWS)}, geometry=geopandas.points_from_xy(places[:, 1], places[:, 0]))
+    assert list(protect_frame(geo, read=ReadOptions(drop=(2,))).columns) == ["geometry"]  # type: ignore[arg-type]
+
+
+def test_a_missing_geometry_is_named_by_its_row(places: FloatArray) -> None:
+    geo = geopandas.GeoDataFrame(geometry=[*geopandas.points_from_xy(places[:2, 1], places[:2, 0]), None])
+    with pytest.raises(DataError, match="row 3: the geometry is missing"):
+        protect_frame(geo)
+
+
+def test_a_pandas_index_in_arrow_is_left_out_unless_the_order_is_kept(places: FloatArray) -> None:
+    frame = pd.DataFrame({"lat": places[:, 0], "lon": places[:, 1]}, index=[f"n{row}" for row in range(ROWS)])
+    table = pa.Table.from_pandas(frame)
+    assert protect_frame(table).column_names == ["lat", "lon"]
+    assert protect_frame(table, read=ReadOptions(drop=("__index_level_0__",))).column_names == ["lat", "lon"]
+    with pytest.warns(UserWarning, match="order"):
+        assert protect_frame(table, keep_order=True).column_names == ["lat", "lon", "__index_level_0__"]
+
+
+def test_errors_and_warnings_of_frames_speak_python(places: FloatArray) -> None:
+    frame = pd.DataFrame({"lat": places[:, 0], "lon": places[:, 1], "city": "x"})
+    with pytest.warns(UserWarning, match=r"--drop 'city'\) \(in Python, read=ReadOptions\(drop=…\)\)$"):
+        protect_frame(frame)
+    with pytest.raises(DataError, match=r"\(in Python, region=…, read=ReadOptions\(clip=True\)\)$"):
+        protect_frame(frame, region="berlin")
+    with pytest.raises(DataError, match=r"--latitude .*\(in Python, read=ReadOptions\(latitude=…, longitude=…"):
+        protect_frame(frame.rename(columns={"lat": "a", "lon": "b"}))
+
+
 # -- mechanisms -----------------------------------------------------------------------------------------------------
 
 

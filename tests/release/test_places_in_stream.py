@@ -57,7 +57,7 @@ def test_one_place_and_faults(city: FloatArray, san_francisco: Region, tmp_path:
     points = city.copy()
     points[[700, 4000]] = [40.0, -122.4]
     far = open_people(write_table(table_of(points), tmp_path / "far.parquet"))
-    with pytest.raises(DataError, match=r"row 701 lies outside .*\(and 1 more rows\)"):
+    with pytest.raises(DataError, match=r"row 701 lies outside .*\(and 1 more row\)"):
         PlacesInStream(far, san_francisco)
     expected = PlacesInMemory(san_francisco.clip(points), san_francisco)
     centres = np.random.default_rng(2).uniform(-0.7, 0.7, (30, 2))

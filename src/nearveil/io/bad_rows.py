@@ -11,12 +11,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import BadRowError, DataError, UsageError
 from nearveil.io.atomic import check_output, replacing
 from nearveil.io.people import People, PeopleStream
 from nearveil.region import Region
@@ -75,14 +76,15 @@ class UsablePeople(PeopleStream):
                 yield people
             elif good.any():
                 yield people.taken(np.flatnonzero(good))
-        if not usable:
-            if first_bad is not None and self._region is not None:
-                # What is wrong with all rows is said as if none could be left out.
+        if not usable and first_bad is not None and self._region is not None:
+            # What is wrong with the whole file is said as if no row could be left out.
+            with suppress(BadRowError):
                 self._region.check(first_bad)
-            raise DataError("no row can be used: all would be left out; check the columns and the region")
         if not self._has_ended:
             self._has_ended = True
-            self._write(np.concatenate(bad_rows), np.concatenate(bad_points), rows)
+            self._write(np.concatenate([np.empty(0, int), *bad_rows]), np.vstack([np.empty((0, 2)), *bad_points]), rows)
+        if not usable:
+            raise DataError(f"no row can be used; {self._path} says what is wrong with each, and holds true locations")
 
     @property
     def names_as_read(self) -> list[str]:
@@ -125,7 +127,8 @@ class UsablePeople(PeopleStream):
         self.skipped = counts.total()
         listed = ", ".join(f"{counts[name]:,} {name}" for name in (_ON_EARTH, _OUTSIDE, _UNREADABLE) if counts[name])
         self._summary = (
-            f"{self.skipped:,} of {rows + len(unreadable):,} rows were left out ({listed}) and written to "
+            f"{self.skipped:,} of {rows + len(unreadable):,} rows {'was' if self.skipped == 1 else 'were'} left out "
+            f"({listed}) and written to "
             f"{self._path}, which holds true locations; do not publish it",
         )
 

@@ -9,6 +9,7 @@ to about 10 m. *Formula*: a polynomial of the place gives the numbers of the col
 from __future__ import annotations
 
 import re
+import shlex
 import struct
 from collections.abc import Iterator
 
@@ -58,9 +59,9 @@ def check_carried(table: pa.Table, points: FloatArray, in_file: FloatArray | Non
     in_file : ndarray of shape (n, 2), optional
         The same places as the file has them, where that is not in degrees.
     """
-    exact = exact_location_columns(table.column_names) or second_locations(table, points, in_file)
+    exact = {*exact_location_columns(table.column_names), *second_locations(table, points, in_file)}
     if exact:
-        raise second_location(exact[0])
+        raise second_location(*(name for name in table.column_names if name in exact))
     suspicious = {field.name for field in table.schema if revealing_columns(_names_within(field))}
     return tuple(
         f"column {name!r} looks as if it gives the location away; it is carried over unchanged "
@@ -70,11 +71,18 @@ def check_carried(table: pa.Table, points: FloatArray, in_file: FloatArray | Non
     )
 
 
-def second_location(name: str) -> DataError:
-    """Return the refusal of a column."""
+def second_location(*names: str) -> DataError:
+    """Return the refusal of columns."""
+    drop = " ".join(f"--drop {shlex.quote(name)}" for name in dict.fromkeys(names))
+    if len(names) == 1:
+        return DataError(
+            f"column {names[0]!r} holds a second exact location, which would be published unprotected; "
+            f"leave it out with {drop}"
+        )
+    listed = f"{', '.join(map(repr, names[:-1]))} and {names[-1]!r}"
     return DataError(
-        f"column {name!r} holds a second exact location, which would be published unprotected; "
-        f"leave it out with --drop {name}"
+        f"columns {listed} hold the exact location once more, which would be published unprotected; "
+        f"leave them out with {drop}"
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
@@ -15,8 +17,15 @@ import pyarrow as pa
 from nearveil.errors import BadRowError, DataError
 from nearveil.types import BoolArray, FloatArray, IntArray
 
-_LATITUDE = {"latitude", "lat", "latitudedeg", "latdeg", "ylat"}
-_LONGITUDE = {"longitude", "lon", "lng", "long", "longitudedeg", "londeg", "lngdeg", "xlon"}
+# Names as `_squashed` writes them, without accents.
+_LATITUDE = {"latitude", "lat", "latitudedeg", "latdeg", "ylat", "latitud", "breitengrad"}
+_LONGITUDE = {
+    "longitude", "lon", "lng", "long", "longitudedeg", "londeg", "lngdeg", "xlon", "longitud", "langengrad",
+    "laengengrad",
+}  # fmt: skip
+# German for latitude and longitude, and for width and length: they count where there are no others.
+_BREITE = {"breite"}
+_LAENGE = {"lange", "laenge"}
 # Coordinates of a map in metres: north and east.
 _NORTHING = {"northing", "north", "y", "ycoord", "ycoordinate", "hochwert", "utmnorthing", "utmy"}
 _EASTING = {"easting", "east", "x", "xcoord", "xcoordinate", "rechtswert", "utmeasting", "utmx"}
@@ -97,13 +106,25 @@ def find_coordinates(
         return CoordinateColumns(column_position(names, latitude), column_position(names, longitude))
     usual = {"northing": _NORTHING, "easting": _EASTING} if projected else {}
     usual = usual or {"latitude": _LATITUDE, "longitude": _LONGITUDE}
+    if not projected and not any(_squashed(name) in _LATITUDE | _LONGITUDE for name in names):
+        usual = {"latitude": _BREITE, "longitude": _LAENGE}
     first, second = (_usual(names, known, what) for what, known in usual.items())
     if first is None and second is None:
         return None
     if first is None or second is None:
+        if _BREITE in usual.values():
+            # One alone is a width or a length.
+            return None
         missing = list(usual)[first is not None]
-        raise DataError(f"there is no {missing} column; {_PAIR_MESSAGE}")
+        raise DataError(f"there is no {missing} column; {_perhaps(names, missing)}{_PAIR_MESSAGE}")
     return CoordinateColumns(first, second)
+
+
+def _perhaps(names: Sequence[str], *wanted: str) -> str:
+    """Ask whether columns that are nearly called so are meant."""
+    own = {_squashed(name): name for name in names if _is_plain(name) and _squashed(name) != "altitude"}
+    close = [own[found] for name in wanted for found in get_close_matches(name, own, n=1, cutoff=0.8)]
+    return f"did you mean {' and '.join(map(repr, close))}? If so, " if close else ""
 
 
 def may_be_location(name: str) -> bool:
@@ -133,8 +154,9 @@ def no_coordinates(names: Sequence[str], *, projected: bool = False) -> DataErro
     if len(names) == 1 and re.search(r"\S\W+\S", names[0]):
         return DataError(f"the header names one column, {names[0]!r}; say what separates values with --delimiter")
     return DataError(
-        f"there are no coordinate columns such as {usual}; the columns are {_listed(names)}: name two of them with "
-        "--latitude and --longitude, or one that holds both with --location"
+        f"there are no coordinate columns such as {usual}; the columns are {_listed(names)}: "
+        f"{_perhaps(names, 'latitude', 'longitude')}name two of them with --latitude and --longitude, or one that "
+        "holds both with --location"
     )
 
 
@@ -226,6 +248,14 @@ def column_position(names: Sequence[str], wanted: str) -> int:
     return found[0]
 
 
+def refuse_repeated(names: Sequence[str]) -> None:
+    """Raise if several columns have one name, by which none of them can be meant."""
+    ((name, count),) = Counter(names).most_common(1) or [("", 0)]
+    if count > 1:
+        called = f"named {name!r}" if _is_plain(name) else "with the same name"
+        raise DataError(f"there are {count} columns {called}; rename all but one")
+
+
 def _is_number(name: str) -> bool:
     try:
         float(name)
@@ -237,8 +267,9 @@ def _is_number(name: str) -> bool:
 def _usual(names: Sequence[str], usual: set[str], what: str) -> int | None:
     found = [place for place, name in enumerate(names) if _squashed(name) in usual]
     if len(found) > 1:
-        listed = _listed([names[place] for place in found])
-        raise DataError(f"several columns could be the {what}: {listed}; {_PAIR_MESSAGE}")
+        own = [names[place] for place in found]
+        refuse_repeated(own)
+        raise DataError(f"several columns could be the {what}: {_listed(own)}; {_PAIR_MESSAGE}")
     return found[0] if found else None
 
 
@@ -263,7 +294,7 @@ def _without_accents(text: str) -> str:
 
 
 def _squashed(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    return re.sub(r"[^a-z0-9]", "", _without_accents(name))
 
 
 def _listed(names: Iterable[str]) -> str:

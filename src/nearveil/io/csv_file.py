@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 def open_csv(file: InputFile, read: ReadOptions, *, carry: bool = True) -> PeopleStream:
     """Open a text file of people: values separated by commas, semicolons, tabs or bars, names in the first line."""
     text = TextFile(file, read.encoding)
-    delimiter = read.delimiter or _likely_delimiter(text, read.columns)
+    delimiter = read.delimiter or text.delimiter or _likely_delimiter(text, read.columns)
     source = CsvSource(text, delimiter, read.columns, lenient=read.skip_bad is not None)
     names = source.schema.names
     first = source.first_rows()
@@ -86,6 +86,8 @@ class CsvSource(TableSource):
         """Return the rows of the first block."""
         for columns in self.batches(range(len(self.schema))):
             return columns
+        if self._unreadable:
+            return dict.fromkeys(range(len(self.schema)), pa.chunked_array([], pa.string()))
         raise no_rows()
 
     def _reader(self, stream: BinaryIO, positions: Sequence[int]) -> Any:
@@ -147,7 +149,7 @@ class CsvSource(TableSource):
             # Arrow's own message quotes the row, location and all: it must not get out.
             self._text.refuse_encoding()
             too_long = "straddling object" in str(error)
-            row = None if too_long else self._first_bad_row()
+            row, missing_mark = (None, False) if too_long else self._first_bad_row()
         except OSError:
             raise _unreadable(name) from None
         if too_long:
@@ -159,14 +161,17 @@ class CsvSource(TableSource):
                 f"row {row} of {name} has several values, and the header names one column; put quotation marks around "
                 "values with commas, or say what separates values with --delimiter"
             )
-        raise BadRowError(f"row {row} of {name} has more or fewer values than the header has columns; correct the row")
+        hint = ", where a quotation mark may be missing at the end of a value" if missing_mark else ""
+        raise BadRowError(
+            f"row {row} of {name} has more or fewer values than the header has columns; correct the row{hint}"
+        )
 
-    def _first_bad_row(self) -> int | None:
-        """Number of the first row that has too many or too few values."""
-        found: list[int] = []
+    def _first_bad_row(self) -> tuple[int | None, bool]:
+        """Number of the first row that has too many or too few values, and whether a value in it has no end."""
+        found: list[tuple[int, bool]] = []
 
         def note(row: Any) -> str:
-            found.append(self._number(row))
+            found.append((self._number(row), row.text.count('"') % 2 == 1))
             return "skip"
 
         with suppress(pa.ArrowInvalid, StopIteration), self._text.open() as stream:
@@ -175,7 +180,7 @@ class CsvSource(TableSource):
             )
             while not found:
                 reader.read_next_batch()
-        return found[0] if found else None
+        return found[0] if found else (None, False)
 
 
 def _next(reader: Any) -> pa.RecordBatch | None:

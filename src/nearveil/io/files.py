@@ -80,8 +80,14 @@ def _extension_by_content(file: InputFile) -> str:
     return ".parquet" if head.startswith(b"PAR1") else ".geojson" if head.lstrip().startswith(b"{") else ".csv"
 
 
+# How xlsx and other zip files begin, and xls.
+_NOT_TEXT = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+
+
 def _refuse_wrong_extension(file: InputFile, extension: str) -> None:
     """Refuse a file of another format than its name says, where that is sure."""
+    if file.head().startswith(_NOT_TEXT):
+        raise DataError(f"{file.name} is an Excel or zip file, whatever its name says; save it as CSV")
     found = FORMATS[_extension_by_content(file)]
     sure = found is _PARQUET or (found is _GEOJSON and b'"type"' in file.head())
     if sure and found is not FORMATS[extension]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError, without_context
 from nearveil.io.carried import second_locations
-from nearveil.io.columns import find_coordinates
+from nearveil.io.columns import find_coordinates, refuse_repeated
 from nearveil.types import FloatArray
 
 WGS84 = "OGC:CRS84"
@@ -35,6 +35,9 @@ def shared_frame(frame: Any) -> Any:
 
     try:
         return nw.from_native(frame, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        refuse_repeated([str(name) for name in getattr(frame, "column_names", frame.columns)])
+        raise
     except TypeError:
         raise UsageError(
             "this is not a frame that Nearveil knows; give a pyarrow.Table, or a frame of pandas, Polars or GeoPandas "
@@ -66,9 +69,11 @@ def points_in_frame(frame: Any) -> FloatArray:
 
 
 def points_in_geometry(frame: Any) -> FloatArray:
-    """Return latitude and longitude of the points of a GeoDataFrame."""
-    if not (frame.geometry.geom_type == "Point").all():
-        raise DataError("the geometry column holds something else than points; give one point per person")
+    """Return latitude and longitude of the points of a GeoDataFrame; without a reference system, they are degrees."""
+    are_points = (frame.geometry.geom_type == "Point").to_numpy()
+    if not are_points.all():
+        row = int(np.argmin(are_points)) + 1
+        raise DataError(f"row {row}: the geometry is missing or something else than a point; give one point per person")
     in_degrees = frame.geometry if frame.crs is None else frame.geometry.to_crs(WGS84)
     return np.column_stack([in_degrees.y.to_numpy(), in_degrees.x.to_numpy()])
 

@@ -6,7 +6,9 @@ What comes through a pipe holds true places, so it is not put into a temporary f
 from __future__ import annotations
 
 import codecs
+import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,7 +21,10 @@ STANDARD_STREAM = "-"
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_BYTES = 1 << 16
+_LONGEST_EXCELS_LINE = 16
 _WINDOWS_ONLY = bytes(range(0x80, 0xA0))
+# The line before the header by which Excel knows the delimiter.
+_EXCELS_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(.)"?\r?\n', re.IGNORECASE)
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
@@ -108,6 +113,11 @@ class TextFile:
         Gzipped or not.
     encoding : str, optional
         As Python names it; UTF-8, or as the file's byte order mark says, if not given.
+
+    Attributes
+    ----------
+    delimiter : str, optional
+        What separates values, where the first line says ``sep=;`` as Excel's does; that line is left out.
     """
 
     def __init__(self, file: InputFile, encoding: str | None) -> None:
@@ -115,6 +125,13 @@ class TextFile:
         self._stated = encoding is not None
         marked = next((name for mark, name in _BYTE_ORDER_MARKS.items() if file.head().startswith(mark)), "utf-8")
         self.encoding = _known(encoding) if encoding is not None else marked
+        self.delimiter: str | None = None
+        self._bytes_left_out = 0
+        # What cannot be read is refused later.
+        with suppress(UnicodeError, OSError), self.open() as stream:
+            if line := _EXCELS_LINE.match(bytes(stream.read(_LONGEST_EXCELS_LINE))):
+                self.delimiter = line[1].decode("latin-1")
+                self._bytes_left_out = line.end()
 
     @property
     def name(self) -> str:
@@ -122,9 +139,12 @@ class TextFile:
         return self.file.name
 
     def open(self) -> BinaryIO:
-        """Open it at its first byte."""
+        """Open it at its first byte after what is left out."""
         stream: BinaryIO = self.file.open()
-        return stream if self.encoding == "utf-8" else pa.transcoding_input_stream(stream, self.encoding, "utf-8")
+        if self.encoding != "utf-8":
+            stream = pa.transcoding_input_stream(stream, self.encoding, "utf-8")
+        stream.read(self._bytes_left_out)
+        return stream
 
     def refuse_encoding(self) -> None:
         """Raise if the file is not text in its encoding: what reads it cannot say so."""

@@ -35,6 +35,8 @@ _HEX_POINTS = {
 _HEX_POINT = "|".join(f"{start}[0-9A-F]{{{2 * kind.itemsize - 10}}}" for start, kind in _HEX_POINTS.items())
 # Any other geometry: byte order, a kind with zeros in the middle, and more.
 _HEX_GEOMETRY = r"^\s*(\\x)?(?i:01[0-9A-F]{4}00[0-9A-F]{2}|00[0-9A-F]{2}00[0-9A-F]{4})(?i:[0-9A-F]{8,})\s*$"
+_KINDS = "multipoint|(?:multi)?(?:linestring|polygon)|geometrycollection"
+_OTHER_GEOMETRY = rf"^\s*(?i:srid\s*=\s*\d+\s*;)?\s*(?P<kind>(?i:{_KINDS}))\s*(?i:[zm]*)\s*\("
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _POINT = rf"(?i:point)\s*\(\s*(?P<x>{_NUMBER})\s+(?P<y>{_NUMBER})\s*\)\s*$"
@@ -143,6 +145,20 @@ def holds_geometries(column: pa.ChunkedArray) -> bool:
     if not is_text(column.type):
         return bool(pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type))
     return bool(pc.any(pc.match_substring_regex(column.cast(pa.large_string()), _HEX_GEOMETRY)).as_py())
+
+
+def other_geometries(column: pa.ChunkedArray) -> str | None:
+    """Return what a column of text holds in place of points, such as ``polygons``; None if that is not known.
+
+    Examples
+    --------
+    >>> other_geometries(pa.chunked_array([["", "MULTIPOLYGON (((0 0, 0 1, 1 1, 0 0)))"]]))
+    'multipolygons'
+    """
+    if not is_text(column.type):
+        return None
+    kinds = pc.struct_field(pc.extract_regex(column.cast(pa.large_string()), _OTHER_GEOMETRY), "kind").drop_null()
+    return f"{kinds[0].as_py().lower()}s" if len(kinds) else None
 
 
 def text_from_points(points: FloatArray, style: TextStyle, *, srid: int | None) -> pa.Array:

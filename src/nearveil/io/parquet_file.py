@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,16 +50,17 @@ def open_parquet(file: InputFile, read: ReadOptions, *, carry: bool = True) -> P
     """Open a Parquet file of people: with the primary geometry of GeoParquet, else with coordinate columns."""
     source = ParquetSource(file)
     names = source.schema.names
-    geo = geo_metadata(source.metadata, names, file.name)
+    geo = geo_metadata(source.metadata, names, file.name, read.crs)
     first = source.first_rows()
     if geo is None or geo.primary in read.drop:
         kept = kept_columns(names, read.drop)
         split = split_at_coordinates(names, kept, read, first=first, gains_geometry=False)
     else:
-        if read.crs is not None or read.location is not None:
+        if (read.crs is not None and geo.names_crs) or read.location is not None:
             raise DataError(f"{file.name} names its geometry and reference system; leave out --crs and --location")
         kept = kept_columns(names, (*read.drop, *geo.covering))
-        split = _split_at_primary(geo, names, kept, read, first=first, carry=carry)
+        # What is said of the geometry is not said of columns beside it.
+        split = _split_at_primary(geo, names, kept, replace(read, crs=None), first=first, carry=carry)
     return PeopleInTable(source, split, first, carry=carry)
 
 
@@ -268,6 +269,8 @@ class GeoMetadata:
         All columns with geometries.
     crs : str, optional
         Their reference system, as an EPSG number; WGS84 degrees if not given.
+    names_crs : bool
+        Whether the file says so, or leaves the system out, which means degrees; otherwise somebody had to say it.
     """
 
     primary: str
@@ -275,6 +278,7 @@ class GeoMetadata:
     covering: tuple[str, ...]
     geometries: tuple[str, ...]
     crs: str | None = None
+    names_crs: bool = True
 
     def refuse_others(self, names: list[str]) -> None:
         """Raise if a further geometry is among these columns."""
@@ -286,8 +290,13 @@ class GeoMetadata:
                 )
 
 
-def geo_metadata(metadata: Mapping[bytes, bytes], names: list[str], file: str) -> GeoMetadata | None:
-    """Read the metadata of a file with these columns; None if it is not a GeoParquet file."""
+def geo_metadata(
+    metadata: Mapping[bytes, bytes], names: list[str], file: str, stated_crs: str | None = None
+) -> GeoMetadata | None:
+    """Read the metadata of a file with these columns; None if it is not a GeoParquet file.
+
+    ``stated_crs`` is the reference system of a file that calls its own unknown.
+    """
     text = metadata.get(b"geo")
     if text is None:
         return None
@@ -304,7 +313,9 @@ def geo_metadata(metadata: Mapping[bytes, bytes], names: list[str], file: str) -
         raise DataError(f"{file} has damaged GeoParquet metadata; export it again") from None
     if encoding not in ("WKB", "point"):
         raise DataError(f"{file} holds geometries that are not points; give one point per person")
-    return GeoMetadata(primary, encoding == "point", tuple(boxes), tuple(geo["columns"]), _epsg(crs, file))
+    # GeoParquet: no key means degrees, and null means unknown.
+    number = _epsg(crs, file) if crs is not None else _stated_epsg(stated_crs, file)
+    return GeoMetadata(primary, encoding == "point", tuple(boxes), tuple(geo["columns"]), number, crs is not None)
 
 
 def geo_metadata_of(geometry: str, kind: str = "Point", *, crs: str | None = None) -> str:
@@ -312,6 +323,16 @@ def geo_metadata_of(geometry: str, kind: str = "Point", *, crs: str | None = Non
     system = {} if crs is None else {"crs": reference_system(crs).to_json_dict()}
     column = {"encoding": "WKB", "geometry_types": [kind], **system}
     return json.dumps({"version": "1.1.0", "primary_column": geometry, "columns": {geometry: column}})
+
+
+def _stated_epsg(crs: str | None, file: str) -> str | None:
+    if crs is None:
+        raise DataError(
+            f"{file} says that its reference system is unknown (crs is null); name it with --crs, such as EPSG:4326 "
+            "for degrees, or in the file"
+        )
+    authority, code = reference_system(crs).to_authority() or ("", "")
+    return _epsg({"id": {"authority": authority, "code": code}}, file)
 
 
 def _epsg(crs: Any, file: str) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import DataError, NearveilError, UsageError, without_context
 from nearveil.geodesy import degrees_to, reference_system
 from nearveil.io.columns import arrow_floats, floats_from_arrow, taken_rows
 from nearveil.types import FloatArray, IntArray
@@ -20,7 +22,7 @@ from nearveil.types import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """How people are read from a file or a frame.
+    """How people are read from a file or a frame. Names are text; a number stands for the name with its digits.
 
     Attributes
     ----------
@@ -66,7 +68,11 @@ class ReadOptions:
             given = getattr(self, name)
             if not isinstance(given, tuple | list):
                 raise UsageError(f"{name} takes a tuple of names, such as {name}=('name',)")
-            object.__setattr__(self, name, tuple(given))
+            object.__setattr__(self, name, tuple(map(str, given)))
+        for name in ("latitude", "longitude", "location", "person"):
+            # Columns of a pandas frame may be called by numbers.
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, str(given))
         if self.location is not None and (self.latitude is not None or self.longitude is not None):
             raise UsageError("--location names the column that holds both coordinates; leave out --latitude")
         if self.delimiter is not None:
@@ -92,6 +98,39 @@ class ReadOptions:
         if self.columns:
             words += ["--columns", ",".join(self.columns)]
         return [*words, "--clip"] if self.clip else words
+
+
+_ARGUMENTS = {"region": "region=…", "keep_order": "keep_order=True", "force": "force=True"}
+
+
+def in_python(message: str) -> str:
+    """Add what options that a message names are called in Python.
+
+    Examples
+    --------
+    >>> in_python("leave it out with --drop spot")
+    'leave it out with --drop spot (in Python, read=ReadOptions(drop=…))'
+    """
+    named = [option.replace("-", "_") for option in dict.fromkeys(re.findall(r"--([a-z][a-z-]*)", message))]
+    arguments = [_ARGUMENTS[name] for name in named if name in _ARGUMENTS]
+    fields = [f"{name}={_IS_SAID.get(name, '…')}" for name in named if name in ReadOptions.__dataclass_fields__]
+    if fields:
+        arguments.append(f"read=ReadOptions({', '.join(fields)})")
+    return f"{message} (in Python, {', '.join(arguments)})" if arguments else message
+
+
+_IS_SAID = {"clip": "True", "per_row": "True"}
+
+
+@contextmanager
+def errors_in_python() -> Iterator[None]:
+    """Let our errors out with what Python calls the options that they name, and without those they came from."""
+    try:
+        with without_context():
+            yield
+    except NearveilError as error:
+        error.args = (in_python(str(error)),)
+        raise
 
 
 _DELIMITER_NAMES = {"\t": "tab", " ": "space"}

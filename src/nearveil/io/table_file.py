@@ -108,7 +108,7 @@ class PeopleInTable(PeopleStream):
             people = split.people(columns, wanted, self._source.schema, rows_before)
             rows_before += len(people)
             yield people
-        if not rows_before:
+        if not rows_before and not self._source.unreadable:
             raise no_rows()
 
     @property
@@ -213,13 +213,14 @@ class TableSplit:
             projected = crs is not None and reference_system(crs).is_projected
             names = ("northing", "easting") if projected else ("latitude", "longitude")
             read = metres_column if projected else degrees_column
-            places = (self.latitude, self.longitude)
-            points = np.column_stack(
-                [
-                    read(columns[place], name, rows_before, lenient=lenient)
-                    for place, name in zip(places, names, strict=True)
-                ]
-            )
+            named = [(columns[place], name) for place, name in zip((self.latitude, self.longitude), names, strict=True)]
+            points = np.column_stack([read(column, name, rows_before, lenient=True) for column, name in named])
+            bad = ~np.isfinite(points).all(axis=1)
+            if bad.any() and not lenient:
+                # Of the first row, whichever column it is, what is wrong; a missing number is refused with the region.
+                first = int(np.argmax(bad))
+                for column, name in named:
+                    read(column.slice(first, 1), name, rows_before + first)
         else:
             return None
         return points if crs is None else degrees_from(crs, points)
@@ -255,12 +256,18 @@ def _split_at_text(
     names: list[str], kept: tuple[int, ...], read: ReadOptions, *, first: Columns, gains_geometry: bool
 ) -> TableSplit:
     """Find the column that holds the location as text: the one that is named, or else the only one that may."""
-    from nearveil.io.location_text import TextStyle, holds_geometries, text_style  # noqa: PLC0415 - slow to load
+    from nearveil.io.location_text import (  # noqa: PLC0415 - slow to load
+        TextStyle,
+        holds_geometries,
+        other_geometries,
+        text_style,
+    )
 
     if read.location is not None:
         place = kept[column_position([names[place] for place in kept], read.location)]
         style = text_style(first[place])
         if style is None:
+            _refuse_others(read.location, other_geometries(first[place]))
             raise DataError(
                 f"column {read.location!r} does not hold locations as text; give POINT (longitude latitude) or "
                 "latitude, longitude, or name two columns with --latitude and --longitude"
@@ -274,8 +281,9 @@ def _split_at_text(
             if style is not None and (style is not TextStyle.PAIR or may_be_location(names[place]))
         }
         if not found:
-            for place in kept:
-                if may_be_location(names[place]) and holds_geometries(first[place]):
+            for place in filter(lambda place: may_be_location(names[place]), kept):
+                _refuse_others(names[place], other_geometries(first[place]))
+                if holds_geometries(first[place]):
                     raise DataError(
                         f"column {names[place]!r} holds geometries as bytes, or others than points in two dimensions; "
                         "save points as text (in PostGIS: ST_AsText(ST_Force2D(geom))) or as GeoParquet"
@@ -296,6 +304,11 @@ def _split_at_text(
         carried=tuple(each for each in kept if each != place),
         lenient=read.skip_bad is not None,
     )
+
+
+def _refuse_others(name: str, geometries: str | None) -> None:
+    if geometries is not None:
+        raise DataError(f"column {name!r} holds {geometries}; give one point per person, as POINT (longitude latitude)")
 
 
 def split_at_geometry(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.carried import check_carried
-from nearveil.io.columns import kept_columns, plain_field
+from nearveil.io.columns import kept_columns, plain_field, refuse_repeated
 from nearveil.io.frames import geometry_at, is_geo_frame, pandas_column, points_in_geometry, shared_frame
 from nearveil.io.people import (
     Layout,
@@ -31,6 +32,8 @@ from nearveil.release.publishing import predicting_columns, telling_column
 
 Frame = TypeVar("Frame")
 
+_INDEX_COLUMN = re.compile(r"__index_level_\d+__")
+
 
 class PeopleInFrame:
     """A frame as people to read, and the published people as a frame of its kind.
@@ -42,7 +45,7 @@ class PeopleInFrame:
     read : ReadOptions
         Which columns are what.
     keep_order : bool
-        Whether a pandas index is kept.
+        Whether a pandas index is kept, also as a column of Arrow (``__index_level_0__``).
 
     Attributes
     ----------
@@ -63,6 +66,7 @@ class PeopleInFrame:
         self._publish: Callable[[People], Any]
         _refuse_options_of_files(read)
         if is_geo_frame(frame):
+            refuse_repeated([str(name) for name in frame.columns])
             self.stream, self._publish = (
                 _people_in_geometries(self._with_index_as_columns(frame), read),
                 self._geo_frame,
@@ -70,9 +74,10 @@ class PeopleInFrame:
             return
         shared = shared_frame(frame)
         if shared.implementation.is_pandas_like():
+            refuse_repeated([str(name) for name in frame.columns])
             table, self._publish = _arrow_from_pandas(self._with_index_as_columns(frame)), self._pandas_frame
         elif shared.implementation.is_pyarrow():
-            table, self._publish = frame, table_with_coordinates
+            table, self._publish = self._without_index(frame, read.drop), table_with_coordinates
         else:
             table, self._publish = shared.to_arrow(), self._like_the_frame
         self.stream = _people_in_table(table, read)
@@ -110,6 +115,12 @@ class PeopleInFrame:
         for number, name in enumerate(self._index_columns):
             copied[name] = levels.iloc[:, number]
         return copied
+
+    def _without_index(self, table: pa.Table, drop: tuple[str, ...]) -> pa.Table:
+        """Leave out what Arrow makes of a pandas index without a name, unless the order is kept."""
+        if self._keep_order:
+            return table
+        return table.select([n for n in table.column_names if n in drop or not _INDEX_COLUMN.fullmatch(n)])
 
     def _with_index(self, frame: Any) -> Any:
         if not self._keep_order:
@@ -197,7 +208,16 @@ def _people_in_table(table: pa.Table, read: ReadOptions) -> PeopleStream:
     names = table.column_names
     source = _TableInMemory(table)
     first = source.first_rows()
-    split = split_at_coordinates(names, kept_columns(names, read.drop), read, first=first, gains_geometry=False)
+    kept = kept_columns(names, read.drop)
+    try:
+        split = split_at_coordinates(names, kept, read, first=first, gains_geometry=False)
+    except DataError as error:
+        if "--columns" not in str(error):
+            raise
+        raise DataError(
+            "the frame has no coordinate columns such as 'latitude' and 'longitude', and its columns are called by "
+            "numbers or by data; rename them, or name two with ReadOptions(latitude=…, longitude=…)"
+        ) from None
     return PeopleInTable(source, split, first, carry=True)
 
 
@@ -211,14 +231,14 @@ def _people_in_geometries(frame: Any, read: ReadOptions) -> PeopleStream:
         raise DataError("the frame has no rows; give at least one person")
     name = frame.geometry.name
     points = points_in_geometry(frame)
-    left = frame.drop(columns=[name, *read.drop], errors="ignore")
+    kept_columns([str(column) for column in frame.columns], read.drop)
+    left = frame[[column for column in frame.columns if column != name and str(column) not in read.drop]]
     others = [column for column in left.columns if str(left[column].dtype) == "geometry"]
     if others:
         raise DataError(
             f"column {others[0]!r} holds a second exact location, which would be published unprotected; "
             "leave it out (drop)"
         )
-    kept_columns(list(frame.columns), read.drop)
     if frame.crs is not None and frame.crs.to_authority() is None:
         warnings.warn(
             "the frame's CRS has no name of an authority (EPSG); one that is centred on a person gives the place away",

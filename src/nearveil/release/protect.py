@@ -20,7 +20,7 @@ from nearveil.io.bad_rows import check_bad_rows_file
 from nearveil.io.columns import person_columns
 from nearveil.io.files import check_people_output, open_people, people_writer
 from nearveil.io.input_file import is_standard
-from nearveil.io.people import PeopleStream, ReadOptions
+from nearveil.io.people import PeopleStream, ReadOptions, errors_in_python, in_python
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
@@ -257,7 +257,7 @@ def protect_file(
     return (engine or LocalEngine()).protect(job)
 
 
-@without_context()
+@errors_in_python()
 def protect_frame(
     frame: Frame,
     mechanism: Mechanism | None = None,
@@ -283,7 +283,8 @@ def protect_frame(
         As of `protect_file`.
     keep_order : bool
         Keep the order of the rows and a pandas index, which can give places away. Otherwise the order is random and
-        secret, and the index is numbered anew: make it a column to carry it.
+        secret, and the index is numbered anew: make it a column to carry it. A column ``__index_level_0__`` of Arrow,
+        which is such an index, is then left out.
 
     Examples
     --------
@@ -313,7 +314,7 @@ def protect_frame(
         *_unseen_persons(read),
         *published.warnings,
     ):
-        warnings.warn(warning, stacklevel=2)
+        warnings.warn(in_python(warning), stacklevel=2)
     same_kind: Frame = kind.published()
     return same_kind
 

@@ -144,7 +144,7 @@ class PredictingColumns:
         for table, points in self._samples():
             exact = second_locations(table, points)
             if exact:
-                raise second_location(exact[0])
+                raise second_location(*exact)
 
     def warnings(self) -> tuple[str, ...]:
         """Return one sentence for each column that tells where people are, and not how well."""

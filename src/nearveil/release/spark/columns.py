@@ -110,7 +110,7 @@ def warn_of_predicting(df: DataFrame, columns: Columns, rows: int) -> tuple[str,
     table = sample.select(range(len(carried))).rename_columns([columns.names[place] for place in carried])
     exact = second_locations(table, points)
     if exact:
-        raise second_location(exact[0])
+        raise second_location(*exact)
     return tuple(telling_column(name) for name in predicting_columns(table, points))
 
 
