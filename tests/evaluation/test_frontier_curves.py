@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nearveil.evaluation.attack_experiment import Mean
+from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier_curves import (
     FrontierPoint,
@@ -147,12 +147,12 @@ def test_winners_have_intervals_of_pairs() -> None:
     following = in_runs("following", ((100, 0.7), (400, 0.3)), ((100, 0.8), (400, 0.4)))
     points = [*following, *best]
     row = next(row for row in winner_rows(points, "town") if row[1] == "wrong by 200 m")
-    assert (row[2], row[5]) == ("best", "following")
+    assert (row[2], row[5], row[6]) == ("best", "yes", "following")
     kept, margin = row[3], row[4]
-    assert isinstance(kept, Mean)
+    assert isinstance(kept, Share)
     assert isinstance(margin, Mean)
-    # Along the lines 0.6 and 0.7, and a tenth less in both runs: 12.706 times the standard error.
-    assert (kept.value, kept.half_width) == (pytest.approx(0.65), pytest.approx(12.706 * 0.05, rel=1e-3))
+    # Along the lines 0.6 and 0.7, and a tenth less in both runs: 12.706 times the standard error, cut at 0 and 1.
+    assert (kept.value, kept.low, kept.high) == (pytest.approx(0.65), pytest.approx(0.65 - 12.706 * 0.05, abs=1e-3), 1)
     assert (margin.value, margin.half_width) == (pytest.approx(0.1), pytest.approx(0.0, abs=1e-9))
 
 
@@ -191,14 +191,48 @@ def test_the_findings_name_the_best_and_whether_its_lead_may_be_chance() -> None
     assert "0.10 ± 0.00 more than following), or is wrong by 300 m" in clear
     # In one run 0.1 more, in the other 0.1 less.
     unclear = in_runs("following", ((100, 0.7), (400, 0.3)), ((100, 0.95), (400, 0.55)))
-    assert "more than following, which may be chance)" in best_at_what([*unclear, *best], "town")[0]
+    (said,) = best_at_what([*unclear, *best], "town")
+    assert said.startswith("On town there is no clear winner where the best attacker is wrong by 100 m (recall@10 0.8")
+    assert "of best and 0.82 of following, which may be chance)" in said
+    (caption,) = best_at_what([*unclear, *best], "town", with_figures=False)
+    assert "keeps most" not in caption
+    rows = winner_rows([*unclear, *best], "town")
+    assert {row[5] for row in rows} == {"no"}
+    # Lists cannot differ by more than all, however few the runs.
+    assert max(row[4].half_width or 0 for row in rows if isinstance(row[4], Mean)) == pytest.approx(0.95, abs=0.01)
+    far = in_runs("following", ((100, 0.1), (400, 0.1)), ((100, 1.0), (400, 0.7)))
+    assert winner_rows([*far, *best], "town")[0][4] == Mean(pytest.approx(0.3, abs=0.01), 1.0)
     assert "no other reaches that" in best_at_what(best, "town")[0]
 
 
+def own(points: list[FrontierPoint]) -> list[FrontierPoint]:
+    return [replace(one, family=replace(one.family, is_own=False)) for one in points]
+
+
 def test_ones_own_mechanism_is_placed_among_all_others() -> None:
-    mine = [replace(one, family=replace(one.family, is_own=False)) for one in curve("mine", (90, 0.6), (200, 0.5))]
-    remarks = frontier_remarks([*FALLING, *mine])
+    falling = in_runs("falling", *[((100, 0.8), (200, 0.6), (400, 0.2))] * 2)
+    mine = own(in_runs("mine", *[((90, 0.6), (200, 0.5))] * 2))
+    remarks = frontier_remarks([*falling, *mine])
     said = next(remark for remark in remarks if remark.startswith("Your own mine on town"))
     assert "2nd of 2 where the attacker is wrong by 100 m (0.59, 0.21 less than falling)" in said
     assert "it does not reach that the attacker is wrong by 300 m" in said
     assert not any(remark.startswith("Your own") for remark in frontier_remarks(FALLING))
+
+
+def test_a_place_that_may_be_chance_is_none() -> None:
+    first, last = (in_runs(label, *[((100, kept), (400, kept))] * 2) for label, kept in (("first", 0.9), ("last", 0.1)))
+    near = in_runs("near", ((100, 0.5), (400, 0.5)), ((100, 0.5), (400, 0.5)))
+    mine = own(in_runs("mine", ((100, 0.45), (400, 0.45)), ((100, 0.65), (400, 0.65))))
+
+    def said(*others: list[FrontierPoint]) -> str:
+        remarks = frontier_remarks([*mine, *(one for line in others for one in line)])
+        return next(remark for remark in remarks if remark.startswith("Your own"))
+
+    assert "no clear place among 2 where the attacker is wrong by 100 m (0.55; differences may be chance)" in said(near)
+    # Two runs tell neither apart; many do.
+    mine = own(in_runs("mine", *[((100, kept), (400, kept)) for kept in (0.45, 0.65)] * 10))
+    first, near, last = (in_runs(one[0].family.label, *[((100, kept), (400, kept))] * 20)
+                         for one, kept in ((first, 0.9), (near, 0.55), (last, 0.1)))  # fmt: skip
+    assert "2nd to 3rd of 4 where the attacker is wrong by 100 m (0.55, 0.35 less than first)" in said(
+        first, near, last
+    )

@@ -280,6 +280,20 @@ def test_what_is_ones_own_is_in_front_with_its_name_and_what_is_behind_has_one_e
     ]
 
 
+@pytest.mark.parametrize("x", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("y", [0.02, 0.5, 0.98])
+def test_the_name_of_ones_own_stays_in_its_panel_and_off_the_points(drawn: Draw, x: float, y: float) -> None:
+    own = Series("a mechanism of mine", (exact(x),), (exact(y),), emphasis="own")
+    others = line("others", *((x + 0.09 * dx, y) for dx in range(-3, 4)), *((0.0, 0.0), (1.0, 1.0)))
+    axes = drawn(chart_of(Panel("p", "x", "y (share)", (own, others)), columns=2)).axes[0]
+    (name,) = axes.texts
+    box = name.get_window_extent()
+    assert axes.bbox.x0 <= box.x0 < box.x1 <= axes.bbox.x1
+    assert axes.bbox.y0 <= box.y0 < box.y1 <= axes.bbox.y1
+    marks = [each[0].get_xydata() for each in axes.containers]
+    assert box.count_contains(axes.transData.transform(np.concatenate(marks))) == 0
+
+
 def test_more_private_is_to_the_right_where_an_axis_is_reversed(drawn: Draw) -> None:
     panel = Panel("p", "named (share)", "y", (line("a", (0.1, 0.5), (0.9, 0.8)),), reverse_x=True)
     low, high = drawn(chart_of(panel)).axes[0].get_xlim()

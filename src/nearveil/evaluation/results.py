@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from nearveil.evaluation.attack_experiment import Estimate, Mean
+from nearveil.evaluation.attack_experiment import Estimate, Mean, Share
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -263,3 +263,16 @@ class KeyFinding:
 def exact(value: float) -> Mean:
     """Return a number that was set and not measured."""
     return Mean(float(value), None)
+
+
+def cut_to_share(mean: Mean) -> Estimate:
+    """Return a mean of shares as it is shown: its interval ends at 0 and 1.
+
+    Examples
+    --------
+    >>> print(cut_to_share(Mean(0.5, 1.09)), cut_to_share(Mean(0.5, None)))
+    0.5 (0–1) 0.5
+    """
+    if mean.low is None or mean.high is None:
+        return mean
+    return Share(mean.value, max(mean.low, 0.0), min(mean.high, 1.0))

@@ -70,6 +70,8 @@ def draw_chart(
         if _PAPER in handles:
             handles[_PAPER] = handles.pop(_PAPER)
         draw_legend(figure, handles, handle_length=3.0)
+        if own:
+            _name_own(figure, chart.panels, theme)
         save(figure, path, format)
 
 
@@ -88,7 +90,7 @@ def _draw_panel(
             colour = theme.palette[looks.get(series.colour_of, look).colour]
             handles[series.label] = _draw_series(axes, series, colour, look.marker, line, filled=True)
             if series.emphasis == "own":
-                _bring_forward(axes, series, handles[series.label], theme)
+                _bring_forward(handles[series.label], theme)
             if series.colour_of:
                 # An edge, to be seen on the line of the same colour.
                 handles[series.label].set_markeredgecolor(theme.ink)
@@ -124,17 +126,58 @@ def _draw_series(axes: Axes, series: Series, colour: str, marker: str, line: str
     return drawn[0]
 
 
-def _bring_forward(axes: Axes, series: Series, line: Handle, theme: Theme) -> None:
-    """Draw a line in front of all others, with its name beside it."""
+def _bring_forward(line: Handle, theme: Theme) -> None:
+    """Draw a line in front of all others."""
+    line.set(linewidth=2.6, markersize=9, markeredgecolor=theme.panel, zorder=8)
+
+
+# Where a name can stand beside a point: how far off, in points, and which of its ends is there.
+_ENDS_X, _ENDS_Y = {-1: "right", 0: "center", 1: "left"}, {-1: "top", 0: "center", 1: "bottom"}
+_BESIDE = tuple(
+    {"position": (gap * right, gap * up), "ha": _ENDS_X[right], "va": _ENDS_Y[up]}
+    for gap in (9, 18, 32)
+    for right, up in ((1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0))
+)
+_MARK_PT = 6.0
+
+
+def _name_own(figure: Figure, panels: Sequence[Panel], theme: Theme) -> None:
+    """Write the names of the reader's own beside their lines: inside the panel, and over as few points as can be."""
     from matplotlib.patheffects import withStroke  # noqa: PLC0415
 
-    line.set(linewidth=2.6, markersize=9, markeredgecolor=theme.panel, zorder=8)
-    points = [(x.value, y.value) for x, y in zip(series.x, series.y, strict=True) if _drawable(x, y)]
-    if points:
-        axes.annotate(
-            series.label, points[len(points) // 2], (9, 9), textcoords="offset points", fontweight="bold", zorder=9,
-            path_effects=[withStroke(linewidth=3.5, foreground=theme.panel)],
-        )  # fmt: skip
+    # Only a figure that is laid out knows where things are.
+    figure.draw_without_rendering()
+    for panel, axes in zip(panels, figure.axes, strict=True):
+        marks = axes.transData.transform([point for series in panel.series for point in _points(series)] or [(0, 0)])
+        names: list[Any] = []
+        for series in panel.series:
+            if series.emphasis == "own" and _points(series):
+                name = axes.annotate(
+                    series.label, (0, 0), (0, 0), textcoords="offset points", fontweight="bold", zorder=9,
+                    path_effects=[withStroke(linewidth=3.5, foreground=theme.panel)],
+                )  # fmt: skip
+                name.set_in_layout(False)
+                places = [(point, beside) for beside in _BESIDE for point in _points(series)]
+                faults = []
+                for name.xy, beside in places:
+                    name.set(**beside)
+                    faults.append(_faults(name, axes, marks, names))
+                name.xy, beside = places[faults.index(min(faults))]
+                name.set(**beside)
+                names.append(name)
+
+
+def _faults(name: Any, axes: Axes, marks: Any, others: Sequence[Any]) -> int:
+    """How many points a name covers; many more where it is not inside, or covers another name."""
+    box, panel = name.get_window_extent(), axes.bbox
+    inside = panel.x0 <= box.x0 and box.x1 <= panel.x1 and panel.y0 <= box.y0 and box.y1 <= panel.y1
+    covers = any(box.overlaps(other.get_window_extent()) for other in others)
+    around = box.padded(_MARK_PT * axes.figure.dpi / 72)
+    return int(around.count_contains(marks)) + 1000 * (covers + 2 * (not inside))
+
+
+def _points(series: Series) -> list[tuple[float, float]]:
+    return [(x.value, y.value) for x, y in zip(series.x, series.y, strict=True) if _drawable(x, y)]
 
 
 def _marker_size(marker: str, *, filled: bool) -> float:

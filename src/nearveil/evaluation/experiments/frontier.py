@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nearveil.attacks.scores import NAMING_TARGETS
+from nearveil.evaluation.attack_experiment import Estimate
 from nearveil.evaluation.cells import PUBLIC_SHARE, PUBLISHED_BEFORE_M, FrontierCell, named_in_a_run
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier_curves import (
@@ -37,6 +38,7 @@ from nearveil.evaluation.results import (
     Series,
     Table,
     Value,
+    cut_to_share,
 )
 from nearveil.evaluation.runner import Result
 from nearveil.evaluation.utility import QUERY_TEXT, REGION_TEXT
@@ -73,7 +75,8 @@ def outcome(scope: Scope, results: Results) -> ExperimentResult:
         f"{scope.targets} people a run from one published place each (geometric median for the error, most likely disc "
         f"for Acc at 100 m), and names {_named_people(scope)} (the first guess of an address, several people at one "
         f"address counting as one; tenths of density by the distance to the 50th neighbour); {scope.description}. "
-        f"{SHARE_NOTE}{_left_out(scope)} Sound releases of DPRS: intervals fitted at epsilon = {FIT_EPSILON:g}. Hide "
+        f"{SHARE_NOTE} Recalls have theirs over runs, in brackets too, cut at 0 and 1."
+        f"{_left_out(scope)} Sound releases of DPRS: intervals fitted at epsilon = {FIT_EPSILON:g}. Hide "
         "among people: cells by PrivTree at the same epsilon; or from places published before, with planar Laplace "
         f"noise of {PUBLISHED_BEFORE_M:g} m, which the attacker does not combine with the new ones; or from a random "
         f"{PUBLIC_SHARE:.0%} of the people as public data."
@@ -106,8 +109,9 @@ def _winner_table(scope: Scope, points: Sequence[FrontierPoint], protocol: str) 
     return Table(
         "frontier-winners",
         "At each level of privacy, by what the best attacker gets (finds: within 100 m): the defence that keeps most "
-        "recall@10, its lead over the next best, and, if its guarantee does not hold between all places, the best "
-        "whose does. Between measured points curves are joined by lines, as in the picture.",
+        "recall@10, its lead over the next best (clear: no, where the lead may be chance, so that there is no clear "
+        "winner), and, if its guarantee does not hold between all places, the best whose does. "
+        "Between measured points curves are joined by lines, as in the picture.",
         winner_columns(len(scope.datasets)),
         tuple(
             row for dataset in scope.datasets for yardstick in LEVELS for row in winner_rows(points, dataset, yardstick)
@@ -121,7 +125,7 @@ def _own_table(points: Sequence[FrontierPoint], protocol: str) -> list[Table]:
     own = [one for one in points if not one.family.is_own]
     rows = [
         (one.dataset, one.family.label, _parameter(one.defence), promise(one.family), one.error_m, one.acc, one.named,
-         one.sparsest, one.recall)
+         one.sparsest, cut_to_share(one.recall))
         for one in own
     ]  # fmt: skip
     columns = (
@@ -234,6 +238,12 @@ _POINT_COLUMNS = (
 )
 
 
+def _shown(point: FrontierPoint, measure: str) -> Estimate:
+    """A measure of utility; a recall is a share, and a ratio is none."""
+    value = point.utility[measure]
+    return cut_to_share(value) if measure.startswith("recall") else value
+
+
 def _parameter(defence: Defence) -> str:
     return f"{defence.parameter}, {defence.centres:,} centres" if defence.centres != 800 else defence.parameter
 
@@ -248,7 +258,7 @@ def _point_row(point: FrontierPoint, points: Sequence[FrontierPoint]) -> tuple[V
         point.acc,
         point.named,
         point.sparsest,
-        *point.utility.values(),
+        *(_shown(point, name) for name in _MEASURES),
         *(part for yardstick in LEVELS for part in _victory(point, points, yardstick)),
     )
 
@@ -276,7 +286,7 @@ def _chart(dataset: str, points: Sequence[FrontierPoint]) -> Chart:
         series = []
         for label, family in families.items():
             line = sorted((one for one in own if one.family.label == label), key=lambda one: getattr(one, of).value)
-            x, y = tuple(getattr(one, of) for one in line), tuple(one.recall for one in line)
+            x, y = tuple(getattr(one, of) for one in line), tuple(cut_to_share(one.recall) for one in line)
             emphasis = "own" if not family.is_own else "" if label in coloured else "background"
             series.append(Series(label, x, y, emphasis=emphasis))  # type: ignore[arg-type]
         panels.append(
@@ -292,7 +302,8 @@ def _chart(dataset: str, points: Sequence[FrontierPoint]) -> Chart:
     )
     caption = (
         "Up and to the right is better in every panel: lists keep more of the true neighbours, and the best attacker "
-        f"gets less. Bars are 95 % intervals. {' '.join(best_at_what(points, dataset, with_figures=False))}"
+        f"gets less. Bars are 95 % intervals, cut at 0 and 1 for shares. "
+        f"{' '.join(best_at_what(points, dataset, with_figures=False))}"
     )
     title = f"The frontier on {dataset}"
     return Chart(f"{NAME}-{dataset}", title, tuple(panels), 2, description, caption, _exploration(own))
@@ -316,7 +327,7 @@ def _exploration(points: Sequence[FrontierPoint]) -> Exploration:
     for label in dict.fromkeys(one.family.label for one in points):
         line = [one for one in points if one.family.label == label]
         values = {YARDSTICK_NAMES[yardstick]: tuple(one.level(yardstick) for one in line) for yardstick in LEVELS}
-        values |= {name: tuple(one.utility[name] for one in line) for name in _MEASURES}
+        values |= {name: tuple(_shown(one, name) for one in line) for name in _MEASURES}
         notes = tuple(f"{_parameter(one.defence)}; guarantee: {promise(one.family)}" for one in line)
         curves.append(Curve(label, notes, values, is_own=not line[0].family.is_own))
     return Exploration(

@@ -18,7 +18,7 @@ from typing import Literal
 from nearveil.evaluation.attack_experiment import Estimate, Mean, mean_over_runs
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.families import AMONG_LABELS, Family
-from nearveil.evaluation.results import Column, Value
+from nearveil.evaluation.results import Column, Value, cut_to_share
 
 Yardstick = Literal["error", "acc", "named", "sparsest"]
 """How privacy is measured: the best attacker's mean error, the share of people it finds within 100 m, the share whose
@@ -211,6 +211,7 @@ def winner_columns(datasets: int) -> tuple[Column, ...]:
         Column("most recall@10"),
         Column("recall@10", form=".2f"),
         Column("lead", form=".2f"),
+        Column("clear"),
         Column("next best", in_terminal=False),
         Column("most between all places, if another"),
         Column("its recall@10", form=".2f", in_terminal=False),
@@ -235,6 +236,7 @@ def winner_rows(
         if not ranked:
             continue
         best, following = ranked[0], ranked[1] if len(ranked) > 1 else None
+        lead = None if following is None else margin_at(points, dataset, best, following, level, yardstick)
         strong = next((one for one in ranked if one[1].sound and one[1].between_all_places), None)
         if strong == best:
             strong = None
@@ -244,7 +246,8 @@ def winner_rows(
                 _SHORT_WORDS[yardstick].format(level).replace("%", " %"),
                 best[1].label,
                 _with_interval(points, dataset, best, level, yardstick),
-                None if following is None else margin_at(points, dataset, best, following, level, yardstick),
+                None if lead is None else _cut_lead(lead),
+                None if lead is None else "yes" if is_clear(lead) else "no",
                 None if following is None else following[1].label,
                 None if strong is None else strong[1].label,
                 None if strong is None else _with_interval(points, dataset, strong, level, yardstick),
@@ -256,7 +259,7 @@ def winner_rows(
 def winning_labels(points: Sequence[FrontierPoint], dataset: str) -> set[str]:
     """Return the families that are the best somewhere, or the best of those that hold between all places."""
     rows = [row for yardstick in LEVELS for row in winner_rows(points, dataset, yardstick)]
-    return {str(row[column]) for row in rows for column in (2, 6) if row[column] is not None}
+    return {str(row[column]) for row in rows for column in (2, 7) if row[column] is not None}
 
 
 def margin_at(
@@ -277,11 +280,21 @@ def margin_at(
     return Mean(value, mean_over_runs([a - b for a, b in zip(first, second, strict=True)]).half_width)
 
 
+def is_clear(lead: Mean) -> bool:
+    """Whether a lead is more than chance: its whole interval is above nought. Without an interval nobody knows."""
+    return lead.half_width is not None and lead.half_width < lead.value
+
+
+def _cut_lead(lead: Mean) -> Mean:
+    """Shares differ by 1 at most."""
+    return lead if lead.half_width is None else Mean(lead.value, min(lead.half_width, 1.0))
+
+
 def _with_interval(
     points: Sequence[FrontierPoint], dataset: str, one: tuple[float, Family], level: float, yardstick: Yardstick
-) -> Mean:
+) -> Estimate:
     spread = spread_at(line_of_family(points, dataset, one[1].label), level, yardstick)
-    return Mean(one[0], None if spread is None else mean_over_runs(spread).half_width)
+    return cut_to_share(Mean(one[0], None if spread is None else mean_over_runs(spread).half_width))
 
 
 def frontier_remarks(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
@@ -309,33 +322,42 @@ _ABOUT_SRR = (
 
 
 def best_at_what(points: Sequence[FrontierPoint], dataset: str, *, with_figures: bool = True) -> list[str]:
-    """Say which family keeps most recall@10 at which levels, and whether its lead may be chance; a sentence each."""
-    found: dict[str, list[str]] = {}
+    """Say which family keeps most recall@10 at which levels, a sentence each, and where a lead may be chance."""
+    clear: dict[str, list[str]] = {}
+    unclear: list[str] = []
     for yardstick, level in _LEVELS_IN_REMARKS:
         ranked = standings(points, dataset, level, yardstick)
-        if ranked:
-            figures = _lead(points, dataset, ranked, level, yardstick) if with_figures else ""
-            found.setdefault(ranked[0][1].label, []).append(in_words(yardstick, level) + figures)
-    if not found:
+        if not ranked:
+            continue
+        wins, figures = _lead(points, dataset, ranked, level, yardstick)
+        said = in_words(yardstick, level) + (figures if with_figures else "")
+        if wins:
+            clear.setdefault(ranked[0][1].label, []).append(said)
+        else:
+            unclear.append(said)
+    if not clear and not unclear:
         return [f"On {dataset} nothing reaches the levels of privacy that are compared."]
-    return [
-        f"On {dataset}, {label} keeps most of the lists where the best attacker {', or '.join(levels)}."
-        for label, levels in found.items()
+    where = "where the best attacker"
+    said_of = [
+        f"On {dataset}, {label} keeps most of the lists {where} {', or '.join(all_of)}."
+        for label, all_of in clear.items()
     ]
+    return said_of + ([f"On {dataset} there is no clear winner {where} {', or '.join(unclear)}."] if unclear else [])
 
 
 def _lead(
     points: Sequence[FrontierPoint], dataset: str, ranked: Sequence[tuple[float, Family]], level: float,
     yardstick: Yardstick,
-) -> str:  # fmt: skip
-    kept = f" (recall@10 {ranked[0][0]:.2f}"
+) -> tuple[bool, str]:  # fmt: skip
+    """Whether the first wins, and with which figures."""
+    kept = f"recall@10 {ranked[0][0]:.2f}"
     if len(ranked) == 1:
-        return f"{kept}; no other reaches that)"
+        return True, f" ({kept}; no other reaches that)"
     lead = margin_at(points, dataset, ranked[0], ranked[1], level, yardstick)
-    over = f"{kept}, {lead.value:.2f}" + ("" if lead.half_width is None else f" ± {lead.half_width:.2f}")
-    # Without an interval nobody knows.
-    chance = "" if lead.half_width is not None and lead.half_width < lead.value else ", which may be chance"
-    return f"{over} more than {ranked[1][1].label}{chance})"
+    if not is_clear(lead):
+        one, other = (f"{recall:.2f} of {family.label}" for recall, family in ranked[:2])
+        return False, f" (recall@10 {one} and {other}, which may be chance)"
+    return True, f" ({kept}, {lead.value:.2f} ± {lead.half_width:.2f} more than {ranked[1][1].label})"
 
 
 def _own_standings(points: Sequence[FrontierPoint], dataset: str) -> list[str]:
@@ -345,18 +367,34 @@ def _own_standings(points: Sequence[FrontierPoint], dataset: str) -> list[str]:
         places, beyond = [], []
         for yardstick, level in _LEVELS_IN_REMARKS:
             ranked = standings(points, dataset, level, yardstick)
-            labels = [family.label for _, family in ranked]
-            if label not in labels:
+            own = next((one for one in ranked if one[1].label == label), None)
+            if own is None:
                 beyond.append(in_words(yardstick, level))
                 continue
-            place = labels.index(label)
-            behind = f", {ranked[0][0] - ranked[place][0]:.2f} less than {labels[0]}" if place else ""
-            where = f"{_ordinal(place + 1)} of {len(ranked)} where the attacker {in_words(yardstick, level)}"
-            places.append(f"{where} ({ranked[place][0]:.2f}{behind})")
+            places.append(_place(points, dataset, ranked, own, level, yardstick))
         reached = "; ".join(places) or "it reaches none of the levels compared"
         missed = f"; it does not reach that the attacker {', or '.join(beyond)}" if places and beyond else ""
         said.append(f"Your own {label} on {dataset}, by recall@10: {reached}{missed}.")
     return said
+
+
+def _place(
+    points: Sequence[FrontierPoint], dataset: str, ranked: Sequence[tuple[float, Family]], own: tuple[float, Family],
+    level: float, yardstick: Yardstick,
+) -> str:  # fmt: skip
+    """Say which places it may have, counting only differences that are more than chance."""
+    at = ranked.index(own)
+    above = [is_clear(margin_at(points, dataset, one, own, level, yardstick)) for one in ranked[:at]]
+    below = [is_clear(margin_at(points, dataset, own, one, level, yardstick)) for one in ranked[at + 1 :]]
+    first, last = 1 + sum(above), len(ranked) - sum(below)
+    where = f"where the attacker {in_words(yardstick, level)}"
+    if len(ranked) == 1:
+        return f"alone {where} ({own[0]:.2f})"
+    if (first, last) == (1, len(ranked)):
+        return f"no clear place among {len(ranked)} {where} ({own[0]:.2f}; differences may be chance)"
+    behind = f", {ranked[0][0] - own[0]:.2f} less than {ranked[0][1].label}" if above and above[0] else ""
+    place = _ordinal(first) if first == last else f"{_ordinal(first)} to {_ordinal(last)}"
+    return f"{place} of {len(ranked)} {where} ({own[0]:.2f}{behind})"
 
 
 def _ordinal(number: int) -> str:
