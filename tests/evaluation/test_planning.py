@@ -376,6 +376,26 @@ def test_a_goal_is_met_by_the_point_estimate_and_not_nearly() -> None:
     assert not Goal("recall", 0.5).met(point(900.0, 0.499))
 
 
+def test_a_goal_that_is_met_within_the_interval_may_be_chance(people: Dataset, lawful: list[Point]) -> None:
+    acc, named = Share(0.1, 0.0, 0.2), Share(0.04, 0.02, 0.06)
+    defence = sound_families()[0].members[0]
+    one = Point(defence, Mean(0.35, 0.01), Mean(1.0, None), Mean(317.0, 90.0), acc, (1,), named, named)
+    goals = [Goal("attacker-error", 300.0), Goal("recall", 0.33), Goal("named", 0.05), Goal("hide-within", 500.0)]
+    assert [goal.may_be_chance(one) for goal in goals] == [True, False, True, False]
+    # What is not met is not met by chance, and nobody knows of a single run.
+    assert not Goal("attacker-error", 400.0).may_be_chance(one)
+    assert Goal("attacker-error", 300.0).may_be_chance(replace(one, error_m=Mean(900.0, None)))
+    assert not Goal("attacker-error", 300.0).may_be_chance(replace(one, error_m=Mean(900.0, 100.0)))
+    plan = plan_for(people, "attacker-error", 300.0)
+    unsure = replace(plan, contenders=(replace(plan.best, point=replace(plan.best.point, error_m=Mean(317.0, 90.0))),))
+    said = " ".join(plan_text(unsure).split())
+    assert "That it meets the goal may be chance" in said
+    assert [unsure.met_in_words(each) for each in unsure.contenders] == ["met (may be chance)"]
+    # A recall is a share, whatever its interval.
+    wide = replace(unsure.best, point=replace(unsure.best.point, recall=Mean(0.5, 1.09)))
+    assert "recall@10 of 0.500 (0.000–1.000)" in " ".join(plan_text(replace(unsure, contenders=(wide,))).split())
+
+
 def test_a_plan_shows_no_place_and_a_private_one_keeps_none(city: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "QUICK", TINY)
     true = city[:80]

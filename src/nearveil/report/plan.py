@@ -9,6 +9,7 @@ from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.families import promise
 from nearveil.evaluation.planning.plan import Plan
 from nearveil.evaluation.planning.search import Contender
+from nearveil.evaluation.results import cut_to_share
 from nearveil.privacy.explain import meaning_of_loss
 from nearveil.report.tables import TEXT_WIDTH, text_table
 
@@ -43,10 +44,10 @@ def plan_table(plan: Plan) -> tuple[list[str], list[list[str]]]:
             _named(one),
             promise(one.family),
             one.point.loss or one.point.defence.loss,
-            _number(one.point.recall, 3),
+            _recall(one.point.recall),
             _number(one.point.error_m, 0),
             *(_percent(share) for share in (one.point.acc, one.point.named, one.point.named_sparsest)),
-            "met" if one.met else "not met",
+            plan.met_in_words(one),
         ]
         for one in plan.contenders
     ]
@@ -81,7 +82,8 @@ def _advice(plan: Plan) -> list[str]:
                 f"{_kept(plan, best)}, whose card follows."
             )
         ]
-    said = [_wrapped(f"Recommended: {_named(best)}, with {_kept(plan, best)}."), f"    {plan.command(best)}"]
+    chance = f" {_CHANCE}" if plan.goal.may_be_chance(best.point) else ""
+    said = [_wrapped(f"Recommended: {_named(best)}, with {_kept(plan, best)}.{chance}"), f"    {plan.command(best)}"]
     if not best.family.between_all_places:
         only = "No mechanism whose guarantee holds between all locations meets the goal."
         return [*said, _wrapped(f"{_WITHIN} {only} {_meaning(best)}")]
@@ -97,13 +99,17 @@ def _advice(plan: Plan) -> list[str]:
     return said
 
 
+_CHANCE = (
+    "That it meets the goal may be chance: the goal is within the 95 % interval. To be surer, ask for more than you "
+    "need."
+)
 _WITHIN = "Its guarantee holds within an interval only, and the interval of each person is disclosed."
 
 
 def _kept(plan: Plan, contender: Contender) -> str:
     point = contender.point
     return (
-        f"recall@{plan.goal.k} of {_number(point.recall, 3)} and an error of the best attacker of "
+        f"recall@{plan.goal.k} of {_recall(point.recall)} and an error of the best attacker of "
         f"{_number(point.error_m, 0)} m"
     )
 
@@ -153,6 +159,13 @@ def _named(contender: Contender) -> str:
 def _number(mean: Mean, digits: int) -> str:
     half_width = "" if mean.half_width is None else f" ± {mean.half_width:,.{digits}f}"
     return f"{mean.value:,.{digits}f}{half_width}"
+
+
+def _recall(mean: Mean) -> str:
+    """A recall; an interval that would reach beyond 0 or 1 ends there."""
+    shown = cut_to_share(mean)
+    beyond = isinstance(shown, Share) and (shown.low, shown.high) != (mean.low, mean.high)
+    return _share(shown, 3) if isinstance(shown, Share) and beyond else _number(mean, 3)
 
 
 def _share(share: Share | None, digits: int = 2) -> str:

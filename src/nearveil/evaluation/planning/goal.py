@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from nearveil.errors import UsageError
+from nearveil.evaluation.attack_experiment import Share
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.families import Family
 from nearveil.evaluation.planning.measuring import Point
@@ -142,11 +143,26 @@ class Goal:
             return self._named_in(point) <= self.value
         return self.is_setting or point.recall.value >= self.value
 
+    def may_be_chance(self, point: Point) -> bool:
+        """Whether a point has what was asked for by its estimate, but not at the worse end of its 95 % interval.
+
+        Without an interval nobody knows.
+        """
+        if self.is_setting or not self.met(point):
+            return False
+        if self.is_about_naming:
+            return self._share_named(point).high > self.value
+        low = (point.error_m if self.kind == "attacker-error" else point.recall).low
+        return low is None or low < self.value
+
     def _named_in(self, point: Point) -> float:
+        return self._share_named(point).value
+
+    def _share_named(self, point: Point) -> Share:
         share = point.named if self.kind == "named" else point.named_sparsest
         if share is None:
             raise TypeError("a plan for naming measures naming")
-        return share.value
+        return share
 
     def can_be_promised(self, defence: Defence) -> bool:
         """Whether a defence can promise what was asked for to the very people that it is fitted on.

@@ -111,7 +111,7 @@ class PeopleSource:
     def _output(self) -> str:
         """A file name other than the input's."""
         name = "OUTPUT" if self._path is None else self._path.name
-        extension = extension_of(Path(name)) or ("" if self._path is None else ".csv")
+        extension = extension_of(Path(name)) or ".csv"
         output = f"protected{extension}"
         return output if output != name else f"published{extension}"
 

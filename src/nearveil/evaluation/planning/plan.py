@@ -29,7 +29,7 @@ from nearveil.evaluation.planning.search import (
     settle,
     stage_seed,
 )
-from nearveil.evaluation.results import Chart, Panel, Series, exact
+from nearveil.evaluation.results import Chart, Panel, Series, cut_to_share, exact
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.html_card import html_card, html_table
 from nearveil.io.datasets import Dataset
@@ -175,6 +175,12 @@ class Plan:
             return NOT_COVERED
         return SEEDED if self.seeded else COVERED
 
+    def met_in_words(self, contender: Contender) -> str:
+        """Say whether a contender meets the goal, and whether that may be chance."""
+        if not contender.met:
+            return "not met"
+        return "met (may be chance)" if self.goal.may_be_chance(contender.point) else "met"
+
     def command(self, contender: Contender) -> str | None:
         """Return the ``nearveil protect`` that runs a contender; None for a plan whose people have no source."""
         defence = contender.point.defence
@@ -190,7 +196,7 @@ class Plan:
 
         command = self.command(self.best)
         facts = [
-            ("Goal", f"{self.goal}, {'met' if self.met else 'not met by anything tried'}"),
+            ("Goal", f"{self.goal}, {self.met_in_words(self.best) if self.met else 'not met by anything tried'}"),
             ("Recommended" if self.met else "Closest", f"{self.best.family.label}, {self.best.point.defence.loss}"),
             *([] if command is None else [("Command", command)]),
             ("Measured on", self.people.description),
@@ -534,12 +540,14 @@ def plan_chart(plan: Plan, whom: str) -> Chart:
     for search in plan.searches:
         line = _line(search, plan.contenders)
         series.append(
-            Series(search.family.label, tuple(one.error_m for one in line), tuple(one.recall for one in line))
+            Series(
+                search.family.label, tuple(one.error_m for one in line), tuple(cut_to_share(one.recall) for one in line)
+            )
         )
     wanted = _goal_line(plan)
     best = plan.best.point
     label = RECOMMENDED if plan.met else NEAREST
-    mark = Series(label, (best.error_m,), (best.recall,), "points", colour_of=plan.best.family.label)
+    mark = Series(label, (best.error_m,), (cut_to_share(best.recall),), "points", colour_of=plan.best.family.label)
     panel = Panel(
         "",
         "mean error of the best attacker (m): farther right, more is hidden",
