@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import nearveil as nv
+from nearveil.audit.pairs import Pair
 from nearveil.evaluation.families import sound_families
 from nearveil.evaluation.planning.goal import Goal
 from nearveil.evaluation.planning.measuring import Sizes
@@ -104,6 +105,41 @@ def test_attacks(san_francisco: Region) -> None:
     assert "not known" in Page(unknown._repr_html_()).text
 
 
+def test_an_attack_on_somebody_protected_says_what_is_certain_of_which_place() -> None:
+    points = np.random.default_rng(5).normal([37.75, -122.44], 0.02, (200, 2))
+    open_one = nv.simulate(points)
+    found = Page(nv.attack(open_one, target=3)._repr_html_()).text
+    assert re.search(r"Found within 100 m +yes", found)
+    assert "published" not in found
+    hidden = nv.simulate(points, mechanism=nv.PlanarLaplace(hide_within_m=2000, seed=1))
+    missed = Page(nv.attack(hidden, target=3)._repr_html_()).text
+    assert re.search(r"Found within 100 m +no", missed)
+    assert re.search(r"Certified, of the published place +yes", missed)
+    assert re.search(r"Radius, of the published place +\d+ m, certain", missed)
+    assert "The error is to the true one." in missed
+    # The service itself has a card, too, and no place is in it.
+    for service, words in ((open_one, "none: it answers from true places"), (hidden, "PlanarLaplace(")):
+        page = Page(service._repr_html_()).text
+        assert words in page
+        assert "lists of the 10 nearest" in page
+        assert not any(f"{place:.3f}" in page for place in points.ravel())
+
+
+def test_an_audit_and_a_certificate() -> None:
+    pair = Pair((37.7512, -122.4412), (37.7612, -122.4312), "anywhere")
+    report = nv.audit(nv.PlanarLaplace(), "metric:1/km", [pair], samples=20_000, seed=1, search=False)
+    page = Page(report._repr_html_()).text
+    assert str(report.verdict) in page
+    assert report.claim.amount in page
+    assert not re.search(r"7512|4412|7612|4312", page)
+    none_covered = nv.audit(nv.PlanarLaplace(), "interval:1", [pair], samples=20_000, seed=1, search=False)
+    assert "nothing was tested" in Page(none_covered._repr_html_()).text
+    certified = nv.certify(nv.PlanarLaplace())
+    page = Page(certified._repr_html_()).text
+    assert f"{certified.bound:.6g}" in page
+    assert certified.guarantee.promise in page
+
+
 def test_a_plan(san_francisco: Region, city: FloatArray) -> None:
     people = Dataset(EVIL, san_francisco, city[:300])
     families = [family for family in sound_families() if family.label == "planar Laplace"]
@@ -113,3 +149,6 @@ def test_a_plan(san_francisco: Region, city: FloatArray) -> None:
     assert page.text.count("<script>") >= 2
     assert "planar Laplace" in page.text
     assert "recall@10" in page.text
+    # The command for places in memory names a file that protect can write.
+    in_memory = replace(plan, source=replace(source, people=None))
+    assert "nearveil protect INPUT protected.csv --region x" in Page(in_memory._repr_html_()).text

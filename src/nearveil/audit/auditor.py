@@ -37,6 +37,7 @@ from nearveil.audit.subjects import (
 )
 from nearveil.audit.witness import Witness, count_events, shared_confidence
 from nearveil.errors import UsageError
+from nearveil.html_card import html_card
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS
@@ -162,6 +163,21 @@ class AuditReport:
             "pairs": [summary.to_dict() for summary in self.pairs],
             "seconds": round(self.seconds, 3),
         }
+
+    def _repr_html_(self) -> str:
+        """The verdict, for a notebook: no place is in it."""
+        said = {
+            Verdict.VIOLATED: "The loss exceeds the claim. print(report.explanation) says between which places.",
+            Verdict.CONSISTENT: "No violation was found. This does not prove the claim.",
+        }
+        facts = [
+            ("Verdict", str(self.verdict)),
+            ("Claimed", self.claim.amount),
+            ("Shown", "nothing" if self.witness is None else self.claim.shown(self.epsilon_lower)),
+            ("Confidence", f"{self.confidence:.6g}"),
+            ("Samples", f"{self.samples:,}, in {len(self.pairs):,} pairs of places"),
+        ]
+        return html_card("Audit", facts, notes=[said.get(self.verdict) or self._why_inconclusive()])
 
     def _why_inconclusive(self) -> str:
         losses = [summary.claimed_loss for summary in self.pairs if summary.claimed_loss is not None]

@@ -17,6 +17,7 @@ import pyproj
 
 from nearveil.audit.conformance import failure_of
 from nearveil.errors import DataError
+from nearveil.html_card import html_card
 from nearveil.io.atomic import read_text, replacing
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cell_steps import steps_from
@@ -116,6 +117,18 @@ class MechanismCertificate:
         What intervals or cells cost the people they were made from cannot be computed from them, and is not checked.
         """
         return _check(self, tries, seed, progress)
+
+    def _repr_html_(self) -> str:
+        """The bound and the card, for a notebook."""
+        guarantee, certificate = self.guarantee, self.certificate
+        unit = "" if guarantee.unit == "per person" else f" {guarantee.unit}"
+        facts = [
+            ("Of", guarantee.title),
+            ("Loss at most", f"{certificate.bound:.6g}{unit}, {certificate.method}"),
+            ("Attained", f"{certificate.attained:.6g}{unit}"),
+            ("How", certificate.how),
+        ]
+        return html_card("Certificate", facts, more=[guarantee._repr_html_()])
 
     def to_json(self) -> str:
         """Return the file as text."""

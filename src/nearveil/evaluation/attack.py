@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 _DEFAULT_REGION = "san-francisco"
 FROM_TRUE_PLACES = "Computed from true locations; do not publish."
+_OF_THE_PUBLISHED = (
+    "People are protected: the answers tell where the service has the person, which is the published place. The error "
+    "is to the true one."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -133,16 +137,19 @@ class AttackOutcome:
         """How the attack went, for a notebook: no place is in it."""
         error_m, radius_m = self.error_m, self.radius_m
         sure = "certain" if self.certified else "right in 95 % of cases"
-        within = f"{'yes' if self.found else 'no'}, within {self.tau_m:,.0f} m"
+        found = "yes" if self.found else "no"
+        # The answers tell where the service has the person, which is another place where people are protected.
+        where = "" if self.published is None else ", of the published place"
         facts = [
-            ("Found", "not known" if error_m is None else within),
+            (f"Found within {self.tau_m:,.0f} m", "not known" if error_m is None else found),
             ("Error", "not known" if error_m is None else f"{error_m:,.0f} m"),
             ("Questions", f"{self.questions:,}"),
-            ("Certified", "yes" if self.certified else "no"),
-            ("Radius", "not stated" if radius_m is None else f"{radius_m:,.0f} m, {sure}"),
+            (f"Certified{where}", "yes" if self.certified else "no"),
+            (f"Radius{where}", "not stated" if radius_m is None else f"{radius_m:,.0f} m, {sure}"),
             ("Region", str(self.region)),
         ]
-        return html_card(self.title or "Attack on one person", facts, notes=[FROM_TRUE_PLACES])
+        notes = [FROM_TRUE_PLACES] if self.published is None else [_OF_THE_PUBLISHED, FROM_TRUE_PLACES]
+        return html_card(self.title or "Attack on one person", facts, notes=notes)
 
     def _scene(self) -> Scene:
         from nearveil.report.attack_scene import Scene  # noqa: PLC0415
@@ -180,6 +187,17 @@ class Simulation:
     def published(self) -> FloatArray:
         """Where the service has people, latitude and longitude: true places, or those of the mechanism."""
         return self.experiment.published(0).served
+
+    def _repr_html_(self) -> str:
+        """What the service is like, for a notebook: no place is in it."""
+        mechanism = self.experiment.mechanism
+        facts = [
+            ("People", f"{len(self.experiment.true_m):,}"),
+            ("Answers", f"lists of the {self.k} nearest" if self.answers == "list" else self.answers),
+            ("Protection", "none: it answers from true places" if mechanism is None else repr(mechanism)),
+            ("Region", str(self.experiment.dataset.region)),
+        ]
+        return html_card("A simulated nearby service", facts)
 
     def number_of(self, person: Person) -> int:
         """Return the row of a person."""
