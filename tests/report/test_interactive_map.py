@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,18 +69,30 @@ def test_rows_must_fit() -> None:
         nv.protection_map(PEOPLE, PEOPLE[1:], region=REGION)
 
 
+def shown_at(figure: Any, number: int) -> dict[str, Any]:
+    """The traces that are seen once the slider is at a step."""
+    visible, _, changed = figure.layout.sliders[0].steps[number].args
+    hidden = {trace for trace, seen in zip(changed, visible["visible"], strict=True) if not seen}
+    return {trace.name: trace for place, trace in enumerate(figure.data) if place not in hidden}
+
+
 def test_every_question_is_a_step(outcome: nv.AttackOutcome) -> None:
     figure = nv.attack_map(outcome)
     steps = outcome.result.trace.steps
-    assert len(figure.frames) == len(figure.layout.sliders[0].steps) == len(steps)
-    for number, (frame, step) in enumerate(zip(figure.frames, steps, strict=True)):
-        possible, asked, accounts = frame.data
+    assert len(figure.layout.sliders[0].steps) == len(steps) > 2
+    for number, step in enumerate(steps):
+        shown = shown_at(figure, number)
+        possible, asked, accounts = (shown[name] for name in ("possible", "asked from", "the attacker's accounts"))
         assert np.allclose(np.column_stack([asked.x, asked.y])[-1], np.array(step.place) / 1000, atol=1e-4)
         assert len(asked.x) == number + 1
         assert len(accounts.x) == len(step.colluders)
         if step.cells is not None:
             assert len(possible.x) == 6 * len(step.cells)
-    named = {trace.name: trace for trace in figure.data}
+        # The words are those of the step, and the estimate is not known before the end.
+        (caption,) = figure.layout.sliders[0].steps[number].args[1]["annotations"]
+        assert caption["text"].startswith(f"question {number + 1} of {len(steps)}")
+        assert ("estimate" in shown) is (number == len(steps) - 1)
+    named = shown_at(figure, len(steps) - 1)
     for name, spot in (
         ("person", outcome.truth),
         ("published", outcome.published),
@@ -87,6 +100,19 @@ def test_every_question_is_a_step(outcome: nv.AttackOutcome) -> None:
     ):
         assert spot is not None
         assert np.allclose([named[name].x[0], named[name].y[0]], np.array(spot) / 1000, atol=1e-4)
+
+
+def test_it_opens_at_the_first_question_and_does_not_play(outcome: nv.AttackOutcome) -> None:
+    figure = nv.attack_map(outcome)
+    assert figure.frames == ()
+    assert {trace.name for trace in figure.data if trace.visible is not False} == set(shown_at(figure, 0))
+    assert "Plotly.animate" not in figure.to_html(include_plotlyjs=False)
+    assert figure.layout.annotations[0].text.startswith("question 1 of")
+
+
+def test_possible_places_have_no_outlines_of_their_own(outcome: nv.AttackOutcome) -> None:
+    possible = shown_at(nv.attack_map(outcome), 0)["possible"]
+    assert possible.fillcolor == possible.line.color
 
 
 def test_a_file_of_it_loads_nothing(outcome: nv.AttackOutcome, tmp_path: Path) -> None:

@@ -85,7 +85,8 @@ def protection_map(before: object, after: object, *, region: Region | str = "san
 def attack_map(outcome: AttackOutcome) -> Figure:
     """Return a map of an attack with a slider over its questions. It shows where the person truly is, if that is known.
 
-    Each step has where the attacker asked and had its accounts, and what the answers so far leave possible.
+    Each step has where the attacker asked and had its accounts, and what the answers so far leave possible; the last
+    one has the estimate.
 
     Examples
     --------
@@ -93,37 +94,40 @@ def attack_map(outcome: AttackOutcome) -> Figure:
     >>> import nearveil as nv
     >>> people = np.random.default_rng(1).normal([37.75, -122.44], 0.02, (500, 2))
     >>> outcome = nv.attack(nv.simulate(people), target=17)
-    >>> len(nv.attack_map(outcome).frames) == outcome.questions
+    >>> len(nv.attack_map(outcome).layout.sliders[0].steps) == outcome.questions
     True
     """
     _require_plotly()
-    from plotly.graph_objects import Frame  # noqa: PLC0415
-
     box, steps = outcome.region, outcome.result.trace.steps
     if not steps:
         raise UsageError("the attack asked nothing, so that there is nothing to show")
     people = (
         np.empty((0, 2)) if outcome.people_m is None else outcome.people_m[:: len(outcome.people_m) // _MOST_DOTS + 1]
     )
-    ends = [
-        _dots(np.array([spot]) / 1000, name, colour, symbol=symbol, size=13)
-        for name, spot, colour, symbol in (
-            ("person", outcome.truth, TRUE_COLOUR, "star"),
-            ("published", outcome.published, PUBLISHED_COLOUR, "diamond"),
-            ("estimate", outcome.result.estimate, LIGHT.ink, "x"),
-        )
-        if spot is not None
-    ]
+    ends = [*_end("person", outcome.truth), *_end("published", outcome.published)]
     still = [*_ground(box), _dots(people / 1000, "people", LIGHT.shore, size=3), *ends]
     moving = [_step_traces(steps, number) for number in range(len(steps))]
-    figure = _figure([*still, *moving[0]], box, f"{outcome.title or 'An attack'} (true places: keep it private)")
-    changed = list(range(len(still), len(still) + len(moving[0])))
-    figure.frames = [
-        Frame(data=traces, traces=changed, name=str(number + 1), layout={"annotations": [_caption(steps, number)]})
-        for number, traces in enumerate(moving)
+    moving[-1] += _end("estimate", outcome.result.estimate)
+    # All steps are in the figure, one of them visible: animated frames would begin to play when a page is opened.
+    of_step = [number for number, traces in enumerate(moving) for _ in traces]
+    drawn = [trace for traces in moving for trace in traces]
+    for number, trace in zip(of_step, drawn, strict=True):
+        trace.visible = number == 0
+    title = f"{outcome.title or 'An attack'} (true places: keep it private)"
+    figure = _figure([*still, *drawn], box, title)
+    changed = [len(still) + place for place in range(len(drawn))]
+    marks = [
+        {
+            "label": str(number + 1),
+            "method": "update",
+            "args": [
+                {"visible": [number == other for other in of_step]},
+                {"annotations": [_caption(steps, number)]},
+                changed,
+            ],
+        }
+        for number in range(len(steps))
     ]
-    go = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
-    marks = [{"label": frame.name, "method": "animate", "args": [[frame.name], go]} for frame in figure.frames]
     # Near enough to see the last questions apart; whoever wants the whole region zooms out.
     seen = (
         np.array([spot for spot in (outcome.truth, outcome.result.estimate) if spot] + [s.place for s in steps]) / 1000
@@ -136,6 +140,19 @@ def attack_map(outcome: AttackOutcome) -> Figure:
         yaxis_range=[middle[1] - half, middle[1] + half],
     )
     return figure
+
+
+_ENDS = {
+    "person": (TRUE_COLOUR, "star"),
+    "published": (PUBLISHED_COLOUR, "diamond"),
+    "estimate": (LIGHT.ink, "x"),
+}
+
+
+def _end(name: str, spot: Spot | None) -> list[Any]:
+    """A mark, where there is something to mark."""
+    colour, symbol = _ENDS[name]
+    return [] if spot is None else [_dots(np.array([spot]) / 1000, name, colour, symbol=symbol, size=13)]
 
 
 def _step_traces(steps: tuple[TraceStep, ...], number: int) -> list[Any]:
@@ -162,12 +179,13 @@ def _spots(spots: tuple[Spot, ...]) -> FloatArray:
 
 
 def _boxes(cells: FloatArray) -> Any:
-    """One trace for all cells: corners of each, and a gap after it."""
+    """One trace for all cells: corners of each, and a gap after it. Edges of the same colour close the seams."""
     x, y, half = (cells[:, [column]] for column in range(3))
     gap = np.full((len(cells), 1), np.nan)
     around = np.hstack([x - half, x + half, x + half, x - half, x - half, gap])
     along = np.hstack([y - half, y - half, y + half, y + half, y - half, gap])
-    return _lines(around.ravel(), along.ravel(), name="possible", colour=TRUE_COLOUR, opacity=0.5, fill="toself")
+    boxes = _lines(around.ravel(), along.ravel(), name="possible", colour=TRUE_COLOUR, opacity=0.35, fill="toself")
+    return boxes.update(fillcolor=TRUE_COLOUR)
 
 
 def _dots(places: FloatArray, name: str, colour: str, *, symbol: str = "circle", size: int = 5) -> Any:
