@@ -16,13 +16,25 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Patch, PathPatch, Rectangle, Wedge
 from matplotlib.path import Path as Outline
 from matplotlib.patheffects import withStroke
 
 from nearveil.attacks.oracle import Spot
-from nearveil.report.attack_scene import Scene, View, close_view, end_view, heading, legend_name, length, summary
+from nearveil.report.attack_scene import (
+    Scene,
+    View,
+    accounts_of,
+    bounds_of,
+    close_view,
+    end_view,
+    heading,
+    legend_name,
+    length,
+    summary,
+)
 from nearveil.report.maps import draw_land
 from nearveil.report.style import (
     CIRCLE_COLOUR,
@@ -162,7 +174,7 @@ class MapAxes:
 # The marks that every picture of an attack has, and the legend that explains them.
 
 
-_Loc = Literal["lower center", "outside lower center"]
+_Loc = Literal["lower center", "outside lower center", "center"]
 
 MARKS: dict[str, dict[str, Any]] = {
     "the person": {"marker": "*", "color": TRUE_COLOUR, "markersize": 24, "markeredgecolor": "white", "zorder": 8},
@@ -206,8 +218,8 @@ def draw_ends(chart: MapAxes, scene: Scene, *, estimate: bool = True) -> None:
         chart.marks(scene.result.estimate, **MARKS["the attacker's estimate"])
 
 
-def add_legend(figure: Figure, scene: Scene, columns: int, loc: _Loc = "outside lower center") -> None:
-    """Explain the marks that this attack needs, below the charts."""
+def add_legend(figure: Figure, scene: Scene, columns: int, loc: _Loc = "outside lower center", **options: Any) -> None:
+    """Explain the marks that this attack needs: below the charts, or where ``options`` of matplotlib's legend say."""
     absent = {
         "where the person is published": scene.published is None,
         "the attacker's estimate": scene.result.estimate is None,
@@ -216,20 +228,26 @@ def add_legend(figure: Figure, scene: Scene, columns: int, loc: _Loc = "outside 
         "a question, numbered": not scene.steps,
         "people": not len(scene.people_m),
     }
-    handles: list[Any] = []
+    # As on the map, light at first and dark at the end.
+    some = [shades(len(scene.steps))[along] for along in (0, len(scene.steps) // 2, -1)]
+    handles: dict[str, Any] = {}
     for name, mark in MARKS.items():
         if not absent.get(name, False):
             look = {**mark, "linestyle": "none", "markersize": min(mark["markersize"], 11)}
-            handles.append(Line2D([], [], **look, label=legend_name(scene, name)))
-    within = f"within {length(scene.tau_m)} of the person"
-    handles.insert(1, disc_handle(within, TRUE_COLOUR, dashes="--"))
+            own = [{"color": colour} for colour in some] if name == "a question, numbered" else [{}]
+            handles[legend_name(scene, name)] = tuple(Line2D([], [], **(look | colour)) for colour in own)
+        if name == "the person":
+            handles[f"within {length(scene.tau_m)} of the person"] = disc_handle("", TRUE_COLOUR, dashes="--")
     if scene.result.trace.circles:
-        handles.append(disc_handle("a circle found", CIRCLE_COLOUR))
+        handles["a circle found"] = disc_handle("", CIRCLE_COLOUR)
     if any(step.cells is not None for step in scene.steps):
-        handles.append(Patch(facecolor=tint("#35B779", 0.45), label="still possible"))
+        handles["still possible"] = tuple(Patch(facecolor=tint(colour, 0.45)) for colour in some)
+        if not absent["a colluder"]:
+            handles["as far from a question as a colluder"] = disc_handle("", some[-1], dashes=":")
     figure.legend(
-        handles=handles, loc=loc, ncol=columns, frameon=False, fontsize=9.5, columnspacing=1.6,
-        handler_map=disc_handlers(),
+        handles.values(), handles.keys(), loc=loc, ncol=columns, frameon=False,
+        handler_map={**disc_handlers(), tuple: HandlerTuple(ndivide=None, pad=0.2)},
+        **{"fontsize": 9.5, "columnspacing": 1.6, **options},
     )  # fmt: skip
 
 
@@ -301,37 +319,48 @@ def ranges(numbers: Sequence[int]) -> str:
 # The three panels of the picture: the whole region, the attack close up, and its last stretch.
 
 
-_TITLE_LETTERS = 110
+# Narrow enough to be read in a page, where it is about 700 pixels wide, and sharp in full size.
+_WIDTH_IN, _DOTS_PER_INCH = 9.6, 165
+_TITLE_LETTERS, _SUMMARY_LETTERS = 56, 74
 _LINE_INCHES = 0.24
+_WORDS = {"font.size": 11, "axes.titlesize": 12}
 
 
 def save_panels(scene: Scene, path: Path, title: str) -> None:
-    """Draw the panels side by side, and save them as PNG."""
+    """Draw the panels with a legend, and save them as PNG."""
     # Where the others are is not known of a service of one's own: the whole region would be empty.
-    panels = 3 if len(scene.people_m) else 2
-    lines = textwrap.wrap(heading(scene, title), _TITLE_LETTERS * panels // 3)
+    whole = len(scene.people_m) > 0
+    lines = textwrap.wrap(heading(scene, title), _TITLE_LETTERS)
+    below = textwrap.wrap(summary(scene), _SUMMARY_LETTERS)
     end, close = end_view(scene), close_view(scene)
-    with house_style():
-        size = (17 * panels / 3, 6.7 + _LINE_INCHES * len(lines))
-        figure, charts = plt.subplots(1, panels, figsize=size, layout="constrained")
-        middle, right = charts[-2:]
-        if panels > 2:
-            _draw_region(charts[0], scene, close)
-        near = MapAxes(middle, close, scene.truth, "the person")
+    with house_style(), mpl.rc_context(_WORDS):
+        height_in = (9.6 if whole else 6.2) + _LINE_INCHES * (len(lines) + len(below))
+        figure = plt.figure(figsize=(_WIDTH_IN, height_in), layout="constrained")
+        # The region and the attack above; the last stretch below the attack, beside it the legend.
+        grid = figure.subplot_mosaic([["region", "attack"], ["legend", "end"]] if whole else [["attack", "end"]])
+        if whole:
+            _draw_region(grid["region"], scene, close)
+        near = MapAxes(grid["attack"], close, scene.truth, "the person")
         draw_people(near, scene, 5)
         near.frame(end)
-        middle.set_title("The attack (the square on the left)" if panels > 2 else "The attack")
-        last = MapAxes(right, end, scene.truth, "the person")
+        grid["attack"].set_title("The attack (the square on the left)" if whole else "The attack")
+        last = MapAxes(grid["end"], end, scene.truth, "the person")
         draw_people(last, scene, 9)
-        right.set_title(f"The last stretch (the square {'in the middle' if panels > 2 else 'on the left'})")
+        grid["end"].set_title(f"The last stretch (the square {'above' if whole else 'on the left'})")
         for chart in (near, last):
             _draw_knowledge(chart, scene)
             _draw_questions(chart, scene)
             draw_ends(chart, scene)
-        _draw_order(figure, right, scene)
-        add_legend(figure, scene, panels + 2 if scene.published is None else panels + 3)
-        _write_heading(figure, lines, summary(scene))
-        figure.savefig(path, format="png")
+        if whole:
+            grid["legend"].axis("off")
+            _draw_order(figure, [grid["legend"]], scene)
+            middle = {"bbox_to_anchor": (0.5, 0.5), "bbox_transform": grid["legend"].transAxes}
+            add_legend(figure, scene, 1, "center", fontsize=11, labelspacing=0.9, **middle)
+        else:
+            _draw_order(figure, [grid["attack"], grid["end"]], scene)
+            add_legend(figure, scene, 2, fontsize=11)
+        _write_heading(figure, lines, below)
+        figure.savefig(path, format="png", dpi=_DOTS_PER_INCH)
         plt.close(figure)
 
 
@@ -356,9 +385,10 @@ def _draw_knowledge(chart: MapAxes, scene: Scene) -> None:
             continue
         share = 0.25 + 0.3 * order / len(scene.steps)
         chart.boxes(scene.boxes(step.cells), tint(colour, share), tint(colour, share + 0.35), zorder=1 + 0.001 * order)
-        for colluder in step.colluders:
-            radius_m = math.dist(step.place, colluder)
-            chart.circle(step.place, radius_m, edgecolor=colour, linewidth=0.8, linestyle=":", zorder=3)
+        # Of an answer only the two accounts that the person came between, which say what is possible.
+        for radius_m in bounds_of(accounts_of(step), step.rank):
+            if 0 < radius_m < math.inf:
+                chart.circle(step.place, radius_m, edgecolor=colour, linewidth=1, linestyle=":", zorder=3)
     for circle in scene.result.trace.circles:
         chart.circle(circle.centre, circle.radius_m, edgecolor=CIRCLE_COLOUR, linewidth=1.8, zorder=3)
     chart.marks(list(scene.result.others.values()), **MARKS["others located"])
@@ -384,19 +414,22 @@ def _draw_questions(chart: MapAxes, scene: Scene) -> None:
             chart.write(spot, text)
 
 
-def _draw_order(figure: Figure, beside: Axes, scene: Scene) -> None:
+def _draw_order(figure: Figure, above: list[Axes], scene: Scene) -> None:
     """The scale of the questions' colours."""
     if len(scene.steps) < 2:
         return
     colours = mpl.colors.ListedColormap(shades(len(scene.steps)))
     scale = mpl.cm.ScalarMappable(mpl.colors.Normalize(0.5, len(scene.steps) + 0.5), colours)
-    bar = figure.colorbar(scale, ax=beside, shrink=0.8, pad=0.02, label="question")
-    bar.ax.yaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
+    bar = figure.colorbar(
+        scale, ax=above, shrink=0.8 / len(above), aspect=20, pad=0.02, label="question", location="bottom"
+    )
+    bar.locator = mpl.ticker.MaxNLocator(integer=True)
+    bar.update_ticks()
 
 
-def _write_heading(figure: Figure, title: list[str], below: str) -> None:
-    # The empty line below the title keeps room for the summary, which is not bold. Dollars are no formulas.
-    figure.suptitle("\n".join([*title, ""]), fontsize=14, fontweight="bold", parse_math=False)
+def _write_heading(figure: Figure, title: list[str], below: list[str]) -> None:
+    # Empty lines below the title keep room for the summary, which is not bold. Dollars are no formulas.
+    figure.suptitle("\n".join([*title, *("" for _ in below)]), fontsize=14, fontweight="bold", parse_math=False)
     top = 1 - (0.12 + _LINE_INCHES * len(title)) / figure.get_figheight()
-    note = figure.text(0.5, top, below, ha="center", va="top", fontsize=12, parse_math=False)
+    note = figure.text(0.5, top, "\n".join(below), ha="center", va="top", fontsize=12, parse_math=False)
     note.set_in_layout(False)

@@ -9,6 +9,7 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 from PIL import Image
 
@@ -16,7 +17,7 @@ from nearveil.attacks.base import TraceStep
 from nearveil.attacks.oracle import Spot
 from nearveil.nearby.index import Person
 from nearveil.region import named_region
-from nearveil.report.attack_figure import Room, add_legend, ranges
+from nearveil.report.attack_figure import Room, add_legend, ranges, shades
 from nearveil.report.attack_scene import Scene, View
 from nearveil.report.land import land_in
 from nearveil.report.style import LIGHT
@@ -59,6 +60,35 @@ def test_a_long_title_makes_the_picture_taller_and_dollars_are_no_formulas(adapt
         assert long.height > short.height
 
 
+def test_it_can_be_read_in_a_page(adaptive: Scene, figure_of: Callable[[Scene], Figure]) -> None:
+    """At 700 pixels, which is what a page of the site has, no letters are smaller than 9 pixels."""
+    for scene in (adaptive, replace(adaptive, people_m=np.empty((0, 2))), protected(adaptive)):
+        figure = figure_of(scene)
+        texts = [*figure.texts, *figure.legends[0].get_texts(), *(text for axes in figure.axes for text in axes.texts)]
+        labels = [label for axes in figure.axes for label in (axes.title, axes.xaxis.label, *axes.get_xticklabels())]
+        assert min(text.get_fontsize() for text in (*texts, *labels)) / 72 * 700 / figure.get_figwidth() >= 9
+        # The legend and the title are inside.
+        for box in (figure.legends[0].get_window_extent(), *(text.get_window_extent() for text in figure.texts)):
+            assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+            assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
+
+
+def test_the_legend_has_the_colours_of_the_map(adaptive: Scene, figure_of: Callable[[Scene], Figure]) -> None:
+    colours = shades(len(adaptive.steps))
+    figure = figure_of(adaptive)
+    shown = {to_hex(mark.get_color()) for mark in figure.legends[0].findobj(Line2D) if isinstance(mark, Line2D)}
+    assert {colours[0], colours[-1]} <= shown
+
+
+def test_of_each_answer_at_most_two_circles_are_drawn(adaptive: Scene, figure_of: Callable[[Scene], Figure]) -> None:
+    (close,) = (axes for axes in figure_of(adaptive).axes if axes.get_title().startswith("The attack"))
+    dotted = [
+        each for each in close.findobj(Circle) if isinstance(each, Circle) and each.get_linestyle() in (":", "dotted")
+    ]
+    asked = [step for step in adaptive.steps if step.colluders]
+    assert 0 < len(dotted) <= 2 * len(asked)
+
+
 def test_circles_are_circles_in_the_legend(gi_lia: Scene) -> None:
     figure = Figure()
     add_legend(figure, gi_lia, 3, "lower center")
@@ -87,7 +117,8 @@ def test_heading_and_legend_of_a_protected_person_say_what_is_shown(
     adaptive: Scene, figure_of: Callable[[Scene], Figure]
 ) -> None:
     figure = figure_of(protected(adaptive))
-    assert figure.get_suptitle().startswith("One attack: published place found, person missed by 5")
+    title = " ".join(figure.get_suptitle().split("\n"))
+    assert title.startswith("One attack: published place found, person missed by 5")
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "people, as published" in labels
     assert "people" not in labels
@@ -95,7 +126,7 @@ def test_heading_and_legend_of_a_protected_person_say_what_is_shown(
 
 def test_maps_have_land_and_water(adaptive: Scene, figure_of: Callable[[Scene], Figure]) -> None:
     rings = land_in(adaptive.region)
-    whole, close, end = figure_of(adaptive).axes[:3]
+    whole, close, end = (axes for axes in figure_of(adaptive).axes if axes.get_title())
     for axes in (whole, close, end):
         water, *land = (each for each in axes.patches if each.get_zorder() < 1)
         assert to_hex(water.get_facecolor()).upper() == LIGHT.water
