@@ -184,7 +184,8 @@ def draw_cells(
         for axes, cell, where in zip(close_ups, (dense, sparse), ("a dense", "a sparse"), strict=True):
             shown.append(_draw_published(axes, mechanism, cell, theme))
             axes.set_title(f"Somebody (★) in {where} part")
-        _draw_colour_bar(figure, shown[0], close_ups, "probability of being published there (likeliest cell: 1)")
+        label = f"probability of being published there, relative to the likeliest cell (blank: below {_LEAST_SHARE:g})"
+        _draw_colour_bar(figure, shown[0], close_ups, label)
         if titled:
             draw_title(figure, f"Hidden among {mechanism.hide_among:,} people")
         save(figure, path, format)
