@@ -1,6 +1,7 @@
 """The pictures: ratios as bars beside their limits, and growth as curves."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,10 +69,22 @@ def draw_growth(results: Sequence[Result], target: Path) -> bool:
     if not points:
         return False
     together = _panel("everybody", "Everybody at once", "time (s)", 1.0, points, log_y=True)
+    together = replace(together, series=(*together.series, *_in_proportion(together.series)))
     single = _panel("question", "One question to the live index", "time (µs)", 1e6, points, log_y=False)
     chart = Chart("growth", "How time grows with the number of people", (together, single), 2, "Growth curves.")
     draw_chart(chart, target)
     return True
+
+
+def _in_proportion(series: Sequence[Series]) -> list[Series]:
+    """A line to compare with: as many times the people, as many times the time. It ends where the quickest does."""
+    if not series:
+        return []
+    people = [x.value for one in series for x in one.x]
+    quickest = min(series, key=lambda one: one.y[-1].value / one.x[-1].value)
+    each = quickest.y[-1].value / quickest.x[-1].value
+    ends = min(people), max(people)
+    return [Series("time in proportion", tuple(map(exact, ends)), tuple(exact(each * end) for end in ends))]
 
 
 def _panel(per: str, title: str, y_label: str, units_per_s: float, points: Sequence[Grown], *, log_y: bool) -> Panel:

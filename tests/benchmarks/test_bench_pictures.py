@@ -5,11 +5,13 @@ from typing import Literal
 
 import pytest
 from benchmarks.measuring import pictures
+from benchmarks.measuring.grown import Grown
 from benchmarks.measuring.machine import machine_line
 from benchmarks.measuring.results import Beside
 from benchmarks.measuring.timing import Times
 from matplotlib.figure import Figure
 
+from nearveil.report import charts
 from nearveil.report.charts import save
 
 MACHINE = {
@@ -56,6 +58,38 @@ def test_no_words_of_the_ratios_are_cut_off(tmp_path: Path, monkeypatch: pytest.
     assert any("102.77 at the start" in text for text in words)
 
 
+def test_growth_has_a_line_to_compare_with_and_no_words_are_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = [
+        Grown(series=name, people=people, times=Times((each * people**power,)))
+        for name, each, power in (("sampling", 2e-8, 1.0), ("nearest centre", 5e-8, 0.95), ("k-means", 3e-7, 1.02))
+        for people in (10_000, 1_000_000, 100_000_000)
+    ]
+    results += [
+        Grown(series="the index", people=people, times=Times((3e-6,)), per="question")
+        for people in (10_000, 10_000_000)
+    ]
+    figures: list[Figure] = []
+    monkeypatch.setattr(
+        charts, "save", lambda figure, target, kind: (figures.append(figure), save(figure, target, kind))
+    )
+    assert pictures.draw_growth(results, tmp_path / "growth.png")
+    (figure,) = figures
+    figure.draw_without_rendering()
+    together, _ = figure.axes
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "time in proportion" in legend
+    lines = {tuple(line.get_xdata()): line for line in together.get_lines() if len(line.get_xdata()) == 2}
+    (x0, x1), (y0, y1) = (10_000, 100_000_000), lines[10_000, 100_000_000].get_ydata()
+    assert y1 / y0 == pytest.approx(x1 / x0)
+    for text in (*figure.texts, *figure.legends[0].get_texts()):
+        box = text.get_window_extent()
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
+
+
 def test_nothing_is_drawn_of_nothing(tmp_path: Path) -> None:
     assert not pictures.draw_ratios([], tmp_path / "ratios.png", "")
+    assert not pictures.draw_growth([], tmp_path / "growth.png")
     assert not list(tmp_path.iterdir())

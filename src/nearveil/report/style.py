@@ -153,6 +153,8 @@ _KNOWN = {
     "the paper: RSM below": Look("ink", "", ":"),
     "paper, shown": Look("vermilion", "o", "-"),
     "interval, shown": Look("blue", "s", "--"),
+    # Benchmarks.
+    "time in proportion": Look("ink", "", ":"),
     # Plans.
     "the goal": Look("ink", "", "--"),
     "recommended": Look("vermilion", "*", ""),
