@@ -77,12 +77,11 @@ def draw_growth(results: Sequence[Result], target: Path) -> bool:
 
 
 def _in_proportion(series: Sequence[Series]) -> list[Series]:
-    """A line to compare with: as many times the people, as many times the time. It ends where the quickest does."""
+    """A line to compare with: as many times the people, as many times the time. It runs below all others."""
     if not series:
         return []
     people = [x.value for one in series for x in one.x]
-    quickest = min(series, key=lambda one: one.y[-1].value / one.x[-1].value)
-    each = quickest.y[-1].value / quickest.x[-1].value
+    each = min(y.value / x.value for one in series for x, y in zip(one.x, one.y, strict=True)) / 3
     ends = min(people), max(people)
     return [Series("time in proportion", tuple(map(exact, ends)), tuple(exact(each * end) for end in ends))]
 
