@@ -201,7 +201,9 @@ def test_the_findings_name_the_best_and_whether_its_lead_may_be_chance() -> None
     # Lists cannot differ by more than all, however few the runs.
     assert max(row[4].half_width or 0 for row in rows if isinstance(row[4], Mean)) == pytest.approx(0.95, abs=0.01)
     far = in_runs("following", ((100, 0.1), (400, 0.1)), ((100, 1.0), (400, 0.7)))
-    assert winner_rows([*far, *best], "town")[0][4] == Mean(pytest.approx(0.3, abs=0.01), 1.0)
+    lead = winner_rows([*far, *best], "town")[0][4]
+    assert isinstance(lead, Mean)
+    assert (lead.value, lead.half_width) == (pytest.approx(0.3, abs=0.01), 1.0)
     assert "no other reaches that" in best_at_what(best, "town")[0]
 
 

@@ -323,7 +323,7 @@ def ranges(numbers: Sequence[int]) -> str:
 _WIDTH_IN, _DOTS_PER_INCH = 9.6, 165
 _TITLE_LETTERS, _SUMMARY_LETTERS = 56, 74
 _LINE_INCHES = 0.24
-_WORDS = {"font.size": 11, "axes.titlesize": 12}
+_WORDS: dict[Any, Any] = {"font.size": 11, "axes.titlesize": 12}
 
 
 def save_panels(scene: Scene, path: Path, title: str) -> None:

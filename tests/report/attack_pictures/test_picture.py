@@ -66,7 +66,7 @@ def test_it_can_be_read_in_a_page(adaptive: Scene, figure_of: Callable[[Scene], 
         figure = figure_of(scene)
         texts = [*figure.texts, *figure.legends[0].get_texts(), *(text for axes in figure.axes for text in axes.texts)]
         labels = [label for axes in figure.axes for label in (axes.title, axes.xaxis.label, *axes.get_xticklabels())]
-        assert min(text.get_fontsize() for text in (*texts, *labels)) / 72 * 700 / figure.get_figwidth() >= 9
+        assert min(float(text.get_fontsize()) for text in (*texts, *labels)) / 72 * 700 / figure.get_figwidth() >= 9
         # The legend and the title are inside.
         for box in (figure.legends[0].get_window_extent(), *(text.get_window_extent() for text in figure.texts)):
             assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
