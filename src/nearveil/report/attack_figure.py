@@ -218,8 +218,19 @@ def draw_ends(chart: MapAxes, scene: Scene, *, estimate: bool = True) -> None:
         chart.marks(scene.result.estimate, **MARKS["the attacker's estimate"])
 
 
-def add_legend(figure: Figure, scene: Scene, columns: int, loc: _Loc = "outside lower center", **options: Any) -> None:
-    """Explain the marks that this attack needs: below the charts, or where ``options`` of matplotlib's legend say."""
+def add_legend(
+    figure: Figure,
+    scene: Scene,
+    columns: int,
+    loc: _Loc = "outside lower center",
+    *,
+    at_once: bool = False,
+    **options: Any,
+) -> None:
+    """Explain the marks that this attack needs: below the charts, or where ``options`` of matplotlib's legend say.
+
+    ``at_once``: all questions are in one picture, and in it every account as often as it moved.
+    """
     absent = {
         "where the person is published": scene.published is None,
         "the attacker's estimate": scene.result.estimate is None,
@@ -235,14 +246,15 @@ def add_legend(figure: Figure, scene: Scene, columns: int, loc: _Loc = "outside 
         if not absent.get(name, False):
             look = {**mark, "linestyle": "none", "markersize": min(mark["markersize"], 11)}
             own = [{"color": colour} for colour in some] if name == "a question, numbered" else [{}]
-            handles[legend_name(scene, name)] = tuple(Line2D([], [], **(look | colour)) for colour in own)
+            moves = "; it moves" if at_once and name == "a colluder" else ""
+            handles[legend_name(scene, name) + moves] = tuple(Line2D([], [], **(look | colour)) for colour in own)
         if name == "the person":
             handles[f"within {length(scene.tau_m)} of the person"] = disc_handle("", TRUE_COLOUR, dashes="--")
     if scene.result.trace.circles:
         handles["a circle found"] = disc_handle("", CIRCLE_COLOUR)
     if any(step.cells is not None for step in scene.steps):
         handles["still possible"] = tuple(Patch(facecolor=tint(colour, 0.45)) for colour in some)
-        if not absent["a colluder"]:
+        if at_once and not absent["a colluder"]:
             handles["as far from a question as a colluder"] = disc_handle("", some[-1], dashes=":")
     figure.legend(
         handles.values(), handles.keys(), loc=loc, ncol=columns, frameon=False,
@@ -355,10 +367,10 @@ def save_panels(scene: Scene, path: Path, title: str) -> None:
             grid["legend"].axis("off")
             _draw_order(figure, [grid["legend"]], scene)
             middle = {"bbox_to_anchor": (0.5, 0.5), "bbox_transform": grid["legend"].transAxes}
-            add_legend(figure, scene, 1, "center", fontsize=11, labelspacing=0.9, **middle)
+            add_legend(figure, scene, 1, "center", at_once=True, fontsize=11, labelspacing=0.9, **middle)
         else:
             _draw_order(figure, [grid["attack"], grid["end"]], scene)
-            add_legend(figure, scene, 2, fontsize=11)
+            add_legend(figure, scene, 2, at_once=True, fontsize=11)
         _write_heading(figure, lines, below)
         figure.savefig(path, format="png", dpi=_DOTS_PER_INCH)
         plt.close(figure)

@@ -167,7 +167,7 @@ def legend_name(scene: Scene, name: str) -> str:
     """Return the name of a mark in a legend; an attacker of a protected service sees published locations only."""
     as_published = {"people": "people, as published", "others located": "others' published places located"}
     if name == "a colluder":
-        return "a colluder (the attacker's account; it moves)"
+        return "a colluder (the attacker's account)"
     return name if scene.published is None else as_published.get(name, name)
 
 

@@ -25,6 +25,13 @@ def test_a_gif_has_a_frame_for_each_question_and_a_long_one_at_the_end(adaptive:
         assert gif.info["duration"] == 3000
 
 
+def test_the_legend_is_not_cut_off(adaptive: Scene, gi_lia: Scene) -> None:
+    for scene in (adaptive, protected(adaptive), gi_lia):
+        figure = Film(scene, "One attack", frames_of(scene)).figure
+        box = figure.legends[0].get_window_extent()
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+
+
 class Numbers:
     """Stands in for a film: notes what it is asked to draw."""
 
