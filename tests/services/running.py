@@ -59,6 +59,8 @@ class RunningService:
         ]
         # In a variable: an address with a password is refused on the command line.
         self._environment = {**os.environ, "NEARVEIL_STORE": address}
+        # What it says must be in the log at once, also without this.
+        self._environment.pop("PYTHONUNBUFFERED", None)
         self._given_key = key
         self._trust = trust
         self._process: subprocess.Popen[bytes] | None = None

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """Print a result."""
-    print(text)
+    """Print a result, at once: a service goes on for months, and a log that it writes to would hold the text back."""
+    print(text, flush=True)
 
 
 def note(text: str) -> None:
