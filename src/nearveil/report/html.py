@@ -29,7 +29,7 @@ from nearveil.types import Progress
 _LARGEST_SVG_BYTES = 400_000
 # Images have 150 dots per inch; a page has 96, and the report shall be small enough to be sent by mail.
 _DRAWN_PER_INCH, _KEPT_PER_INCH, _PAGE_PER_INCH = 150, 110, 96
-_WEBP_QUALITY = 50
+_WEBP_QUALITY = 40
 # A picture wider than this is scrolled on a phone rather than shrunk to its width.
 _PHONE_PX = 700
 

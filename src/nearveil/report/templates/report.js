@@ -76,7 +76,8 @@
     function sort(header) {
       const order = next[header.getAttribute("aria-sort") || "none"];
       const number = Number(header.dataset.column);
-      const value = (row) => row.cells[number].dataset.value;
+      // Only what is not sorted by its text says what it is sorted by.
+      const value = ({ cells }) => cells[number].dataset.value ?? cells[number].textContent;
       const compare = header.dataset.kind === "number"
         ? (one, other) => Number(one) - Number(other)
         : (one, other) => one.localeCompare(other, "en", { numeric: true });
