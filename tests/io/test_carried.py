@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import nearveil as nv
-from nearveil.errors import DataError
+from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import degrees_to
 from nearveil.io.carried import check_carried, second_locations
 from nearveil.io.people import ReadOptions
@@ -178,3 +178,34 @@ def test_all_copies_are_named_at_once() -> None:
     assert str(caught.value).endswith("leave them out with --drop 'home lat' --drop home_lon --drop geom")
     with pytest.raises(DataError, match=r"column 'geom' holds a second exact location.*--drop geom$"):
         check_carried(table.drop_columns(copies[:2]), true)
+
+
+@pytest.mark.parametrize("text", ["POLYGON ((1 2, 3 4, 5 6, 1 2))", "POINT (1 2)", point_wkb(1.0, 2.0).hex()])
+def test_geometries_of_other_places_are_refused_too(text: str) -> None:
+    """Somebody's workplace is an exact location as well."""
+    points = places(30)
+    assert second_locations(pa.table({"q": [text] * 30, "b": [point_wkb(1.0, 2.0)] * 30}), points) == ["q", "b"]
+
+
+def test_who_is_left_out_is_not_covered(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    source = tmp_path / "in/people.csv"
+    source.write_text("id,latitude,longitude\nann,37.7,-122.4\nben,0,0\n", encoding="utf-8")
+    read = ReadOptions(skip_bad=tmp_path / "in/bad.csv")
+    result = nv.protect_file(source, tmp_path / "published.csv", nv.PlanarLaplace(), read=read)
+    document = result.to_dict()
+    assert (document["rows"], document["epsilon_holds"], document["holds_for_these_people"]) == (1, False, None)
+    assert any("left out" in warning for warning in result.warnings)
+    assert "bad.csv" not in repr(result)
+
+
+def test_rows_that_are_left_out_are_not_written_where_something_is_published(tmp_path: Path) -> None:
+    for folder in ("in", "public/below"):
+        (tmp_path / folder).mkdir(parents=True)
+    source = tmp_path / "in/people.csv"
+    source.write_text("id,latitude,longitude\nann,37.7,-122.4\nben,0,0\n", encoding="utf-8")
+    read = ReadOptions(skip_bad=tmp_path / "public/below/bad.csv")
+    with pytest.raises(UsageError, match="beside the OUTPUT"):
+        nv.protect_file(source, tmp_path / "public/published.csv", nv.PlanarLaplace(), read=read)
+    with pytest.raises(UsageError, match="--skip-bad takes the name of a file"):
+        ReadOptions(skip_bad=Path("-"))
