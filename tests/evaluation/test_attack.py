@@ -172,3 +172,10 @@ def test_an_attack_without_pictures_loads_none() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "False"
+
+
+def test_pages_of_an_attack_say_that_they_are_private(tmp_path: Path) -> None:
+    people = np.random.default_rng(1).normal([37.75, -122.44], 0.02, (300, 2))
+    nv.attack(nv.simulate(people), target=17).to_html(tmp_path / "attack.html")
+    assert "shows true places, keep it private" in (tmp_path / "attack.html").read_text(encoding="utf-8")
+    assert (tmp_path / "attack.html").stat().st_mode & 0o777 == 0o600
